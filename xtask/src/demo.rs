@@ -1,5 +1,5 @@
-//! Runs the main task on a fresh machine without a key. The workspace, the tools and the shell are real; the model is
-//! scripted.
+//! Runs a task with sysop on a fresh machine, without an API key. The workspace, the tools and the shell are real; the
+//! model is scripted.
 
 use anyhow::{Context, Result};
 

@@ -99,7 +99,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if tries { install_test::run(&made) } else { Ok(()) }
 }
 
-/// Returns the name of the architecture in the archive, and its name in the packages.
+/// Returns the name of this machine's architecture in the archive, and its name in the Debian packages.
 fn architecture() -> Result<(&'static str, &'static str)> {
     match std::env::consts::ARCH {
         "x86_64" => Ok(("x86_64", "amd64")),

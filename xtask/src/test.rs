@@ -5,8 +5,8 @@ use anyhow::{Result, bail};
 use crate::workspace::{cargo, step};
 use crate::{dist, setup, web, wire};
 
-/// Environment variable for the seed of the property tests, and its value in a plain run, which makes each run end the
-/// same. A value that is already set takes precedence.
+/// Environment variable with the seed of the property tests, and its value in a plain run. With a fixed seed, every run
+/// has the same result. A value that is already set takes precedence.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 /// Number of runs of the random tests with `--all`. Each run draws new seeds, and a failure prints its seed.
 const LONG_RUNS: usize = 10;

@@ -17,9 +17,9 @@ use crate::{ClientError, ServerAddress};
 
 /// Maximum time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum duration of a request.
+/// Maximum time from the start of a request until its whole response was read.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of a response, in bytes. It is a little more than the complete output of one call.
+/// Maximum size of a response, in bytes. It is larger than the default maximum of one call's stored output.
 const ANSWER_BYTES_MAX: usize = 80 * 1024 * 1024;
 /// Maximum length of an error message from the server, in characters.
 const SENTENCE_CHARS_MAX: usize = 400;
@@ -128,7 +128,7 @@ fn no_server() -> String {
     "not a sysop server; check the URL".to_owned()
 }
 
-/// Converts a refusal into an error.
+/// Converts a response whose status is not a success into an error.
 pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     let said: Option<Value> = serde_json::from_slice(answer).ok();
     let said = said.as_ref().and_then(|said| said["error"].as_str()).map(sentence);

@@ -37,17 +37,17 @@ pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 const RUNNING_MAX: usize = 16;
 /// Interval at which the client tells the server that a call is still running.
 const RUNS_STILL: Duration = Duration::from_secs(20);
-/// Maximum time to survey the circumstances of a call.
+/// Maximum time to survey a call, that is, to collect the facts about this machine by which the policy judges the call.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of written files that the line about a finished call names.
 const FILES_NAMED_MAX: usize = 4;
 /// Maximum length of a command, path or other argument in the line about a finished call, in characters.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// Lent tools and the policy for them.
+/// Settings for lending this machine's tools to sessions: the tools, and the policy for their calls.
 pub struct LocalToolsSettings {
     pub host: Arc<dyn Host>,
-    /// Root of the file tools, for display and for the model.
+    /// Root folder of the file tools, as shown to users and to the model.
     pub root: String,
     /// Names of the tools to lend; `None` lends all.
     pub tools: Option<Vec<String>>,
@@ -63,7 +63,7 @@ pub struct LocalToolsSettings {
     pub ledgers: PathBuf,
 }
 
-/// Tools of this machine with their policy.
+/// The tools that this machine lends, with the policy that decides which of their calls run.
 pub struct LocalTools {
     host: Arc<dyn Host>,
     root: String,

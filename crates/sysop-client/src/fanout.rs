@@ -15,15 +15,16 @@ use sysop_core::id::Seq;
 use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
-/// Maximum number of pending updates per front end; beyond it, the front end reloads from the log.
+/// Maximum number of pending updates per front end. If there are more, its events are dropped and later sent again from
+/// the log.
 const WAITING_MAX: usize = 16_384;
 /// Maximum number of deltas with text or output among the pending updates of a front end.
 const PIECES_MAX: usize = 4_096;
 
-/// Sends updates to front ends.
+/// The front ends of one session, each with a queue of pending updates.
 pub(crate) struct UpdateFanout {
     state: Mutex<State>,
-    /// Notified when a front end needs the log again.
+    /// Notified when a front end lacks events, so that the log must be requested from the server again.
     pub(crate) rewind: Notify,
 }
 
@@ -44,7 +45,7 @@ struct SubscriberQueue {
     queue: VecDeque<Update>,
     pieces: usize,
     last: Seq,
-    /// True if events are ignored until the log is sent again.
+    /// True while events are ignored, because the log will be sent again.
     awaiting_replay: bool,
     ended: bool,
 }
@@ -81,7 +82,7 @@ impl UpdateFanout {
         .boxed()
     }
 
-    /// Returns true if a front end needs the log again, and resets the request.
+    /// Returns true if a front end needs the log again, and clears that request.
     pub(crate) fn take_rewind_request(&self) -> bool {
         std::mem::take(&mut self.state.lock().rewind_requested)
     }

@@ -38,7 +38,7 @@ pub enum ClientError {
     /// The server is unreachable, or it does not respond like a sysop server.
     #[error("{0}")]
     Unreachable(String),
-    /// The server refused the request, permanently or for now.
+    /// The request failed for another reason; for example, the server refused it, permanently or for now.
     #[error("{0}")]
     Failed(String),
     /// The ledger of calls on this machine is unusable.

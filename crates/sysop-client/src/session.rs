@@ -45,9 +45,9 @@ pub(crate) struct RemoteSessionInner {
     /// Notified when there is something to send.
     pub(crate) wake: Notify,
     error: Mutex<Option<String>>,
-    /// Rule that the server offered to save with its newest approval request.
+    /// Rule that came with the server's newest approval request and that the server offers to save.
     offered: Mutex<Option<OfferedRule>>,
-    /// Set if the session's own host has a terminal.
+    /// True if the session has a host of its own, whose terminal can be shown.
     has_terminal: bool,
 }
 
@@ -60,7 +60,7 @@ struct TransientQueue {
 
 pub(crate) struct RemoteSessionOptions {
     pub(crate) id: SessionId,
-    /// Set if the session's own host has a terminal.
+    /// True if the session has a host of its own, whose terminal can be shown.
     pub(crate) has_terminal: bool,
     pub(crate) local_tools: Option<Arc<LocalTools>>,
 }
@@ -113,7 +113,7 @@ impl RemoteSessionInner {
         *self.transient.lock() = TransientQueue { connected, waiting: VecDeque::new() };
     }
 
-    /// Returns the next transient message.
+    /// Takes the oldest pending transient message, or returns `None` if there is none.
     pub(crate) fn next_transient(&self) -> Option<ClientMessage> {
         self.transient.lock().waiting.pop_front()
     }

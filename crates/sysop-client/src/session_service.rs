@@ -92,7 +92,7 @@ impl RemoteSessionService {
         self.api.server().display_url()
     }
 
-    /// Opens a session.
+    /// Opens the session that `which` selects, and creates or forks it first if necessary.
     ///
     /// # Errors
     /// If the session does not exist or the server refuses the request; the error says which of the two.

@@ -32,7 +32,7 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// Header that identifies the server process.
 const INSTANCE: HeaderName = HeaderName::from_static("sysop-instance");
 
-/// WebSocket with deadlines.
+/// WebSocket that fails if the server sends or accepts nothing for too long.
 pub(crate) struct SessionSocket<S = Upgraded> {
     socket: WebSocketStream<S>,
     /// Identity of the server process, if it sent one.

@@ -100,7 +100,7 @@ struct SessionConnection {
     /// Number of `hello` messages that the server has yet to answer. Messages that arrive before the last answer belong
     /// to an earlier replay.
     greetings: u32,
-    /// Code and message of the error because of which the server ends the connection.
+    /// Code and message of the error that the server sent as its reason to end the connection.
     last_error: Option<(ErrorCode, String)>,
 }
 
@@ -204,7 +204,7 @@ impl SessionConnection {
         link.send_text(to_json_line(&ClientMessage::Hello(hello))).await
     }
 
-    /// Sends pending messages.
+    /// Sends all pending messages, first those that need a confirmation and then the transient ones.
     async fn flush(&mut self, link: &mut SessionSocket) -> Result<(), SocketError> {
         loop {
             let next = self.shared.outbox.lock().next();

@@ -73,7 +73,8 @@ impl RemoteTerminal {
         self.send(ClientMessage::TerminalAttach { envelope, cols: None, rows: None, scrollback: None });
     }
 
-    /// Reports a new connection to the server. Existing watchers continue, after a new screen state.
+    /// Must be called after each new connection to the server. If someone watches or opens the terminal, requests a
+    /// screen state, after which existing watchers continue.
     pub(crate) fn connected(&self) {
         let watched = {
             let mut state = self.state.lock();
@@ -86,8 +87,8 @@ impl RemoteTerminal {
         }
     }
 
-    /// Reports to callers that wait for a terminal that the server has none or cannot open it. Returns true if any
-    /// caller waited.
+    /// Returns an error to all callers that are opening the terminal, because the server has none or cannot open it.
+    /// Returns true if there was such a caller.
     pub(crate) fn failed(&self, why: &str) -> bool {
         let opening = std::mem::take(&mut self.state.lock().opening);
         let waited = !opening.is_empty();
@@ -95,7 +96,7 @@ impl RemoteTerminal {
         waited
     }
 
-    /// Processes a message about the terminal.
+    /// Passes an update from the server to the watchers and to callers that are opening the terminal.
     pub(crate) fn take(&self, output: TerminalUpdate) {
         let TerminalUpdate { data, reset, size, ended } = output;
         let bytes = Bytes::from(data);

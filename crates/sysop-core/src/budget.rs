@@ -1,14 +1,14 @@
 //! Budgets: limits of cost, tokens and time for a turn and for a session.
 //!
-//! A spent budget pauses the turn before the next model call. A call that runs is not interrupted, except by the limit
-//! of minutes. Resuming grants the same amount once more.
+//! A spent budget pauses the turn before the next model call. A running call is not interrupted, except by the limit of
+//! minutes. Resuming grants the same amount once more.
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::Usage;
 use crate::model_table::ModelPrice;
 
-/// Limits of a session, from the config and flags.
+/// Limits of each turn and of the whole session, from the config and flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Budget {
@@ -23,7 +23,8 @@ impl Budget {
         *self == Self::default()
     }
 
-    /// Returns true if the cost of the turn or the session is limited. The model's price must be known for that.
+    /// Returns true if the cost of a turn or of the session is limited. Such a limit requires that the price of the
+    /// model is known.
     pub fn limits_cost(&self) -> bool {
         self.turn.cost.is_some() || self.session.cost.is_some()
     }
@@ -33,10 +34,10 @@ impl Budget {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BudgetLimits {
-    /// US dollars.
+    /// Maximum cost in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Input and output tokens together.
+    /// Maximum number of tokens, input and output together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub struct Spending {
     pub cost: f64,
     /// Input and output tokens together.
     pub tokens: u64,
-    /// True if a call had no known price; its cost is missing.
+    /// True if the price of some call was unknown. `cost` does not include that call.
     pub unpriced: bool,
 }
 

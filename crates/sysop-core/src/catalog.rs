@@ -1,6 +1,6 @@
 //! sysop's own tools: names, descriptions and argument schemas, by profile.
 //!
-//! This module contains data only, no implementations. A machine may offer only some of these tools, but no others.
+//! This module contains data only, no implementations. A machine offers a subset of these tools and no others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -106,8 +106,8 @@ pub fn tools(profile: Profile) -> Vec<ToolSpec> {
 /// Tools that a model with a small context window gets, if they are in its profile. They are enough to do a task.
 const ESSENTIAL: [&str; 4] = ["read_file", "write_file", "edit_file", "bash"];
 
-/// Returns only the essential tools, for a model with a small context window. If none of them can run commands, returns
-/// all `tools`.
+/// Returns only the essential tools, for a model with a small context window. If no essential tool in `tools` can run
+/// commands, returns all `tools`.
 pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     let found: Vec<_> =
         tools.iter().filter(|tool| ESSENTIAL.contains(&tool.name.as_str())).cloned().collect();
@@ -176,7 +176,7 @@ fn todo() -> ToolSpec {
     )
 }
 
-/// Returns `jobs`, which a session offers in every profile once a job was started.
+/// Returns the tool `jobs`. A session offers it in every profile once a background job was started.
 pub fn jobs() -> ToolSpec {
     let action = json!({ "type": "string", "enum": ["list", "read", "stop"] });
     spec(
@@ -192,7 +192,7 @@ pub fn jobs() -> ToolSpec {
     )
 }
 
-/// Returns `read_output`, which is in no profile: a session offers it once outputs are left out of the prompt.
+/// Returns the tool `read_output`. It is in no profile; a session offers it once outputs are left out of the prompt.
 pub fn read_output() -> ToolSpec {
     spec(
         READ_OUTPUT_TOOL,
@@ -206,7 +206,8 @@ pub fn read_output() -> ToolSpec {
     )
 }
 
-/// Returns `skill`, which is in no profile: a session offers it if there are skills. `names` are theirs.
+/// Returns the tool `skill`. It is in no profile; a session offers it if there are skills. `names` are the names of
+/// these skills.
 pub fn skill(names: &[&str]) -> ToolSpec {
     spec(
         SKILL_TOOL,
@@ -217,7 +218,7 @@ pub fn skill(names: &[&str]) -> ToolSpec {
     )
 }
 
-/// Returns `remember`, which is in no profile: it needs a place for the notes.
+/// Returns the tool `remember`. It is in no profile, because it works only where the notes can be stored.
 pub fn remember() -> ToolSpec {
     spec(
         REMEMBER_TOOL,
@@ -228,7 +229,7 @@ pub fn remember() -> ToolSpec {
     )
 }
 
-/// Returns `delete_file`, which is in no profile: a host adds it if the config allows deletion.
+/// Returns the tool `delete_file`. It is in no profile; a host adds it if the config allows deletion.
 pub fn delete_file() -> ToolSpec {
     spec(
         "delete_file",
@@ -251,7 +252,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     spec
 });
 
-/// Adds the argument [`OUTSIDE_SANDBOX`] to `bash`. Called for hosts that have a sandbox.
+/// Adds the argument [`OUTSIDE_SANDBOX`] to `bash` if `specs` contains it. Called for hosts that have a sandbox.
 pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
     for spec in specs.iter_mut().filter(|spec| spec.name == OUTSIDE_BASH.name) {
         spec.clone_from(&OUTSIDE_BASH);
@@ -491,7 +492,7 @@ fn spec(
     }
 }
 
-/// Schema of a text argument whose name needs no description.
+/// Returns the schema of a text argument that needs no description, because its name is clear.
 fn plain_text() -> Value {
     json!({ "type": "string" })
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::CallId;
 use crate::message::Usage;
 
-/// One compaction, as logged. The log itself stays complete.
+/// A compaction, as recorded in the log. It shortens only the prompt; nothing is removed from the log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
     /// Estimated prompt tokens before the compaction.

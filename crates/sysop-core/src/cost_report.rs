@@ -6,7 +6,7 @@ use crate::message::Usage;
 use crate::model_table::{self, ModelPrice};
 use crate::ui_text;
 
-/// Sum of the model calls of a session.
+/// Totals of the model calls of one session so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CostReport {
     calls: u32,

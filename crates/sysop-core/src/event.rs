@@ -28,7 +28,7 @@ use crate::tool::ClientTools;
 pub enum Input {
     /// A user's prompt. While a turn runs, the prompt is queued behind it.
     Prompt { text: String },
-    /// One tool call without a model: a typed command, a routine, an undo.
+    /// Run one tool call without asking the model: a typed command, a routine, or an undo.
     Direct {
         tool: String,
         /// Arguments of the call, as in the tool's schema.
@@ -49,7 +49,7 @@ pub enum Input {
     Pause,
     /// Continue after a pause.
     Resume,
-    /// Runs the last prompt again with an empty history.
+    /// Run the last prompt again with an empty history.
     Retry,
     /// Drop the history.
     Clear,
@@ -102,7 +102,7 @@ pub enum Input {
     },
     /// Answer to `Effect::ReadJob`.
     JobRead {
-        /// The call that reads.
+        /// The call of the tool `jobs` that reads the output.
         call: CallId,
         /// End of the output so far; empty if the job has ended.
         output: String,
@@ -166,16 +166,16 @@ pub enum ConfigChange {
     Mode(Mode),
     /// Reasoning effort of the next step.
     Effort(Effort),
-    /// Adds rules to the existing ones.
+    /// Adds rules to the existing ones, and optionally replaces the policy options.
     Rules {
-        /// Regular expressions of dangerous commands.
+        /// Regular expressions that match dangerous commands.
         dangerous: Vec<String>,
-        /// Regular expressions of commands that are always denied.
+        /// Regular expressions that match commands that are always denied.
         deny: Vec<String>,
-        /// Replaces the other settings of the policy; `None` keeps them.
+        /// New policy options, which replace the current ones; `None` keeps the current ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         options: Option<PolicyOptions>,
-        /// Further rules of the user.
+        /// Rules of the user to add to those of the policy options.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rules: Vec<Rule>,
     },
@@ -216,9 +216,9 @@ pub enum Decision {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
     },
-    /// Run the call, and allow the calls that `ApprovalAsked::covers` describes for the rest of the session.
+    /// Run the call. For the rest of the session, also allow the calls that `ApprovalAsked::covers` describes.
     AllowSession {
-        /// Command to run instead, if the user edited it; then the grant covers exactly this command.
+        /// Command to run instead, if the user edited it. The grant then covers exactly this command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
     },
@@ -230,13 +230,13 @@ pub enum Decision {
     },
 }
 
-/// A fact about the session: logged, published, replayed.
+/// A fact about the session. Events are logged, published to front ends, and replayed to rebuild the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Event {
     /// First event of every log.
     SessionOpened {
-        /// Model, limits and policy.
+        /// Settings of the session, such as its model, limits and policy.
         spec: SessionSpec,
         /// The user who opened the session; `None` in logs written by 0.1.0.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,17 +274,17 @@ pub enum Event {
     ApprovalAsked {
         /// The call, exactly as it would run.
         call: ToolCall,
-        /// Text to show: the command, or a short form of the call.
+        /// Text to show to users: the command, or a short form of the call.
         command: String,
         /// The model's reason; may be empty.
         reason: String,
         risk: Risk,
         /// Calls that "allow for this session" would cover.
         covers: Grant,
-        /// Effects found by a dry run, one per line.
+        /// Effects that a dry run found; each element is one line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
-        /// Set if the call would run under a guard.
+        /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
         /// Tool, folder, host and user for which "allow for this session" would be valid; `None` in logs written by
@@ -292,18 +292,18 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
     },
-    /// One of several required users allowed a call.
+    /// A user allowed a call that needs the consent of several users.
     ApprovalGiven {
         call: CallId,
         by: String,
         /// Total number of distinct users who must allow the call.
         needed: u32,
     },
-    /// An approval was answered by a user, or closed because the turn ended.
+    /// An approval was answered by a user, or closed by sysop, for example because the turn ended.
     Decided {
         call: CallId,
         decision: Decision,
-        /// The user, or `sysop` if the turn ended first.
+        /// The user, or `sysop` if sysop closed the approval.
         by: String,
     },
     ToolStarted {
@@ -350,11 +350,11 @@ pub enum Event {
     InstructionsLoaded {
         instructions: Instructions,
     },
-    /// The prompt of the turn called up a skill or command.
+    /// The prompt of the turn named a skill or a custom command and was expanded.
     PromptExpanded {
         /// Text that the model gets instead of the prompt.
         text: String,
-        /// Commands to run before the model is asked; decided like any command of a model.
+        /// Commands to run before the model is called. The policy treats them like commands of the model.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         commands: Vec<String>,
     },
@@ -373,7 +373,7 @@ pub enum Event {
     JobFinished {
         job: JobId,
         status: Status,
-        /// Exit code of a command that was not killed.
+        /// Exit code of the command; `None` if it was killed or if its end is unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
         #[serde(default, skip_serializing_if = "JobOutput::is_empty")]
@@ -498,7 +498,7 @@ pub enum Effect {
     CancelModel { step: StepId },
     /// Call the model for a summary of older messages; answer with `Input::Summarized`. Users see nothing of this call.
     Summarize {
-        /// Number of the request, used to match the answer to it.
+        /// Number of the request. The answer repeats it, so that the two can be matched.
         attempt: u32,
         request: Box<ModelRequest>,
     },
@@ -506,17 +506,17 @@ pub enum Effect {
     CancelSummary { attempt: u32 },
     /// Read the instructions of the workspace and the user; answer with `Input::InstructionsRead`.
     ReadInstructions {
-        /// Number of the request, used to match the answer to it.
+        /// Number of the request. The answer repeats it, so that the two can be matched.
         attempt: u32,
     },
-    /// Ask the host for the circumstances of a call; answer with `Input::Surveyed`.
+    /// Ask the host for the facts about a call that the policy needs; answer with `Input::Surveyed`.
     Survey {
         call: ToolCall,
         /// Location at which the call would run.
         place: ToolLocation,
         /// Fence of the shell that `run_command` would use at this location.
         shell: Fence,
-        /// Number of the survey, used to match the answer to it.
+        /// Number of the survey. The answer repeats it, so that the two can be matched.
         attempt: u32,
     },
     /// Run a tool; answer with `Input::Outcome`.
@@ -528,18 +528,18 @@ pub enum Effect {
         /// Restrictions that the kernel enforces. A host that cannot fence the call must not run it.
         fence: Fence,
     },
-    /// After this time, answer with `Input::BackgroundTimer`.
+    /// Answer with `Input::BackgroundTimer` when `after` has passed.
     SetBackgroundTimer { call: CallId, after: Duration },
     /// The session goes on without waiting for this call: lift its time limit, and show no more of its output. Its
     /// `Input::Outcome` still follows.
     Background { call: CallId },
-    /// Read the output of a call in the background; answer with `Input::JobRead`.
+    /// Read the output of a call that runs in the background; answer with `Input::JobRead`.
     ReadJob {
-        /// The call that reads.
+        /// The call of the tool `jobs` that reads the output.
         call: CallId,
-        /// The call in the background.
+        /// The background call whose output is read.
         job: CallId,
-        /// Maximum time to wait for its end.
+        /// Maximum time to wait for the background call to end.
         wait: Duration,
     },
     /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
@@ -554,7 +554,8 @@ pub enum Effect {
     },
 }
 
-/// Location of a call. Decided together with the call, so that consent for one location never applies to another.
+/// Location at which a call runs. It is decided together with the call, so that consent for one location never applies
+/// to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolLocation {
     /// The session's own host.
@@ -582,8 +583,8 @@ pub struct Logged {
     pub event: Event,
 }
 
-/// Text or output for live display. Never logged, never seen by the core. Nodes that share a store forward deltas as
-/// JSON.
+/// Text or output for live display. Deltas are never logged, and the core never sees them. Nodes that share a store
+/// forward deltas as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
@@ -609,7 +610,7 @@ pub enum Delta {
         /// One line.
         text: String,
     },
-    /// A program waits for something that only a user may provide; the first answer counts.
+    /// A program waits for input that only a user may provide, such as a password. The first answer counts.
     Question {
         question: Question,
     },

@@ -15,12 +15,11 @@ pub struct GuardTimeout {
     pub seconds: u32,
 }
 
-/// A guard armed on a host.
+/// A guard that waits on a host for the confirmation of a risky change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmedGuard {
-    /// The guarded call.
+    /// The call that makes the risky change.
     pub call: CallId,
-    /// The host.
     pub host: String,
     /// Seconds from arming to rollback.
     pub seconds: u32,

@@ -8,15 +8,15 @@ use crate::id::CallId;
 use crate::message::{HistoryMessage, Message, ToolResult};
 use crate::token_estimate;
 
-/// Minimum useful window: a prompt, the calls it led to, and their results.
+/// Minimum number of messages in a useful window: a prompt, the calls it led to, and their results.
 pub const WINDOW_MESSAGES_MIN: usize = 3;
 /// Maximum bytes of omitted outputs that are kept to be read again; the oldest are dropped first.
 const OMITTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Outputs smaller than this, in bytes, are never omitted, because the line that replaces an output would save nothing.
 const OMITTED_OUTPUT_BYTES_MIN: usize = 400;
-/// Number of lines kept of the omitted output of a failed call.
+/// Number of last lines that stay in the prompt when the output of a failed call is omitted.
 const KEPT_LINES: usize = 3;
-/// Maximum bytes of the lines kept of an omitted output.
+/// Maximum bytes of the last lines that stay when an output is omitted.
 const KEPT_BYTES_MAX: usize = 240;
 
 /// The messages of a session, oldest first.
@@ -31,7 +31,7 @@ pub struct History {
     prompt: Option<usize>,
     /// True if messages were dropped for good.
     dropped: bool,
-    /// Outputs that are left out of the messages, oldest first.
+    /// Whole outputs that were left out of the messages, kept to be read again; oldest first.
     omitted: VecDeque<(CallId, Arc<str>)>,
 }
 
@@ -40,7 +40,7 @@ pub struct History {
 pub struct Window {
     /// The messages, oldest first. The first one is a user message.
     pub messages: Vec<HistoryMessage>,
-    /// True if older messages exist.
+    /// True if messages are missing from the window, because they did not fit or were dropped earlier.
     pub trimmed: bool,
 }
 
@@ -60,7 +60,8 @@ impl History {
         self.push(Message::User { text: text.to_owned() });
     }
 
-    /// Replaces `typed` at the end of the current turn's prompt, before anything follows it.
+    /// Replaces `typed`, the text at the end of the current turn's prompt, by `text`. If the prompt does not end with
+    /// `typed`, the whole prompt is replaced. Called before any message follows the prompt.
     pub fn replace_prompt(&mut self, typed: &str, text: &str) {
         if let Some(prompt) = self.prompt.and_then(|prompt| self.messages.get_mut(prompt))
             && let Message::User { text: before } = prompt.message()
@@ -98,7 +99,7 @@ impl History {
         self.messages.is_empty()
     }
 
-    /// The messages, oldest first.
+    /// Returns the messages, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().map(HistoryMessage::message)
     }
@@ -113,13 +114,13 @@ impl History {
         self.prompt
     }
 
-    /// Estimated tokens of each message, oldest first.
+    /// Returns the estimated tokens of each message, oldest first.
     pub fn tokens(&self) -> Vec<u64> {
         self.messages().map(token_estimate::message).collect()
     }
 
-    /// Returns the newest `keep` messages, always including the current turn's prompt. A `keep` below
-    /// [`WINDOW_MESSAGES_MIN`] counts as that number; 0 means all messages.
+    /// Returns the newest `keep` messages, always including the current turn's prompt. A `keep` of 0 means all
+    /// messages; any other `keep` is raised to at least [`WINDOW_MESSAGES_MIN`].
     ///
     /// The window begins with a user message and never contains a result whose call it omits, so it may hold fewer than
     /// `keep` messages. The instructions and a summary of compacted messages precede the text of the first message.
@@ -198,8 +199,9 @@ impl History {
         self.forget_raw_replies();
     }
 
-    /// Returns the calls whose outputs can be omitted, oldest first, each with the estimated tokens that this saves. It
-    /// excludes the outputs of the newest message, the newest outputs up to `keep_tokens` in total, and protected ones.
+    /// Returns the calls whose outputs can be omitted, oldest first, each with the estimated tokens that this saves.
+    /// The list excludes the outputs of the newest message, the newest outputs up to `keep_tokens` tokens in total,
+    /// small outputs, and outputs for which `protected` returns true.
     pub fn omissible(&self, keep_tokens: u64, protected: impl Fn(&ToolResult) -> bool) -> Vec<(CallId, u64)> {
         let mut found = Vec::new();
         let mut kept = 0;
@@ -235,7 +237,7 @@ impl History {
         }
     }
 
-    /// Returns an output that was omitted from the messages, or `None` if the call is unknown or too old.
+    /// Returns the whole output of a call if it was omitted from the messages and is still stored, otherwise `None`.
     pub fn omitted_output(&self, call: &str) -> Option<&str> {
         self.omitted.iter().find(|(known, _)| known.as_str() == call).map(|(_, output)| &**output)
     }

@@ -1,7 +1,7 @@
 //! Instructions for the model that come from files: `AGENTS.md` and its relatives in the workspace, and the user's
 //! notes on a host.
 //!
-//! They are text for the model and grant nothing. They precede the first message of the history, even after a
+//! They are text for the model and grant no permissions. They precede the first message of the history, even after a
 //! compaction.
 
 use serde::{Deserialize, Serialize};
@@ -15,19 +15,20 @@ pub const INIT_PROMPT: &str = "Look around this workspace and propose an AGENTS.
      from the code, and what must never be done here. State only what you found. Then write the file with write_file, \
      or edit the existing one.";
 
-/// Maximum bytes of all files together.
+/// Maximum bytes of instructions that a model gets, from all files together.
 pub const BYTES_MAX: usize = 32 * 1024;
 /// Maximum bytes of all files together for a small context window. A model with such a window gets only the notes on
 /// the host and the nearest file.
 pub const SMALL_WINDOW_BYTES_MAX: usize = 4 * 1024;
-/// Context windows up to this size, in tokens, are small.
+/// Context windows up to this size, in tokens, count as small.
 const SMALL_WINDOW_MAX: u32 = 16_384;
 
-/// Files with instructions that were found.
+/// Instruction files and skills that were found for a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instructions {
-    /// Files that the model gets: the user's own, notes on hosts, then the workspace's from its top folder down.
+    /// Files that the model gets, in this order: the user's own file, notes on hosts, and the files of the workspace
+    /// from its top folder down.
     pub files: Vec<InstructionFile>,
     /// Files that the model does not get, because the user does not trust the workspace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -84,7 +85,7 @@ pub struct UntrustedFile {
 }
 
 impl Instructions {
-    /// Returns true if no file was found.
+    /// Returns true if neither a file nor a skill was found.
     pub fn is_empty(&self) -> bool {
         self.files.is_empty() && self.untrusted.is_empty() && self.skills == Skills::default()
     }

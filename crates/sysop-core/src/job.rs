@@ -34,27 +34,27 @@ pub struct JobOutput {
 }
 
 impl JobOutput {
-    /// Returns true if there is none.
+    /// Returns true if there is neither text nor an artifact.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A job that ended, with what is left to read of it.
+/// A background job that ended, with its result and the output that the model can still read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EndedJob {
     pub id: JobId,
     pub job: Job,
-    /// `Unknown` if its process was lost.
+    /// Final status; `Unknown` if the process of the job was lost.
     pub status: Status,
-    /// Exit code of a command that was not killed.
+    /// Exit code of the command; `None` if it was killed or if its end is unknown.
     pub exit_code: Option<i32>,
     /// Text for the model, within the output limits.
     pub output: String,
 }
 
 impl EndedJob {
-    /// Returns the result in a few words.
+    /// Returns the exit code, or the status if there is no exit code, in a few words for the model.
     pub fn result(&self) -> String {
         match (self.status, self.exit_code) {
             (Status::Unknown, _) => "outcome unknown: sysop or the connection ended while it ran".to_owned(),
@@ -87,7 +87,7 @@ impl RunningJobs {
         self.0.get(&id)
     }
 
-    /// Returns the job that a call became.
+    /// Returns the id of the running job that a call became, or `None` if there is none.
     pub fn of_call(&self, call: &CallId) -> Option<JobId> {
         self.iter().find(|(_, job)| job.call == *call).map(|(id, _)| id)
     }
@@ -101,7 +101,7 @@ impl RunningJobs {
         self.0.len()
     }
 
-    /// All running jobs, oldest first.
+    /// Returns all running jobs, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (JobId, &Job)> {
         self.0.iter().map(|(id, job)| (*id, job))
     }

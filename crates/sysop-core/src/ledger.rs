@@ -28,8 +28,8 @@ const COMMANDS_MAX: usize = 120;
 const COMMAND_BYTES_MAX: usize = 512;
 /// Maximum bytes of a command in the ledger's text.
 const COMMAND_TEXT_BYTES_MAX: usize = 120;
-/// Maximum bytes of an output that the ledger contains as a whole, and of the last line that it contains instead of a
-/// longer output.
+/// Maximum bytes of an output in the ledger. A longer output is left out, except for the last line if the command
+/// failed; that line is cut to the same limit.
 const OUTPUT_BYTES_MAX: usize = 160;
 /// Maximum changed objects kept.
 const CHANGES_MAX: usize = 200;
@@ -114,7 +114,8 @@ impl PartialEq for CommandRecord {
     }
 }
 
-/// Numbers of newest entries that the ledger leaves out, because the messages sent with it already show them.
+/// Numbers of the newest entries that the text of the ledger leaves out, because the messages sent with it already show
+/// them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VisibleTail {
     /// Number of newest prompts.
@@ -177,8 +178,9 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger as text for the model, of at most about `tokens` tokens. Each section is cut at its least
-    /// important end. The goal always stays.
+    /// Returns the ledger as text for the model, of at most about `tokens` tokens. `place` says where the session
+    /// works, and the entries in `shown` are left out. A section that is too long loses its least important lines. The
+    /// goal always stays, but may be cut.
     pub fn text(&self, place: &str, shown: VisibleTail, tokens: u64) -> String {
         let total = token_estimate::prose_bytes(tokens);
         let mut text = format!("Goal: {}\n", cut(&self.goal, total / 4));

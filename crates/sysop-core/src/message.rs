@@ -114,8 +114,9 @@ impl HistoryMessage {
 
     /// Returns the message encoded for `wire`. Calls `encode` only the first time.
     ///
-    /// `wire` identifies the encoding and everything it depends on. Only the first encoding is cached: for any other
-    /// `wire` (after a change of model), this returns `None` and the caller must encode the message itself.
+    /// `wire` identifies the encoding, including every setting that affects the result. Only the first encoding is
+    /// cached: for any other `wire` (after a change of model), this returns `None` and the caller must encode the
+    /// message itself.
     pub fn encoded(&self, wire: &'static str, encode: impl FnOnce(&Message) -> String) -> Option<&str> {
         let (kept_wire, text) =
             self.inner.encoded.get_or_init(|| (wire, encode(&self.inner.message).into_boxed_str()));

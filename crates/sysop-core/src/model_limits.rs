@@ -13,7 +13,7 @@ pub const CONTEXT_WINDOW_MIN: u32 = 1_024;
 /// Minimum tokens reserved for a reply.
 const RESERVE_MIN: u64 = 1_024;
 
-/// Limits of one model as set in the config. They replace what its server reports.
+/// Limits of one model from the config. They take precedence over the limits that the model's server reports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ModelLimits {
     /// Maximum tokens of the prompt and the reply together.

@@ -5,22 +5,22 @@
 
 use crate::message::ModelRef;
 
-/// Provider of the built-in scripted model; it takes no settings.
+/// Name of the provider of the built-in scripted model. This provider takes no settings.
 pub const DEMO: &str = "demo";
 
 #[derive(Debug)]
 pub struct ProviderInfo {
     /// Name in `PROVIDER/NAME` and in `[providers.NAME]`.
     pub name: &'static str,
-    /// The vendor's variables with the API key; the first one that is set wins.
+    /// The vendor's environment variables for the API key. The first one that is set wins.
     pub key_variables: &'static [&'static str],
     /// Model used if a key is set but no model is configured; empty if the user must name a model.
     pub default_model: &'static str,
     /// Base URL to use if none is configured; empty if it depends on other settings.
     pub base_url: &'static str,
-    /// Hint if the server cannot be reached.
+    /// Hint for the user if the server cannot be reached.
     pub unreachable: &'static str,
-    /// Hint if the key is refused.
+    /// Hint for the user if the server refuses the key.
     pub key_hint: &'static str,
 }
 
@@ -88,7 +88,7 @@ pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
 /// used.
 pub const PROVIDERS: [&ProviderInfo; 6] = [OPENAI, GEMINI, VERTEX, OLLAMA, OLLAMA_SSH, ANTHROPIC];
 
-/// Names of `PROVIDERS`.
+/// Names of the providers in [`PROVIDERS`], in the same order.
 pub const PROVIDER_NAMES: &[&str] = &{
     let mut names = [""; PROVIDERS.len()];
     let mut at = 0;

@@ -9,12 +9,12 @@ use crate::model_provider;
 
 const TABLE: &str = include_str!("model_table.txt");
 
-/// A model of the table.
+/// Properties of one model, as listed in the built-in table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ListedModel {
     /// Context window in tokens.
     pub context_window: u32,
-    /// Maximum tokens of a reply.
+    /// Maximum tokens of a reply; `None` if unknown.
     pub max_output_tokens: Option<u32>,
     /// True if the model accepts images.
     pub vision: bool,
@@ -66,7 +66,7 @@ pub fn price(model: &ModelRef) -> Option<ModelPrice> {
 }
 
 /// Looks up a model by provider and name. If the name is not in the table, it is looked up again without the date at
-/// its end. A model of Vertex AI has the row of the same Gemini model.
+/// its end. A model of Vertex AI is looked up as the Gemini model with the same name.
 ///
 /// ```
 /// use sysop_core::model_table::find;
@@ -102,7 +102,7 @@ fn parse(row: &str) -> Option<ListedModel> {
     Some(ListedModel { context_window, max_output_tokens, vision, price })
 }
 
-/// Removes `-YYYY-MM-DD` or `-YYYYMMDD` from the end of a name.
+/// Returns a name without the `-YYYY-MM-DD` or `-YYYYMMDD` at its end, or `None` if it does not end with a date.
 fn without_date(name: &str) -> Option<&str> {
     [11, 9].into_iter().find_map(|length| {
         let at = name.len().checked_sub(length)?;

@@ -1,4 +1,4 @@
-//! Outcomes of tool calls.
+//! Outcomes of tool calls: status, output, and the changes that a call made.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub struct Outcome {
     /// Styles of `output` for display; not sent to the model.
     #[serde(default, rename = "looks", skip_serializing_if = "StyleRuns::is_empty")]
     pub styles: StyleRuns,
-    /// Exit code of a command that was not killed.
+    /// Exit code of the command; `None` if it was killed, or if the call ran no command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
     /// True if `output` is not the complete output.
@@ -22,7 +22,7 @@ pub struct Outcome {
     /// Name of the artifact with the full output, if it was kept.
     #[serde(default, rename = "artefact", skip_serializing_if = "Option::is_none")]
     pub artifact: Option<String>,
-    /// Duration in milliseconds.
+    /// Running time in milliseconds, as measured by the host; 0 if nothing ran.
     #[serde(default)]
     pub duration_ms: u64,
     /// Files changed through file tools, for undo.
@@ -176,11 +176,11 @@ impl Status {
 /// A file that a file tool changed, with the data needed to restore it and to detect later changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileChange {
-    /// Path relative to the root.
+    /// Path relative to the root of the file tools.
     pub path: String,
-    /// Artifact with the previous content; `None` if the file did not exist.
+    /// Name of the artifact with the previous content; `None` if the file did not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
-    /// BLAKE3 of the new content, in hex.
+    /// BLAKE3 hash of the new content, in hexadecimal.
     pub after_hash: String,
 }

@@ -89,7 +89,7 @@ pub mod logged_mode {
     /// Serializes the name used in logs.
     ///
     /// # Errors
-    /// The errors of the serializer.
+    /// Returns an error if the serializer fails.
     pub fn serialize<S: Serializer>(mode: &ApprovalMode, serializer: S) -> Result<S::Ok, S::Error> {
         let logged = match mode {
             ApprovalMode::Each => LoggedMode::Each,
@@ -121,8 +121,8 @@ pub struct PolicyOptions {
     /// True if read-only commands may use the network in [`ApprovalMode::Never`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_network: bool,
-    /// True if read-only commands need approval in [`ApprovalMode::Never`]. This is the result of combining it with
-    /// [`ApprovalMode::Each`].
+    /// True if even read-only commands need approval in [`ApprovalMode::Never`]. This is set when that mode is combined
+    /// with [`ApprovalMode::Each`].
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub never_asks: bool,
     #[serde(skip_serializing_if = "SandboxOptions::is_default")]
@@ -268,7 +268,8 @@ impl Policy {
         Self { options, ..self }
     }
 
-    /// Assesses the risk of a command. The result is the worse one of the shell analysis and the dangerous patterns.
+    /// Assesses the risk of a command. The result is the worse of two risks: that of the shell analysis, and that of
+    /// the dangerous patterns that match.
     pub fn risk(&self, command: &str, survey: &Survey) -> Risk {
         self.judge(command, &shell::analyze(command, survey))
     }
@@ -356,7 +357,8 @@ impl Policy {
         pattern.map(|pattern| pattern.text.as_str()).or_else(rule)
     }
 
-    /// Assesses a call of a tool that neither runs a command nor types keys, by the tool's effect and the call's paths.
+    /// Assesses a call of a tool that neither runs a command nor types keys. The assessment depends on the tool's
+    /// effect and on the paths in the call.
     pub fn tool(
         &self,
         mode: ApprovalMode,

@@ -138,7 +138,7 @@ impl KnownSecrets {
         Some(self.any.get_or_init(compile))
     }
 
-    /// Returns the first offset from which a value may begin and continue after the end of `bytes`, or the length of
+    /// Returns the first offset at which a value may begin and continue after the end of `bytes`, or the length of
     /// `bytes` if there is none.
     fn unfinished(&self, bytes: &[u8]) -> usize {
         let values = || self.values.iter().map(|value| value.expose_secret().as_bytes());

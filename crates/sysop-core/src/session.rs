@@ -186,7 +186,7 @@ impl Session {
     /// Rebuilds a session from its log; performs no effects.
     ///
     /// # Errors
-    /// `MissingSessionOpened` if the log does not begin with `SessionOpened`.
+    /// Returns `MissingSessionOpened` if the log does not begin with `SessionOpened`.
     pub fn replay<E: Into<Event>>(log: impl IntoIterator<Item = E>) -> Result<Self, MissingSessionOpened> {
         let mut log = log.into_iter();
         let Some(Event::SessionOpened { spec, opened_by }) = log.next().map(Into::into) else {
@@ -220,7 +220,7 @@ impl Session {
         }
     }
 
-    /// Current model, limits and policy of the session.
+    /// Returns the current settings of the session, such as its model, limits and policy.
     pub fn spec(&self) -> &SessionSpec {
         &self.state.spec
     }
@@ -229,7 +229,7 @@ impl Session {
         &self.state.client_tools
     }
 
-    /// Mode of the next turn; the current turn keeps the mode that it began with.
+    /// Returns the mode of the next turn. The current turn keeps the mode that it began with.
     pub fn mode(&self) -> Mode {
         self.state.mode
     }
@@ -253,42 +253,42 @@ impl Session {
         }
     }
 
-    /// The user who opened the session; `None` in logs written by 0.1.0.
+    /// Returns the user who opened the session; `None` in logs written by 0.1.0.
     pub fn opened_by(&self) -> Option<&str> {
         self.state.opened_by.as_deref()
     }
 
-    /// The latest compaction of the current history.
+    /// Returns the latest compaction of the current history, if any.
     pub fn compaction(&self) -> Option<&Compaction> {
         self.state.compaction.as_ref()
     }
 
-    /// The todo list, at most `LIST_ITEMS_MAX` items.
+    /// Returns the todo list, at most `LIST_ITEMS_MAX` items.
     pub fn todo(&self) -> &[TodoItem] {
         &self.state.todo
     }
 
-    /// Background jobs that are still running.
+    /// Returns the background jobs that are still running.
     pub fn jobs(&self) -> &RunningJobs {
         &self.state.jobs
     }
 
-    /// Guards that have not ended, oldest first.
+    /// Returns the guards that have not ended, oldest first.
     pub fn guards(&self) -> &[ArmedGuard] {
         &self.state.guards
     }
 
-    /// Distinct users who have allowed the pending call so far.
+    /// Returns the distinct users who have allowed the pending call so far.
     pub fn approvers(&self) -> &[String] {
         &self.state.approvers
     }
 
-    /// Number of prompts queued behind the current turn.
+    /// Returns the number of prompts queued behind the current turn.
     pub fn queued(&self) -> usize {
         self.state.queue.len()
     }
 
-    /// Messages of the history, oldest first.
+    /// Returns the messages of the history, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &crate::message::Message> {
         self.state.history.messages()
     }

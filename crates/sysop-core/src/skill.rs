@@ -1,8 +1,8 @@
-//! Skills and custom commands: texts from files that a user, or the model, calls up by name.
+//! Skills and custom commands: texts from files that a user or the model invokes by name.
 //!
-//! A skill is a folder with a `SKILL.md`, a custom command a Markdown file. Both begin with optional front matter, of
-//! which a subset of YAML is read: scalars, quoted scalars, `|` and `>` blocks; other values are ignored. They are texts
-//! for the model and grant nothing, whatever their `allowed-tools` says.
+//! A skill is a folder with a `SKILL.md`; a custom command is a Markdown file. Both may begin with front matter in a
+//! subset of YAML: plain scalars, quoted scalars, and `|` and `>` blocks. Other values are ignored. Skills and commands
+//! are texts for the model and grant no permissions, whatever their `allowed-tools` says.
 
 mod expand;
 mod front_matter;
@@ -13,13 +13,13 @@ pub use self::expand::Expansion;
 use crate::instructions::InstructionSource;
 use crate::ledger::cut;
 
-/// Maximum bytes of one file.
+/// Maximum bytes of one skill or command file.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
-/// Maximum bytes of all texts of a session together.
+/// Maximum bytes of the texts of all skills and commands of a session together.
 pub const TOTAL_BYTES_MAX: usize = 512 * 1024;
 /// Maximum number of skills and commands of a session.
 pub const SKILLS_MAX: usize = 128;
-/// Context windows up to this size, in tokens, get no list of skills: only users call them up.
+/// Models with a context window up to this size, in tokens, get no list of skills; only users can then invoke skills.
 const UNLISTED_WINDOW_MAX: u32 = 8_192;
 /// Maximum bytes of a description in the list for the model.
 const DESCRIPTION_BYTES_MAX: usize = 400;
@@ -76,7 +76,8 @@ pub struct Skills {
 }
 
 impl Skill {
-    /// Reads a file. `name` is that of its folder, or the file's own without `.md`.
+    /// Parses the text of a file. `name` is the name of a skill's folder, or the name of a command's file without
+    /// `.md`.
     ///
     /// ```
     /// use sysop_core::instructions::InstructionSource;
@@ -89,7 +90,7 @@ impl Skill {
     /// ```
     ///
     /// # Errors
-    /// One sentence if the file cannot be used.
+    /// Returns one sentence if the file cannot be used.
     pub fn read(
         kind: SkillKind,
         name: &str,
@@ -125,13 +126,14 @@ impl Skill {
         })
     }
 
-    /// Returns a copy for front ends.
+    /// Returns a copy with an empty body, for front ends.
     #[must_use]
     pub fn without_body(&self) -> Self {
         Self { body: String::new(), ..self.clone() }
     }
 
-    /// Path of the folder for the model, with the machine that it is on.
+    /// Returns the path of the skill's folder as shown to the model, with a note if the folder is on the user's
+    /// machine.
     fn folder(&self) -> String {
         let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         match self.source {
@@ -140,7 +142,7 @@ impl Skill {
         }
     }
 
-    /// Returns the text that the model gets when it calls up the skill.
+    /// Returns the text that the model gets when it invokes the skill.
     pub fn answer(&self) -> String {
         let mut text = format!("folder: {}\n", self.folder());
         if !self.files.is_empty() {
@@ -151,7 +153,8 @@ impl Skill {
 }
 
 impl Skills {
-    /// Adds a file that was read; the first of several with one name counts.
+    /// Adds the result of reading a file. A file goes to `skipped` if it cannot be used, if its name is already taken,
+    /// or if it exceeds the limits of a session.
     pub fn add(&mut self, read: Result<Skill, String>) {
         let skill = match read {
             Ok(skill) => skill,
@@ -173,19 +176,19 @@ impl Skills {
         self.found.iter().find(|skill| skill.name == name)
     }
 
-    /// Skills that the model may call up.
+    /// Returns the skills that the model may invoke.
     pub fn listed(&self) -> impl Iterator<Item = &Skill> {
         self.found.iter().filter(|skill| skill.listed)
     }
 
-    /// Limits the skills to what a model with this context window gets.
+    /// Takes all skills off the model's list if its context window of `window` tokens is too small for a list.
     pub fn limit(&mut self, window: u32) {
         if window <= UNLISTED_WINDOW_MAX {
             self.found.iter_mut().for_each(|skill| skill.listed = false);
         }
     }
 
-    /// Returns the list for the model; `None` if it may call up no skill.
+    /// Returns the list of skills for the model, or `None` if the model may not invoke any.
     pub fn prompt(&self) -> Option<String> {
         let lines: Vec<_> = self
             .listed()
@@ -199,7 +202,8 @@ impl Skills {
         })
     }
 
-    /// Expands a prompt that begins with `/NAME`; `None` if that is not one of the names.
+    /// Expands a prompt that begins with `/NAME`. Returns `None` for any other prompt, or if no skill or command has
+    /// that name.
     pub fn expand(&self, prompt: &str) -> Option<Expansion> {
         let (word, arguments) = prompt.split_once(char::is_whitespace).unwrap_or((prompt, ""));
         let skill = self.find(word.strip_prefix('/')?)?;
@@ -207,7 +211,8 @@ impl Skills {
     }
 }
 
-/// Returns true if a text can be a name: it must not be read as a path or an option.
+/// Returns true if a text can be the name of a skill or command. Such a name cannot be mistaken for a path or an
+/// option.
 pub fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     name.starts_with(|c: char| c.is_ascii_alphanumeric())

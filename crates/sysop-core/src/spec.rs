@@ -1,4 +1,4 @@
-//! Settings of one session: model, prompt, tools, approval and limits. Logged in its first event.
+//! Settings of one session: model, prompt, tools, approval and limits. The session's first event contains them.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::model_limits::ModelLimits;
 use crate::policy::{self, ApprovalMode, PolicyOptions};
 use crate::tool::ToolSpec;
 
-/// Settings of a session. Logged in its first event, so that a replay needs nothing else.
+/// Settings of a session. They are logged in the session's first event, so that a replay needs only the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionSpec {
     pub model: ModelRef,
@@ -20,9 +20,9 @@ pub struct SessionSpec {
     pub tools: Vec<ToolSpec>,
     #[serde(with = "policy::logged_mode")]
     pub approve: ApprovalMode,
-    /// Regular expressions of dangerous commands.
+    /// Regular expressions that match dangerous commands.
     pub dangerous_patterns: Vec<String>,
-    /// Regular expressions of commands that are always denied.
+    /// Regular expressions that match commands that are always denied.
     #[serde(default)]
     pub deny: Vec<String>,
     #[serde(default, skip_serializing_if = "PolicyOptions::is_default")]
@@ -34,7 +34,7 @@ pub struct SessionSpec {
     /// True if compaction never asks a model for a summary.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ledger_only: bool,
-    /// Limits from the config, by `PROVIDER/NAME`.
+    /// Limits of models from the config. The keys have the form `PROVIDER/NAME`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelLimits>,
     #[serde(default, skip_serializing_if = "Budget::is_empty")]

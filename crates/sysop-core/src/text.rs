@@ -2,8 +2,9 @@
 //!
 //! One text has two views. For users, [`neutralize`] makes characters visible that a terminal would obey or hide. For
 //! models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that the terminal
-//! would print. It never erases or overwrites text: if a program prints a text and then wipes it, the result still
-//! contains it. Users who are shown the result of [`strip_controls`] see the same text as the model.
+//! would print. [`strip_controls`] never erases or overwrites text: if a program prints a text and then wipes it, the
+//! result still contains that text. Users who are shown the result of [`strip_controls`] see the same text as the
+//! model.
 //!
 //! This module never obeys a sequence: it moves no cursor and sends no reply. Colors can be kept beside the text, as
 //! [`StyleRuns`].
@@ -67,7 +68,7 @@ fn is_odd(sign: char) -> bool {
     is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
-/// [`neutralize`] for a text that arrives in chunks, which may be split anywhere.
+/// Applies [`neutralize`] to a text that arrives in chunks. The chunks may be split anywhere.
 #[derive(Debug, Clone, Default)]
 pub struct Neutralizer {
     /// True if the last chunk ended in a carriage return that may belong to a newline.
@@ -79,7 +80,7 @@ impl Neutralizer {
         Self::default()
     }
 
-    /// Takes the next chunk. Returns the output that has become certain.
+    /// Takes the next chunk. Returns the output that later chunks can no longer change.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         self.push_onto(piece, &mut out);
@@ -128,7 +129,7 @@ pub fn strip_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns the result of [`strip_controls`], and beside it the colors and attributes of that text.
+/// Returns the result of [`strip_controls`], together with the colors and attributes of that text.
 pub fn split_styles(text: &str) -> (Cow<'_, str>, StyleRuns) {
     if first_match(text, is_shown).is_none() {
         return (Cow::Borrowed(text), StyleRuns::default());

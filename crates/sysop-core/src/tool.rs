@@ -1,6 +1,6 @@
 //! Tools as a model sees them: name, description, JSON Schema, and the class of effect of a call.
 //!
-//! Hosts decide which tools exist and how they run; the catalog of sysop's own tools is `catalog`.
+//! Hosts decide which tools exist and how they run. The module `catalog` lists sysop's own tools.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::catalog;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// `[A-Za-z0-9_-]{1,64}`: valid for every provider.
+    /// Name of the form `[A-Za-z0-9_-]{1,64}`, which every provider accepts.
     pub name: String,
     pub description: String,
     /// JSON Schema of the arguments, always of type `object`.
@@ -32,7 +32,7 @@ fn intern_schema<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Value
 pub struct ClientTools {
     /// The tools. They replace tools of the session's host with the same names.
     pub tools: Vec<ToolSpec>,
-    /// Root of the file tools on the client. For users and the model.
+    /// Root of the file tools on the client, as shown to users and the model.
     pub root: String,
 }
 

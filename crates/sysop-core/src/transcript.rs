@@ -74,7 +74,7 @@ pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 /// Maximum characters of an argument in a call summary.
 pub const SHORT_ARGUMENT_CHARS_MAX: usize = 60;
 
-/// A session in readable form.
+/// The items, the phase and the totals of one session, built from its updates.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     items: VecDeque<Item>,
@@ -114,7 +114,7 @@ struct CurrentTurn {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum SessionPhase {
-    /// No turn; waits for a prompt.
+    /// No turn is in progress; the session waits for a prompt.
     #[default]
     Idle,
     /// A model request is in flight or imminent; the step is 0 before the first request.
@@ -142,7 +142,7 @@ impl Transcript {
         Self::default()
     }
 
-    /// Applies one update. Events applied before are ignored.
+    /// Applies one update. An event that was applied before is ignored.
     pub fn apply(&mut self, update: &Update) {
         match update {
             Update::Logged(logged) => self.apply_logged(logged),
@@ -160,14 +160,15 @@ impl Transcript {
         self.event(&logged.event);
     }
 
-    /// Shows `Stopping` at once, after this front end sent `Cancel`.
+    /// Changes the phase to `Stopping`, unless the session is idle. A front end calls this when it sends `Cancel`, to
+    /// show the change at once.
     pub fn stopping(&mut self) {
         if self.phase != SessionPhase::Idle {
             self.phase = SessionPhase::Stopping;
         }
     }
 
-    /// All items in reading order.
+    /// Returns all items in reading order.
     pub fn items(&self) -> impl DoubleEndedIterator<Item = &Item> + ExactSizeIterator {
         self.items.iter()
     }
@@ -205,12 +206,13 @@ impl Transcript {
         }
     }
 
-    /// Returns the transcript of a session with this spec whose log is still empty.
+    /// Returns an empty transcript for a session whose log is still empty. The configuration comes from `spec`.
     pub fn of(spec: &SessionSpec) -> Self {
         Self { facts: Some(SessionInfo::of(spec)), ..Self::new() }
     }
 
-    /// Configuration of the session; `None` before its first event.
+    /// Returns the configuration of the session; `None` before its first event, unless the transcript was created from
+    /// a spec.
     pub fn session_info(&self) -> Option<&SessionInfo> {
         self.facts.as_ref()
     }
@@ -219,7 +221,7 @@ impl Transcript {
         &self.phase
     }
 
-    /// Open questions of programs, oldest first.
+    /// Returns the open questions of programs, oldest first.
     pub fn questions(&self) -> &[Question] {
         &self.questions
     }
@@ -229,7 +231,7 @@ impl Transcript {
         self.holder.as_deref()
     }
 
-    /// Tokens of the whole session.
+    /// Returns the tokens of all model calls whose replies are in the log.
     pub fn usage(&self) -> Usage {
         self.usage
     }
@@ -239,12 +241,12 @@ impl Transcript {
         self.turn.id
     }
 
-    /// Number of model calls in this turn.
+    /// Returns the number of model calls in the current or last turn.
     pub fn iteration(&self) -> u32 {
         self.turn.step.step
     }
 
-    /// Position of the last applied event.
+    /// Returns the position of the last applied event.
     pub fn seq(&self) -> Seq {
         self.seq
     }
@@ -677,8 +679,8 @@ impl Transcript {
         }
     }
 
-    /// Finds an item. Checks the hashes first, because most ids are new; then searches from the end, because most
-    /// others are recent.
+    /// Returns the item with this id, if any. Checks the hashes first, because most ids are new. Then searches from the
+    /// end, because most known ids belong to recent items.
     fn find(&mut self, id: &ItemId) -> Option<&mut Item> {
         let known = self.known.contains(&hash(id));
         known.then(|| self.items.iter_mut().rev().find(|item| item.id == *id)).flatten()

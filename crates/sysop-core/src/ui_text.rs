@@ -23,7 +23,7 @@ pub fn running_jobs(jobs: &RunningJobs) -> String {
     if jobs.is_empty() { "no background jobs".to_owned() } else { jobs.join("; ") }
 }
 
-/// Maximum characters of a program's prompt within a line about its answer.
+/// Maximum characters of a program's prompt within the line that reports a user's answer to it.
 const PROMPT_CHARS_MAX: usize = 60;
 
 /// Formats a call: `[Tool: read_file("src/main.py")]`.
@@ -46,7 +46,7 @@ pub fn mode_help(mode: Mode) -> &'static str {
     }
 }
 
-/// Formats a duration for users.
+/// Formats a duration for users, as in `340 ms`, `1.5 s` or `2 min 5 s`.
 pub fn duration(milliseconds: u64) -> String {
     match milliseconds {
         0..1_000 => format!("{milliseconds} ms"),
@@ -55,7 +55,7 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// Formats the size of a file for users.
+/// Formats a size in bytes for users, as in `1 byte`, `12.3 kB` or `1.5 MB`. The units are decimal.
 pub fn file_size(bytes: u64) -> String {
     match bytes {
         1 => "1 byte".to_owned(),
@@ -65,7 +65,7 @@ pub fn file_size(bytes: u64) -> String {
     }
 }
 
-/// Formats a token count in few characters.
+/// Formats a token count in few characters, as in `9999`, `12 k` or `1.5 M`.
 pub fn tokens(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
@@ -80,7 +80,8 @@ pub fn usage(usage: Usage) -> Option<String> {
         .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
 }
 
-/// Returns a line about the other providers that received tool output, or `None` if there are none.
+/// Returns a line about the providers other than the current one that received tool output, or `None` if there are
+/// none.
 pub fn other_readers(readers: &OutputReaders) -> Option<String> {
     let providers = readers.other_providers();
     (!providers.is_empty()).then(|| format!("output also seen by {}", providers.join(", ")))
@@ -173,7 +174,7 @@ fn group_summary(group: &[&HostOutcome]) -> String {
     safe(&format!("{count} ({}): {ended}, {}", names.join(", "), duration(longest)))
 }
 
-/// Returns true if commands run on several hosts at once.
+/// Returns true if `host` names several hosts, separated by commas, on which commands run at once.
 pub fn is_fleet(host: &str) -> bool {
     host.contains(',')
 }
@@ -206,7 +207,7 @@ pub fn host_summary(host: &str) -> String {
     }
 }
 
-/// Returns the location of commands, as parts of a status line.
+/// Returns the location of commands as parts of a status line, such as `host web1` and `user admin`.
 pub fn host_status_parts(host: &str) -> Vec<String> {
     match host_names(host).as_slice() {
         [name] => match name.rsplit_once('@') {
@@ -217,7 +218,7 @@ pub fn host_status_parts(host: &str) -> Vec<String> {
     }
 }
 
-/// Returns true if commands run on this machine.
+/// Returns true if `host` is the name of this machine, `local`.
 pub fn is_local_host(host: &str) -> bool {
     host == "local"
 }
@@ -347,7 +348,7 @@ pub fn class(class: RiskClass) -> &'static str {
     }
 }
 
-/// Returns the sign to show before an outcome summary. It can be told apart without colors.
+/// Returns the sign to show before an outcome summary. The signs can be told apart without colors.
 pub fn status_sign(status: Status) -> &'static str {
     match status {
         Status::Ok => "✓",

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::arguments::is_valid_session_id;
 use crate::stderr::sanitize;
 
-/// D-Bus service, its object and its interface.
+/// Name of the D-Bus service and of its interface. The next constant is the path of its object.
 const SERVICE: &str = "org.freedesktop.Notifications";
 const OBJECT: &str = "/org/freedesktop/Notifications";
 /// Maximum number of remembered prompts, and of remembered notifications.

@@ -52,9 +52,9 @@ pub(crate) enum ServerEvent {
 pub(crate) struct ServerExit {
     /// Exit status; `None` if unknown.
     pub(crate) status: Option<ExitStatus>,
-    /// True if the page had been available.
+    /// True if the page had been available before the server ended.
     pub(crate) was_ready: bool,
-    /// Last lines of output.
+    /// Last lines of the server's output.
     pub(crate) lines: Vec<String>,
 }
 

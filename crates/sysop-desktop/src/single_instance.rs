@@ -1,7 +1,7 @@
 //! One window per user: the first process holds a lock and listens; later ones ask it to raise its window.
 //!
-//! The lock is released when the process ends for any reason. The socket is only a name in a folder private to the
-//! user.
+//! The lock is released when the process ends for any reason. The lock alone decides which process is the first: a
+//! socket left by an earlier process is replaced. Both files are in a folder that only the user can access.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::is_valid_session_id;
 
-/// Maximum time to wait until another window that is starting answers, or until one that is closing is gone.
+/// Maximum time to wait for another window: until it answers, if it is starting, or until it is gone, if it is closing.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);

@@ -33,22 +33,22 @@ const TITLE: &str = "sysop";
 const TITLE_FIRST: &str = "sysop: starting";
 /// Maximum characters taken from the page's title.
 const TITLE_CHARS_MAX: usize = 120;
-/// Maximum number of web engine crashes after which the page is reloaded. After a further crash, it is not.
+/// Number of web engine crashes after which the page is still reloaded. After a further crash, it is not reloaded.
 const CRASHES_MAX: u32 = 3;
 
 /// Event from outside the window's event loop.
 #[derive(Debug)]
 enum AppEvent {
-    /// Event of the server with this start number.
+    /// Event of a server, with the number of the server's start. Events of an earlier server are ignored.
     FromServer(u64, ServerEvent),
-    /// Request from a second start of the program.
+    /// Request from a further start of the program.
     RaiseWindow(RaiseRequest),
     /// A notification of this session was clicked.
     OpenSession(String),
     TitleChanged(String),
-    /// Requested by the page or a signal.
+    /// The page or a signal requested to close the window.
     Close,
-    /// Requested by the user.
+    /// The user requested to restart the server.
     RestartServer,
     /// The web process of the page ended.
     PageCrashed,
@@ -177,7 +177,7 @@ fn build_view(
     Ok(view)
 }
 
-/// Listens for second starts and signals.
+/// Forwards requests from further starts of the program, and signals, to the event loop.
 fn listen(instance: &InstanceLock, proxy: &EventLoopProxy<AppEvent>) -> Result<()> {
     let raise_proxy = proxy.clone();
     instance.listen(move |raise| drop(raise_proxy.send_event(AppEvent::RaiseWindow(raise))))?;

@@ -1,18 +1,18 @@
-//! Output of a running call: shown live, and its end kept for a call that goes to the background.
+//! Output of a running call. It is shown live, and its end is kept in case the call moves to the background.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum bytes kept of an output.
+/// Maximum bytes of the end of an output that [`CallOutput::tail`] returns.
 const TAIL_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct CallOutput {
     tail: Mutex<Tail>,
     hidden: AtomicBool,
-    /// Cancelled once the call ended.
+    /// Cancelled as soon as the call has ended.
     pub(crate) ended: CancellationToken,
 }
 
@@ -23,7 +23,7 @@ struct Tail {
 }
 
 impl CallOutput {
-    /// Keeps a piece of output. Returns true if it is to be shown.
+    /// Stores a piece of output. Returns true if the piece is to be shown live.
     pub(crate) fn push(&self, text: &str) -> bool {
         let mut tail = self.tail.lock();
         tail.text.push_str(text);
@@ -35,7 +35,7 @@ impl CallOutput {
         !self.hidden.load(Ordering::Relaxed)
     }
 
-    /// Shows no more of the output.
+    /// Hides the output: from now on, no more of it is shown live.
     pub(crate) fn hide(&self) {
         self.hidden.store(true, Ordering::Relaxed);
     }

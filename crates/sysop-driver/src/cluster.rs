@@ -54,9 +54,9 @@ use tokio_util::task::TaskTracker;
 pub use self::session::RuntimeFactory;
 use crate::port::StoreError;
 
-/// Pause after a store failure.
+/// Pause before an operation is tried again after a store failure.
 pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
-/// Maximum queued inputs per read.
+/// Maximum number of queued inputs that one read of the queue returns.
 pub const QUEUE_BATCH_MAX: usize = 64;
 
 /// The nodes that share a store, as seen by one of them.
@@ -83,7 +83,7 @@ pub trait Cluster: Send + Sync {
     /// Waits for the next event. Only one task may wait.
     async fn next_event(&self) -> ClusterEvent;
 
-    /// Releases all leases at once, and acquires no more.
+    /// Releases all leases of this node at once. Afterwards, the node acquires no more leases.
     async fn leave(&self) -> Result<(), StoreError>;
 }
 
@@ -154,7 +154,7 @@ pub struct QueuedInput {
     pub input: Input,
 }
 
-/// Event for a node. All events are hints: the log and the queue decide.
+/// Event for a node. All events are hints; only the log and the queue are authoritative.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClusterEvent {
     /// The log of a watched session has grown to at least this event.

@@ -58,14 +58,14 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::replay::replay;
 use crate::{DriverError, LOAD_EVENTS_MAX, Ports, Runtime};
 
-/// Shown if the task that opens a session panics.
+/// Error message for users if the task that opens a session panics.
 pub(crate) const OPEN_BUG: &str = "internal error while opening this session; the log is intact; reopen it";
-/// Shown if the task that creates a session panics.
+/// Error message for users if the task that creates a session panics.
 const CREATE_BUG: &str = "internal error while creating this session; create another one";
 
-/// Time between two looks at jobs that are being stopped.
+/// Interval at which `stop_jobs` checks if all jobs have ended.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// Maximum number of looks.
+/// Maximum number of these checks. After that, `stop_jobs` returns even if a job is still running.
 const STOP_POLLS_MAX: usize = 150;
 
 /// Runs sessions. Cheap to clone; clones share the sessions.
@@ -78,7 +78,7 @@ pub(crate) struct DriverInner {
     pub(crate) ports: Ports,
     pub(crate) membership: Option<Membership>,
     pub(crate) sessions: Mutex<HashMap<SessionId, Handle>>,
-    /// Sessions opened from logs, in eviction order.
+    /// Sessions opened from logs, in the order in which they are checked for eviction.
     pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
     /// Inputs that each session receives first when it is opened from a log.
     initial_inputs: Mutex<Vec<Input>>,
@@ -120,7 +120,7 @@ impl Driver {
     /// lease.
     ///
     /// # Errors
-    /// If the store fails, or already has a session with this id.
+    /// Returns an error if the store fails or already has a session with this id.
     pub async fn create(
         &self,
         id: SessionId,
@@ -133,7 +133,7 @@ impl Driver {
     /// Like `create`, on behalf of a user.
     ///
     /// # Errors
-    /// Like `create`.
+    /// Returns the errors of `create`.
     pub async fn create_for(
         &self,
         id: SessionId,
@@ -191,7 +191,7 @@ impl Driver {
     /// session share it.
     ///
     /// # Errors
-    /// If the session does not exist or its log cannot be read.
+    /// Returns an error if the session does not exist or its log cannot be read.
     pub async fn open(
         &self,
         id: &SessionId,
@@ -203,11 +203,11 @@ impl Driver {
         }
     }
 
-    /// Opens a session from its log in this process. Calls that ran when its last process ended are marked as
-    /// interrupted. A session that is already live is returned unchanged.
+    /// Opens a session from its log in this process. Calls that were running when the session's previous process ended
+    /// are marked as interrupted. A session that is already live is returned unchanged.
     ///
     /// # Errors
-    /// If the session does not exist, its log cannot be read, or another node owns it.
+    /// Returns an error if the session does not exist, its log cannot be read, or another node owns the session.
     pub async fn resume(&self, id: &SessionId, runtime: Runtime) -> Result<Handle, DriverError> {
         self.inner.open_local(id, || runtime).await
     }
@@ -223,8 +223,8 @@ impl Driver {
         }
     }
 
-    /// Returns the position of the last event of an open session, as far as this process knows; `None` if it is not
-    /// open here.
+    /// Returns the position of the last event of an open session, as far as this process knows; `None` if the session
+    /// is not open here.
     pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
         match self.inner.cluster_session(id).map(|session| session.location()) {
             Some(Location::Local(handle)) => Some(handle.last_seq()),
@@ -237,7 +237,7 @@ impl Driver {
     /// Copies the log of a session into a new session, up to but excluding the prompt of the turn `before`.
     ///
     /// # Errors
-    /// If the session or turn does not exist, or the store fails.
+    /// Returns an error if the session or turn does not exist, or the store fails.
     pub async fn fork(
         &self,
         from: &SessionId,
@@ -283,7 +283,8 @@ impl Driver {
         self.inner.sessions.lock().len()
     }
 
-    /// Stops the background jobs of all sessions and waits a moment for their ends to be logged. Returns the jobs.
+    /// Stops the background jobs of all sessions and waits up to a few seconds for their ends to be logged. Returns the
+    /// jobs that were asked to stop.
     pub async fn stop_jobs(&self) -> Vec<Job> {
         let mut stopped = Vec::new();
         for handle in self.inner.live_handles() {
@@ -306,7 +307,7 @@ impl Driver {
     /// Releases all sessions to the other nodes at once, and stops all work here.
     ///
     /// # Errors
-    /// If the other nodes could not be notified; they take over when this node's lease expires.
+    /// Returns an error if the other nodes could not be notified. They then take over when this node's lease expires.
     pub async fn leave(&self) -> Result<(), DriverError> {
         match &self.inner.membership {
             None => Ok(()),
@@ -388,7 +389,8 @@ impl DriverInner {
         sessions.get(id).cloned()
     }
 
-    /// Adds a session to the map, unless a session with its id is live. `first` precedes every other input.
+    /// Adds a session to the map, unless a session with the same id is live. `first` is an input that the new session
+    /// gets before every other input.
     fn insert(&self, handle: Handle, first: Option<Input>) -> Insertion {
         let mut sessions = self.sessions.lock();
         match sessions.get(handle.id()) {
@@ -443,7 +445,7 @@ impl Handle {
     /// Adds an input. Never blocks; results arrive as updates.
     ///
     /// # Errors
-    /// If the session ended for good, or too many inputs are queued.
+    /// Returns an error if the session ended for good, or if too many inputs are queued.
     pub fn send(&self, input: Input) -> Result<(), DriverError> {
         self.live.send(input)
     }
@@ -465,7 +467,7 @@ impl Handle {
         self.live.terminal()
     }
 
-    /// Position of the last durable event.
+    /// Returns the position of the last durable event.
     pub fn last_seq(&self) -> Seq {
         self.live.last_seq()
     }

@@ -152,8 +152,8 @@ pub trait SessionService: Send + Sync {
         None
     }
 
-    /// Answers a proposal with "always": writes the offered rule, adds it to the session and allows the call. If it
-    /// returns an error, nothing was decided.
+    /// Answers a proposal with "always": writes the offered rule, adds it to the session and allows the call. If this
+    /// returns an error, no decision was made.
     async fn allow_always(
         &self,
         session: &dyn SessionHandle,
@@ -166,15 +166,15 @@ pub trait SessionService: Send + Sync {
 
     fn routines(&self) -> Vec<Routine>;
 
-    /// Returns the skills and custom commands that users of a session can call up, without their texts. Reads files;
-    /// empty where that is not possible.
+    /// Returns the skills and custom commands that users of a session can invoke, without their texts. Reads files;
+    /// returns an empty list if that is not possible here.
     async fn skills(&self, session: &SessionId) -> Vec<Skill> {
         let _ = session;
         Vec::new()
     }
 
-    /// Trusts the files with instructions of a session's workspace as they are now; the model gets them with its next
-    /// step. Returns one sentence for the user.
+    /// Marks the instruction files of a session's workspace, in their present form, as trusted. The model gets them
+    /// with its next step. Returns one sentence for the user.
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
         let _ = session;
         Err("cannot trust a workspace from here; use --trust where the session runs".to_owned())

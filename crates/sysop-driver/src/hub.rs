@@ -51,7 +51,7 @@ const PENDING_OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Maximum bytes of deltas in one mailbox; further deltas are dropped.
 const PENDING_DELTA_BYTES_MAX: usize = 1024 * 1024;
 
-/// The publishing side. [`Updates`] is the side of a front end.
+/// Publishes the updates of one session to its subscriptions. [`Updates`] is the receiving side.
 #[derive(Default)]
 pub(crate) struct Hub {
     state: Mutex<HubState>,
@@ -87,7 +87,8 @@ struct MailboxState {
 }
 
 impl Hub {
-    /// Adds a front end that has seen everything up to `after`.
+    /// Adds a subscription for a front end that has seen every event up to `after`. `last` is the position of the last
+    /// event of the log, as far as the caller knows.
     pub(crate) fn subscribe(&self, store: Arc<dyn Store>, id: SessionId, after: Seq, last: Seq) -> Updates {
         let mailbox = Arc::new(Mailbox::default());
         let mut state = self.state.lock();
@@ -147,7 +148,7 @@ impl Hub {
         });
     }
 
-    /// Returns the number of front ends that still read.
+    /// Returns the number of subscriptions that were not dropped.
     pub(crate) fn subscriber_count(&self) -> usize {
         self.state.lock().mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
@@ -283,7 +284,7 @@ fn drop_oldest(text: &mut String) {
     }
 }
 
-/// Subscription of a front end.
+/// Subscription of a front end to the updates of one session.
 pub struct Updates {
     mailbox: Arc<Mailbox>,
     store: Arc<dyn Store>,
@@ -377,7 +378,7 @@ impl Updates {
 
 enum MailboxPoll {
     Update(Update),
-    /// Already delivered.
+    /// The event was already delivered.
     Duplicate,
     Behind,
     Closed,

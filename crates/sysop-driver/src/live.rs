@@ -57,12 +57,12 @@ use crate::{DriverError, Ports, Runtime};
 /// Minimum idle time before a session with a shell in its terminal is evicted.
 const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum model events that are ready together and published as one batch.
+/// Maximum number of model events that are merged into one batch if they are ready at the same time.
 const READY_EVENTS_MAX: usize = 256;
 
-/// Shown while a model writes the summary of a compaction.
+/// Notice shown while a model writes the summary of a compaction.
 const COMPACTING: &str = "compacting the context: the model summarizes older messages";
-/// Shown if a user asks for a compaction that would not make the prompt smaller.
+/// Notice shown if a user asks for a compaction that would not make the prompt smaller.
 const NOTHING_TO_COMPACT: &str = "nothing to compact: the context is short already";
 
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
@@ -96,11 +96,11 @@ struct Inbox {
     jobs: RunningJobs,
     /// Present while no task processes inputs.
     parked: Option<Worker>,
-    /// The last durable event.
+    /// Position of the last durable event.
     seq: Seq,
-    /// Time of the last activity.
+    /// Time when the inbox last became empty, or when the session was opened in this process.
     active: Timestamp,
-    /// Set once the session ended for good.
+    /// Reason for the end, once the session ended for good in this process.
     closed: Option<CloseReason>,
 }
 
@@ -123,7 +123,7 @@ struct Worker {
     model: Option<(StepId, CancellationToken)>,
     /// Attempt and cancellation of the pending request for a summary, if any.
     summary: Option<(u32, CancellationToken)>,
-    /// Calls that run, in the background too.
+    /// Running calls, including those in the background.
     tools: HashMap<CallId, RunningCall>,
 }
 
@@ -135,7 +135,7 @@ struct RunningCall {
 /// Initial state of a live session.
 pub(crate) struct SessionStart {
     pub(crate) session: Session,
-    /// The last durable event.
+    /// Position of the last durable event.
     pub(crate) seq: Seq,
     /// Events that are not durable yet.
     pub(crate) pending: Vec<Event>,
@@ -194,8 +194,8 @@ impl LiveSession {
         self.host().terminal()
     }
 
-    /// Passes an answer to the program that asked, and logs the part that is not secret. Returns false if the question
-    /// is not open.
+    /// Passes an answer to the program that asked, and logs the part of the answer that is not secret. Returns false if
+    /// the question is not open.
     pub(crate) fn answer_question(self: &Arc<Self>, id: QuestionId, answer: PromptReply) -> bool {
         let Some((question, sender)) = self.questions.take(id) else { return false };
         let logged = questions::loggable_input(&question, &answer);
@@ -230,7 +230,7 @@ impl LiveSession {
         self.hub.subscribe(Arc::clone(&self.ports.store), self.id.clone(), after, last)
     }
 
-    /// Makes pending events durable.
+    /// Makes pending events durable and publishes them.
     pub(crate) async fn flush(self: &Arc<Self>) -> Result<(), DriverError> {
         let Some(mut worker) = self.inbox.lock().parked.take() else { return Ok(()) };
         let result = self.append_and_publish(&mut worker).await;
@@ -526,7 +526,7 @@ impl LiveSession {
         }
     }
 
-    /// Adds the result of an effect as an input. Ignored if the session ended for good.
+    /// Adds the result of an effect as an input. The input is dropped if the session ended for good.
     pub(crate) fn deliver(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
             tracing::debug!(session = %self.id, %error, "a response arrived too late");
@@ -653,7 +653,7 @@ impl LiveSession {
         });
     }
 
-    /// Returns when a survey has timed out. The time does not run out while a question is open, such as for the
+    /// Returns when a survey has timed out. The time does not run out while a question is open, such as one for the
     /// passphrase of a key.
     async fn survey_overdue(&self) {
         loop {
@@ -716,14 +716,15 @@ impl Worker {
             && self.tools.is_empty()
     }
 
-    /// Returns the entry of a call that runs, or is about to. `end` ends it with the session.
+    /// Returns the entry of a call that is running or about to run; creates the entry if necessary. `end` cancels the
+    /// call when the session ends.
     fn running(&mut self, call: &CallId, end: &CancellationToken) -> &RunningCall {
         self.tools
             .entry(call.clone())
             .or_insert_with(|| RunningCall { cancel: end.child_token(), output: Arc::default() })
     }
 
-    /// Passes an input to the core and collects its effects.
+    /// Passes an input to the core, and collects the events and effects that it returns.
     fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
         self.forget(&input);
         let output = self.session.handle(input);
@@ -731,7 +732,7 @@ impl Worker {
         effects.extend(output.effects);
     }
 
-    /// Drops the cancellation token of a call that ended.
+    /// If `input` is the result of a call, drops the entry of this call.
     fn forget(&mut self, input: &Input) {
         if let Input::Outcome { call, .. } | Input::JobRead { call, .. } = input
             && let Some(ended) = self.tools.remove(call)
@@ -747,7 +748,7 @@ impl Worker {
     }
 }
 
-/// Survey of a call that runs on a client. The client assesses the call with a survey of its own.
+/// Returns the survey of a call that runs on a client. The client assesses the call again with a survey of its own.
 fn survey_of_client(client_tools: &ClientTools) -> Survey {
     let root = Some(client_tools.root.clone()).filter(|root| root.starts_with('/'));
     Survey::elsewhere(CommandContext { folder: root.clone(), root, ..CommandContext::bash() })

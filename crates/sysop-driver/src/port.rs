@@ -26,7 +26,7 @@ pub trait Provider: Send + Sync {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
     Text(String),
-    /// More visible reasoning.
+    /// The next chunk of visible reasoning.
     Reasoning(String),
     /// Information for the waiting user: `429, trying again in 3 s (2 of 5)`.
     Notice(String),
@@ -34,7 +34,7 @@ pub enum ModelEvent {
     Restarted,
     /// The complete reply; the last event.
     Done(Box<Reply>),
-    /// Failure without a reply; the last event.
+    /// The call failed without a reply; the last event.
     Failed(ModelFailure),
 }
 
@@ -43,8 +43,9 @@ pub enum ModelEvent {
 pub trait Host: Send + Sync {
     fn tools(&self) -> &[ToolSpec];
 
-    /// Reports the circumstances of a call and resolves its targets. Called right before the policy assesses the call,
-    /// and again after a user allowed it. Unknown facts are left out; there is no error.
+    /// Reports the facts about a call that the policy needs, and resolves the paths that the call uses. Called right
+    /// before the policy assesses the call, and again after a user allowed it. Facts that cannot be determined are left
+    /// out; the survey itself never fails.
     async fn survey(&self, call: &ToolCall) -> Survey;
 
     /// Like `survey`, but for a call whose commands run in a private shell behind the fence `shell`.
@@ -53,8 +54,8 @@ pub trait Host: Send + Sync {
         self.survey(call).await
     }
 
-    /// Runs one call to its end. A failure is an outcome, too. If `cancel` is triggered, kills the call with all its
-    /// child processes and returns the output captured so far.
+    /// Runs one call to its end. A failure is reported as an outcome, too. If `cancel` is triggered, kills the call
+    /// with all its child processes and returns the output captured so far.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
     /// Like `run`, but the kernel restricts the call to what the fence allows. Runs nothing if the fence cannot be
@@ -82,7 +83,8 @@ pub trait Host: Send + Sync {
         let _ = call;
     }
 
-    /// Sets the prompter, once and before the first call. The session may end before the host does.
+    /// Sets the prompter, through which the host reaches the users. Called once, before the first tool call. The
+    /// session behind the prompter may end before the host does.
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         drop(people);
     }
@@ -93,7 +95,7 @@ pub trait Host: Send + Sync {
     }
 }
 
-/// Reads files with instructions for the model, at the session's location.
+/// Reads the files with instructions for the model that apply to one session.
 #[async_trait]
 pub trait InstructionReader: Send + Sync {
     /// Reads the files as they are now. A file that cannot be read is left out.
@@ -140,7 +142,7 @@ pub trait Store: Send + Sync {
     /// Lists sessions, the most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError>;
 
-    /// Deletes a session and its log; `NotFound` if it does not exist.
+    /// Deletes a session and its log. Returns `NotFound` if the session does not exist.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
 
     /// Returns the names in `files` to which a log refers. Reads all logs, so it should be called rarely.

@@ -33,9 +33,10 @@ pub trait Prompter: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptRequest {
     pub kind: QuestionKind,
-    /// Program that asks, for users: `sudo on web1`, `ssh web1`.
+    /// Program that asks, as shown to users: `sudo on web1`, `ssh web1`.
     pub from: String,
-    /// Observations of the host about the program, one sentence each. Never derived from the prompt's own text.
+    /// Observations of the host about the program, one sentence each. They are never derived from the text of the
+    /// prompt.
     pub details: Vec<String>,
     /// The program's prompt, verbatim.
     pub prompt: String,
@@ -79,14 +80,14 @@ pub trait Terminal: Send + Sync {
     /// Opens the terminal if necessary. Returns its current content and live output.
     ///
     /// # Errors
-    /// One sentence if no shell can be started.
+    /// Returns one sentence if no shell can be started.
     async fn watch(&self) -> Result<TerminalView, String>;
 
     /// Like `watch`, but for viewers with a scrollback. The picture begins with up to `scrollback_rows` rows from above
     /// the screen, and replaces the viewer's own scrollback.
     ///
     /// # Errors
-    /// One sentence if no shell can be started.
+    /// Returns one sentence if no shell can be started.
     async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
         let _ = scrollback_rows; // without a scrollback of its own, the screen only
         self.watch().await

@@ -52,10 +52,10 @@ impl Questions {
     }
 }
 
-/// Prompter of a session, for its host. Does not keep the session alive.
+/// Connects the host of a session to the session's users. It does not keep the session alive.
 pub(crate) struct SessionPrompter(pub(crate) Weak<LiveSession>);
 
-/// Closes a question when its program no longer waits.
+/// Closes a question when it is dropped, because the program no longer waits for the answer.
 struct OpenQuestion<'a> {
     prompter: &'a SessionPrompter,
     id: QuestionId,
@@ -111,8 +111,8 @@ impl Prompter for SessionPrompter {
     }
 }
 
-/// Returns the name of the user and the part of the answer that may be logged, or `None` if no answer was given. Of a
-/// secret, only its prompt is returned.
+/// Returns the name of the user and the part of the answer that may be logged, or `None` if no answer was given. For a
+/// secret, only the program's prompt is returned.
 pub(crate) fn loggable_input(question: &Question, answer: &PromptReply) -> Option<(String, TypedInput)> {
     let PromptReply::Given { by, text } = answer else { return None };
     let prompt = question.prompt.clone();

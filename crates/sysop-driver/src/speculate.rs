@@ -28,7 +28,7 @@ pub(crate) struct EarlyCall {
 }
 
 impl EarlyCall {
-    /// Starts the model call among the effects, if it is the only effect.
+    /// Starts a model call early if it is the only effect in `effects`. Otherwise returns `None`.
     ///
     /// The first step of a turn is excluded: a prompt that cannot be stored is not sent to a model.
     ///

@@ -19,17 +19,17 @@ pub trait TokenStore: Send + Sync {
     /// Inserts a token, which is durable on return.
     ///
     /// # Errors
-    /// If there are already `TOKENS_MAX` tokens, the id exists, or the store fails.
+    /// Returns an error if there are already `TOKENS_MAX` tokens, if the id exists, or if the store fails.
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
     /// Lists all tokens, oldest first.
     async fn tokens(&self) -> Result<Vec<TokenRecord>, StoreError>;
 
-    /// Removes a token and the pages opened with it. Returns true if it existed.
+    /// Removes a token and the pages opened with it. Returns true if the token existed.
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError>;
 
-    /// Spends the single page visit of a token that was given in an address. Returns true if the visit was still
-    /// unspent. If several callers do this at the same time, exactly one gets true.
+    /// Spends the single page visit that a token in an address allows. Returns true if the visit was still unspent. If
+    /// several callers do this at the same time, exactly one gets true.
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError>;
 
     /// Records when tokens were last used; unknown tokens are ignored.
@@ -53,9 +53,9 @@ pub struct TokenRecord {
     pub expires: Option<Timestamp>,
     /// Time of last use, to within a minute.
     pub last_used: Option<Timestamp>,
-    /// For a page, the token that it was opened with.
+    /// Token with which the page was opened; `None` if this is not the token of a page.
     pub parent: Option<TokenId>,
-    /// True if the single page visit is spent.
+    /// True if the single page visit that the token allows is spent.
     pub visited: bool,
     /// True if the creator of the token may not be a user: a process of unknown origin created it, possibly one that a
     /// command of a session left behind.

@@ -1,8 +1,8 @@
 //! Forwards questions of `ssh` to users: passwords, passphrases, one-time codes, confirmations of host keys.
 //!
-//! `ssh` asks by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is sysop again.
-//! Its environment names a socket of the sysop that started `ssh`; it forwards the prompt over this socket and prints
-//! the answer. The socket is in a folder that only its owner may enter.
+//! `ssh` asks by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is a second sysop
+//! process. It finds the path of a socket in its environment, sends the prompt over this socket to the sysop that
+//! started `ssh`, and prints the answer. The socket is in a folder that only its owner may enter.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -22,9 +22,9 @@ use tokio::sync::watch;
 
 /// Environment variable with the path of the socket.
 pub const ASKPASS_VARIABLE: &str = "SYSOP_ASKPASS_SOCKET";
-/// Environment variable by which `ssh` states the kind of answer.
+/// Environment variable in which `ssh` states the kind of answer that it expects.
 const HINT_VARIABLE: &str = "SSH_ASKPASS_PROMPT";
-/// Maximum bytes of a prompt and of an answer.
+/// Maximum bytes of one line on the socket, which holds a prompt or an answer.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ impl Askpass {
         *self.shared.people.lock() = people;
     }
 
-    /// Returns the number of open questions as a value that can be watched.
+    /// Returns a receiver that follows the number of open questions.
     pub(crate) fn questions(&self) -> watch::Receiver<usize> {
         self.shared.open.subscribe()
     }
@@ -195,9 +195,9 @@ async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &AskpassRes
     written
 }
 
-/// Determines the kind of a question. `ssh` asks about host keys in the same way as for passwords, so only its exact
-/// wording distinguishes them. Prompts that a server chooses start with `(user@host)` (OpenSSH 8.4 and later), and
-/// always count as secrets.
+/// Determines the kind of a question. `ssh` asks about host keys in the same way as for passwords, so only the exact
+/// wording of the prompt distinguishes the two. Prompts that a server chooses start with `(user@host)` (OpenSSH 8.4 and
+/// later), and always count as secrets.
 fn question_kind(request: &AskpassRequest) -> QuestionKind {
     let prompt = request.prompt.trim();
     let about_a_key = prompt.starts_with("The authenticity of host ")
@@ -207,9 +207,8 @@ fn question_kind(request: &AskpassRequest) -> QuestionKind {
     if open { QuestionKind::Text } else { QuestionKind::Secret }
 }
 
-/// Runs the askpass program if `ssh` started this process as such: forwards the prompt and prints the answer. Returns
-/// the exit code, which is 0 if there is an answer and 1 otherwise, or `None` if this process is not the askpass
-/// program.
+/// If `ssh` started this process as its askpass program, forwards the prompt and prints the answer. Returns the exit
+/// code, which is 0 if there is an answer and 1 otherwise, or `None` if this process is not the askpass program.
 pub fn run_as_askpass() -> Option<u8> {
     let socket = std::env::var_os(ASKPASS_VARIABLE)?;
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();

@@ -1,4 +1,5 @@
-//! Environment of programs: the environment of this process without keys, and with prompts and pagers turned off.
+//! Environment of programs: the environment of this process, but without API keys and other secrets, and with prompts
+//! and pagers turned off.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -39,8 +40,8 @@ pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
 ];
 
 /// Git variables for read-only commands. With them, git runs no program that a repository's config names, and fetches
-/// nothing. Each value is a plain word. Text conversion, external diffs and filters have no such variable and are
-/// turned off by options.
+/// nothing. Each value is a plain word, which a shell need not quote. No variable turns off text conversion, external
+/// diffs and filters; options do that.
 pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_CONFIG_COUNT", "3"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
@@ -55,8 +56,9 @@ pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_PAGER", "cat"),
 ];
 
-/// Git variables on every machine: literal paths and objects, no prompts, no editor, no network. Without the last two
-/// variables, git would fetch the missing objects of a partial clone with a program that the repository's config names.
+/// Git variables on every machine. With them, git takes paths literally, ignores replacement objects, and uses no
+/// prompt, no editor and no network. Without `GIT_NO_LAZY_FETCH` and `GIT_ALLOW_PROTOCOL`, git would fetch the missing
+/// objects of a partial clone with a program that the repository's config names.
 pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_LITERAL_PATHSPECS", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
@@ -68,7 +70,7 @@ pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_ALLOW_PROTOCOL", "none"),
 ];
 
-/// Environment variables, sorted.
+/// Environment variables of a program, sorted by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 

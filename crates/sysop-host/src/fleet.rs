@@ -84,8 +84,8 @@ pub enum FleetError {
     /// Two names denote the same host.
     #[error("{0} and {1} are the same host; name each host once")]
     DuplicateHost(String, String),
-    /// In `HOST:PATH`, a path on one host would look like a path on the other host, because the name of one, followed
-    /// by a colon, begins the name of the other.
+    /// A `HOST:PATH` could mean a path on either host, because the name of one host begins with the name of the other
+    /// and a colon.
     #[error("hosts {0} and {1} are ambiguous in {0}:PATH; rename one of them")]
     AmbiguousNames(String, String),
 }
@@ -102,7 +102,7 @@ pub struct Fleet {
     prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// Part of a call that runs on one host.
+/// A call for one host of the fleet.
 struct HostCall {
     member: Arc<Member>,
     call: ToolCall,
@@ -181,8 +181,8 @@ impl Fleet {
         })
     }
 
-    /// Returns the number of jobs that run first. This is all of them if there is no canary, if the tool is read-only,
-    /// or if it is `undo`.
+    /// Returns the number of jobs that run first. This is the number of all jobs if there is no canary, if the tool is
+    /// read-only, or if it is `undo`.
     fn first(&self, tool: &str, jobs: usize) -> usize {
         let looks = self.specs.iter().any(|spec| spec.name == tool && spec.effect == ToolEffect::Reads);
         match self.canary {
@@ -314,7 +314,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetErro
     }
 }
 
-/// Returns the tools that all hosts have with the same parameters and effect. Their descriptions are those of the first
+/// Returns the tools that all hosts have with the same parameters and effect. The descriptions are taken from the first
 /// host.
 fn common_tools(hosts: &[(String, Arc<dyn Host>)]) -> Vec<ToolSpec> {
     let Some(((_, first), others)) = hosts.split_first() else { return Vec::new() };

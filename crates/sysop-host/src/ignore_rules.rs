@@ -1,4 +1,4 @@
-//! Ignore rules from `.gitignore` and `.ignore` files, the same on every machine.
+//! Ignore rules from `.gitignore` and `.ignore` files, applied in the same way on every machine.
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};

@@ -16,14 +16,14 @@ use rustix::fs::OFlags;
 use crate::skill_files;
 use crate::ssh::{SshConnection, SshError};
 
-/// Names of the files, the most specific first.
+/// Names of instruction files, in order of precedence.
 const NAMES: [&str; 4] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 /// Maximum bytes read of one file.
 const BYTES_MAX: u64 = 32 * 1024;
 /// Maximum number of folders, counted from the root upward.
 const FOLDERS_MAX: usize = 16;
 
-/// An instruction file that was found.
+/// A file that was found for the model: instructions, a skill, an attachment of a skill, or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstructionText {
     pub kind: InstructionKind,
@@ -36,10 +36,10 @@ pub struct InstructionText {
     pub bytes: u64,
 }
 
-/// What a file is for.
+/// Role of a file that was found for the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstructionKind {
-    /// `AGENTS.md` or a relative.
+    /// `AGENTS.md`, or another file with instructions such as `CLAUDE.md`.
     Instructions,
     /// `SKILL.md` of a skill.
     Skill,
@@ -65,7 +65,8 @@ pub fn read_instruction_files(root: &Path, home: Option<&Path>) -> Vec<Instructi
     without_repeats(found)
 }
 
-/// Keeps the first of several entries for one file: a folder may be a link to another.
+/// Removes repeated entries for a skill, attachment or command, which occur if a folder is a link to another one. The
+/// first entry is kept.
 fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
     let mut paths = HashSet::new();
     found.retain(|file| file.kind == InstructionKind::Instructions || paths.insert(file.path.clone()));

@@ -56,7 +56,7 @@ pub(crate) struct LocalMachine {
     file_bytes_max: u64,
     session_start: SystemTime,
     context: OnceLock<CommandContext>,
-    /// Sandbox features of the kernel.
+    /// Sandbox features that the kernel supports.
     sandbox: SandboxSupport,
 }
 
@@ -121,7 +121,7 @@ impl LocalMachine {
         Self { file_bytes_max: most, ..self }
     }
 
-    /// Determines the context of `bash` commands.
+    /// Determines the context of `bash` commands: dialect, folder, home folder and user.
     fn look_around(&self) -> CommandContext {
         let root = self.root_path.to_str().map(str::to_owned);
         let uid = rustix::process::getuid().as_raw();
@@ -218,7 +218,8 @@ impl LocalMachine {
     }
 }
 
-/// Surveys a command on this machine without a session, so every script counts as unchanged.
+/// Surveys a command on this machine outside of any session. Because there is no start of a session to compare with,
+/// every script counts as unchanged.
 pub fn survey_here(context: CommandContext, command: &str) -> Survey {
     let opened = SystemTime::now();
     let home = context.home.clone();

@@ -87,8 +87,8 @@ pub(crate) trait Machine: Send + Sync {
     /// that could not be resolved is missing from the result. `home` replaces `~`.
     async fn resolve(&self, targets: Vec<Target>, home: Option<&str>) -> Option<Vec<ResolvedTarget>>;
 
-    /// Maximum rounds of resolution per call. The first round resolves the call's own targets; further rounds resolve
-    /// those of the scripts that it runs.
+    /// Returns the maximum number of rounds of resolution per call. The first round resolves the call's own targets;
+    /// further rounds resolve the targets of the scripts that the call runs.
     fn resolutions_max(&self) -> usize;
 
     /// Returns the foreground program of a terminal of the machine (such as `/dev/pts/3`) in which the shell with the
@@ -118,7 +118,7 @@ impl TimeLimit {
         Self { time, lifted: CancellationToken::new() }
     }
 
-    /// Returns when the time is over; never if the limit is lifted.
+    /// Returns when the time is over. If the limit is lifted before, never returns.
     pub(crate) async fn reached(&self) {
         tokio::select! {
             biased;
@@ -141,7 +141,8 @@ pub(crate) struct TerminalStart {
     pub(crate) remote_host: Option<String>,
     /// Kind of shell. If it is `None`, the shell itself is asked.
     pub(crate) shell: Option<ShellKind>,
-    /// Program that runs the model's commands if the user's shell has another syntax: bash if available, else `sh`.
+    /// Program that runs the model's commands if the language of the user's shell cannot be analyzed: bash if
+    /// available, else `sh`.
     pub(crate) runner: String,
     pub(crate) fence: Fence,
     /// Sandbox features of the kernel, for `fence`.
@@ -167,13 +168,14 @@ pub(crate) struct Foreground {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Command for the machine's shell, with variables that are set in addition to those of all commands.
+    /// Command for the machine's shell, with environment variables to set in addition to the variables of every
+    /// command.
     Shell { command: String, variables: &'static [(&'static str, &'static str)] },
     /// Git, isolated from outside configuration.
     Git {
         /// Arguments after `git`.
         arguments: Vec<String>,
-        /// Config settings that override those of the repository: key and value.
+        /// Config settings, each as key and value, that override the settings of the repository.
         settings: Vec<(String, String)>,
     },
     /// Script for `sh`, with its arguments. The script runs git with the same isolation.

@@ -16,7 +16,7 @@ const NAMES_MAX: usize = 128;
 pub(crate) struct RootPath(String);
 
 impl RootPath {
-    /// Parses a path. An absolute path must begin with one of the root's names.
+    /// Parses a path. An absolute path must begin with one of `roots`, the absolute paths of the root.
     pub(crate) fn parse(text: &str, roots: &[String]) -> Result<Self, MachineError> {
         if text.is_empty() || text.len() > PATH_BYTES_MAX || text.contains('\0') {
             let why = "a path must have 1 to 4096 bytes and no NUL byte";
@@ -56,7 +56,8 @@ impl RootPath {
         &self.0
     }
 
-    /// Splits into folder and file name. Returns `None` if the form of the path marks a folder (`.`, `a/`, `a/..`).
+    /// Splits the path into folder and file name. Returns `None` if the form of the path marks a folder (`.`, `a/`,
+    /// `a/..`).
     pub(crate) fn split(&self) -> Option<(&str, &str)> {
         split(&self.0)
     }

@@ -25,8 +25,8 @@
 //!
 //! - bubblewrap: it hides files that Landlock can only deny, but takes ten times as long to start, is missing or
 //!   forbidden on many servers, and its process namespace breaks `ps`, `kill` and `lsof`.
-//! - Rules for the siblings of protected files such as `.git/hooks`: Landlock grants and never subtracts, so that new
-//!   files in the root could not be written.
+//! - Rules for the siblings of protected files such as `.git/hooks`, instead of one rule for the whole root: Landlock
+//!   can only grant access and not take it away, so new files in the root could not be written.
 //!
 //! # Invariants
 //!
@@ -52,7 +52,7 @@ use tempfile::TempDir;
 
 pub(crate) use self::hint::{Escape, hint};
 
-/// Oldest Landlock ABI in use. With an older one, files could not be renamed into another folder.
+/// Oldest Landlock ABI that fences use. With an older one, files could not be renamed into another folder.
 const ABI_MIN: u32 = 2;
 /// Stack size in bytes of the thread that starts a program.
 const STACK_BYTES: usize = 256 * 1024;

@@ -13,7 +13,7 @@ use crate::output::OutputLimits;
 use crate::sandbox::SandboxSupport;
 use crate::ssh::SshConnection;
 
-/// Default maximum bytes of an artifact: the full output of one call.
+/// Default maximum size, in bytes, of the full output that is stored per call.
 pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Settings for the tools of this machine.
@@ -21,14 +21,15 @@ pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub struct LocalSettings {
     /// Folder that file tools cannot leave and in which commands start.
     pub root: PathBuf,
-    /// Profile, which selects the tools.
+    /// Profile, which determines the tools that are offered.
     pub profile: Profile,
     pub limits: OutputLimits,
     /// Folder for artifacts and for preimages of changed files; created when needed.
     pub artifacts: PathBuf,
     /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Names of environment variables to hide from commands, in addition to those that are known to hold keys.
+    /// Names of environment variables to hide from commands, in addition to the variables that are known to hold API
+    /// keys.
     pub scrub_env: Vec<String>,
     /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
@@ -42,7 +43,7 @@ pub struct LocalSettings {
     pub session_start: SystemTime,
     /// Sandbox features of the kernel. If they are missing, a call that must be fenced does not run.
     pub sandbox: SandboxSupport,
-    /// Condition for fencing calls. It is used here only to decide whether the model is offered to run a command
+    /// Mode that decides which calls are fenced. It is used here only to decide if the model may ask to run a command
     /// outside the sandbox.
     pub sandbox_mode: SandboxMode,
 }
@@ -74,7 +75,7 @@ pub struct RemoteSettings {
     pub connection: SshConnection,
     /// Folder on that machine that file tools cannot leave and in which commands start; `None` means the home folder.
     pub root: Option<String>,
-    /// Profile, which selects the tools.
+    /// Profile, which determines the tools that are offered.
     pub profile: Profile,
     pub limits: OutputLimits,
     /// Folder on this machine for artifacts and for preimages of changed files; created when needed.

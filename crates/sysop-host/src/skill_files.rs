@@ -21,20 +21,20 @@ const BYTES_MAX: u64 = 64 * 1024;
 const SKILL_DEPTH_MAX: usize = 3;
 /// Maximum levels below a folder with commands.
 const COMMAND_DEPTH_MAX: usize = 1;
-/// Maximum folders visited per root.
+/// Maximum folders visited below one folder with skills or commands.
 const FOLDERS_MAX: usize = 2_000;
-/// Maximum other files listed per skill.
+/// Maximum files other than `SKILL.md` that are listed per skill.
 const ATTACHMENTS_MAX: usize = 50;
 
-/// Returns the skills and commands of one folder of a workspace. `top` has no link in its path; nothing outside it is
-/// read.
+/// Returns the skills and commands of one folder of a workspace. `top` is the top folder of the workspace, with links
+/// resolved; nothing outside it is read.
 pub(crate) fn in_workspace(folder: &Path, top: &Path) -> Vec<InstructionText> {
     let skills = SKILL_FOLDERS.iter().flat_map(|name| skills(&folder.join(name), Some(top)));
     let commands = COMMAND_FOLDERS.iter().flat_map(|name| commands(&folder.join(name), Some(top)));
     skills.chain(commands).collect()
 }
 
-/// Returns the skills below folders of the user, then the commands below others.
+/// Returns the user's own files: the skills below `skill_folders`, then the commands below `command_folders`.
 pub fn read_own_skill_files(skill_folders: &[PathBuf], command_folders: &[PathBuf]) -> Vec<InstructionText> {
     let skills = skill_folders.iter().flat_map(|folder| skills(folder, None));
     skills.chain(command_folders.iter().flat_map(|folder| commands(folder, None))).collect()
@@ -105,7 +105,7 @@ impl Walk {
     }
 }
 
-/// Reads a regular file; one of a workspace only if it is no link.
+/// Reads the beginning of a regular file. In a workspace (if `top` is given), a symbolic link is not read.
 fn read(kind: InstructionKind, path: &Path, top: Option<&Path>) -> Option<InstructionText> {
     let mut flags = OFlags::NONBLOCK;
     flags.set(OFlags::NOFOLLOW, top.is_some());

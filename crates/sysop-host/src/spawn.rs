@@ -29,9 +29,9 @@ const DEFAULT_SIGNALS: [libc::c_int; 9] = [
     libc::SIGTTOU,
 ];
 
-/// Resets all signals to their default action in a program that gets its own terminal. If this process ignores
-/// Ctrl+C, as under `nohup` or in a script's background job, the program would ignore it too and could not be
-/// stopped.
+/// Resets the signals of `DEFAULT_SIGNALS` to their default action, and unblocks all signals, in a program that gets
+/// its own terminal. If this process ignores Ctrl+C, as under `nohup` or in a script's background job, the program
+/// would ignore it too and could not be stopped.
 pub(crate) fn with_default_signals(command: pty_process::Command) -> pty_process::Command {
     // SAFETY: between fork and exec the hook calls only signal, sigemptyset and sigprocmask, which POSIX allows
     // there. It allocates nothing, takes no lock, and touches no memory except its own frame.
@@ -68,7 +68,8 @@ pub(crate) struct SpawnSpec<'a> {
     pub(crate) errors: BorrowedFd<'a>,
 }
 
-/// Starts the program. The program inherits descriptors without close-on-exec; all descriptors of this process have it.
+/// Starts the program. Besides its standard streams, the program inherits only descriptors without the close-on-exec
+/// flag; all descriptors of this process have that flag.
 pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
     let actions = FileActions::new(start)?;
     let attributes = SpawnAttributes::new()?;

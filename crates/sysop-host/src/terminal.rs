@@ -17,9 +17,9 @@
 //!    and is replaced after it ended.
 //! 4. `control` is the users' side. The first key of a user takes control; the agent waits until the user returns it,
 //!    or has typed nothing for a while and the terminal is as it was before.
-//! 5. `private_use` keeps a second screen for the model without the commands that users run for themselves. `echo`
-//!    decides which typed text may be reported: only what the terminal showed. `secret` and `secret_reader` recognize a
-//!    prompt for a secret and name the program that reads it.
+//! 5. `private_use` keeps a second screen, for the model, which does not show the commands that users run for
+//!    themselves. `echo` decides which typed text may be reported: only what the terminal showed. `secret` and
+//!    `secret_reader` recognize a prompt for a secret and name the program that reads it.
 //! 6. `survey` reports the shell, its directory and the line at the cursor, so that keys are judged as the command that
 //!    they complete.
 //!
@@ -105,7 +105,7 @@ pub(crate) struct SharedTerminal {
     call_lock: tokio::sync::Mutex<()>,
     user_control: Mutex<UserControl>,
     size: Mutex<TerminalSize>,
-    /// Created with the first shell, because most sessions start none.
+    /// Sends the output to all watchers. It is created with the first shell, because most sessions start no shell.
     outputs: OnceLock<broadcast::Sender<TerminalOutput>>,
     /// Sandbox limits of the shell.
     fence: Fence,
@@ -116,11 +116,11 @@ pub(crate) struct SharedTerminal {
 #[derive(Default)]
 struct ShellSlot {
     live: Option<Arc<LiveShell>>,
-    /// True once our prompt hooks were installed, as far as the shell supports them.
+    /// True once the installation of our prompt hooks was attempted. Some shells do not support the hooks.
     prepared: bool,
     /// Kind of the shell, if the machine reports it.
     shell: Option<shells::ShellKind>,
-    /// Note shown first in the output of the next call.
+    /// Note about the shell that is shown at the start of the next call's output.
     news: Option<String>,
 }
 
@@ -233,8 +233,8 @@ impl Terminal for SharedTerminal {
     }
 }
 
-/// Returns the stream of one watcher. The bytes are shared by all watchers. A watcher that lags behind gets a redraw
-/// and then continues.
+/// Returns the output stream of one watcher. All watchers share the bytes. A watcher that lags behind gets a redraw and
+/// then continues.
 fn watcher(
     terminal: Weak<SharedTerminal>,
     outputs: broadcast::Receiver<TerminalOutput>,

@@ -45,7 +45,7 @@ pub(crate) const UNDO: &str = "undo";
 pub(crate) struct Toolbox {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) terminal: Arc<SharedTerminal>,
-    /// Shell of calls that run in the sandbox, once started.
+    /// Terminal of the calls that run in the sandbox; `None` before the first such call.
     pub(crate) fenced_terminal: Mutex<Option<Arc<SharedTerminal>>>,
     pub(crate) specs: Vec<ToolSpec>,
     /// The root of the file tools, as shown to the user and the model.
@@ -151,7 +151,8 @@ impl Toolbox {
         }
     }
 
-    /// Returns the shell of a call: the shared one, or a sandboxed one.
+    /// Returns the terminal that a call uses: the shared terminal if `fence` is off, otherwise a separate one whose
+    /// shell runs inside `fence`.
     pub(crate) fn terminal_for(&self, fence: &Fence) -> Arc<SharedTerminal> {
         if *fence == Fence::Off {
             return Arc::clone(&self.terminal);
@@ -163,7 +164,7 @@ impl Toolbox {
         terminal
     }
 
-    /// Adds a line to the outcome of a command that the sandbox may have stopped.
+    /// Adds a hint to the outcome of a failed command if the sandbox may be the cause of the failure.
     fn with_hint(&self, mut outcome: Outcome, fence: &Fence) -> Outcome {
         if *fence == Fence::Off || outcome.exit_code.is_none_or(|code| code == 0) {
             return outcome;
@@ -227,8 +228,8 @@ fn outcome(status: Status, captured: CapturedOutput) -> Outcome {
     }
 }
 
-/// Converts the result of a program to an outcome, in which the end of the program is written below its output. `limit`
-/// is the timeout that the program had.
+/// Converts the result of a program to an outcome. A line below the output says how the program ended; for exit code 0,
+/// it is added only if `say_success` is true. `limit` is the timeout that the program had.
 fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_success: bool) -> Outcome {
     let (status, exit_code, note) = match exec.end {
         ExitReason::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),

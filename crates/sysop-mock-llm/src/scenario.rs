@@ -198,7 +198,7 @@ pub struct TokenUsage {
 pub struct ScriptedFailure {
     /// HTTP status, 400 to 599.
     pub status: u16,
-    /// Error text.
+    /// Error text, which is sent in the API's own shape.
     pub message: String,
     /// Number of requests that fail; `None` means that all fail.
     pub times: Option<usize>,

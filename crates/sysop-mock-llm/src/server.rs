@@ -99,7 +99,8 @@ pub(crate) struct ServerState {
     keep: RecordMode,
     record: Mutex<RequestLog>,
     open_replies: OpenReplies,
-    /// Number of requests so far for which each response was to fail, by the number of the response.
+    /// Number of requests so far for each response that has a scripted failure, indexed by the number of the response.
+    /// Requests are counted even if they no longer fail.
     failed: Vec<AtomicUsize>,
     stop: ShutdownSignal,
 }
@@ -119,7 +120,8 @@ impl ServerState {
         }
     }
 
-    /// Returns the error of a response if it still applies, and counts the request.
+    /// Returns the scripted failure of a response, and counts the request. Returns `None` if the response has no
+    /// failure, or if enough earlier requests failed.
     fn failure<'a>(&self, response: &'a ScriptedResponse) -> Option<&'a ScriptedFailure> {
         let failure = response.failure.as_ref()?;
         let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);

@@ -17,11 +17,11 @@ mod errors;
 #[cfg(test)]
 mod tests;
 
-/// API version. Of all versions, gateways support this one best, and the vendor serves it alongside newer ones.
+/// API version to request. Gateways support this version best, and the vendor still serves it alongside newer versions.
 const VERSION: &str = "2023-06-01";
 /// Beta header that lets the server drop thinking that no longer matches the conversation before it.
 const BINDING_BETA: &str = "thinking-binding-controls-2026-08-01";
-/// Prefix of keys that are sent as bearer tokens.
+/// Prefix of keys that are sent as bearer tokens instead of in `x-api-key`.
 const BEARER_KEY_PREFIX: &str = "sk-ant-oat";
 
 pub(crate) struct Anthropic {

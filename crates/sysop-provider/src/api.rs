@@ -77,9 +77,9 @@ pub(crate) trait ModelApi: Send + Sync {
 /// Quirks of a model or server, learned from refused requests and kept for later requests to the same model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelQuirks {
-    /// The model has no native tools; use the text protocol.
+    /// The model has no native tools, so requests use the text protocol.
     pub(crate) text_protocol: bool,
-    /// Parameters that the server refused and requests leave out.
+    /// Parameters that the server refused and that later requests therefore leave out.
     pub(crate) unsupported_params: Vec<&'static str>,
     /// The server requires `reasoning_effort: none` when tools are present.
     pub(crate) reasoning_none: bool,
@@ -109,7 +109,7 @@ pub(crate) enum ErrorAction {
     Fail(ModelFailure),
 }
 
-/// Frame that ends the reading of a stream.
+/// Failure that ends the reading of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FrameError {
     /// The server reported a failure inside the stream; `retry` allows another attempt.

@@ -31,7 +31,7 @@ pub(crate) struct FrameTooLong;
 /// Kind of framing, as far as it is known from the bytes so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FrameMode {
-    /// Events or one whole value: undecided because only whitespace has arrived.
+    /// The body is either events or one whole value. This is undecided because only whitespace has arrived.
     Undecided,
     Events,
     Lines,
@@ -64,7 +64,7 @@ enum EventData {
     None,
     /// One line, as a range of `bytes`. Nearly all events have just one line, which is then not copied.
     Line(Range<usize>),
-    /// Several lines, or one line whose bytes were discarded.
+    /// Several lines, or one line whose bytes are no longer in `bytes`.
     Text(String),
 }
 

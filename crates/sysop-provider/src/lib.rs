@@ -23,7 +23,8 @@
 //! good first form; a full table of models would be out of date as soon as a vendor releases a new one.
 //!
 //! A reply keeps the API's own JSON (`Reply::raw`), and the next request to the same model sends that JSON back
-//! unchanged, so thought signatures and reasoning survive. Other models get the neutral form.
+//! unchanged, so thought signatures and reasoning survive. For another model, the reply is rebuilt from its text and
+//! calls.
 //!
 //! # Rejected
 //!

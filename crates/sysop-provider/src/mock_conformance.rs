@@ -60,7 +60,7 @@ async fn posted(api: &dyn ModelApi, request: &ModelRequest, quirks: &ModelQuirks
     (response.status().as_u16(), response.text().await.unwrap())
 }
 
-/// Makes one step, like the transport.
+/// Performs one step: posts the request and decodes the streamed reply, as the transport does.
 async fn step(api: &dyn ModelApi, request: &ModelRequest) -> Reply {
     let (status, body) = posted(api, request, &ModelQuirks::default()).await;
     assert_eq!(status, 200, "{body}");

@@ -61,7 +61,7 @@ const LOCAL: OllamaLabels = OllamaLabels { table: "ollama", place: "", there: ""
 const REMOTE: OllamaLabels =
     OllamaLabels { table: "ollama+ssh", place: " on the remote host", there: " there" };
 
-/// One server, and cached information about its models that clones share.
+/// One Ollama server. Clones share the cached information about its models.
 #[derive(Clone)]
 pub(crate) struct Ollama {
     labels: OllamaLabels,

@@ -318,7 +318,8 @@ fn refused_parameter(body: &str) -> Option<String> {
     Some(body.pointer("/error/param")?.as_str()?.to_ascii_lowercase())
 }
 
-/// Adds or sets the quirk for the feature that an error says is refused. Returns false if no quirk changed.
+/// Adds or sets the quirk for the feature that, according to an error, the server refused. Returns false if no quirk
+/// changed.
 fn learn_quirk(lower: &str, parameter: Option<&str>, quirks: &mut ModelQuirks) -> bool {
     let refuses_tools = NO_TOOLS.iter().any(|word| lower.contains(word))
         || parameter == Some("tools")

@@ -7,7 +7,7 @@ use sysop_core::text::strip_controls;
 
 /// Maximum characters quoted from a server.
 const QUOTE_CHARS_MAX: usize = 500;
-/// Maximum characters of a message of ours.
+/// Maximum characters of one of sysop's own messages.
 const MESSAGE_CHARS_MAX: usize = 1_500;
 /// Maximum characters quoted from a web page received in place of an API response.
 const PAGE_CHARS_MAX: usize = 120;

@@ -73,8 +73,8 @@ impl ReplyReader {
         self.visibility == Visibility::Streamed
     }
 
-    /// Returns the whole reply with its calls, like [`ReplyDecoder::finish`], and pushes the text that was withheld and
-    /// remains.
+    /// Returns the whole reply with its calls, like [`ReplyDecoder::finish`]. If text was withheld, pushes the text
+    /// that remains after the calls were removed from it.
     pub(crate) fn finish(self, out: &mut Vec<ModelEvent>) -> Result<Reply, FrameError> {
         let mut reply = self.decoder.finish()?;
         if let Some(tools) = &self.tools {

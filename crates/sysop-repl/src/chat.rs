@@ -85,7 +85,7 @@ pub struct ReplContext {
     pub form: ReplLayout,
     /// Token prices set by the user, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
-    /// Command that resumes a session, up to where the session id follows.
+    /// Start of the command that resumes a session. The session's id is appended to it.
     pub resume_command: String,
     /// Policy for a turn that is still running at exit.
     pub leaving: ExitBehavior,

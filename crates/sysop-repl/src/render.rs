@@ -1,7 +1,7 @@
 //! Rows of the REPL: panels, proposals and their styles.
 //!
-//! Rows, wrapping and Markdown come from `sysop-term`. Whoever writes a row to the terminal decides whether it has the
-//! colors of the terminal's palette or is plain text.
+//! Rows, wrapping and Markdown come from `sysop-term`. The code that writes a row to the terminal decides whether to
+//! use the colors of the terminal's palette or plain text.
 
 pub(crate) mod panel;
 pub(crate) mod plan;
@@ -14,7 +14,7 @@ use sysop_core::text::neutralize;
 use sysop_term::cells;
 use sysop_term::{Span, StyleRole, TextRow, Theme, ThemeName};
 
-/// Number of columns of the terminal from which a panel has sides.
+/// Minimum width of the terminal, in columns, for a panel to have sides.
 pub(crate) const BOX_COLUMNS_MIN: usize = 40;
 /// Maximum width of a panel in columns, so that lines stay readable.
 pub(crate) const PANEL_COLUMNS_MAX: usize = 120;

@@ -1,4 +1,5 @@
-//! The audit log: one line per approval and per tool call with user, host and outcome, chained by hashes.
+//! The audit log. It has one line per approval and per tool call, with user, host and outcome. The lines are chained by
+//! hashes.
 //!
 //! The lines are derived from the events of sessions on their way to the store ([`AuditedStore`]), so no front end and no
 //! client can bypass the audit: a call does not run unless its line is on the disk. A line contains no output, no file

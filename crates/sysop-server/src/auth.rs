@@ -26,9 +26,9 @@
 //! revoking a token in another process needs no message. Every [`Bearer`] carries a cancellation token by which open sockets
 //! and streams end together with their token.
 //!
-//! The printed address contains the token of this start. A browser can visit with a token once; it gets a cookie that is a
-//! token of its own (child of the first, at most 30 days) and is redirected to an address without the token. A leaked
-//! address therefore opens no second browser.
+//! The printed address contains the token of this start. The token in an address works for one visit only: the browser
+//! gets a cookie that is a token of its own (a child of the first, valid for at most 30 days) and is redirected to an
+//! address without the token. A leaked address therefore opens no second browser.
 //!
 //! Failed attempts are counted per client address. Once an address has too many, its further failed attempts are
 //! answered as rate limited, but requests with a valid token are still admitted. Behind a proxy, the client address
@@ -50,7 +50,8 @@
 //! - A wrong `Host` or `Origin` is refused whatever token comes with it.
 //! - Nothing in this module logs, stores or returns a token in clear text, except the one response that hands it out. Error
 //!   messages say what is wrong with the address, which the user can fix, and never what is wrong with a token.
-//! - Work for a request without a token is bounded by one hash and one read of the store per 100 ms for all such requests.
+//! - A request without a valid token costs at most one hash. All such requests together cause at most one read of the
+//!   store per 100 ms.
 //! - A revoked or expired token is useless within a second, also for sockets that are already open.
 
 mod origin;

@@ -40,7 +40,7 @@ pub struct OpenedSession {
 
 /// A stored output of a call; streamed, because it may be too large for memory.
 pub struct Artifact {
-    /// Total size.
+    /// Total size in bytes.
     pub bytes: u64,
     /// The content, in chunks.
     pub pieces: BoxStream<'static, std::io::Result<bytes::Bytes>>,
@@ -117,8 +117,8 @@ pub trait SessionBackend: Send + Sync {
         None
     }
 
-    /// Adds a rule that the server built to the user's rules file, so that it applies to new sessions. Returns the rule
-    /// with its location in the file. The error is one sentence.
+    /// Adds `rule`, which the server built, to the user's rules file, so that it applies to new sessions. Returns the
+    /// rule with its location in the file. The error is one sentence.
     async fn save_rule(&self, rule: Rule) -> Result<Rule, String> {
         let _ = rule;
         Err("this server cannot save rules; the command still needs approval".to_owned())

@@ -24,10 +24,10 @@ use tokio::time::Instant;
 
 pub(crate) use self::host::ClientToolHost;
 
-/// Time allowed for a result beyond the call's own time limit.
+/// Time that is added to a call's own time limit while waiting for its result.
 const OWN_LIMIT_GRACE: Duration = Duration::from_secs(15);
-/// Maximum number of refused calls, and of abandoned calls, to remember for the streams that have not processed them
-/// yet.
+/// Maximum number of refused calls, and also of abandoned calls, that are remembered for clients whose streams have not
+/// processed them yet.
 const REMEMBERED_MAX: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -37,7 +37,7 @@ pub struct ClientToolSettings {
     /// Maximum time without a sign of life from a call, whether or not its client is connected.
     pub tool_timeout: Duration,
     /// Maximum time to wait until a client reports the end of a call that it was told to stop. The user who stopped the
-    /// call waits for as long. A result that arrives later is ignored.
+    /// call waits just as long. A result that arrives later is ignored.
     pub stop_wait: Duration,
     /// Maximum number of calls per minute and session.
     pub calls_per_minute: usize,
@@ -45,7 +45,7 @@ pub struct ClientToolSettings {
     pub result_bytes_max: usize,
     /// Maximum size of a result given to the model, in bytes; the middle is cut.
     pub output_bytes: usize,
-    /// Maximum number of lines given to the model.
+    /// Maximum number of lines of a result given to the model; the middle is cut.
     pub output_lines: usize,
 }
 
@@ -150,7 +150,7 @@ impl ClientToolBroker {
         self.state.lock().registration.is_some()
     }
 
-    /// Delivers a client's result to the call that waits for it. Returns false if there is no such call of this client.
+    /// Delivers a client's result to the call that waits for it. Returns false if this client has no such call.
     pub(crate) fn finish(&self, key: &str, result: ToolResult) -> bool {
         let mut state = self.state.lock();
         let sender = match state.calls.get_mut(&result.tool_call_id) {

@@ -176,8 +176,8 @@ fn forward_to_session(
     sent
 }
 
-/// Rejects a prompt if the queue is full as far as this server knows. If another server of the cluster runs the
-/// session, that server could report only afterwards that it dropped the prompt.
+/// Rejects a prompt if the queue is full as far as this server knows. The check is made here because another server of
+/// the cluster may run the session, and could report only afterwards that it dropped the prompt.
 async fn check_queue_capacity(inner: &ServerInner, session_ref: &SessionRef) -> Result<(), MessageRejection> {
     let now = inner.registry.open(&session_ref.state.id).await;
     let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;

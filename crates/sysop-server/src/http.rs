@@ -45,7 +45,7 @@ struct Route {
     handler: MethodRouter<SharedServer>,
 }
 
-/// The path of a session, or a path below it.
+/// Expands to the path of a session, followed by a literal such as `/events`, or by nothing.
 macro_rules! session {
     ($below:literal) => {
         concat!("/api/agent/sessions/{id}", $below)
@@ -211,30 +211,30 @@ fn message(path: &'static str, kind: &'static str, summary: &'static str) -> Rou
 }
 
 impl Route {
-    /// Adds a body.
+    /// Documents the request body.
     fn body(mut self, body: Content) -> Self {
         self.doc.body = Some(body);
         self
     }
 
-    /// Adds the query parameters, which are the fields of `Q`.
+    /// Documents the query parameters, which are the fields of `Q`.
     fn query<Q: JsonSchema>(mut self) -> Self {
         self.doc.query = Some(Q::json_schema);
         self
     }
 
-    /// Adds a request header whose value is a number.
+    /// Documents a request header whose value is a number.
     fn header(mut self, name: &'static str, description: &'static str) -> Self {
         self.doc.header = Some((name, description));
         self
     }
 
-    /// Adds the response 200.
+    /// Documents the response 200.
     fn ok(self, description: &'static str, content: Content) -> Self {
         self.response("200", description, content)
     }
 
-    /// Adds a response.
+    /// Documents a response.
     fn response(mut self, status: &'static str, description: &'static str, content: Content) -> Self {
         self.doc.responses.push((status, description, content));
         self

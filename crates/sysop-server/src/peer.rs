@@ -2,6 +2,6 @@
 
 use std::net::SocketAddr;
 
-/// Address of the peer; behind a proxy, the proxy's.
+/// Address of the peer. Behind a proxy, this is the address of the proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);

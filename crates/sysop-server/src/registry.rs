@@ -25,7 +25,7 @@ pub(crate) struct SessionRegistry {
     client_tools: ClientToolSettings,
     metrics: Arc<Metrics>,
     states: Mutex<HashMap<SessionId, Weak<SessionContext>>>,
-    /// Messages that had an id and were handled.
+    /// Messages that have an id and were already handled, to detect duplicates.
     delivered: Mutex<DeliveredIds>,
 }
 
@@ -42,7 +42,7 @@ impl DeliveredIds {
     }
 }
 
-/// The server's state of a session. It lives as long as the session's host or a connection.
+/// The server's state of a session. It exists as long as the session's host or a connection uses it.
 pub(crate) struct SessionContext {
     pub(crate) id: SessionId,
     pub(crate) tool_broker: Arc<ClientToolBroker>,

@@ -25,8 +25,8 @@ use crate::registry::SessionRef;
 /// Maximum length of the text in one delta message, in bytes. Deltas for a slow client are merged, and many clients limit
 /// the size of a message.
 const DELTA_BYTES_MAX: usize = 64 * 1024;
-/// Maximum time for which the message of a logged call is held back until the host is called for it. After this time,
-/// the message is sent without `run`.
+/// Maximum time to hold back the message of a logged call while the session's host has not been called for it yet.
+/// After this time, the message is sent without `run`.
 const UNKNOWN_MAX: Duration = Duration::from_secs(2);
 
 /// State folded from the log up to an event.
@@ -130,7 +130,7 @@ impl Follower {
         })
     }
 
-    /// Returns true if the open approval can only be given once.
+    /// Returns true if the open approval can only be given for this one call, and not for similar calls as well.
     pub(crate) fn allows_once_only(&self) -> bool {
         matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
     }

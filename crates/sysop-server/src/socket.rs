@@ -31,7 +31,8 @@ use crate::session_feed::StartPosition;
 
 /// Maximum size of a message, in bytes; a larger one gets an error reply.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
-/// Maximum size of a message that is still read so that it can be answered; a larger one closes the connection.
+/// Maximum size of a message that is still read, in bytes, so that the server can answer it with an error. A larger
+/// message closes the connection.
 const READ_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Size of the read buffer of an idle connection, in bytes; it grows for larger messages.
 const BUFFER_BYTES: usize = 1024;

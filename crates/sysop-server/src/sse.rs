@@ -140,7 +140,7 @@ impl SseReader {
         Self { shared, session_id, last_sent: None }
     }
 
-    /// Returns true if the reader has left no room for another message for too long.
+    /// Returns true if the reader has not made room for another message for too long.
     fn is_slow(&self) -> bool {
         self.last_sent.is_some_and(|last_sent| last_sent.elapsed() > self.shared.settings.socket.write)
     }

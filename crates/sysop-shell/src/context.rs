@@ -57,7 +57,7 @@ pub struct CommandContext {
     pub home: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// User id.
+    /// Numeric id of the user who runs the command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
     /// Host as the user names it; `None` means this machine.
@@ -140,7 +140,7 @@ pub enum TerminalFocus {
     },
 }
 
-/// Machine that resolves the targets of a call to files.
+/// Machine that determines which files the targets of a call lead to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resolution {

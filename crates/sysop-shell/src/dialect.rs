@@ -18,7 +18,7 @@ const WHY: &str = "shells disagree on this syntax";
 /// Maximum characters of a script that a finding quotes.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Notes the first part of a script that the shell of the script might read differently from bash.
+/// Records a finding for the first part of the script that its shell may read differently from bash.
 pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     let dialect = state.dialect;
     if dialect == Dialect::Bash {
@@ -310,8 +310,9 @@ fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) ->
     dialect == Dialect::Sh || alone && script.text(node).chars().all(plain)
 }
 
-/// Returns the reason why a call is opaque in this dialect, if it is. Opaque are builtins whose arguments ksh or zsh
-/// evaluates but bash does not, and words that these shells do not look up as programs.
+/// Returns the reason why a call is opaque in this dialect, or `None` if it is not. A call is opaque if it calls a
+/// builtin whose arguments ksh or zsh evaluates but bash does not, or if its first word is one that these shells do not
+/// look up as a program.
 pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Option<&'static str> {
     if dialect == Dialect::Bash {
         return None;

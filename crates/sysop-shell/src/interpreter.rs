@@ -1,4 +1,5 @@
-//! Judges shells and interpreters: where the program they run comes from, and the part of it that can be read.
+//! Judges shells and interpreters by the source of the program that they run, and by as much of its text as can be
+//! read.
 
 use super::dialect;
 use super::lexer::Word;
@@ -15,7 +16,7 @@ const SHELLS: &[&str] = &[
     "posh",
 ];
 
-/// Interpreters, each group with its short and long options that pass it a program.
+/// Groups of interpreters, each with the short and long options that pass a program to them.
 const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["python", "pypy", "ipython"], "c", &[]),
     (&["perl"], "eEMmnpd", &[]),
@@ -53,7 +54,7 @@ const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["m4", "ed", "ex", "red"], "", &[]),
 ];
 
-/// Editors and pagers, each group with its short and long options that pass it a command.
+/// Groups of editors and pagers, each with the short and long options that pass a command to them.
 const EDITORS: &[(&[&str], &str, &[&str])] = &[
     (
         &["vi", "vim", "nvim", "view", "gvim", "rvim", "vimdiff", "ex"],

@@ -138,7 +138,7 @@ pub struct Invocation {
     pub words: Vec<Option<String>>,
 }
 
-/// Analyzes a command line in the circumstances of `survey`.
+/// Analyzes a command line under the circumstances that `survey` reports.
 pub fn analyze(command: &str, survey: &Survey) -> Analysis {
     let mut state = State::new(Rc::new(survey.clone()));
     state.ordinary_root = targets::ordinary_root(&survey.context);

@@ -5,7 +5,7 @@ use super::lexer::UNKNOWN;
 /// Characters that make a path component non-literal.
 const OPEN: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
-/// A path split into components, and the components from which places can be matched.
+/// A path split into components, with the positions at which places are matched against it.
 #[derive(Debug)]
 pub(super) struct PathParts<'p> {
     parts: Vec<&'p str>,

@@ -185,7 +185,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     found
 }
 
-/// Returns true if the words call, under its plain name, a program that only reads, whatever its arguments are.
+/// Returns true if the words call a program by its plain name, and the program only reads, whatever its arguments are.
 pub(super) fn takes_any_text(words: &[Word]) -> bool {
     let Some((first, arguments)) = words.split_first() else { return false };
     let Some(program) = first.literal().filter(|_| !first.quoted).and_then(|name| table().program(name))
@@ -197,8 +197,8 @@ pub(super) fn takes_any_text(words: &[Word]) -> bool {
     is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
 }
 
-/// Returns true if one of the commands is of a program that runs instructions from files in its folder, like a build
-/// tool.
+/// Returns true if any of the commands calls a program that, like a build tool, runs instructions from files in its
+/// folder.
 pub(super) fn builds(invocations: &[Invocation]) -> bool {
     let area =
         |name: &str| table().program(name.rsplit('/').next().unwrap_or(name)).map(|program| program.area);

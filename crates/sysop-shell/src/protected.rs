@@ -293,7 +293,7 @@ fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
 }
 
 /// Like [`written`], but for a folder that is changed with all its contents, including the protected places below it.
-/// So a home folder counts like its own `.ssh`.
+/// So a change of a home folder counts like a change of the `.ssh` folder in it.
 pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {

@@ -13,8 +13,8 @@ use crate::state::{Span, State};
 const PLAIN_SECTIONS: &str = "advice alias branch checkout clone color column commit difftool fetch gc gitg github gitlab gui \
     hub i18n include includeif index init instaweb mergetool notes pack pager pull push rebase receive rerere safe sendemail \
     stash status submodule svn svn-remote tag transfer uploadpack user versionsort worktree";
-/// Sections whose settings are plain unless they have a subsection; settings with one may name programs, as in
-/// `diff.NAME.textconv`.
+/// Sections whose settings are plain unless their names contain a subsection. Settings in a subsection may name
+/// programs, as in `diff.NAME.textconv`.
 const PLAIN_WITHOUT_SUBSECTION: &str = "blame diff extensions feature format grep log maintenance merge";
 /// Sections whose settings have an effect only if git connects to a server.
 const NETWORK_SECTIONS: &str = "credential http remote url";

@@ -86,8 +86,8 @@ fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.note(script.span_of(node), RiskClass::Dangerous, UNPARSED);
 }
 
-/// Judges one node. `end` is set if the grammar attached the redirections after the node's last simple command to a
-/// parent node; it is then the true end of that command.
+/// Judges one node. If the grammar attached the redirections after the node's last simple command to a parent node,
+/// `end` is the true end of that command.
 fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     state.with_depth(script.span_of(node), |state| match node.kind() {
         "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "negated_command" => {
@@ -569,8 +569,8 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     }
 }
 
-/// Returns the delimiter of a here-document without quotes, and true if it was quoted. Returns `None` if it is not a
-/// plain name.
+/// Returns the delimiter of a here-document with its quotes removed, and true if it was quoted. Returns `None` if it is
+/// not a plain name.
 fn delimiter(text: &str) -> Option<(&str, bool)> {
     let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let (name, quoted) = match (unquoted, text.strip_prefix('\\')) {

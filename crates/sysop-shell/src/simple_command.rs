@@ -75,7 +75,7 @@ fn is_open(word: &Word) -> bool {
     word.splits || word.expands && word.text().contains(UNKNOWN)
 }
 
-/// Judges a word by its form alone.
+/// Judges a word by the braces, escapes and history references that it contains.
 fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     let span = script.span(word.start, word.end);
     if word.brace || word.ansi {
@@ -92,8 +92,8 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     }
 }
 
-/// Returns true if braces may turn a word into an option. Only a single pair of braces is understood; a word with other
-/// braces may become an option.
+/// Returns true if braces may turn a word into an option. Only a single pair of braces is understood. A word that
+/// begins with anything more complex is assumed to become an option.
 fn builds_option(text: &str) -> bool {
     let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')).map(|(inner, _)| inner)
     else {

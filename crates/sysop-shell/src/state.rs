@@ -141,7 +141,7 @@ impl State {
     }
 
     /// Runs `inner` with the lowest class as the current class, and returns the class that results. Afterwards, the
-    /// overall class is the worse of that one and the one before.
+    /// overall class is the worse of the returned class and the class before the call.
     pub(super) fn class_of(&mut self, inner: impl FnOnce(&mut Self)) -> RiskClass {
         let before = std::mem::replace(&mut self.class, RiskClass::ReadOnly);
         inner(self);

@@ -1,6 +1,6 @@
 //! Logic shared by all stores: checking the order of events, and summarizing them.
 //!
-//! This module is pure, and all stores use it without deviating from it.
+//! This module is pure. All stores use it, so that they behave the same.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ const TITLE_CHARS_MAX: usize = 80;
 /// Maximum characters that are read from the start of a prompt to make its title.
 const TITLE_SOURCE_CHARS_MAX: usize = 400;
 
-/// Checks that the `seq` values of the events continue `after` without a gap. Returns the last one, or `after` if there
-/// are no events.
+/// Checks that the `seq` values of the events continue `after` without a gap. Returns the last `seq`, or `after` if
+/// there are no events.
 pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
     let mut last = after;
     for logged in events {

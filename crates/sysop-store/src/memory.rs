@@ -15,7 +15,7 @@ use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 use crate::batch::{BatchSummary, check_seq_order};
 use crate::tokens::{duplicate_token_error, too_many_tokens_error};
 
-/// A store that loses everything with its process.
+/// A store whose contents are lost when its process ends.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     // Every change follows the last fallible step, so a panic leaves the map consistent.

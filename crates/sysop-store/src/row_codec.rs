@@ -145,7 +145,8 @@ fn printable(kind: &str) -> String {
     neutralize(&short).into_owned()
 }
 
-/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to that limit, which means "all".
+/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to 2^63 - 1, which means "all" if the
+/// number is a limit.
 pub(crate) fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

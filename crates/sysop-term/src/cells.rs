@@ -332,8 +332,8 @@ pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     }
 }
 
-/// Returns the number of clusters that fit into `columns`. If there are any, returns at least one, so that wrapping
-/// makes progress even if a wide character does not fit into a single column.
+/// Returns the number of clusters that fit into `columns`. Returns at least 1 if there are any clusters, so that
+/// wrapping makes progress even if a wide character does not fit into a single column.
 fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     let mut used = 0;
     for (at, cell) in cells.iter().enumerate() {

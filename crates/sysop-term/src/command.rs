@@ -8,7 +8,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::skill::Skill;
 use sysop_core::text::neutralize_line;
 
-/// Names of this session, with their descriptions.
+/// Names that can be completed in the session, each with its description.
 #[derive(Debug, Clone, Default)]
 pub struct CompletionNames {
     /// Skills and custom commands, without the slash.

@@ -7,7 +7,8 @@ use sysop_core::message::ToolCall;
 use crate::cells::{Span, TextRow, exact, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum lines of texts that are compared. Longer texts are shown one after the other, as removed and added.
+/// Maximum lines of texts that are compared. If a text is longer, all old lines are shown as removed, and then all new
+/// lines as added.
 const LINES_MAX: usize = 2_000;
 /// Number of unchanged lines that are shown around a change.
 const CONTEXT_LINES: usize = 3;

@@ -77,7 +77,7 @@ pub struct Grid {
 pub struct GridSize {
     /// Cells per row.
     pub columns: u16,
-    /// Number of rows.
+    /// Rows of the screen, not counting scrollback.
     pub rows: u16,
 }
 

@@ -48,8 +48,8 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
-/// Returns the address to write beside a link's text that cannot be clicked. Returns `None` if the text itself states
-/// the address.
+/// Returns the address to write beside the text of a link, for output in which links cannot be clicked. Returns `None`
+/// if the text itself states the address.
 pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     (text.trim() != address).then_some(Cow::Borrowed(address))
 }

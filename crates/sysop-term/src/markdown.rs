@@ -24,7 +24,7 @@ use crate::theme::{StyleRole, Theme};
 const LINE_BYTES_MAX: usize = 4 * 1024;
 /// Number of bytes after which a chunk ends at the next line end.
 const CHUNK_BYTES_MAX: usize = 8 * 1024;
-/// Number of columns from which code has a gutter beside it.
+/// Minimum number of columns for code to have a gutter beside it.
 const GUTTER_COLUMNS_MIN: usize = 8;
 
 /// The layout of a growing text.

@@ -12,8 +12,8 @@ use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
 
-/// Returns true if the proposal is a command. A client tool may also have an argument named `command`, with another
-/// effect; it can be told apart because the session then describes the call by a different text.
+/// Returns true if the proposal is a command. A client tool may have an argument named `command` with another effect.
+/// For such a tool, the session describes the call by a different text, so false is returned.
 pub fn is_command(plan: &Proposal) -> bool {
     plan.call.text_argument("command") == Some(plan.command.as_str())
 }

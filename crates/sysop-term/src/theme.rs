@@ -1,4 +1,4 @@
-//! Colors by meaning. No meaning is conveyed by color alone, but also by signs, words or weight.
+//! Colors by meaning. Each meaning that a color conveys is also conveyed by a sign, a word or the weight of the text.
 
 use ratatui::style::{Color, Modifier, Style};
 

@@ -57,7 +57,7 @@ use crate::{BY, RunningTurnPolicy};
 
 /// Time for which a short message is shown.
 const FLASH: Duration = Duration::from_secs(4);
-/// Maximum time to wait for the log to confirm a sent input, before the input counts as lost.
+/// Maximum time to wait until a sent input appears in the log. After that, the input counts as lost.
 const EXPECT: Duration = Duration::from_secs(2);
 
 /// Message while a session is being opened.
@@ -119,7 +119,7 @@ pub struct App {
     /// True once the session service is connected.
     connected: bool,
     known: CompletionNames,
-    /// Skills and commands of the session as the service found them.
+    /// Skills and commands that the session service found for the session.
     skills: Vec<Skill>,
     theme: ThemeName,
     leaving: RunningTurnPolicy,
@@ -130,7 +130,8 @@ pub struct App {
     prompt_history: PromptHistory,
     completion: Option<Completion>,
     review: Option<Review>,
-    /// Call that the user decided here, and the state to show until the log confirms the decision.
+    /// Call that the user allowed or rejected in this front end, and the state to show until the log confirms the
+    /// decision.
     decided: Option<(CallId, State)>,
     question_prompt: Option<QuestionPrompt>,
     /// Keys are ignored until this time, because a question closed while the user was typing the answer.
@@ -143,17 +144,17 @@ pub struct App {
     fork_next: bool,
     focus: Focus,
     flash: Option<(String, Duration)>,
-    /// Input that was sent and is not in the log yet.
+    /// Input that was sent and is not in the log yet, and the time at which it was sent.
     pending_ack: Option<(PendingAck, Duration)>,
     meter: UsageMeter,
     /// Prompts that wait for the end of the turn.
     queued: Vec<String>,
-    /// The prompts of `queued` that were written in this front end.
+    /// Those prompts of `queued` that were written in this front end.
     own_queued: Vec<String>,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
-    /// Item whose truncated text was last requested.
+    /// Truncated item whose full text was last requested.
     recalled_for: Option<ItemId>,
     /// True if the last turn used tools and ended well, and no key was pressed since.
     done: bool,
@@ -232,7 +233,8 @@ impl App {
         self.skills = skills;
     }
 
-    /// Skills and commands that can be called up by name: those of the log, or those that the service found.
+    /// Returns the skills and commands that can be called up by name: those in the log, or, if the log has none, those
+    /// that the service found.
     fn skills(&self) -> &[Skill] {
         match self.transcript.skills() {
             [] => &self.skills,
@@ -319,7 +321,7 @@ impl App {
         self.transcript.restore_items(items);
     }
 
-    /// Shows `why` a session could not be opened.
+    /// Reports that a session could not be opened, for the reason `why`.
     pub fn open_failed(&mut self, why: String, now: Duration) {
         self.fork_next = false;
         self.show_flash(why, now);
@@ -433,8 +435,8 @@ impl App {
         }
     }
 
-    /// Returns the risk of the proposal under review, with the command in its current, possibly edited form. `None` if
-    /// none is under review.
+    /// Returns the risk of the proposal under review, with the command in its current, possibly edited form. Returns
+    /// `None` if no proposal is under review.
     pub fn risk(&self) -> Option<Risk> {
         let review = self.review.as_ref()?;
         if review.is_edited() {
@@ -444,8 +446,8 @@ impl App {
         Some(self.transcript.plan(review.call())?.risk.clone())
     }
 
-    /// Returns true if the proposal under review, with the command in its current form, is of a risk class that always
-    /// asks.
+    /// Returns true if the proposal under review, with the command in its current form, is of a risk class for which
+    /// the user must always be asked.
     pub fn is_dangerous(&self) -> bool {
         self.risk().is_some_and(|risk| risk.class.always_asks())
     }
@@ -784,7 +786,8 @@ impl App {
     }
 }
 
-/// Returns a message about a proposal that somebody else decided, or `None` if it is not decided or was decided here.
+/// Returns a message about a proposal that was decided elsewhere. Returns `None` if it was decided in this front end or
+/// is still undecided.
 fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
     match &plan.state {
         ProposalState::Allowed { by: Decider::Person(by), .. }

@@ -26,7 +26,7 @@ use crate::terminal_pane::TerminalPane;
 const SIGN_COLUMNS: u16 = 2;
 /// Separator between the parts of a line.
 const DOT: &str = " · ";
-/// Height of the screen, in rows, from which an empty row is left below the history.
+/// Minimum height of the region of the history, in rows, for its last row to be left empty.
 const AIRY_ROWS_MIN: u16 = 10;
 /// Maximum width of the names in the completion list, in columns.
 const NAME_COLUMNS_MAX: usize = 28;
@@ -371,7 +371,7 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     writes.then_some(at)
 }
 
-/// Returns the end of a text that does not fit into `columns`.
+/// Wraps a text to `columns` and returns the last row, which contains the end of the text.
 fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
     let spans = [Span::new(text, theme.style(StyleRole::Text))];
     let rows = sysop_term::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));

@@ -40,7 +40,7 @@ const SIZE_MAX: u16 = 1000;
 /// Maximum size of a copied text, in bytes. It fits the smallest known limit for OSC 52, which is hterm's.
 pub const COPY_BYTES_MAX: usize = 74_994;
 
-/// The user's terminal while the front end runs. Restores it on drop.
+/// The user's terminal while the front end runs. Dropping the value restores the terminal.
 pub struct Screen {
     terminal: Terminal<CellBackend>,
     writer: ScreenWriter,

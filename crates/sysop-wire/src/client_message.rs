@@ -1,7 +1,7 @@
 //! Messages from a client to its server.
 //!
 //! Names and fields are those of the JolliAgent design; further messages and fields are additions of sysop. `sessionId`
-//! is optional everywhere: a socket belongs to one session.
+//! is optional everywhere, because a socket belongs to one session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -16,7 +16,7 @@ use sysop_core::question::QuestionId;
 
 use crate::secret::Secret;
 
-/// Tool for a `direct` message with only a command.
+/// Tool that runs a `direct` message that contains only a command.
 const COMMAND_TOOL: &str = "bash";
 
 /// Fields common to all messages of a client.
@@ -320,7 +320,8 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Converts an outcome of the client's host. Artifacts and changes stay on the host, which alone can undo them.
+    /// Converts the outcome of a call on the client's host. Its artifacts and changes are left out: they stay on that
+    /// host, which alone can undo the changes.
     pub fn new(call: CallId, outcome: Outcome) -> Self {
         Self {
             envelope: Envelope::default(),
@@ -334,7 +335,8 @@ impl ToolResult {
         }
     }
 
-    /// Returns the call and its outcome. An `error` precedes the output, and means failure if there is no `status`.
+    /// Returns the call and its outcome. An `error` is put before the output. If there is no `status`, an `error` means
+    /// that the call failed.
     pub fn into_outcome(self) -> (CallId, Outcome) {
         let (status, output) = match self.error {
             Some(error) if self.output.is_empty() => (Status::Failed, error),
@@ -390,7 +392,7 @@ pub enum QuestionReply {
     Refused,
 }
 
-/// The text is not a valid message. `Display` is one sentence to send back.
+/// Error: the text is not a valid message. `Display` is one sentence to send back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid message: {0}")]
 pub struct MessageError(String);
@@ -404,7 +406,8 @@ impl ClientMessage {
     /// Reads one message.
     ///
     /// # Errors
-    /// When the text is no message, or one that contradicts itself. The error repeats no answer and no keys.
+    /// If the text is not a valid message, or if its fields contradict each other. The error never repeats an answer or
+    /// keys.
     pub fn parse(text: &str) -> Result<Self, MessageError> {
         let message: Self = serde_json::from_str(text).map_err(|error| MessageError(error.to_string()))?;
         match message.contradiction() {
@@ -431,8 +434,9 @@ impl ClientMessage {
         None
     }
 
-    /// Converts an input to a message. `None` for inputs that only the session's own process sends, and for client
-    /// tools, which `hello` offers. `by` is omitted: the server knows the connected user.
+    /// Converts an input to a message. Returns `None` for an input that only the session's own process sends, and for
+    /// client tools, which are offered with `hello`. The message omits `by`, because the server knows the connected
+    /// user.
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
         Some(match input {
@@ -523,9 +527,9 @@ impl ClientMessage {
         self.envelope()?.session_id.as_ref()
     }
 
-    /// Converts the message to inputs, in order. Empty for messages to the connection, its tool host, its terminal or a
-    /// question. Tools offered by `hello` are converted by [`Hello::client_tools`]. `by` is the sender's name for the
-    /// log.
+    /// Converts the message to inputs for the session, in order. Returns no inputs for a message that concerns only the
+    /// connection, its tool host, its terminal or a question. Tools offered by `hello` are converted by
+    /// [`Hello::client_tools`]. `by` is the sender's name for the log.
     pub fn inputs(&self, by: &str) -> Vec<Input> {
         match self {
             Self::UserMessage { content, .. } => vec![Input::Prompt { text: content.clone() }],
@@ -607,7 +611,7 @@ fn direct(
 }
 
 impl DecisionKind {
-    /// Converts to the core's decision.
+    /// Converts the decision to the form that the core uses.
     pub(crate) fn into_decision(self, command: Option<String>, reason: String) -> Decision {
         match self {
             Self::Allow | Self::AllowAlways => Decision::Allow { command },
@@ -616,7 +620,7 @@ impl DecisionKind {
         }
     }
 
-    /// Splits a decision into its kind, the edited command, and the reason of a rejection if not empty.
+    /// Splits a decision into its kind, the edited command, and the reason for a rejection, unless the reason is empty.
     pub(crate) fn from_decision(decision: Decision) -> (Self, Option<String>, Option<String>) {
         match decision {
             Decision::Allow { command } => (Self::Allow, command, None),

@@ -1,8 +1,9 @@
 //! Decodes server messages into updates: the reverse of the [`Encoder`](crate::Encoder), for front ends of remote
 //! sessions.
 //!
-//! The decoded updates lead a `Transcript` to the same items, phase, totals and questions as the log itself. They are
-//! not the log: the wire omits data that only the server needs, which is empty or default here:
+//! A `Transcript` gets the same items, phase, totals and questions from the decoded updates as from the log itself. The
+//! updates do not equal the log, because messages omit data that only the server needs. The following is empty or has
+//! its default value:
 //! - the system prompt, descriptions and schemas of tools, limits on tokens and messages, rules;
 //! - the provider's raw form of a reply, its call ids, tool protocol and finish reason;
 //! - the follow-up of a cancel, and timestamps.
@@ -30,30 +31,31 @@ use crate::server_message::{
 /// Decodes the messages of one session.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    /// Messages of an incomplete event, at most one of each kind, as servers send them.
+    /// Messages received so far of an incomplete event. Servers send at most one message of each kind per event.
     parts: Vec<ServerMessage>,
-    /// The last complete event.
+    /// Number of the last complete event.
     last: Seq,
-    /// The current or last step; deltas do not name theirs.
+    /// The current or last step. Deltas do not name their step, so they are assigned to this one.
     step: StepId,
 }
 
 impl Decoder {
-    /// Starts before the first event of a session.
+    /// Creates a decoder that has not received any message.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns the last complete event: the value for `resumeFrom` in `hello`.
+    /// Returns the number of the last complete event, which is the value for `resumeFrom` in `hello`.
     pub fn seq(&self) -> Seq {
         self.last
     }
 
-    /// Decodes one message. Returns an update once its event is complete. Events received before are ignored; an event
-    /// cut off by a broken connection may be received again in full.
+    /// Decodes one message. The update of an event is returned with the last message of the event. Messages of events
+    /// that were already decoded are ignored. An event that a broken connection cut off may be received again in full.
     ///
-    /// Returns `None` for messages of the connection, too: the answer to `hello`, an `error` that answers a message,
-    /// `tool.cancel`, `terminal.output`, `heartbeat`. Callers that need those inspect them first.
+    /// Also returns `None` for messages that concern only the connection: the answer to `hello`, an `error` that
+    /// answers a message, `tool.cancel`, `terminal.output`, `heartbeat`. Callers that need these messages must inspect
+    /// them first.
     pub fn take(&mut self, message: ServerMessage) -> Option<Update> {
         let Some(LogPosition { seq, more }) = message.position() else {
             return self.delta(message).map(Update::Delta);
@@ -93,7 +95,8 @@ impl Decoder {
         })
     }
 
-    /// Builds the event from all messages of one seq; `None` if a server of another version sends something unknown.
+    /// Builds the event from all messages with its `seq`. Returns `None` if they contain something unknown from a
+    /// server of another version.
     fn event(&mut self, parts: Vec<ServerMessage>) -> Option<Event> {
         let mut group = MessageGroup::default();
         for part in parts {
@@ -145,7 +148,7 @@ impl Decoder {
     }
 }
 
-/// Messages of one seq, by role.
+/// Messages with the same `seq`, by role.
 #[derive(Debug, Default)]
 struct MessageGroup {
     main: Option<ServerMessage>,

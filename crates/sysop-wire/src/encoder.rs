@@ -16,8 +16,8 @@ use crate::server_message::{
     TurnSummary,
 };
 
-/// Encodes the log of one session. The encoder must see the log from its start; otherwise model, turn and tokens are
-/// zero until events set them.
+/// Encodes the log of one session. The encoder must see the log from its start; otherwise, model, turn and tokens are
+/// unset or zero until events set them.
 ///
 /// ```
 /// use sysop_core::event::Delta;
@@ -33,7 +33,7 @@ pub struct Encoder {
     session: SessionId,
     now: State,
     usage: Usage,
-    /// Activity of the turn, ignoring a pause: a pause lets running work finish.
+    /// Activity of the turn as if it were not paused, because running work finishes during a pause.
     active: SessionState,
     /// Tool names of the calls in the last reply or direct call.
     names: HashMap<CallId, String>,
@@ -56,7 +56,7 @@ struct SessionSetup {
 }
 
 impl Encoder {
-    /// Starts before the first event of a session.
+    /// Creates an encoder that has not seen any event of the session.
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -92,14 +92,15 @@ impl Encoder {
         })
     }
 
-    /// Current state, for a client that has just connected; not part of the log.
+    /// Returns the current state of the session, for a client that has just connected. It is not part of the log.
     pub fn now(&self) -> &State {
         &self.now
     }
 
-    /// Encodes an event as at least one message, in order, all with its `seq`.
+    /// Encodes an event as one or more messages, in order. All of them have its `seq`.
     ///
-    /// A change of `state` is followed by a `state` message, but the last message of a turn is `assistant.done`.
+    /// If the event changes the state, or if no other message reports it, a `state` message is added at the end. Only
+    /// `assistant.done`, which is always the last message of a turn, comes after it.
     pub fn encode_event(&mut self, logged: &Logged) -> Vec<ServerMessage> {
         let position = LogPosition { seq: logged.seq, more: false };
         let before = self.now.clone();
@@ -318,7 +319,7 @@ impl Encoder {
         }
     }
 
-    /// Returns the error, if any, and the end of the turn.
+    /// Returns the messages at the end of a turn: the error, if there is one, and `assistant.done`.
     fn ended(
         &self,
         position: LogPosition,
@@ -361,7 +362,7 @@ impl Encoder {
     }
 }
 
-/// Returns the event value for events that only `state` reports.
+/// Returns the value for an event that only a `state` message reports, or `None` for any other event.
 fn state_event(event: &Event) -> Option<StateEvent> {
     Some(match event {
         Event::TurnStarted { .. } => StateEvent::TurnStarted,
@@ -395,7 +396,7 @@ fn state_event(event: &Event) -> Option<StateEvent> {
     })
 }
 
-/// Returns the cause of the pause during which a turn was abandoned.
+/// Returns the reason for the pause, if the turn ended while it was paused.
 fn pause_reason(stop: StopReason, before: &State) -> Option<PauseReason> {
     before.pause_reason.filter(|_| stop == StopReason::Paused)
 }
@@ -485,7 +486,7 @@ fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChang
     ServerMessage::Configured { session_id, position, model, approve, mode, effort, lent, rules }
 }
 
-/// Returns the text, if any, and the end of the step.
+/// Returns the messages for a reply: `assistant.message`, if there is any text or reasoning, and `step.finished`.
 fn replied(
     session_id: SessionId,
     position: LogPosition,

@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Writes a message as JSON on one line, without a line end.
 ///
 /// JSON leaves C1 controls, bidirectional and invisible characters unescaped, and a terminal may obey them (`exec
-/// --json` prints these lines). They are written as `\u` escapes, which mean the same to a parser.
+/// --json` prints these lines). Here, they are written as `\u` escapes, which mean the same to a parser.
 pub fn to_json_line(message: &impl Serialize) -> String {
     let json = serde_json::to_string(message).expect("messages are plain structs with text keys");
     if json.is_ascii() && !json.contains('\u{7f}') {

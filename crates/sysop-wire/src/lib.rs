@@ -4,16 +4,17 @@
 //!
 //! A page, a remote terminal and a script follow sessions over connections that break. They must show the same as a
 //! local front end, resume without gaps or duplicates, and keep working when client and server differ in version. The
-//! names of the JolliAgent design are given, so that its clients can be used.
+//! names must be those of the JolliAgent design, so that its clients can be used.
 //!
 //! # Design
 //!
-//! Each message is one JSON object, told apart by `type`. The server's messages are derived from the log: an
+//! Each message is one JSON object, and its `type` tells its kind. The server's messages are derived from the log: an
 //! [`Encoder`] folds the events of one session and returns one or more messages per event. All messages of an event
-//! carry its `seq`; all but the last say `more`. The `seq` of a last message is the only resume point: a client sends
-//! it as `resumeFrom`, and gets every later event. Messages without a `seq` (deltas, notices, questions) are transient
-//! and never repeated. A [`Decoder`] reverses the encoding for a front end: its updates lead a `Transcript` to the same
-//! items as the log itself. Messages of a client become inputs of the core ([`ClientMessage::inputs`]).
+//! have its `seq`, and all but the last are marked with `more`. A client can resume only from the `seq` of the last
+//! message of an event: it sends this number as `resumeFrom`, and gets every later event. Messages without a `seq`
+//! (deltas, notices, questions) are transient and never repeated. A [`Decoder`] reverses the encoding for a front end:
+//! a `Transcript` gets the same items from its updates as from the log itself. Messages of a client become inputs of
+//! the core ([`ClientMessage::inputs`]).
 //!
 //! Schemas, TypeScript types and `docs/protocol.md` are generated from these types, including their doc comments, and a
 //! test fails if they are stale (`schema.rs`).
@@ -28,10 +29,11 @@
 //! # Invariants
 //!
 //! - Pure: no sockets, and no decisions about a session.
-//! - Every event has at least one message, and a client that has the last one has all of the event.
+//! - Every event has at least one message, and a client that has received the last message of an event has received the
+//!   whole event.
 //! - Unknown fields are ignored, so that either side may be newer.
-//! - Texts pass unchanged, including control sequences: whatever displays them neutralizes them.
-//! - A secret is written to and read from a message and nowhere else ([`Secret`]); errors never repeat it.
+//! - Texts are passed on unchanged, including control sequences. The program that displays them must neutralize them.
+//! - A secret is only ever written to a message or read from one ([`Secret`]). Errors never repeat it.
 //!
 //! ```
 //! use sysop_wire::ClientMessage;

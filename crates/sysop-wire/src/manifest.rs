@@ -1,7 +1,8 @@
-//! Checks a client's manifest of tools that a session may offer.
+//! Checks the manifest of tools that a client offers to a session.
 //!
-//! A manifest is untrusted: names, sizes and shapes are checked here, arguments of calls by the session. A manifest
-//! cannot declare a tool harmless unless its name is known to be.
+//! A manifest is untrusted. This module checks its names, sizes and shapes; the session checks the arguments of calls.
+//! A manifest cannot declare a tool harmless: only a tool with the name of one of sysop's own tools can count as
+//! harmless.
 
 use serde_json::Value;
 use sysop_core::catalog::{self, Profile};
@@ -24,22 +25,22 @@ const NAME_IN_ERROR_CHARS_MAX: usize = 64;
 /// Error in a manifest. `Display` is one sentence to send back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestError {
-    /// More tools than a model request may contain.
+    /// The manifest has more tools than a model request may contain.
     #[error("the manifest has {0} tools; the limit is {MANIFEST_TOOLS_MAX}")]
     TooMany(usize),
-    /// More text than may be sent with each request.
+    /// The manifest has more text than may be sent with each model request.
     #[error("the manifest is {0} bytes; the limit is {MANIFEST_BYTES_MAX}")]
     TooLarge(usize),
-    /// The name is not valid for every provider.
+    /// The name of a tool is not valid for every provider.
     #[error("invalid tool name `{0}`; use 1 to 64 of A-Z, a-z, 0-9, _ and -")]
     Name(String),
-    /// The name is reserved by sysop.
+    /// The name of a tool is reserved by sysop.
     #[error("the tool name `{0}` is reserved by sysop")]
     Reserved(String),
     /// Two tools have the same name.
     #[error("the manifest contains `{0}` twice")]
     Twice(String),
-    /// The parameters are not the schema of an object.
+    /// The parameters of a tool are not the JSON Schema of an object.
     #[error("the parameters of `{0}` must be a JSON Schema of type `object`")]
     Parameters(String),
     /// The root is not a path.
@@ -50,10 +51,10 @@ pub enum ManifestError {
 }
 
 impl Hello {
-    /// Returns the checked tools. An empty manifest offers none, whatever its root.
+    /// Checks the manifest and returns its tools. An empty manifest offers no tools, and its root is not checked.
     ///
-    /// Tools named like sysop's own have the same effect; all others count as changing something, so they need
-    /// approval.
+    /// A tool with the name of one of sysop's own tools has the same effect as that tool. Any other tool counts as
+    /// changing something, so it needs approval.
     ///
     /// # Errors
     /// If any part of the manifest is invalid; no tool is offered then.
@@ -111,7 +112,7 @@ fn spec(tool: &ManifestTool, known: &[ToolSpec]) -> Result<ToolSpec, ManifestErr
     Ok(ToolSpec { name: name.clone(), description: tool.description.clone(), parameters, effect })
 }
 
-/// Returns the tools whose effect is known by name.
+/// Returns sysop's own tools. A client's tool with the same name as one of them has the same effect.
 fn known_tools() -> Vec<ToolSpec> {
     Profile::ALL.into_iter().flat_map(catalog::tools).chain([catalog::delete_file()]).collect()
 }

@@ -39,13 +39,13 @@ Every message is one JSON object with a `type`. On the WebSocket, a message is o
 - **Text** comes from models, files and commands. A client must display it as plain text.
 ";
 
-/// Returns the schema of client messages, as parsed.
+/// Returns the schema of client messages, in the form in which they are parsed.
 pub fn client() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.into_generator().into_root_schema_for::<ClientMessage>().to_value()
 }
 
-/// Returns the schema of server messages, as written.
+/// Returns the schema of server messages, in the form in which they are written.
 pub fn server() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.into_generator().into_root_schema_for::<ServerMessage>().to_value()
@@ -66,7 +66,7 @@ fn pretty(schema: &Value) -> String {
     format!("{schema:#}\n")
 }
 
-/// The protocol page: each message with its description, fields and example.
+/// Returns the protocol page: each message with its description, fields and example.
 fn page(client: &Value, server: &Value) -> String {
     let mut page = PAGE_HEAD.to_owned();
     for (title, schema, examples) in
@@ -131,7 +131,7 @@ fn section(page: &mut String, schema: &Value, message: &Value, examples: &str) {
 
 /// Path of definitions within a schema.
 const DEFS: &str = "#/$defs/";
-/// Fields described once for all messages.
+/// Fields that the page describes only once, for all messages.
 const ENVELOPE: [&str; 5] = ["sessionId", "messageId", "traceparent", "seq", "more"];
 
 fn one_line(description: &Value) -> String {

@@ -1,6 +1,6 @@
 //! Text that must not be shown: an answer to a question, keys for a terminal.
 //!
-//! It is written to and read from messages and nowhere else: `Debug` hides it, and errors do not repeat it.
+//! It is only ever written to a message or read from one: `Debug` hides it, and errors do not repeat it.
 
 use std::fmt;
 

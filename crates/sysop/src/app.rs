@@ -1,6 +1,6 @@
 //! Assembles providers, hosts, store and driver from the settings, and opens sessions on them.
 //!
-//! Everything starts on demand. In advance, no connection is opened, and no file except the session log.
+//! Everything starts on demand: creating the services opens no connection, and no file except the session log.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -73,12 +73,12 @@ pub(crate) struct Services {
     machines: Machines,
     models: Arc<ProvidersByHost>,
     model: ModelRef,
-    /// Rules saved since the config was read.
+    /// Rules that were saved to the user's rules file after the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
 }
 
 impl Services {
-    /// Creates the services; opens only the store's file.
+    /// Creates the services. This opens the store's file, but no other file and no connection.
     pub(crate) fn new(settings: Settings, model: ModelRef) -> Result<Self> {
         let storage = Storage::file(&settings)?;
         Ok(Self::on(storage, settings, model))
@@ -115,7 +115,7 @@ impl Services {
         self.create_at(&ToolLocation::new(settings.host.clone(), settings.root.clone()))
     }
 
-    /// Creates a session on other hosts. `host` names them in the syntax of `--host`.
+    /// Creates a session on the hosts that `host` names, in the syntax of `--host`, instead of on the configured host.
     pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
         self.create_at(&ToolLocation::new(host, self.settings.root.clone()))

@@ -12,7 +12,7 @@ use crate::cli::AuditCommand;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 
-/// Runs the command.
+/// Runs an audit command on the file that it names, or on the audit log in `folder` if it names no file.
 ///
 /// # Errors
 /// If there is no audit log, it cannot be read, or its chain is broken.

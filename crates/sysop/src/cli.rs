@@ -566,7 +566,7 @@ const COMMANDS: &[&str] = &[
     "help",
 ];
 
-/// Words that are commands in another build and are unlikely as tasks.
+/// Names of commands that only other builds have. A one-word task is unlikely to be one of these words.
 const OTHER_COMMANDS: &[&str] = &["acp"];
 
 /// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a single word,

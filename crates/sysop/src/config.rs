@@ -116,7 +116,7 @@ impl fmt::Display for ConfigOrigin {
     }
 }
 
-/// Value with its origin.
+/// Value of a key, with the places where it was set.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigEntry {
     pub(crate) value: ConfigValue,
@@ -135,11 +135,11 @@ impl ConfigEntry {
     }
 }
 
-/// Warning about a config.
+/// Problem in a config that does not prevent its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigWarning {
     pub(crate) origin: ConfigOrigin,
-    /// One sentence.
+    /// The problem, in one sentence.
     pub(crate) message: String,
 }
 
@@ -152,14 +152,14 @@ impl fmt::Display for ConfigWarning {
 /// Maximum number of warnings per layer; the last one says that there were more.
 const WARNINGS_MAX: usize = 50;
 
-/// One parsed layer.
+/// One layer of the config, parsed from a file, the environment or the flags.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigLayer {
     /// Valid entries, in the order of the source.
     pub(crate) entries: Vec<(KeyPath, ConfigEntry)>,
-    /// Warnings.
+    /// Warnings about invalid or ignored parts of the layer.
     pub(crate) warnings: Vec<ConfigWarning>,
-    /// Rules for commands.
+    /// Rules for commands, from `[[policy.rules]]`.
     pub(crate) rules: Vec<Rule>,
 }
 
@@ -240,7 +240,7 @@ impl UserDirs {
     }
 }
 
-/// Sources of a config.
+/// Everything that a config is loaded from.
 #[derive(Debug)]
 pub(crate) struct ConfigSources<'a> {
     /// `--config`; replaces the user's file.
@@ -262,7 +262,7 @@ pub(crate) struct Config {
     pub(crate) entries: BTreeMap<KeyPath, ConfigEntry>,
     /// Rules for commands, in the order of the layers.
     pub(crate) rules: Vec<Rule>,
-    /// Warnings.
+    /// Warnings about all layers.
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Files that were read, in the order of the layers.
     pub(crate) files: Vec<PathBuf>,
@@ -316,8 +316,8 @@ impl Config {
         found.map(|found| found.try_into().expect("the table of keys determines the type"))
     }
 
-    /// Returns the entry at a path, or all entries of the table at that path. Each entry comes with the names of its
-    /// key that follow the path.
+    /// Returns the entry at a path, or all entries of the table at that path. Each entry is paired with the part of its
+    /// key that follows the path.
     pub(crate) fn below<'a>(
         &'a self,
         path: &'a KeyPath,
@@ -490,7 +490,7 @@ impl Config {
     }
 
     /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands ask. Returns false
-    /// if the present value and the new one are not these two.
+    /// if the present value and the new one are not these two modes.
     fn combine_never(&mut self, entry: &ConfigEntry) -> bool {
         let (Some(old), ConfigValue::Text(new)) = (self.get::<String>("approve"), &entry.value) else {
             return false;
@@ -515,8 +515,8 @@ impl Config {
     }
 }
 
-/// Returns the value that replaces an invalid one if ignoring the key could loosen the policy, or `None` for other
-/// keys.
+/// Returns the value to use instead of an invalid one, for a key that could loosen the policy if it were ignored.
+/// Returns `None` for any other key.
 fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
     keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
 }

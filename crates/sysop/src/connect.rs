@@ -168,7 +168,7 @@ fn local_tools(
     Ok(local_tools.map_err(failure)?)
 }
 
-/// Settings of the line REPL.
+/// Settings of the line REPL for `sysop connect` and `sysop attach`.
 struct ConversationOptions {
     task: Option<String>,
     plain: bool,

@@ -34,7 +34,7 @@ pub(crate) trait DoctorProbe: Send + Sync {
     async fn host(&self, target: &SshTarget) -> Result<String, String>;
 }
 
-/// Maximum time for one provider.
+/// Maximum time to check one provider.
 const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum time for `ssh -V`.
@@ -46,9 +46,9 @@ const MODELS_SHOWN_MAX: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckStatus {
     Good,
-    /// Not required, or could be better.
+    /// The subject of the check is not required, or it works but could be better.
     Note,
-    /// Prevents tasks from running.
+    /// The problem prevents tasks from running.
     Bad,
 }
 
@@ -175,7 +175,7 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
     }
 }
 
-/// Returns a hint about the missing setting without which a provider cannot be asked, or `None` if nothing is missing.
+/// Returns a hint if a setting is missing that the provider needs, or `None` if nothing is missing.
 fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Option<&'static str> {
     let has_key = settings.api_key.is_some();
     match provider {

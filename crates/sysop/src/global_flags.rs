@@ -112,10 +112,10 @@ impl GlobalFlags {
 /// `--verbose` and `--quiet`: the amount of messages printed besides the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verbosity {
-    /// Errors only.
+    /// Only errors are printed.
     Quiet,
     Normal,
-    /// Output of calls (1), debug output (2 and more).
+    /// Number of `-v` flags: 1 also prints the output of calls; 2 or more also print debug output.
     Verbose(u8),
 }
 

@@ -50,7 +50,8 @@ use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
 
-/// A third faster than the C library's allocator for long logs and answers, which consist of many small allocations.
+/// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster than the
+/// allocator of the C library.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

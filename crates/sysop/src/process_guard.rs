@@ -1,9 +1,10 @@
 //! Hides this process's memory and initial secrets from other programs of the same user.
 //!
-//! A command run by a model is a program of the same user. Without protection it could read this process's memory through
-//! `ptrace` or `/proc/PID/mem`, and its initial variables in `/proc/PID/environ`, even if the command's own environment
-//! lacks them. A process that is not dumpable denies both to everyone but root. Against root, the values of secret variables
-//! are overwritten in the memory that the kernel shows, once the config has read them.
+//! A command run by a model is a program of the same user. Without protection it could read this process's memory
+//! through `ptrace` or `/proc/PID/mem`, and its initial variables in `/proc/PID/environ`, even if the command's own
+//! environment lacks them. A process that is not dumpable denies both to everyone but root. As a protection against
+//! root, the values of secret variables are overwritten in the memory that `/proc/PID/environ` shows, once the config
+//! has read them.
 #![expect(unsafe_code, reason = "no safe call reaches the block of memory that /proc/PID/environ shows")]
 
 use std::ffi::{CStr, c_char};

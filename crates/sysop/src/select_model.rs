@@ -62,7 +62,7 @@ pub(crate) fn ollama_address(settings: &Settings) -> String {
     configured.unwrap_or_else(|| OLLAMA.base_url.to_owned())
 }
 
-/// Returns the default models of the providers with keys in the environment.
+/// Returns the default model of each provider whose key is in the environment.
 pub(crate) fn models_with_keys(settings: &Settings) -> Vec<ModelRef> {
     default_models(&settings.environment).map(|(_, model)| model).collect()
 }

@@ -33,7 +33,7 @@ use crate::token_file::TokenFile;
 /// Time for which a node of a cluster keeps an idle session that has no connections.
 const NODE_IDLE: Duration = Duration::from_secs(4);
 
-/// Maximum time for each of the optional writes while the server ends.
+/// Maximum time to wait at the end for the span exporter, and then for the record of when tokens were used.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
 /// Serves until the process is asked to end.

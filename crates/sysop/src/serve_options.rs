@@ -152,7 +152,7 @@ impl ServeOptions {
         Ok(AuditedStore::new(store, clock, audit, redaction(settings), failure_policy).with_spans(spans))
     }
 
-    /// URL of the web UI.
+    /// Returns the URL of the web UI.
     pub(crate) fn page(&self, address: SocketAddr) -> String {
         let scheme = if self.tls_cert.is_some() { "https" } else { "http" };
         let port = address.port();

@@ -38,7 +38,7 @@ mod ssh_names;
 use hosts::asks_and_denies;
 pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
 
-/// Settings of one run.
+/// Settings of one run, typed and validated.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// Requested model; if `None`, `select_model` chooses one.
@@ -55,7 +55,7 @@ pub(crate) struct Settings {
     pub(crate) routines: BTreeMap<String, Routine>,
     /// Host on which tools run; this machine if `problems` reports an invalid host.
     pub(crate) host: HostChoice,
-    /// Configured hosts.
+    /// Hosts from `[hosts]` and `[connection]`.
     pub(crate) hosts: HostInventory,
     /// ssh config that replaces the user's own.
     pub(crate) ssh_config: Option<PathBuf>,
@@ -107,7 +107,7 @@ pub(crate) struct ConfiguredValue<T> {
     pub(crate) origin: ConfigOrigin,
 }
 
-/// Limits of a turn.
+/// Limits of one turn, and of the replies and calls in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TurnLimits {
     /// Maximum model calls in one turn.
@@ -156,7 +156,7 @@ pub(crate) struct ProviderSettings {
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Use of colors.
+/// Switch for colored output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
     On,
@@ -243,7 +243,7 @@ impl Settings {
         Self { database: flag.or(self.database), ..self }
     }
 
-    /// Password in the database's URL.
+    /// Returns the password in the database's URL, if there is one.
     pub(crate) fn database_password(&self) -> Option<SecretString> {
         let url = url::Url::parse(self.database.as_ref()?.expose_secret()).ok()?;
         url.password().filter(|password| !password.is_empty()).map(SecretString::from)
@@ -257,7 +257,7 @@ impl Settings {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
 
-    /// Limits of models, with their prices from `[prices]`.
+    /// Returns the limits of models, with their prices from `[prices]`.
     pub(crate) fn models_with_prices(&self) -> BTreeMap<String, ModelLimits> {
         let mut models = self.models.clone();
         for (name, price) in &self.prices {
@@ -266,7 +266,7 @@ impl Settings {
         models
     }
 
-    /// Approval mode on these hosts.
+    /// Returns the approval mode on these hosts.
     pub(crate) fn approve(&self, host: &HostChoice) -> ApprovalMode {
         approve_on(&self.config, host)
     }
@@ -282,7 +282,7 @@ impl Settings {
         }
     }
 
-    /// Host names from the user's ssh config.
+    /// Returns the host names from the user's ssh config.
     pub(crate) fn ssh_names(&self) -> Vec<String> {
         let home = &self.folders.home;
         let config = self.ssh_config.clone().unwrap_or_else(|| home.join(".ssh/config"));
@@ -293,7 +293,7 @@ impl Settings {
         &self.config.warnings
     }
 
-    /// The workspace's file, if parts of it are ignored because the user does not trust it.
+    /// Returns the workspace's file, if parts of it are ignored because the user does not trust it.
     pub(crate) fn untrusted(&self) -> Option<&UntrustedWorkspace> {
         self.config.untrusted.as_ref()
     }
@@ -454,8 +454,9 @@ fn flag_layer(flags: &GlobalFlags) -> ConfigLayer {
     layer
 }
 
-/// Returns the path of the ssh config: `~/` is the home directory, and a relative path starts at the directory of its
-/// config file.
+/// Returns the path of the configured ssh config, or `None` if none is configured. `~/` stands for the home directory.
+/// A relative path starts at the directory of the config file that contains it, or at the working directory if it does
+/// not come from a file.
 fn ssh_config(config: &Config, home: &Path) -> Option<PathBuf> {
     let text: String = config.get("ssh_config")?;
     if let Some(rest) = text.strip_prefix("~/") {

@@ -45,7 +45,7 @@ pub(crate) fn list(settings: &Settings) -> String {
     text
 }
 
-/// Checks files of skills and commands. Returns the text, and `Exit::Failed` if one cannot be used.
+/// Checks files of skills and commands. Returns one line per file, and `Exit::Failed` if any of them cannot be used.
 pub(crate) fn check(paths: &[PathBuf]) -> (String, Exit) {
     let (mut text, mut exit) = (String::new(), Exit::Done);
     for path in paths {

@@ -23,7 +23,8 @@ pub(crate) struct TokenMaker {
     pub(crate) unattended: bool,
 }
 
-/// Runs the command. Only the token goes to `out`; messages about it go to `err`.
+/// Runs the command and writes its result to `out`. When a token is created, `out` gets only the token, and the message
+/// about it goes to `err`.
 ///
 /// # Errors
 /// The store failed, or there is no such token.
@@ -93,7 +94,7 @@ fn named<'a>(tokens: &'a [TokenRecord], text: &str) -> Result<&'a TokenRecord, C
     }
 }
 
-/// Lists the tokens. Page tokens are omitted, because they end with the token that opened the page.
+/// Lists the tokens. Page tokens are omitted, because they become invalid together with the token that opened the page.
 fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Result<()> {
     let rows = tokens.iter().filter(|record| record.kind != TokenKind::Page).map(|record| {
         let expires = match record.expires {

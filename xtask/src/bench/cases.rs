@@ -14,7 +14,7 @@ use super::{Bench, history, machines, page, server, tui};
 
 const RUNS: usize = 30;
 const LONG_RUNS: usize = 10;
-/// Number of consecutive steps in the baseline for the calls of a turn.
+/// Number of consecutive steps over which the baseline for the calls of a turn is averaged.
 const STEPS: u32 = 200;
 const OUTPUT_BYTES: usize = 100_000_000;
 /// Environment variables passed to measured programs and baselines alike: a shell that loads a locale takes 0.1 ms
@@ -60,7 +60,7 @@ fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     command.env_clear().envs(kept).env("HOME", home)
 }
 
-/// Measures the verdict on one command.
+/// Measures the time of a policy verdict on one command.
 fn policy(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-shell", "verdict", &[])?;
     bench.at_most("a verdict on 200 bytes", numbers.get("best_ms")?, 1.0, "ms");

@@ -14,17 +14,18 @@ use crate::workspace::root;
 /// Number of rounds. Each round takes all measurements, so that changing load on the machine affects both sides of a
 /// comparison.
 const ROUNDS: usize = 3;
-/// Runs of one `ssh` per round.
+/// Number of runs of each single `ssh` command per round.
 const RUNS: usize = 12;
-/// Runs of `ssh` to the whole fleet per round.
+/// Number of runs of `ssh` to the whole fleet per round.
 const FLEET_RUNS: usize = 2;
 const HOSTS: usize = 20;
 
-/// Measures tool calls on one machine over ssh, and on twenty of them, against plain `ssh`.
+/// Measures tool calls over ssh, on one machine and on twenty machines, and compares them with plain `ssh`.
 ///
-/// The near machines are all this machine. Its few processors do the work of twenty servers, so twenty plain `ssh` also
-/// take many times as long as one. The near fleet is therefore compared with twenty plain `ssh`. The cost of fan-out to
-/// machines that do their own work is measured over the slow link, against one machine there.
+/// The twenty near machines are all this machine, whose few processors do the work of twenty servers. Twenty plain
+/// `ssh` therefore also take many times as long as one, and the near fleet is compared with twenty plain `ssh`. The
+/// cost of fan-out to machines that do their own work is measured over the slow link, where twenty machines are
+/// compared with one.
 pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     let sshd = BenchSshd::start(&bench.folder.join("ssh"))?;
     let shared = |host: usize| {
@@ -79,7 +80,8 @@ pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Measures a flood of output through the shared terminal against one through a bare PTY, and the latency of keys.
+/// Measures the throughput of a flood of output through the shared terminal, compared with a bare PTY, and the latency
+/// of keys.
 pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     let example = "crates/sysop-host/examples/terminal.rs";
     if !root().join(example).is_file() {
@@ -143,7 +145,7 @@ fn measure(bench: &Bench, sshd: &BenchSshd, prefix: &str, hosts: usize) -> Resul
     })
 }
 
-/// Returns a shell command that runs the command `one` of every host, all at the same time.
+/// Returns a shell command that runs `ssh` for every host at the same time. `one` returns the `ssh` command of a host.
 fn side_by_side(sshd: &BenchSshd, one: impl Fn(usize) -> Command) -> Command {
     let mut script = String::new();
     for host in 1..=HOSTS {

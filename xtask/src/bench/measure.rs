@@ -166,9 +166,9 @@ pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Durati
     Ok(best)
 }
 
-/// Returns the average duration of a step over `steps` consecutive steps; the shortest average of `runs` runs counts. A
-/// step is an HTTP turn and a command. The duration of a step in a long turn is also such an average, without lucky
-/// outliers.
+/// Returns the average duration of `steps` consecutive steps, each of which is an HTTP turn and a command. The shortest
+/// average of `runs` runs counts. The duration of a step in a long turn is also an average, so neither of the two
+/// numbers is a lucky outlier.
 pub(crate) fn steps(
     runs: usize,
     steps: u32,

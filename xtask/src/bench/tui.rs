@@ -40,7 +40,7 @@ struct TuiProcess {
 }
 
 impl TuiProcess {
-    /// Opens the full screen; `typed` is already in the terminal's input.
+    /// Opens the full screen on a terminal whose input already contains `typed`.
     fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
         let (pty, pts) = pty_process::blocking::open().context("cannot open a PTY")?;
         pty.resize(pty_process::Size::new(30, 100)).context("a PTY has a size")?;

@@ -66,8 +66,8 @@ fn objdump(program: &Path, what: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-/// Returns the glibc version of each symbol that has one, with its line. The version is `None` if the mark is not a
-/// number; only a newer loader knows such a mark.
+/// Returns each line that names a glibc version, with that version. The version is `None` if it is not a number, as in
+/// `GLIBC_ABI_DT_RELR`; only a newer loader knows such a version.
 fn required_versions(symbols: &str) -> Vec<(Option<GlibcVersion>, &str)> {
     let of = |line| -> Option<(Option<GlibcVersion>, &str)> {
         let (_, after) = str::split_once(line, "GLIBC_")?;

@@ -19,17 +19,18 @@ use sysop_wire::ToolResult;
 
 use crate::ClientError;
 
-/// Maximum number of remembered calls. A server repeats requests only for calls of the running turn.
+/// Maximum number of remembered calls. More are not needed, because a server repeats requests only for calls of the
+/// running turn.
 const CALLS_MAX: usize = 1_024;
-/// Maximum total size of the stored results, in bytes. Beyond it, the oldest results are discarded, and only the fact
-/// that their calls ran is kept.
+/// Maximum total size of the stored results, in bytes. If all results together are larger, the oldest results are
+/// discarded, and only the fact that their calls ran is kept.
 const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum length of a line, in bytes. Longer lines are skipped when the file is read.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Maximum number of ledgers of other sessions that are kept.
 const LEDGERS_MAX: usize = 64;
 
-/// Calls of one session.
+/// Record of the calls of one session, kept in memory and in a locked file.
 pub(crate) struct Ledger {
     state: Mutex<State>,
 }
@@ -37,7 +38,7 @@ pub(crate) struct Ledger {
 struct State {
     file: File,
     calls: HashMap<CallId, LedgerCall>,
-    /// Oldest first.
+    /// Ids of the remembered calls, oldest first.
     order: VecDeque<CallId>,
     result_bytes: usize,
 }
@@ -50,7 +51,7 @@ enum LedgerCall {
 }
 
 pub(crate) enum CallClaim {
-    /// The call was unknown so far, and the caller must run it.
+    /// The call was unknown until now, and the caller of `claim` must run it.
     Claimed,
     Running,
     Done(Box<ToolResult>),

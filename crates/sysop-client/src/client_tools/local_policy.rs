@@ -22,10 +22,11 @@ use sysop_core::ui_text;
 const REMEMBERED_MAX: usize = 64;
 /// Maximum number of findings in a question.
 const FINDINGS_MAX: usize = 4;
-/// Maximum number of grants.
+/// Maximum number of grants that are kept per session.
 const GRANTS_MAX: usize = 256;
 
-/// Policy state of one session.
+/// State of the local policy for one session: the approval mode, the grants, and the calls that were shown, approved or
+/// typed.
 pub(crate) struct LocalPolicy {
     mode: ApprovalMode,
     grants: VecDeque<Grant>,
@@ -43,7 +44,7 @@ pub(crate) struct LocalPolicy {
 /// Call as shown to the user.
 struct ProposedCall {
     call: ToolCall,
-    /// The displayed command.
+    /// Command as displayed, or a summary of the call if its tool runs no command.
     shown: String,
 }
 
@@ -52,11 +53,11 @@ pub(crate) enum LocalVerdict {
     Run,
     /// Refuse the call, with this message for the model.
     Refuse(String),
-    /// Ask the user here.
+    /// Ask the user of this client.
     Ask {
         prompt: String,
-        /// Risk class when the user is asked. If the call later turns out to have a higher class, the user is asked
-        /// again.
+        /// Risk class at the time of the question. If the call later turns out to have a higher class, the user is
+        /// asked again.
         class: RiskClass,
         /// Findings, one sentence each.
         findings: Vec<String>,
@@ -75,7 +76,7 @@ impl LocalPolicy {
         }
     }
 
-    /// Sets the approval mode of the user here.
+    /// Sets the approval mode that the user of this client chose.
     pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
         self.mode = mode;
     }
@@ -127,8 +128,8 @@ impl LocalPolicy {
         })
     }
 
-    /// Records a proposal that is shown to the user. If a different proposal has the same id, neither can be approved,
-    /// because it is unknown which one the user saw.
+    /// Records a proposal that is shown to the user. If a different proposal has the same id, neither of the two can be
+    /// approved, because it is unknown which one the user saw.
     fn record_proposal(&mut self, proposed: ProposedCall) {
         let id = proposed.call.id.clone();
         let is_same =
@@ -275,7 +276,7 @@ fn assess(
     }
 }
 
-/// Returns the survey to use as long as the machine has not surveyed the call.
+/// Returns the survey for a call of which only the text is known, because this machine has not surveyed it.
 fn as_written() -> Survey {
     Survey::elsewhere(CommandContext::bash())
 }

@@ -1,7 +1,7 @@
 //! Questions of this machine to the user of this client: passwords that programs ask for, and calls that need approval.
 //!
-//! These questions are never sent to the server, and an answer to one of the server's questions is never used for one
-//! of these.
+//! These questions are never sent to the server, and an answer to a question of the server is never taken as an answer
+//! to one of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -15,10 +15,11 @@ use tokio::sync::oneshot;
 
 use crate::fanout::UpdateFanout;
 
-/// First id of this machine's own questions. Servers count from 1 and have no ids in this range.
+/// Base of the ids of this machine's own questions, which are larger than this number. Servers count their questions
+/// from 1 and never reach it.
 pub(crate) const LOCAL_QUESTION_IDS_FROM: u64 = 1 << 52;
 
-/// Open questions of one session.
+/// Asks the questions of this machine in one session, and passes each answer to the code that asked.
 pub(crate) struct LocalPrompts {
     fanout: Arc<UpdateFanout>,
     state: Mutex<State>,

@@ -18,7 +18,8 @@ const BASH: &str = "bash";
 const RUN_COMMAND: &str = "run_command";
 
 /// Programs that cannot work behind a fence, because they gain privileges or delegate to a service. If both the sandbox
-/// mode and the approval mode are `auto`, a command with one of them runs without a fence, as assessed.
+/// mode and the approval mode are `auto`, a command that contains one of these programs runs without a fence. The
+/// policy's assessment alone then decides if the command runs.
 const UNCONFINED: &[&str] = &[
     "apt",
     "apt-get",
@@ -63,7 +64,9 @@ pub enum SandboxMode {
     /// No command is fenced.
     #[default]
     Off,
-    /// Commands are fenced in the approval mode `never`, and so are plain changes in the approval mode `auto`.
+    /// All commands are fenced in the approval mode `never`. In the approval mode `auto`, commands of `bash` that the
+    /// policy assesses as plain changes are fenced, unless they run as root or contain a program that cannot work
+    /// behind a fence.
     Auto,
     On,
 }
@@ -125,7 +128,8 @@ fn is_outside(call: &ToolCall) -> bool {
 }
 
 impl Policy {
-    /// Returns the fence of a model's call that may run. It depends on the assessment of the call.
+    /// Returns the fence for a call of the model that may run. `assessment` is the policy's assessment of the same
+    /// call.
     pub fn fence(
         &self,
         mode: ApprovalMode,
@@ -170,8 +174,9 @@ impl Policy {
         }
     }
 
-    /// Adjusts the assessment of a call that asks to run without a fence. Such a call always needs approval; it is
-    /// denied if the modes rule an approval out, or if the call gives no reason. Other calls keep their assessment.
+    /// Adjusts the assessment of a call that asks to run without a fence. Such a call always needs approval. It is
+    /// denied in the sandbox mode `on`, in the approval mode `never`, or if it gives no reason. Other calls keep their
+    /// assessment.
     pub fn assess_outside(&self, mode: ApprovalMode, call: &ToolCall, assessment: Assessment) -> Assessment {
         let sandbox = self.options.sandbox.mode;
         if sandbox == SandboxMode::Off || !is_outside(call) || assessment.verdict == Verdict::Deny {

@@ -13,7 +13,7 @@ use super::{
 use crate::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
 use crate::tool::ToolSpec;
 
-/// Ex commands of an editor that only save, quit, move or show.
+/// Ex commands of a vi-like editor that are harmless, such as those that save, quit, move or show.
 const EX_COMMANDS: &[&str] = &[
     "w",
     "q",
@@ -136,7 +136,7 @@ impl Policy {
 /// Effect of keys on the line at the cursor.
 #[derive(Debug, Default)]
 struct Typing {
-    /// Lines ended by Enter, each including the text already at the prompt.
+    /// Lines ended by Enter. The first one includes the text that was already at the prompt.
     lines: Vec<String>,
     /// The last line, not run yet.
     pending: String,

@@ -28,7 +28,7 @@ pub enum RuleAction {
 pub struct CommandPattern {
     /// Program, by name or path.
     pub program: String,
-    /// Subcommand, if it matters.
+    /// Subcommand; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcommand: Option<String>,
     /// Options. An allowing rule permits only these; a restricting rule requires all of these. `None`: any.
@@ -47,7 +47,7 @@ pub struct Rule {
     pub action: RuleAction,
     #[serde(rename = "match")]
     pub pattern: CommandPattern,
-    /// File and line of the rule.
+    /// File and line in which the rule is written; empty if it does not come from a file.
     #[serde(default)]
     pub origin: String,
 }

@@ -75,7 +75,8 @@ pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
     shell::analyze(command, survey).targets
 }
 
-/// Assesses a call of a file tool. Its risk is the worse one of the tool's effect and its worst path.
+/// Assesses a call of a file tool. The risk is that of the tool's effect or that of the call's worst path, whichever is
+/// worse.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes => RiskClass::ReadOnly,

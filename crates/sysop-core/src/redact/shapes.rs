@@ -98,12 +98,13 @@ fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Redacts secrets of known forms in output; each replacement names the form. The text must not be cut at its end.
+/// Redacts secrets of known forms in output; each replacement names the form. If the text was cut at its end, use
+/// [`redact_cut_shapes`] instead.
 pub fn redact_shapes(text: &str) -> Cow<'_, str> {
     redact(text, &SHAPES, |name| format!("[redacted: {name}]"))
 }
 
-/// Like [`redact_shapes`], for a text that was cut at its end.
+/// Like [`redact_shapes`], but also redacts a token that was cut off at the end of the text.
 pub fn redact_cut_shapes(text: &str) -> Cow<'_, str> {
     let clean = redact_shapes(text);
     match CUT_TOKEN.find(&clean) {
@@ -112,7 +113,7 @@ pub fn redact_cut_shapes(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Redacts text in a command line that has or may have the form of a secret.
+/// Redacts everything in a command line that may be a secret, judged by its form.
 pub fn redact_command_shapes(command: &str) -> String {
     let mask = |_: &str| REDACTED.to_owned();
     redact(&redact(command, &COMMAND_SHAPES, mask), &SHAPES, mask).into_owned()

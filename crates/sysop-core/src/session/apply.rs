@@ -29,7 +29,7 @@ const FAILED_AGAIN: &str =
     "\n[the same call failed again: do not repeat it; find out why it failed, or try another way]";
 
 impl Session {
-    /// Takes the event by value, so that replaying a long log copies nothing.
+    /// Applies one event to the state. The event is taken by value, so that replaying a long log copies nothing.
     pub(super) fn apply(&mut self, event: Event) {
         let state = &mut self.state;
         match event {

@@ -61,7 +61,8 @@ struct Plan {
 
 impl Session {
     /// Returns the context window of the session's model in tokens. It comes from the config, from the model's server,
-    /// from the built-in table or from a default, in this order. After a rejected prompt it may be smaller.
+    /// from the built-in table or from a default, in this order. After the server rejected a prompt as too long, it may
+    /// be smaller.
     pub fn context_window(&self) -> u32 {
         self.known_window().unwrap_or(CONTEXT_WINDOW_DEFAULT)
     }

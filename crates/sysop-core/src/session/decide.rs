@@ -22,7 +22,7 @@ const HOSTS_NAMED_MAX: usize = 8;
 /// Result of reviewing a call, with everything that is needed to decide on it.
 pub(super) struct CallReview {
     pub(super) assessment: Assessment,
-    /// Text to show: the command, or a short form of the call.
+    /// Text that an approval shows: the command, or a short form of the call.
     pub(super) command: String,
     /// The model's reason; may be empty.
     pub(super) reason: String,

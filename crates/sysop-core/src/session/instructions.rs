@@ -1,5 +1,6 @@
-//! Instructions of the workspace and the user: read before the first step that a process makes, and again until the
-//! session's host is connected. Prompts that call up a skill or command are expanded with them.
+//! Instructions of the workspace and the user. They are read before the first step that a process makes, and again
+//! before later steps until the session's host is connected. Prompts that name a skill or custom command are expanded
+//! here.
 
 use serde_json::{Map, Value};
 
@@ -79,7 +80,8 @@ impl Session {
         self.reading.stage = Stage::Unread;
     }
 
-    /// Expands the prompt of a turn that begins with the name of a skill or command. Returns true if it did.
+    /// Expands the prompt of the turn if it begins with the name of a skill or custom command. Returns true if the
+    /// prompt was expanded.
     pub(super) fn expand_prompt(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.step.step > 0 || state.expansion.is_some() {

@@ -1,5 +1,5 @@
-//! Background jobs: calls of `bash` that the session no longer waits for. The host runs them on; their outcome ends the
-//! job instead of the call.
+//! Background jobs: calls of `bash` that the session no longer waits for. They continue on the host, and their outcome
+//! ends the job instead of the call.
 
 use std::time::Duration;
 
@@ -13,13 +13,14 @@ use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Status};
 use crate::tool::ToolEffect;
 
-/// Time that a call with `background` is waited for: long enough to see it fail at once.
+/// Time to wait before a call with the argument `background` becomes a job. It is long enough to notice a command that
+/// fails at once.
 const BACKGROUND_AFTER: Duration = Duration::from_secs(1);
 /// Maximum time that `jobs` waits for the end of a job.
 const READ_WAIT_MAX: Duration = Duration::from_secs(600);
 
 impl Session {
-    /// Sets the timer of a call that goes to the background by itself.
+    /// Sets the timer that moves a command to the background, if the arguments of its call ask for that.
     pub(super) fn set_background_timer(&self, out: &mut Output, call: &ToolCall) {
         let Arguments::Object(arguments) = &call.arguments else { return };
         let is_command =
@@ -40,14 +41,15 @@ impl Session {
         out.effects.push(Effect::SetBackgroundTimer { call: call.id.clone(), after });
     }
 
-    /// A user moves the running command to the background.
+    /// Moves the running command to the background at a user's request, if the command can become a job.
     pub(super) fn on_background(&self, out: &mut Output) {
         if let Some(call) = self.state.running_call().filter(|call| self.can_be_job(call)) {
             out.effects.push(Effect::SetBackgroundTimer { call: call.id.clone(), after: Duration::ZERO });
         }
     }
 
-    /// Only `bash` can go on alone: other tools use the shared terminal, or end soon.
+    /// Returns true if a call can continue as a background job. Only `bash` can: other tools use the shared terminal,
+    /// or end soon.
     fn can_be_job(&self, call: &ToolCall) -> bool {
         call.name == "bash"
     }
@@ -69,7 +71,8 @@ impl Session {
         self.finish(out, id.clone(), Outcome::ok(text.trim_start()));
     }
 
-    /// Ends the job of a call whose outcome arrived. Returns false if it has none.
+    /// Ends the job that a call became, because the call's outcome arrived. Returns false if the call is not a running
+    /// job.
     pub(super) fn end_job(&mut self, out: &mut Output, call: &CallId, outcome: &Outcome) -> bool {
         let Some(job) = self.state.jobs.of_call(call) else { return false };
         let (status, exit_code) = (outcome.status, outcome.exit_code);
@@ -84,7 +87,8 @@ impl Session {
         }
     }
 
-    /// Jobs do not survive the process that ran them; it is not known how far they came.
+    /// Ends all jobs with the status `unknown`. Jobs do not survive the process that ran them, and their progress is
+    /// not known.
     pub(super) fn lose_jobs(&mut self, out: &mut Output) {
         let jobs: Vec<JobId> = self.state.jobs.iter().map(|(id, _)| id).collect();
         for job in jobs {
@@ -93,7 +97,8 @@ impl Session {
         }
     }
 
-    /// Answers a call of `jobs`; `None` if the answer needs the output of a running job.
+    /// Answers a call of the tool `jobs`. Returns `None` if the answer follows later, because it needs the output of a
+    /// running job.
     pub(super) fn call_jobs(&mut self, out: &mut Output, call: &ToolCall, origin: Origin) -> Option<Outcome> {
         let id = match &call.arguments {
             Arguments::Object(arguments) => arguments.get("id").and_then(serde_json::Value::as_u64),
@@ -143,7 +148,7 @@ impl Session {
         self.finish_and_requeue(out, id, answer);
     }
 
-    /// Text of a job for the model. `output` is the output so far of a running one.
+    /// Returns the text about a job for the model. `output` is the output so far, if the job is still running.
     fn job_text(&self, id: JobId, output: &str) -> Outcome {
         if let Some(job) = self.state.jobs.job(id) {
             return Outcome::ok(format!("{output}\n[job {id} is running: {}]", job.command).trim_start());

@@ -12,7 +12,7 @@ use crate::todo::{self, ITEM_BYTES_MAX, LIST_ITEMS_MAX, TodoItem, TodoState};
 use crate::token_estimate;
 use crate::tool::ToolSpec;
 
-/// Arguments of `todo`.
+/// Arguments of the tool `todo`.
 #[derive(Deserialize)]
 struct TodoList {
     items: Vec<ListedItem>,
@@ -26,8 +26,8 @@ struct ListedItem {
 }
 
 impl Session {
-    /// Returns the tools that the session offers in addition to those of its spec: `read_output`, once outputs have
-    /// been omitted from the prompt.
+    /// Returns the tools that the session offers in addition to those of its spec: `skill` if there are skills, `jobs`
+    /// once a background job was started, and `read_output` once outputs have been omitted from the prompt.
     pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
         let names: Vec<_> =
             self.state.instructions.skills.listed().map(|skill| skill.name.as_str()).collect();
@@ -37,7 +37,7 @@ impl Session {
         skill.into_iter().chain(jobs).chain(read_output).collect()
     }
 
-    /// Answers a call of a tool with the effect `Session`; `None` if the answer follows later.
+    /// Answers a call of a tool whose effect is `Session`. Returns `None` if the answer follows later.
     pub(super) fn answer_own(
         &mut self,
         out: &mut Output,
@@ -54,7 +54,8 @@ impl Session {
         Some(answer.map_or_else(Outcome::failed, Outcome::ok))
     }
 
-    /// Returns the text of a skill, unless the model still has it.
+    /// Returns the text of a skill, or a note if the text is still in the model's history. Returns an error if there is
+    /// no such skill.
     fn call_up_skill(&self, call: &ToolCall) -> Result<String, String> {
         let name = call.text_argument("name").unwrap_or_default();
         let Some(skill) = self.state.instructions.skills.listed().find(|skill| skill.name == name) else {
@@ -117,7 +118,8 @@ fn read_output(session: &Session, call: &ToolCall) -> Result<String, String> {
     Ok(format!("{cut}\n[cut; {} lines in all; continue with range \"{next}-{last}\"]", lines.len()))
 }
 
-/// Parses `FIRST-LAST` or `LINE`, counted from 1.
+/// Parses `FIRST-LAST`, `FIRST-` or `LINE`, counted from 1, for an output of `lines` lines. Returns the first and the
+/// last line, or `None` if the range is invalid.
 fn parse_range(range: &str, lines: usize) -> Option<(usize, usize)> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let first: usize = first.trim().parse().ok()?;

@@ -45,17 +45,17 @@ pub(super) struct State {
     pub(super) origin: Origin,
     /// If set, the next step waits for `Resume`.
     pub(super) paused: Option<PauseReason>,
-    /// Set while a running tool is being stopped.
+    /// Action to take after the running tool has stopped; `None` if the turn was not canceled.
     pub(super) cancel_requested: Option<CancelFollowUp>,
-    /// Set when the model reported the task as complete.
+    /// True if the model reported the task as complete.
     pub(super) completed: bool,
     pub(super) last_prompt: Option<String>,
     pub(super) queue: VecDeque<String>,
     pub(super) grants: Vec<ScopedGrant>,
     pub(super) used_ids: HashSet<String>,
-    /// The last call and result, with the number of consecutive repeats.
+    /// The last call and its result, with the number of times in a row that both were the same.
     pub(super) repeated: Option<RepeatedCall>,
-    /// Consecutive empty replies.
+    /// Number of consecutive empty replies of the model.
     pub(super) empty_replies: u32,
     /// True if a tool ran in this turn.
     pub(super) ran_tool: bool,
@@ -80,16 +80,16 @@ pub(super) struct State {
     /// Number of messages in the newest request and reply, and their tokens as counted by the server.
     pub(super) counted_tokens: Option<(usize, u64)>,
     pub(super) instructions: Instructions,
-    /// Set if the turn's prompt was expanded: its commands that were not proposed yet.
+    /// Commands of the expanded prompt that were not proposed yet; `None` if the turn's prompt was not expanded.
     pub(super) expansion: Option<Vec<String>>,
     /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
     /// Jobs that ended, oldest first; at most `ENDED_JOBS_MAX`.
     pub(super) ended_jobs: VecDeque<EndedJob>,
-    /// The newest job; 0 before the first.
+    /// Id of the newest job; 0 if no job was started yet.
     pub(super) last_job: JobId,
-    /// Lines on jobs that ended, which the model has not received yet.
+    /// Lines about jobs that ended. The model gets them with the next prompt or tool result.
     pub(super) job_notes: Vec<String>,
     /// Guards that have not ended, oldest first; at most `GUARDS_MAX`.
     pub(super) guards: Vec<ArmedGuard>,
@@ -132,9 +132,10 @@ impl RepeatedCall {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
 pub(super) enum Phase {
-    /// No turn.
+    /// No turn is in progress.
     Idle,
-    /// Between steps; a session rests here only while paused.
+    /// Between two steps. The session stays in this phase only while it is paused, or waits for a summary or for
+    /// instructions.
     BetweenSteps,
     /// A model request is in flight.
     Thinking { step: StepId },

@@ -18,14 +18,14 @@ use crate::spec::SessionSpec;
 use crate::token_estimate;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// Maximum consecutive repeats of a call with the same result before the turn pauses.
+/// Number of consecutive identical calls with identical results at which the turn pauses.
 const REPEATS_MAX: u32 = 3;
 /// Number of consecutive empty replies that ends the turn.
 pub(super) const EMPTY_REPLIES_MAX: u32 = 2;
-/// Maximum number of argument errors reported to the model.
+/// Maximum number of argument errors of one call that are reported to the model.
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
-/// Added to the system prompt of a read-only session.
+/// Text added to the system prompt of a read-only session.
 const READ_ONLY_PROMPT: &str = "This session is read-only: commands that change anything do not run. Investigate as far \
      as needed, then end with a plan: the commands that you would run, each with its purpose. To propose a step, call \
      its tool: the call is denied and recorded, and the user can run the recorded steps later.";
@@ -137,7 +137,7 @@ impl Session {
         }
     }
 
-    /// Makes the call ids of a reply unique within the session, as they are logged.
+    /// Makes the call ids of a reply unique within the session. The reply is logged with these ids.
     pub(super) fn normalize(&self, mut reply: Reply) -> Reply {
         let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();
         let repeats = wire_ids.iter().enumerate().any(|(index, id)| wire_ids[..index].contains(id));
@@ -163,7 +163,8 @@ impl Session {
         reply
     }
 
-    /// Returns the stop reason and error if this reply ends the turn.
+    /// Returns the stop reason and, if something failed, an error sentence. Returns `None` if the reply does not end
+    /// the turn.
     pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
         if !reply.calls.is_empty() {
             return None;
@@ -228,7 +229,8 @@ pub(super) struct OfferedTools {
 }
 
 impl OfferedTools {
-    /// `session_tools` are the tools that the session answers itself. No other tool can take their names.
+    /// Combines the tools of the spec, of the client and of the session. `session_tools` are the tools that the session
+    /// answers itself; no other tool can take their names.
     pub(super) fn new(spec: &SessionSpec, client_tools: &ClientTools, session_tools: &[ToolSpec]) -> Self {
         let own = spec.tools.iter().filter(|tool| client_tools.named(&tool.name).is_none());
         let others = own.chain(&client_tools.tools);
@@ -251,7 +253,7 @@ impl OfferedTools {
         self.specs.iter().find(|tool| tool.name == name)
     }
 
-    /// Returns the tool for a command that the user called up.
+    /// Returns the tool that runs the shell commands of an expanded prompt, or `None` if no tool runs commands.
     pub(super) fn command_tool(&self) -> Option<&ToolSpec> {
         self.named("bash").or_else(|| self.specs.iter().find(|tool| tool.effect == ToolEffect::Command))
     }

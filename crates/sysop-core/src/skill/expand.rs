@@ -1,22 +1,24 @@
-//! Expansion of a skill or command that a user calls up: its arguments, and the commands to run first.
+//! Expansion of a skill or command that a user invokes: its arguments, and the commands to run first.
 
 use super::{Skill, SkillKind};
 
-/// Maximum commands of one text.
+/// Maximum number of commands that one text may run; further commands stay in the text but do not run.
 const COMMANDS_MAX: usize = 10;
 
-/// An expanded prompt.
+/// Result of expanding a prompt that invokes a skill or command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expansion {
     /// Text for the model.
     pub text: String,
-    /// Commands whose outputs the text refers to, with quoted arguments. They are decided like any command of a model.
+    /// Commands to run first, because the text refers to their outputs. The user's arguments in them are quoted for the
+    /// shell. The policy treats them like commands of the model.
     pub commands: Vec<String>,
 }
 
 impl Expansion {
-    /// Puts the arguments in place of `$ARGUMENTS`, `$1` to `$9` and `${1:-default}`; without any of them, appends the
-    /// arguments. Takes the commands in `` !`…` `` out. Inserted arguments are not expanded again.
+    /// Replaces `$ARGUMENTS`, `$1` to `$9` and `${1:-default}` in the skill's text by the arguments. If the text has no
+    /// such placeholder, the arguments are appended. The commands in `` !`…` `` are moved to `commands`. Inserted
+    /// arguments are not expanded again.
     pub(super) fn new(skill: &Skill, arguments: &str) -> Self {
         let words = shell_words::split(arguments)
             .unwrap_or_else(|_| arguments.split_whitespace().map(str::to_owned).collect());
@@ -64,7 +66,8 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Replaces the placeholders in `text`. In a command, the arguments are quoted for the shell.
+    /// Replaces the placeholders in `text`, and sets `placed` if there was one. In a command, the arguments are quoted
+    /// for the shell.
     fn put(&self, text: &str, is_command: bool, placed: &mut bool) -> String {
         let quoted = |word: &str| {
             if is_command { shell_words::quote(word).into_owned() } else { word.to_owned() }
@@ -91,7 +94,8 @@ impl Given<'_> {
     }
 }
 
-/// Parses `$N` or `${N:-default}` at the beginning of a text. Returns the number, the default and the rest.
+/// Parses `$N` or `${N:-default}` at the beginning of a text. Returns the number, the default and the remaining text,
+/// or `None` if there is no placeholder.
 fn placeholder(text: &str) -> Option<(usize, Option<&str>, &str)> {
     let digit = |text: &str| text.chars().next()?.to_digit(10).filter(|digit| *digit > 0);
     let text = text.strip_prefix('$')?;

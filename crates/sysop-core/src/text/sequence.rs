@@ -13,9 +13,9 @@ pub const STRING_BYTES_MAX: usize = 8 * 1024;
 /// Separates sequences from text, one character at a time.
 ///
 /// Recognizes the 7-bit and 8-bit forms of ECMA-48. A control string ends with ST; an OSC may also end with BEL. A
-/// string without such an end counts as text: if a newline, another sequence or the end of the text comes first, or
-/// after [`STRING_BYTES_MAX`], its printable characters become text again, so that a stray introducer swallows nothing.
-/// An unfinished CSI loses the parameters read so far, which are digits and punctuation only.
+/// control string counts as text if a newline, another sequence or the end of the text comes before its terminator, or
+/// if it exceeds [`STRING_BYTES_MAX`]. Its printable characters then become text again, so that a stray introducer
+/// swallows nothing. An unfinished CSI loses the parameters read so far, which are digits and punctuation only.
 #[derive(Debug, Clone, Default)]
 pub struct SequenceReader {
     state: State,
@@ -23,7 +23,7 @@ pub struct SequenceReader {
     held: String,
 }
 
-/// A part of a text. Of sequences other than CSI, only the beginning is reported.
+/// A part of a text. For sequences other than CSI, only the beginning is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextPart<'a> {
     /// A character outside of sequences, perhaps a control character.
@@ -57,12 +57,12 @@ enum StringKind {
 }
 
 impl SequenceReader {
-    /// Returns true outside of sequences.
+    /// Returns true if the reader is not inside a sequence.
     pub fn is_in_text(&self) -> bool {
         self.state == State::Ground
     }
 
-    /// Takes the next character. Calls `take` with the parts that have become certain.
+    /// Takes the next character. Calls `take` with the parts that later characters can no longer change.
     pub fn push(&mut self, sign: char, mut take: impl FnMut(TextPart<'_>)) {
         match self.state {
             State::Ground => self.ground(sign, &mut take),

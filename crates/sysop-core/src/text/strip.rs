@@ -3,8 +3,8 @@
 use super::sequence::{SequenceReader, TextPart, prints};
 use crate::style::{StyleRuns, TextStyle};
 
-/// [`strip_controls`](super::strip_controls) for a text that arrives in chunks. The result is the same however the text
-/// is split.
+/// Applies [`strip_controls`](super::strip_controls) to a text that arrives in chunks. The result is the same however
+/// the text is split.
 #[derive(Debug, Clone, Default)]
 pub struct Stripper {
     reader: SequenceReader,
@@ -32,7 +32,7 @@ impl Stripper {
         Self::default()
     }
 
-    /// Takes the next chunk. Returns the output that has become certain.
+    /// Takes the next chunk. Returns the output that later chunks can no longer change.
     pub fn push(&mut self, piece: &str) -> String {
         let mut out = String::with_capacity(piece.len());
         self.push_onto(piece, &mut out);

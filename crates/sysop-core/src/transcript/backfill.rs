@@ -23,7 +23,8 @@ const OPEN_ITEMS_MAX: usize = 256;
 /// Maximum items restored by one backfill.
 const BACKFILL_ITEMS_MAX: usize = 64;
 
-/// Reads a log again to restore truncated texts. The caller passes it the events of the log from the beginning.
+/// Reads a log again to restore truncated texts. The caller passes the events of the log, from the first one on, to
+/// [`Backfill::apply`].
 #[derive(Debug, Clone)]
 pub struct Backfill {
     transcript: Transcript,
@@ -49,7 +50,7 @@ impl Backfill {
 }
 
 impl Transcript {
-    /// Starts a backfill of this item and its neighbors; `None` if the item is unknown or not truncated.
+    /// Starts a backfill of this item and its neighbors. Returns `None` if the item is unknown or not truncated.
     pub fn backfill(&self, id: &ItemId) -> Option<Backfill> {
         let at = self.items.iter().position(|item| item.id == *id)?;
         if self.items[at].retention != Retention::Truncated {
@@ -81,7 +82,8 @@ impl Transcript {
         }
     }
 
-    /// Truncates the oldest texts if the texts exceed the limit. The newest items of the running turn stay whole.
+    /// Truncates the oldest texts if all texts together exceed [`TEXTS_BYTES_MAX`]. The newest items of the running
+    /// turn stay whole.
     pub(super) fn bound_texts(&mut self) {
         let settled = self.turn_from.max(self.items.len().saturating_sub(OPEN_ITEMS_MAX)).max(self.counted);
         for item in self.items.range(self.counted..settled) {

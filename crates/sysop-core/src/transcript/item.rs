@@ -82,7 +82,7 @@ pub enum ItemBody {
     End(TurnEnd),
 }
 
-/// A model's text and its progress.
+/// Text of a model, with its state: still arriving, complete, or abandoned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamedText {
     pub text: String,
@@ -105,7 +105,7 @@ pub struct Proposal {
     /// The call, as proposed or as it runs.
     pub call: ToolCall,
     pub origin: Origin,
-    /// Text to show: the command that runs, or a short form of the call.
+    /// Text to show to users: the command that runs, or a short form of the call.
     pub command: String,
     /// The proposed command, if a user edited it.
     pub edited_from: Option<String>,
@@ -115,9 +115,9 @@ pub struct Proposal {
     pub risk: Risk,
     /// Calls that "allow for this session" would cover; `None` if no approval was requested.
     pub covers: Option<Grant>,
-    /// Effects found by a dry run, one per line.
+    /// Effects that a dry run found; each element is one line.
     pub preview: Vec<String>,
-    /// Set if the call would run under a guard.
+    /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
     pub guarded: Option<GuardTimeout>,
     pub state: ProposalState,
 }
@@ -199,7 +199,7 @@ pub enum Severity {
 pub struct TurnEnd {
     pub turn: TurnId,
     pub reason: StopReason,
-    /// One sentence if something failed.
+    /// One sentence for the user if something failed.
     pub error: Option<String>,
     pub usage: Usage,
     pub iterations: u32,

@@ -1,4 +1,4 @@
-//! The plan of a read-only session: the calls that it denied, for a user to run later.
+//! The plan of a read-only session: the calls that were denied, and that a user may run later.
 
 use super::{ItemBody, Proposal, Transcript};
 use crate::event::Origin;

@@ -27,12 +27,12 @@ impl Resources {
 }
 
 impl Transcript {
-    /// Skills and commands that can be called up by name, without their texts.
+    /// Returns the skills and commands that users can invoke by name, without their texts.
     pub fn skills(&self) -> &[Skill] {
         &self.resources.skills
     }
 
-    /// Background jobs that are still running.
+    /// Returns the background jobs that are still running.
     pub fn jobs(&self) -> &RunningJobs {
         &self.resources.jobs
     }

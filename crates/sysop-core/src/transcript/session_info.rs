@@ -6,7 +6,7 @@ use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// Location of client tools, for users.
+/// Location of client tools, as shown to users.
 const CLIENT: &str = "the client";
 /// Host name of a session whose only tools are client tools.
 const NO_HOST: &str = "none";

@@ -1,7 +1,7 @@
 //! Follows a session that another node owns, and publishes the deltas of a session that this node owns.
 //!
 //! A follower publishes only events that it read from the log; cluster events just tell it when to read. If a cluster
-//! event is lost or late, updates are delayed until the next one, and none is published twice.
+//! event is lost or late, updates are delayed until the next cluster event, but no update is published twice.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl SessionFollower {
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
-    /// Position of the last event that this follower published.
+    /// Returns the position of the last event that this follower published.
     pub(crate) fn last_seq(&self) -> Seq {
         self.state.lock().seen
     }
@@ -81,7 +81,7 @@ impl SessionFollower {
         self.state.lock().closed
     }
 
-    /// Ends the follower; the session's owner must be determined again.
+    /// Ends the follower and its subscriptions. The session's owner must then be determined again.
     pub(crate) fn close(&self) {
         self.state.lock().closed = true;
         self.hub.close();
@@ -121,7 +121,8 @@ impl SessionFollower {
         }
     }
 
-    /// Reads and publishes unread events. At most one task does so at a time.
+    /// Reads and publishes unread events in a task of its own. At most one such task runs at a time; if one is running,
+    /// it reads again.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
@@ -138,7 +139,7 @@ impl SessionFollower {
         tokio::spawn(async move { while follow.read_page().await {} });
     }
 
-    /// Reads and publishes one page. Returns true if there may be more.
+    /// Reads and publishes one page of events. Returns true if there may be more events.
     async fn read_page(&self) -> bool {
         let (seen, closed) = {
             let state = self.state.lock();
@@ -220,7 +221,7 @@ const RUNNING: u8 = 1;
 const REQUESTED: u8 = 2;
 
 impl RelayState {
-    /// Returns true if the caller must start a relay.
+    /// Requests a relay. Returns true if no relay is running, so that the caller must start one.
     fn request(&self) -> bool {
         let next = |now| Some(if now == IDLE { RUNNING } else { REQUESTED });
         self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next) == Ok(IDLE)
@@ -235,8 +236,8 @@ impl RelayState {
         self.0.store(RUNNING, Ordering::SeqCst);
     }
 
-    /// Sets the state to idle and returns true, unless a node began to follow in the meantime. The relay ends if this
-    /// is true.
+    /// Sets the state to idle and returns true, so that the relay ends. Returns false and changes nothing if a node
+    /// began to follow in the meantime.
     fn may_end(&self) -> bool {
         self.0.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }

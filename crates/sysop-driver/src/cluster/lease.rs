@@ -66,7 +66,7 @@ impl ClusterLease {
         follow::start_relay(&self.relay, live, &self.lease, &self.clock);
     }
 
-    /// Returns the number of the session's subscribers that are relays, not users.
+    /// Returns the number of subscribers of the session that are relays to other nodes, not front ends: 0 or 1.
     pub(crate) fn relays(&self) -> usize {
         usize::from(self.relay.is_running())
     }
@@ -75,7 +75,7 @@ impl ClusterLease {
         *self.successor.lock() = Some(successor);
     }
 
-    /// Releases the session to any node, in a task of its own.
+    /// Releases the session, so that any node can acquire it. The release runs in a task of its own.
     pub(crate) fn release(&self) {
         let lease = Arc::clone(&self.lease);
         self.executor.spawn(async move {

@@ -24,7 +24,7 @@ const OPEN_LOCK_SHARDS: usize = 64;
 /// Maximum time that a leaving node waits for its inputs to reach the other nodes.
 const FLUSH_ON_LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// This process in its cluster.
+/// State of this process as a member of its cluster.
 pub(crate) struct Membership {
     context: ClusterContext,
     /// Sessions that front ends of this node have open.
@@ -38,7 +38,7 @@ pub(crate) struct Membership {
 }
 
 impl Membership {
-    /// Joins the cluster with no session open. A leaving node waits for `background_tasks`.
+    /// Joins the cluster with no session open. When the node leaves, it waits for `background_tasks`.
     pub(crate) fn new(cluster: Arc<dyn Cluster>, background_tasks: TaskTracker) -> Self {
         let end = CancellationToken::new();
         let receiver = end.clone().drop_guard();
@@ -118,7 +118,8 @@ impl Membership {
         self.open.lock().get(id).and_then(Weak::upgrade)
     }
 
-    /// Adds a session at this location and returns it. If the session is open already, returns that one instead.
+    /// Adds a session at this location and returns it. If a session with this id is already open, ignores the location
+    /// and returns the open session.
     pub(crate) fn insert(
         &self,
         driver: &Arc<DriverInner>,

@@ -49,7 +49,8 @@ impl State {
 }
 
 impl InputQueue {
-    /// Returns true if the caller must drain the queue; otherwise the running task reads it again.
+    /// Requests that the queue be drained. Returns true if the caller must drain it. Otherwise a task is already doing
+    /// so and reads the queue again.
     pub(crate) fn request_drain(&self) -> bool {
         let mut state = self.state.lock();
         let idle = state.drain == DrainState::Idle;
@@ -62,7 +63,7 @@ impl InputQueue {
         while self.drain_batch(lease, live).await {}
     }
 
-    /// Reads one batch. Returns true if there may be more.
+    /// Passes one batch of inputs to the session. Returns true if there may be more inputs.
     async fn drain_batch(&self, lease: &dyn Lease, live: &Arc<LiveSession>) -> bool {
         let queued = match lease.queued_inputs().await {
             Ok(queued) => queued,
@@ -106,7 +107,8 @@ pub(crate) fn forwarded_input(input: Input) -> ForwardedInput {
     ForwardedInput { id: Uuid::new_v4().to_string(), input }
 }
 
-/// Enqueues inputs for the session's next owner, retrying until the store accepts them.
+/// Enqueues inputs for the session's next owner, retrying while the store is unavailable. Any other error ends the
+/// attempt, because the session no longer exists.
 pub(crate) async fn enqueue_all(
     cluster: &dyn Cluster,
     id: &SessionId,

@@ -27,7 +27,7 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::queue_limits::is_user_input;
 use crate::{DriverError, Runtime, Updates};
 
-/// Builds the runtime of a session that moves to this node. Called again if the session leaves and comes back.
+/// Builds the runtime of a session that this node runs. Called again if the session leaves this node and comes back.
 pub type RuntimeFactory = Arc<dyn Fn() -> Runtime + Send + Sync>;
 
 /// Maximum inputs waiting for delivery to the owner; further inputs are refused.
@@ -163,7 +163,8 @@ impl ClusterSession {
         }
     }
 
-    /// Adds an input to the outbox, after earlier ones.
+    /// Appends an input to the outbox. Returns an error if only the owning node accepts this kind of input, or if the
+    /// outbox is full.
     fn enqueue(self: &Arc<Self>, input: Input) -> Result<(), String> {
         if !is_user_input(&input) {
             return Err("only the owning node accepts this input".to_owned());
@@ -190,7 +191,8 @@ impl ClusterSession {
         })
     }
 
-    /// Enqueues inputs that this node had accepted but not stored when it lost the session, ahead of later ones.
+    /// Puts inputs that this node had accepted but not stored when it lost the session into the outbox, ahead of later
+    /// inputs.
     fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
         {
             let mut outbox = self.outbox.lock();
@@ -214,7 +216,7 @@ impl ClusterSession {
         self.context.background_tasks.spawn_on(delivering, &self.executor);
     }
 
-    /// Delivers the oldest input. Returns true if there may be more.
+    /// Delivers the oldest input of the outbox. Returns true if there may be more inputs to deliver.
     async fn deliver_next(self: &Arc<Self>) -> bool {
         let forwarded_input = {
             let mut outbox = self.outbox.lock();

@@ -1,4 +1,4 @@
-//! Effects of background jobs.
+//! Effects for background jobs: moving a call to the background, and reading the output of a job.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use sysop_driver::port::DeltaSink;
 
-/// Maximum bytes of an incomplete line. A longer line is displayed in parts, and each part as a line of its own.
+/// Maximum bytes of an incomplete line. A longer line is displayed in parts, each as a line of its own.
 const LINE_BYTES_MAX: usize = 8 * 1024;
 
-/// Prefixes the output of one host for the shared display.
+/// Prefixes each line of one host's output with the name of the host, for the display that all hosts share.
 #[derive(Clone)]
 pub(super) struct LinePrefixer(Arc<PrefixerState>);
 
@@ -28,7 +28,7 @@ impl LinePrefixer {
         DeltaSink::new(move |text| shared.take(text))
     }
 
-    /// Displays an incomplete last line.
+    /// Displays the last line if it is incomplete. Must be called after all output.
     pub(super) fn finish(&self) {
         self.0.pass_on(|unfinished| unfinished.len());
     }
@@ -43,8 +43,8 @@ impl PrefixerState {
         });
     }
 
-    /// Displays bytes from the start of `unfinished`, line by line in one update. `ready` returns the number of these
-    /// bytes.
+    /// Displays the first bytes of `unfinished` in one update, with the host's name before each line, and removes them
+    /// from `unfinished`. `ready` returns the number of these bytes.
     fn pass_on(&self, ready: impl FnOnce(&mut String) -> usize) {
         let mut unfinished = self.unfinished.lock();
         let ready = ready(&mut unfinished);

@@ -12,7 +12,7 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-/// Extra time in addition to the call's own timeout, in which to connect, stop the command and reply.
+/// Time that a host has in addition to the call's own timeout, to connect, stop the command and reply.
 const ANSWER_TIME: Duration = Duration::from_secs(90);
 /// Maximum time of a survey. It is limited so that one host does not delay the others.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
@@ -70,7 +70,7 @@ impl Member {
         }
     }
 
-    /// Returns after this much time has passed. Time during which a question is open does not count.
+    /// Returns after the time `left` has passed. Time during which a question of this host is open does not count.
     async fn overdue(&self, mut left: Duration) {
         let mut open_prompts = self.open_prompts.subscribe();
         loop {
@@ -87,7 +87,7 @@ impl Member {
     }
 }
 
-/// Returns the timeout of the call's command.
+/// Returns the timeout that the call sets, or the default of `bash`; at most the maximum of `bash`.
 fn time_of(call: &ToolCall) -> Duration {
     let asked = match &call.arguments {
         Arguments::Object(arguments) => arguments.get("timeout_s").and_then(serde_json::Value::as_u64),

@@ -19,10 +19,10 @@ const NAMES_PART: usize = 8;
 /// Minimum bytes and lines to show of each group. If there is not enough space for them, some groups are left out.
 const GROUP_BYTES_MIN: usize = 512;
 const GROUP_LINES_MIN: usize = 5;
-/// Bytes and lines of a notice about a gap.
+/// Bytes and lines reserved for a notice that output or groups were left out.
 const NOTICE_BYTES: usize = 128;
 const NOTICE_LINES: usize = 1;
-/// Bytes of a heading in addition to the host names.
+/// Bytes reserved for the fixed text of the notice about a section that is cut.
 const HEADING_BYTES: usize = 64;
 
 pub(super) struct HostResult {
@@ -45,8 +45,8 @@ impl ResultGroup {
     }
 }
 
-/// Returns the status and message for the other hosts if the call must not run on them after the canary, or `None` if
-/// it may.
+/// Checks the results of the canary hosts. If the call must not run on the other hosts, returns the status and the
+/// message to report for them; otherwise, returns `None`.
 pub(super) async fn canary_failure(
     told: &mut [HostResult],
     artifacts: &Artifacts,
@@ -216,7 +216,7 @@ async fn by_artifact(group: ResultGroup, told: &mut [HostResult], artifacts: &Ar
     split
 }
 
-/// Joins as many names as fit on one line, and states the number of the remaining ones.
+/// Joins as many names as fit into `bytes_max` bytes, and appends the number of the remaining names.
 fn names<'a>(told: impl IntoIterator<Item = &'a HostResult>, bytes_max: usize) -> String {
     let mut line = String::new();
     let mut told = told.into_iter();
@@ -355,7 +355,7 @@ impl<'a> ReportWriter<'a> {
         format!("… [{hosts} with {endings} omitted: {names}; select fewer hosts at once] …\n")
     }
 
-    /// Returns the limits of each section. Space that one section does not need is shared by the others.
+    /// Returns the limits of each section. Space that one section does not need is given to the others.
     fn shares(&self, sections: &[ReportSection<'_>], notice: &str) -> Vec<OutputLimits> {
         let headings: usize = sections.iter().map(|section| section.heading.len()).sum();
         let lines = sections.len() + usize::from(!notice.is_empty());
@@ -402,8 +402,8 @@ fn plus(one: OutputLimits, other: OutputLimits) -> OutputLimits {
     OutputLimits { bytes: one.bytes + other.bytes, lines: one.lines + other.lines }
 }
 
-/// Distributes `left` among the needs. Small needs are met in full; what is then left is shared equally by the needs
-/// that exceed their share.
+/// Distributes `left` among the needs. Small needs are met in full. The amount left after that is divided equally among
+/// the other needs.
 fn fair_shares(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
     let mut by_need: Vec<usize> = (0..needs.len()).collect();
     by_need.sort_by_key(|&place| needs[place]);

@@ -1,9 +1,10 @@
-//! Merges the surveys of several hosts. Facts that differ between hosts become unknown, and a resolution that differs
-//! counts as failed.
+//! Merges the surveys of several hosts. A fact that differs between hosts becomes unknown, and if the hosts differ in
+//! how targets were resolved, the resolution counts as failed.
 
 use sysop_core::policy::{CommandContext, Dialect, Resolution, ResolvedTarget, Survey};
 
-/// Merges the surveys. `names` is the combined name of the hosts.
+/// Merges the surveys of the hosts into one. Unreachable hosts are ignored, unless all are unreachable. `names` is the
+/// combined name of the hosts.
 pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
     // Unreachable hosts are ignored, because nothing runs there.
     let (reached, unreachable): (Vec<_>, Vec<_>) =

@@ -109,7 +109,7 @@ struct WriteTarget {
 }
 
 impl WriteTarget {
-    /// Follows links to the final name. The missing target of a dangling link is not created.
+    /// Follows links to the file that a change would affect. Fails if the target of a link does not exist.
     fn find(root: &Dir, path: &RootPath) -> Result<Self, MachineError> {
         let told = path.to_string();
         let mut at = path.as_str().to_owned();
@@ -167,7 +167,7 @@ impl WriteTarget {
     }
 }
 
-/// Converts a link's target to a path from the root. Returns `None` for an absolute target.
+/// Converts a link's target to a path relative to the root. Returns `None` for an absolute target.
 fn beside(folder: &str, target: &Path) -> Option<String> {
     let target = target.to_str().filter(|_| target.is_relative())?;
     Some(if folder == "." { target.to_owned() } else { format!("{folder}/{target}") })

@@ -259,7 +259,7 @@ struct ChildProcess {
 
 enum ExitWaiter {
     Descriptor(AsyncFd<OwnedFd>),
-    /// For kernels before 5.3.
+    /// A blocking thread that waits for the end, for kernels before 5.3, which have no pidfds.
     Thread(JoinHandle<io::Result<()>>),
 }
 
@@ -272,7 +272,7 @@ impl ChildProcess {
         Self { pid, tree: ProcessTree::new(pid, mark), waiter, ended: false, reaped: false }
     }
 
-    /// Waits for the program's end without freeing its pid. Cancel safe.
+    /// Waits for the program's end, but does not reap the program, so that its pid stays reserved. Cancel safe.
     async fn ended(&mut self) -> io::Result<()> {
         if !self.ended {
             match &mut self.waiter {

@@ -43,13 +43,13 @@ pub(super) fn settings(folder: &Path) -> Option<String> {
     Some(names)
 }
 
-/// Returns true for settings that every clone or branch has. They name no programs.
+/// Returns true for settings that git writes for a clone or a branch. They name no programs.
 fn is_everyday(name: &str) -> bool {
     let ends = [".url", ".fetch", ".pushurl"];
     name.starts_with("branch.") || (name.starts_with("remote.") && ends.iter().any(|end| name.ends_with(end)))
 }
 
-/// Returns the submodules in a repository's index that are checked out.
+/// Returns the submodules in a repository's index that are checked out, or `None` if they cannot be determined.
 fn inner_repositories(folder: &Path) -> Option<Vec<PathBuf>> {
     let GitAnswer::Output(top) = git(folder, &["rev-parse", "--show-cdup"]) else { return Some(Vec::new()) };
     let top = folder.join(std::str::from_utf8(top.trim_ascii_end()).ok()?);

@@ -17,8 +17,7 @@ use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 const LINKS_MAX: usize = 40;
 /// Maximum names that are compared with one glob.
 const GLOB_NAMES_MAX: usize = 100_000;
-/// Maximum time by which a modification time lags behind the clock. It is the granularity of the kernel's file
-/// timestamps.
+/// Maximum time by which a modification time may lag behind the clock, because the kernel's file timestamps are coarse.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 
 /// Resolves targets. Targets that cannot be resolved are left out. `opened` is the start of the session.

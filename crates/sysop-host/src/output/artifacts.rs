@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 const PREIMAGES: &str = "preimages";
 /// Size in bytes of a buffer, which is filled and then written in one operation.
 pub(crate) const BATCH_BYTES: usize = 512 * 1024;
-/// Maximum batches queued for the disk. Beyond it, further output waits in its pipe.
+/// Maximum batches queued for the disk. While the queue is full, further output waits in its pipe.
 const BATCHES_WAITING_MAX: usize = 2;
 
 #[derive(Debug, Clone)]
@@ -28,12 +28,12 @@ impl Artifacts {
         Self { folder, bytes_max }
     }
 
-    /// Returns the maximum number of bytes that are stored of one output.
+    /// Returns the maximum number of bytes that are stored per output.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Starts the artifact of a call, with its output so far.
+    /// Starts the artifact of a call. `first` is the output of the call so far.
     pub(crate) fn begin(&self, mut first: Vec<u8>) -> ArtifactWriter {
         let name = format!("output-{:016x}.txt", rand::random::<u64>());
         let path = self.folder.join(&name);
@@ -91,8 +91,8 @@ impl Artifacts {
         create_private(&self.folder.join(name))
     }
 
-    /// Stores the preimage of a file and returns its name. Equal bytes are stored once; the modification time of the
-    /// stored file is the time at which they were last stored.
+    /// Stores the preimage of a file and returns its name. Equal bytes are stored only once; storing them again updates
+    /// the modification time of the stored file.
     pub(crate) fn store_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
         let path = self.folder.join(&name);
@@ -168,7 +168,7 @@ pub(crate) struct ArtifactRef {
 
 impl ArtifactWriter {
     /// Queues the first `bytes` bytes of the buffer for writing, up to the size limit, and waits while the queue is
-    /// full. Afterwards, the buffer starts with the `held` bytes that came next. Cancel safe.
+    /// full. Afterwards, the buffer starts with the `held` bytes that followed the queued bytes. Cancel safe.
     pub(crate) async fn write_batch(&mut self, buffer: &mut Vec<u8>, bytes: usize, held: usize) {
         if self.room > 0
             && let Ok(place) = self.full.reserve().await
@@ -194,8 +194,8 @@ impl ArtifactWriter {
     }
 }
 
-/// Returns the number of these bytes that fit into `room`, and subtracts it from `room`. Sets `cut` if some bytes do
-/// not fit.
+/// Returns how many of `bytes` bytes fit into `room`, and subtracts that number from `room`. Sets `cut` if some bytes
+/// do not fit.
 fn fitting(room: &mut u64, cut: &mut bool, bytes: usize) -> usize {
     let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes);
     *cut |= fits < bytes;

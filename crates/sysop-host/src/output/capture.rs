@@ -38,9 +38,9 @@ pub(crate) struct Capture<'a> {
 /// then free space.
 struct CaptureBuffer {
     bytes: Vec<u8>,
-    /// Bytes that were passed on and wait for the artifact.
+    /// Number of bytes that were passed on and wait for the artifact.
     clean: usize,
-    /// Bytes after `clean` that may be the beginning of a secret.
+    /// Number of bytes after the `clean` ones that may be the beginning of a secret.
     pending: PendingBytes,
     /// True if the last read filled the free space.
     filled: bool,
@@ -71,8 +71,8 @@ impl<'a> Capture<'a> {
         Self { secrets: Some(secrets), buffer: CaptureBuffer::new(), stream }
     }
 
-    /// Creates a capture for the tool itself. Its output is not redacted, not displayed live and not stored as an
-    /// artifact.
+    /// Creates a capture for output that only the tool itself reads. The output is not redacted, not displayed live and
+    /// not stored as an artifact.
     pub(crate) fn for_tool(bytes_max: usize) -> Self {
         let stream = CaptureSinks {
             excerpt: HeadTail::new(OutputLimits { bytes: bytes_max, lines: usize::MAX }),
@@ -88,7 +88,7 @@ impl<'a> Capture<'a> {
         (!self.stream.excerpt.exceeded()).then(|| self.stream.excerpt.whole())
     }
 
-    /// Returns the free space for the next read. Afterwards, pass the number of bytes read to `filled`.
+    /// Returns the free space for the next read. After the read, pass the number of bytes that were read to `filled`.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         self.buffer.room()
     }
@@ -132,7 +132,7 @@ impl<'a> Capture<'a> {
         self.filled(bytes.len());
     }
 
-    /// Makes free space, and waits for the disk if necessary. Cancel safe.
+    /// Ensures that the buffer has free space, and waits for the disk if necessary. Cancel safe.
     pub(crate) async fn settle(&mut self) {
         let Self { buffer, stream, .. } = self;
         if let Some(writer) = &mut stream.writer {
@@ -198,8 +198,8 @@ impl CaptureBuffer {
         self.grow_to(self.clean + self.pending.bytes + bytes);
     }
 
-    /// Replaces the bytes in `fresh` by `clean`, their redacted form. The last bytes of `fresh`, as many as `held`
-    /// counts, stay pending.
+    /// Replaces the bytes in `fresh` by `clean`, their redacted form. The last `held.bytes` bytes of `fresh` stay
+    /// pending.
     fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: PendingBytes) {
         let waiting = self.bytes[fresh.end - held.bytes..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);
@@ -238,7 +238,8 @@ impl CaptureSinks<'_> {
         self.writer = self.artifacts.map(|artifacts| artifacts.begin(self.excerpt.whole()));
     }
 
-    /// Ends the sinks. `rest` is the buffer and the number of its bytes that still wait for the artifact.
+    /// Ends the excerpt, the live display and the artifact. `rest` is the buffer and the number of its bytes that still
+    /// wait for the artifact.
     async fn finish(&mut self, secrets: Option<&Secrets>, rest: (Vec<u8>, usize)) -> CapturedOutput {
         self.throttle.finish();
         let excerpt = self.excerpt.finish();

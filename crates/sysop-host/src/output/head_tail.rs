@@ -5,7 +5,8 @@ use super::OutputLimits;
 
 /// Maximum distance in bytes over which a cut is moved to the end of a line.
 const ALIGN_BYTES_MAX: usize = 1024;
-/// Bytes of the limit reserved for the notice about the gap, unless the limit is tiny.
+/// Bytes of the limit that are reserved for the notice about the gap. Nothing is reserved if the limit is less than
+/// four times this number.
 const NOTICE_BYTES: usize = 256;
 
 #[derive(Debug)]
@@ -180,7 +181,7 @@ pub(crate) fn newlines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
-/// Returns the index after newline number `lines`, or `None` if there are fewer newlines.
+/// Returns the index right after the newline that ends line number `lines`, or `None` if there are fewer newlines.
 fn end_of_line(bytes: &[u8], lines: usize) -> Option<usize> {
     if lines == 0 {
         return Some(0);
@@ -197,7 +198,7 @@ fn whole_lines_head(head: &[u8]) -> &[u8] {
     &head[..head.len() - unfinished(head)]
 }
 
-/// Returns the number of bytes of an incomplete character at the end.
+/// Returns the number of bytes of the incomplete character at the end, or 0 if there is none.
 pub(crate) fn unfinished(bytes: &[u8]) -> usize {
     (1..=bytes.len().min(3))
         .find(|&back| {

@@ -10,9 +10,9 @@ use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::redact::{KnownSecrets, REDACTED, SECRET_BYTES_MIN};
 
-/// Maximum entered secrets. Beyond it, the oldest is dropped.
+/// Maximum entered secrets. If there are more, the oldest is dropped.
 const LEARNED_MAX: usize = 64;
-/// Length of a line in the output of `base64` and of `xxd -p`, in characters.
+/// Line lengths, in characters, of the output of `base64` and of `xxd -p`.
 const ENCODED_LINES: [usize; 2] = [76, 60];
 
 /// Secrets to redact: those of the config, and those that users entered later.
@@ -26,7 +26,7 @@ pub(crate) struct Secrets {
 struct LearnedSecrets {
     /// Each entered secret with the other forms in which it may appear.
     entered: VecDeque<Vec<String>>,
-    /// All these forms, and the secrets of the config.
+    /// All forms of the entered secrets, and the secrets of the config.
     known: Arc<KnownSecrets>,
 }
 
@@ -62,8 +62,8 @@ impl Secrets {
     }
 }
 
-/// Returns the forms in which a secret may appear in output: the text and its lines, and the encodings of both with and
-/// without a final newline.
+/// Returns the forms in which a secret may appear in output: the text, its lines, and the base64 and hexadecimal
+/// encodings of each of these, with and without a final newline.
 fn forms(secret: &str) -> Vec<String> {
     let mut forms = Vec::new();
     for text in std::iter::once(secret).chain(secret.lines()) {
@@ -106,7 +106,7 @@ impl std::fmt::Debug for Secrets {
 pub(crate) struct StreamRedactor {
     /// Bytes that may be the beginning of a secret.
     pending: Vec<u8>,
-    /// Number of these bytes that are already redacted.
+    /// Number of bytes at the start of `pending` that belong to a secret whose mask was already emitted.
     redacted: usize,
 }
 

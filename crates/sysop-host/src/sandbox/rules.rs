@@ -19,7 +19,7 @@ const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/rand
 /// Shared folders for temporary files.
 pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Builds the rules of a fence. `temporary` is the temporary folder of this program alone.
+/// Builds the rules of a fence. `temporary` is a temporary folder that only this program uses.
 pub(super) fn ruleset(
     request: &FenceRequest<'_>,
     temporary: Option<&Path>,

@@ -23,7 +23,7 @@ const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;
 const SYS_FILE_SETATTR: i64 = 469;
 
-/// Bit of the x32 ABI, which the kernel serves under the same architecture.
+/// Bit that marks the system call numbers of the x32 ABI, which the kernel serves under the same architecture.
 #[cfg(target_arch = "x86_64")]
 const X32_BIT: i64 = 0x4000_0000;
 
@@ -32,10 +32,10 @@ const TYPING_IOCTLS: [u64; 2] = [0x5412, 0x541c];
 /// `FS_IOC_SETFLAGS`, its 32-bit form, and `FS_IOC_FSSETXATTR`. They change attributes of a file even if it is open
 /// only for reading.
 const ATTRIBUTE_IOCTLS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
-/// Actions of `syslog(2)` that change state: read and clear, clear, console off, on, level.
+/// Actions of `syslog(2)` that change state: "read and clear", "clear", "console off", "console on", and "console
+/// level".
 const SYSLOG_CHANGES: [u64; 5] = [4, 5, 6, 7, 8];
-/// Commands of System V IPC that change state: remove and set. Each is listed without and with the bit of the 64-bit
-/// form.
+/// Commands of System V IPC that change state: remove and set. Each is listed without and with the `IPC_64` bit.
 const IPC_CHANGES: [u64; 4] = [0, 1, 0x100, 0x101];
 /// Netlink protocols that list routes and sockets. Changing routes or sockets needs a capability that no fence keeps.
 const NETLINK_READS: [u64; 2] = [0, 4];
@@ -108,8 +108,8 @@ const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// Returns the filter of a fence. It is compiled once per kind of fence, because that takes as long as building the
-/// rest of the fence.
+/// Returns the filter of a fence. It is compiled only once per kind of fence, because compiling takes as long as
+/// building the rest of the fence.
 pub(super) fn filter(fence: &Fence) -> Result<&'static BpfProgram, BackendError> {
     static FILTERS: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
     let kind = usize::from(has_network(fence)) + 2 * usize::from(matches!(fence, Fence::ReadOnly { .. }));

@@ -28,11 +28,11 @@ const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
 /// Timeout for checking that the connection is alive.
 const ALIVE_MAX: Duration = Duration::from_secs(2);
-/// Maximum time to wait until tasks that are opening the connection release it.
+/// Maximum time that `close` waits for tasks that are opening the connection to release its lock.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
-/// Timeout of an internal script.
+/// Timeout of an internal script, which sysop runs for its own purposes.
 pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
-/// Maximum output of an internal script.
+/// Maximum output of an internal script, in bytes.
 pub(super) const SCRIPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A multiplexed connection to one destination through the user's own `ssh`. Cheap to clone. It connects on first use,
@@ -85,7 +85,7 @@ impl SshConnection {
         self.0.name()
     }
 
-    /// Returns true if there is a connection, as far as is known.
+    /// Returns true if there is a connection, as far as this process knows. The host is not asked.
     pub fn is_connected(&self) -> bool {
         self.0.master.try_lock().is_ok_and(|master| master.is_some())
     }
@@ -181,7 +181,7 @@ impl ConnectionInner {
         &self.settings
     }
 
-    /// Waits until another session can be opened.
+    /// Returns the permit to open another session, and waits until one is free.
     pub(super) async fn permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.sessions).acquire_owned().await.expect("it is never closed")
     }
@@ -216,7 +216,8 @@ impl ConnectionInner {
         Ok(started)
     }
 
-    /// Returns the settings with which `ssh` prompts the session's users, and the prompts that a login may wait for.
+    /// Returns the settings for `ssh`, changed so that it prompts the session's users if that is possible, and the
+    /// prompts that a login may wait for.
     fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
         let people = self.people.lock().clone();
         let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {

@@ -79,8 +79,8 @@ fn prepare(folder: &Path) -> io::Result<()> {
     if private { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Removes sockets that no process listens on. A running process gives a socket its name only when it listens. Sockets
-/// with a dot in their name are still being set up and are kept.
+/// Removes sockets that no process listens on. A running process gives a socket its final name only once it listens.
+/// Sockets with a dot in their name are still being set up and are kept.
 fn sweep(folder: &Path) {
     let ours = |name: &OsStr| {
         let bytes = name.as_encoded_bytes();

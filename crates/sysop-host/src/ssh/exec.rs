@@ -24,7 +24,8 @@ use crate::pipe::discard_output;
 
 /// Maximum time to read further output after the shell has ended while another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Maximum time to wait for a command to report its start before the command is stopped without that report.
+/// Maximum time of each wait while a command is being stopped: for its session to open, and for the command to report
+/// its start.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
 /// Maximum background programs whose output is discarded, so that a closed pipe does not kill them. Each of them holds
 /// a session of the connection.
@@ -147,8 +148,8 @@ impl RemotePrograms {
         Ok(ProgramResult { exec: ExecResult { end, left_running: false }, folder })
     }
 
-    /// Opens the session. If it is canceled during the request, the session may exist anyway. In that case, waits a
-    /// short time for the session, so that its program can be stopped.
+    /// Opens the session. If `cancel` is triggered during the request, the session may exist anyway. In that case,
+    /// waits a short time for the session, so that its program can be stopped.
     async fn start(
         &self,
         script: RemoteScript,

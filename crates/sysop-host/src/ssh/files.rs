@@ -126,7 +126,7 @@ impl RemoteFiles<'_> {
         self.run_read_only(FIND, &[path.as_str(), &max], LIST_BYTES_MAX, &path.to_string()).await
     }
 
-    /// Runs a read-only script.
+    /// Runs a script that changes nothing, and returns its output. `told` names the path in error messages.
     async fn run_read_only(
         &self,
         text: &str,

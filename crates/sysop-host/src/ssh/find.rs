@@ -42,7 +42,7 @@ pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -
     FileSearchResult { paths, incomplete }
 }
 
-/// Returns the rules of one directory, with those of `.gitignore` before those of `.ignore`.
+/// Returns the rules of one directory. The rules of `.ignore` follow the rules of `.gitignore`, so that `.ignore` wins.
 fn one(mut files: Vec<(&str, &str)>) -> Gitignore {
     files.sort_by_key(|(name, _)| *name == ".ignore");
     parse_rules(files.into_iter().map(|(_, text)| text))

@@ -70,7 +70,7 @@ impl ForwardTarget {
 }
 
 impl SshConnection {
-    /// Opens a local port for `far`, a `host:port` seen from the remote host.
+    /// Opens a local port that leads to `far`, a `host:port` as seen from the remote host.
     ///
     /// # Errors
     ///

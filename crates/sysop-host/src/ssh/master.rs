@@ -132,8 +132,8 @@ pub(super) enum LoginPrompts {
 }
 
 impl LoginPrompts {
-    /// Waits for a login within the host's timeout, and longer while a prompt is open. The timeout restarts after each
-    /// answer. Returns `None` if the login takes too long.
+    /// Waits for `login`, at most for the timeout `machine`, or longer while a prompt is open. The timeout restarts
+    /// after each answer. Returns `None` if the login takes too long.
     async fn wait<T>(mut self, machine: Duration, login: impl Future<Output = T>) -> Option<T> {
         let mut login = pin!(login);
         loop {
@@ -202,7 +202,7 @@ pub(super) fn start(
     .map_err(|error| here(&error))
 }
 
-/// Finds the user's `ssh`.
+/// Returns the path of the user's `ssh`, which is searched in the absolute folders of `PATH`.
 pub(super) fn program(environment: &Environment) -> Result<CString, SshError> {
     environment.program("ssh").ok_or(SshError::NoSsh)
 }

@@ -22,14 +22,14 @@ const FAILURE: u32 = 0x8000_0003;
 const ALIVE: u32 = 0x8000_0005;
 const SESSION_OPENED: u32 = 0x8000_0006;
 
-/// Id of the only request of a socket connection.
+/// Id of a request. Each connection to the socket carries only one request.
 const REQUEST: u32 = 1;
 /// Disables the escape character.
 const NO_ESCAPE: u32 = 0xffff_ffff;
 /// Maximum packet size in bytes, as in OpenSSH.
 const PACKET_BYTES_MAX: usize = 256 * 1024;
 
-/// Reason that nothing was opened.
+/// Reason that a session or connection was not opened, or may not have been opened.
 #[derive(Debug)]
 pub(super) enum MuxError {
     /// The request was not delivered completely.

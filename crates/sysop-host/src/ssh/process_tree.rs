@@ -80,7 +80,7 @@ members
 [ -z "$found" ]
 "#;
 
-/// Processes to end.
+/// The processes of one remote command.
 #[derive(Debug, Clone)]
 pub(super) struct RemoteProcessTree {
     pub(super) inner: Arc<ConnectionInner>,

@@ -17,7 +17,7 @@ const READ_BYTES_MIN: usize = 8 * 1024;
 const READ_BYTES_MAX: usize = 256 * 1024;
 /// Maximum bytes kept of the remote `sh`'s own messages.
 const NOTICE_BYTES_MAX: usize = 8 * 1024;
-/// Maximum time to wait for the end mark on the second stream after it has arrived on the first.
+/// Maximum time to wait for the end mark on standard error after the end mark has arrived on standard output.
 const SECOND_END_MAX: Duration = Duration::from_millis(500);
 
 /// Reports the start of the script: process id and directory.
@@ -342,7 +342,7 @@ pub(super) async fn drain_after_exit(running: &mut RunningScript, take: &mut (dy
     let _ = waited.await;
 }
 
-/// Returns sixteen random digits.
+/// Returns sixteen random hexadecimal digits.
 pub(super) fn nonce() -> String {
     format!("{:016x}", rand::random::<u64>())
 }

@@ -45,7 +45,8 @@ impl ScriptInput {
 
 #[derive(Debug)]
 pub(super) struct RemoteScript {
-    /// One line that every shell leaves unchanged in single quotes, or any number of arbitrary lines.
+    /// Text of the script. A single line that every shell leaves unchanged in single quotes can be sent in the command
+    /// line; any other text is sent on standard input.
     pub(super) text: String,
     pub(super) arguments: Vec<String>,
     /// Standard input of the script; `None` for `/dev/null`.

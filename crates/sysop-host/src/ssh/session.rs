@@ -50,7 +50,7 @@ pub(super) struct SshSession {
 enum SessionTransport {
     /// A channel of the shared connection.
     Multiplexed { _opened: MuxChannel },
-    /// A connection of its own. It is needed for servers that allow only one session per connection.
+    /// A separate `ssh` connection, which is needed if the server allows no more sessions on the shared connection.
     Dedicated(Pid),
 }
 
@@ -221,8 +221,8 @@ impl PipeEnds {
     }
 }
 
-/// Returns the descriptor of the remote side's input, and a task that writes the input that the pipe could not take at
-/// once, if there is any.
+/// Returns the read end of a pipe with the input for the remote side. Also returns a task that writes the input that
+/// was not written to the pipe at once, if there is any.
 fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;

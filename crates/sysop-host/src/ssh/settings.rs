@@ -8,10 +8,10 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::settings::HostError;
 
-/// Default connection timeout.
+/// Default timeout for the host's response to a connection attempt.
 pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
-/// Way to reach a host.
+/// Settings for connecting to one host: its destination, overrides of the user's `ssh` config, and prompts.
 #[derive(Clone)]
 pub struct SshSettings {
     /// Any destination that `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`.
@@ -28,7 +28,7 @@ pub struct SshSettings {
     /// Program that prompts the user on behalf of ssh (ssh(1), `SSH_ASKPASS`). If neither this nor `askpass_helper` is
     /// set, ssh never prompts.
     pub askpass: Option<PathBuf>,
-    /// Additional variables for that program.
+    /// Additional environment variables for the `askpass` program.
     pub askpass_env: Vec<(String, String)>,
     /// Program that calls [`run_as_askpass`](crate::run_as_askpass) first. Once a prompter is set, ssh uses this
     /// program to prompt the session's users.
@@ -79,8 +79,8 @@ impl SshSettings {
         Ok(())
     }
 
-    /// Returns the arguments common to every `ssh` of this connection. They do not include those for the socket and the
-    /// terminal.
+    /// Returns the arguments common to every `ssh` of this connection. They do not include the arguments for the socket
+    /// and the terminal.
     ///
     /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed.
     /// It does not decide on options that would disturb a program (remote commands, forwards that another session
@@ -90,7 +90,7 @@ impl SshSettings {
         self.arguments_saying("ERROR")
     }
 
-    /// Like `arguments`, but ssh prints its own messages from this log level on.
+    /// Like `arguments`, but with `level` as the log level of ssh's own messages.
     pub(super) fn arguments_saying(&self, level: &str) -> Vec<OsString> {
         let mut line: Vec<OsString> = Vec::new();
         if let Some(file) = &self.config_file {

@@ -44,9 +44,9 @@ const FISH_WAIT_MAX: Duration = Duration::from_millis(1500);
 const INTERRUPTS: usize = 3;
 /// Time without output after which a screen counts as settled.
 const SETTLED: Duration = Duration::from_millis(100);
-/// Same as `SETTLED` if the keys have changed nothing yet.
+/// Used instead of `SETTLED` if the keys have changed nothing yet.
 const SETTLED_UNSEEN: Duration = Duration::from_millis(300);
-/// Same as `SETTLED` while a command started by the keys is running.
+/// Used instead of `SETTLED` while a command started by the keys is running.
 const SETTLED_COMMAND: Duration = Duration::from_millis(1000);
 /// Maximum time to wait for the effect of keys.
 const KEYS_WAIT_MAX: Duration = Duration::from_secs(3);
@@ -176,8 +176,8 @@ async fn until_cancelled<T>(
 }
 
 impl TerminalCall<'_> {
-    /// Waits until no person is in control and reports events since the last call. Fails if a prompt for a secret is
-    /// open.
+    /// Waits until no person is in control, and then adds notices about the events since the last call to the output in
+    /// `capture`. Fails if a prompt for a secret is open.
     async fn prepare(&mut self, capture: &mut Capture<'_>) -> Result<(), CallError> {
         let free = async {
             while self.terminal.holder().is_some() {
@@ -214,8 +214,8 @@ impl TerminalCall<'_> {
     }
 
     /// Returns the prompt for a secret during which nothing may be typed, or `None` if no such prompt is open. A new
-    /// prompt is observed for a moment, because programs also turn echo off briefly. A remote terminal is queried at
-    /// once, because a prompt that cannot be seen would take the text that is typed.
+    /// prompt is observed for a moment, because programs also turn echo off briefly. The echo mode of a remote terminal
+    /// is queried at once, because a prompt that is not recognized would receive the text that is typed.
     async fn open_secret_prompt(&self) -> Option<SecretPrompt> {
         let mut hidden_since = None;
         loop {

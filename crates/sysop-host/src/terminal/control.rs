@@ -44,19 +44,19 @@ pub(super) struct UserControl {
 struct ControlHolder {
     by: String,
     last_key: Instant,
-    /// True if the shell was at its prompt when the person began.
+    /// True if the shell was at its prompt when the person took control.
     at_prompt: bool,
     /// Keys not yet reported to the log.
     keys: u64,
-    /// Time of the first of these keys.
+    /// Time of the first key that is not yet reported.
     first_key: Instant,
     /// Last typed bytes, kept until they are classified as secret or not.
     stretch: Vec<u8>,
-    /// Visibility of `stretch`.
+    /// Evidence of how the text in `stretch` becomes visible.
     visibility: InputVisibility,
     /// Prompt of the secret being typed, until its line ends.
     secret: Option<String>,
-    /// Bytes of that secret so far.
+    /// Bytes of the secret that were typed so far.
     secret_bytes: Vec<u8>,
     /// True while the screen shows private output of the holder.
     is_private: bool,

@@ -57,7 +57,7 @@ fn end_of_double(text: &str) -> Option<usize> {
     })
 }
 
-/// A here-document whose lines follow.
+/// A here-document that the command has announced with `<<`, and whose lines follow.
 struct HereDocument {
     end: String,
     tabs: bool,

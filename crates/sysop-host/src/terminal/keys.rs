@@ -1,7 +1,7 @@
 //! Encoding of keys as terminal input, and names of typed keys.
 //!
-//! Pure. Key names follow the table of the juni-cli design, xterm's function keys, and the tool contract's rules for
-//! spaces and quotes.
+//! This module is pure. Key names follow the table of the juni-cli design, xterm's function keys, and the tool
+//! contract's rules for spaces and quotes.
 
 pub(crate) use sysop_core::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
 
@@ -12,7 +12,7 @@ pub(crate) struct KeyMode {
     pub(crate) application_cursor: bool,
 }
 
-/// Returns the bytes sent for one stroke.
+/// Returns the bytes that a terminal sends for one keystroke.
 pub(crate) fn encode(stroke: &KeyStroke, mode: KeyMode) -> Vec<u8> {
     match stroke {
         KeyStroke::Text(text) => typed(text),
@@ -64,10 +64,10 @@ fn special_bytes(special: SpecialKey, modifiers: Modifiers, mode: KeyMode) -> Ve
     text.into_bytes()
 }
 
-/// Parameters of F5 to F12; the VT220 skipped 16 and 22.
+/// Parameters of the escape sequences of F5 to F12. The numbers 16 and 22 are missing, as on the VT220.
 const FUNCTION_NUMBERS: [u8; 8] = [15, 17, 18, 19, 20, 21, 23, 24];
 
-/// Escape sequences of named keys, for naming typed input.
+/// Escape sequences with the names of their keys, used to name typed input.
 const ESCAPES: [(&str, &str); 31] = [
     ("\x1b[A", "Up"),
     ("\x1b[B", "Down"),

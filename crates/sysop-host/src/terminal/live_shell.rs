@@ -33,11 +33,12 @@ use crate::output::redact::Secrets;
 use crate::sandbox::{FenceRequest, PreparedFence};
 use crate::spawn::with_default_signals;
 
-/// Maximum captured bytes that a call has not taken yet. Beyond it, the program is blocked.
+/// Maximum captured bytes that a call has not taken yet. If there are more, the program is blocked until the call takes
+/// them.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
 /// Captured bytes after which a call is notified even while output continues.
 const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
-/// Maximum bytes queued for the program's input. Input beyond it is dropped.
+/// Maximum bytes queued for the program's input. Further input is dropped.
 const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Time to read remaining output after the shell has ended.
 const DRAIN: Duration = Duration::from_millis(200);
@@ -257,7 +258,7 @@ impl LiveShell {
             && tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))
     }
 
-    /// Returns the foreground process group.
+    /// Returns the foreground process group of the terminal, or `None` if it cannot be determined.
     pub(super) fn foreground(&self) -> Option<Pid> {
         tcgetpgrp(&self.master).ok()
     }
@@ -279,7 +280,7 @@ impl LiveShell {
     }
 
     /// Returns true if the shell is in the foreground and waits for input: it sleeps, and none of its children is about
-    /// to become the foreground process. The latter is checked because on a busy machine, a shell may stay in the
+    /// to become the foreground process. The children are checked because, on a busy machine, a shell may stay in the
     /// foreground for a long time before it runs its command. Returns `None` if unknown.
     pub(super) fn shell_waits(&self) -> Option<bool> {
         if !self.shell_in_front()? {

@@ -92,7 +92,7 @@ fn csi(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the sequence with only the allowed modes of the list.
+/// Appends a sequence that sets or resets only the allowed modes of `list`, or nothing if none of them is allowed.
 fn modes_of(list: &[u8], allowed: &[u16], mark: &[u8], last: u8, out: &mut Vec<u8>) {
     let Ok(list) = std::str::from_utf8(list) else { return };
     let kept: Vec<&str> =

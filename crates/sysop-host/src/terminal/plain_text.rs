@@ -180,7 +180,8 @@ impl PlainText {
         }
     }
 
-    /// Applies a pending carriage return, unless a line feed followed it.
+    /// Moves the cursor to the start of the line if a carriage return is pending. A carriage return stays pending at
+    /// first, because it is part of the line ending if a line feed follows it.
     fn settle_return(&mut self) {
         if std::mem::take(&mut self.returned) {
             self.cells().cursor = 0;

@@ -57,7 +57,7 @@ impl PrivateUse {
         self.recordable.extend_from_slice(shown);
     }
 
-    /// Draws text without control sequences on the shared screen immediately.
+    /// Draws text on the shared screen immediately. The text must not contain control sequences.
     pub(super) fn push_text(&mut self, text: &[u8]) {
         if !self.is_on
             && let Some(shared) = &mut self.shared

@@ -13,9 +13,9 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
 const READ_BYTES: usize = 64 * 1024;
-/// Size of a batch that the parser waits for during a flood.
+/// Size of the batch, in bytes, that the parser waits for during a flood.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
-/// Maximum bytes queued for the parser. Beyond it, the program is blocked.
+/// Maximum bytes queued for the parser. While more are queued, the program is blocked.
 const WAITING_BYTES_MAX: usize = 512 * 1024;
 /// Batch size in bytes that suggests that more output follows at once. It is about the size of one read on Linux.
 const FLOOD_BYTES: usize = 2 * 1024;
@@ -38,7 +38,7 @@ struct PtyReaderState {
     ended: bool,
     /// True after the stop guard was dropped.
     stopped: bool,
-    /// Bytes that the parser waits for; `None` if it is not waiting.
+    /// Number of bytes that the parser waits for; `None` if it is not waiting.
     bytes_wanted: Option<usize>,
 }
 

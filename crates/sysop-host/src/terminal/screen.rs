@@ -35,8 +35,8 @@ const STYLES: Flags = Flags::BOLD
 /// Size of `waiting`, in bytes, beyond which text that will never be seen is dropped from it.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The screen. Plain text is parsed only when the screen is read. By then, most of a flood has left the scrollback;
-/// parsing all of it would slow down the program.
+/// The screen. Plain text is parsed only when the screen is read. By then, most of a flood of output has left the
+/// scrollback, so it is never parsed. Parsing all of it would slow down the program.
 pub(super) struct TerminalScreen {
     model: RefCell<ScreenModel>,
     size: TerminalSize,
@@ -224,7 +224,7 @@ impl TerminalScreen {
         (usize::try_from(point.line.0).unwrap_or(0), point.column.0)
     }
 
-    /// Returns the screen as text, without trailing spaces in rows and blank rows at the end.
+    /// Returns the screen as text, without trailing spaces in the rows and without blank rows at the end.
     pub(super) fn text(&self) -> String {
         let rows: Vec<String> = (0..usize::from(self.size.rows)).map(|row| self.row(row)).collect();
         rows.join("\n").trim_end().to_owned()
@@ -309,7 +309,8 @@ impl TerminalScreen {
     }
 }
 
-/// Draws the current screen and up to `scrollback_rows` rows above it, after clearing the target.
+/// Appends bytes to `out` that clear another screen, and draw this screen and up to `scrollback_rows` rows above it
+/// there.
 fn draw(term: &Term<ReplyListener>, scrollback_rows: usize, out: &mut String) {
     let rows = i32::try_from(term.screen_lines()).unwrap_or(i32::MAX);
     let first = first_row(term, scrollback_rows);

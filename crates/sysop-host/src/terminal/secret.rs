@@ -21,9 +21,11 @@ use crate::machine::Echo;
 
 /// Time that a prompt is open before people are asked. It is needed because programs also turn echo off briefly.
 pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
-/// A program that is remote or printed no prompt is checked for waiting input after this much time without output.
+/// Time without output after which a program that is remote or printed no prompt is checked for an open prompt for a
+/// secret.
 const SILENT_FOR: Duration = Duration::from_secs(1);
-/// Same as `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password to slow down guessing.
+/// Used instead of `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password to slow down
+/// guessing.
 const CHECKED_FOR: Duration = Duration::from_secs(5);
 /// Maximum time to wait for the program to react to an answer.
 const TAKEN_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -173,8 +175,8 @@ impl SharedTerminal {
     }
 }
 
-/// Waits until the program continues without our answer. It does so when its echo is on again or, if the echo mode is
-/// unknown, when it prints something.
+/// Waits until the program continues without our answer. A program counts as continuing when its echo is on again or,
+/// if the echo mode is unknown, when it prints something.
 async fn program_continued(live: &LiveShell, prints: u64) {
     let hidden = live.echo() == Some(Echo::Off);
     // Asterisks are the echo of a person's typing.

@@ -112,7 +112,8 @@ fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     trusted.or_else(|| processes.iter().find(|process| !has_child(process)))
 }
 
-/// Returns the names of the other programs that are not trusted, sorted and without duplicates.
+/// Returns the names of the processes other than `reader` that are not set-user-ID root, sorted and without duplicates;
+/// at most `NAMES_MAX` of them.
 fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<String> {
     let mut names: Vec<String> = processes
         .iter()

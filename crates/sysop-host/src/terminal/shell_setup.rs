@@ -22,9 +22,9 @@ const REMOTE_PROMPT_WAIT_MAX: Duration = Duration::from_secs(60);
 const SETUP_WAIT_MAX: Duration = Duration::from_secs(5);
 /// Time without output after which a shell counts as being at its prompt.
 const QUIET: Duration = Duration::from_millis(100);
-/// Same as `QUIET` if the cursor is not at the start of the line.
+/// Used instead of `QUIET` if the cursor is not at the start of the line.
 const DRAWN: Duration = Duration::from_millis(20);
-/// Same as `QUIET` for a remote shell.
+/// Used instead of `QUIET` for a remote shell, and where it is less certain that a local shell is at its prompt.
 const REMOTE_QUIET: Duration = Duration::from_millis(400);
 
 impl SharedTerminal {
@@ -42,7 +42,7 @@ impl SharedTerminal {
         Ok(live)
     }
 
-    /// Returns the pending notice about the shell itself for the next call.
+    /// Takes the pending notice about the shell itself, which is shown in the output of the next call.
     pub(super) async fn take_notice(&self) -> Option<String> {
         self.slot.lock().await.news.take()
     }
@@ -117,7 +117,7 @@ pub(super) fn is_prompt(line: &str) -> bool {
     line.trim_end().ends_with(['$', '#', '%', '>', '❯', '➜', 'λ'])
 }
 
-/// Returns true if nothing was printed for this time.
+/// Returns true if nothing was printed for at least `time`.
 pub(super) fn quiet(inner: &TerminalState, time: Duration) -> bool {
     Instant::now().saturating_duration_since(inner.printed) >= time
 }
@@ -167,7 +167,7 @@ pub(super) async fn set_up(live: &LiveShell, kind: ShellKind) -> bool {
 }
 
 /// Installs our hooks again in a shell that lost them or was replaced by another shell. The shell then also reports the
-/// exit code of the last command, if it still has it.
+/// exit code of its last command, if that code is still known to the shell.
 pub(super) async fn set_up_again(live: &LiveShell) -> bool {
     let key = random_key();
     let (kind, secret_key, runner) = {

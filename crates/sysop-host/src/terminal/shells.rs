@@ -22,7 +22,7 @@ pub(crate) enum ShellKind {
     Bash,
     Zsh,
     Fish,
-    /// Busybox, whose editor requires the invisible parts of the prompt to be marked as such.
+    /// Busybox, whose line editor requires that the invisible parts of the prompt are marked as invisible.
     Ash,
     /// dash, ksh and other shells that expand parameters in the prompt.
     Posix,
@@ -167,8 +167,9 @@ macro_rules! guarded {
     };
 }
 
-/// The first hook saves the exit code before other hooks run and passes it on, except under `set -e`, where that would
-/// end the shell. The last hook restores the mark at the end of the prompt if another hook changed the prompt.
+/// The first hook saves the exit code before other hooks run and passes it on, except under `set -e`, where a nonzero
+/// exit code of the hook would end the shell. The last hook restores the mark at the end of the prompt if another hook
+/// changed the prompt.
 const BASH: [&str; 1] = [concat!(
     " { HISTCONTROL=ignorespace${HISTCONTROL:+:$HISTCONTROL}; ",
     functions!(r"\builtin"),
@@ -259,10 +260,10 @@ fn fish_word(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }
 
-/// Returns a line that runs a command with `sh` from a shell that is not well known. The script is one single-quoted
-/// word without special characters, which every shell passes on unchanged. The script marks its beginning with `nonce`.
-/// At its end, it stores its folder, and the shell then changes to that folder. Returns `None` if the command is too
-/// long for one line.
+/// Returns a line that makes a shell of unknown kind run a command with `sh`. The script is one single-quoted word
+/// without special characters, which every shell passes on unchanged. The script marks its beginning with `nonce`. At
+/// its end, the script writes its folder to a file, and the shell then changes to that folder. Returns `None` if the
+/// command is too long for one line.
 pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String> {
     let guard: String = GIT_GUARD.iter().map(|(name, value)| format!("export {name}={value}; ")).collect();
     let guard = if guarded { guard.as_str() } else { "" };
@@ -344,8 +345,8 @@ fn own_exit(command: &str) -> Option<String> {
     Some(format!("exit {code}"))
 }
 
-/// Encodes a text as `printf` formats for single quotes, in chunks of at most `bytes_max`. The result is printable
-/// ASCII without characters that are special to line editors, history expansion or quotes.
+/// Encodes a text as `printf` formats that can be put in single quotes, in chunks of at most `bytes_max` bytes. The
+/// result is printable ASCII without characters that are special to line editors, history expansion or quotes.
 fn escaped(text: &str, bytes_max: usize) -> Vec<String> {
     let mut chunks = vec![String::new()];
     let mut piece = String::new();

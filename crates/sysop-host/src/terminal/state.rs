@@ -33,7 +33,7 @@ pub(super) struct TerminalState {
     pub(super) hidden: Option<HiddenInput>,
     /// True if the innermost shell reads at its prompt.
     pub(super) ready: bool,
-    /// True if text was typed at that prompt but not yet entered.
+    /// True if text was typed at the innermost shell's prompt but not yet entered.
     pub(super) dirty: bool,
     /// True if a whole command was typed before the prompt that will read it appeared.
     ahead: bool,
@@ -48,7 +48,7 @@ pub(super) struct TerminalState {
     machine: Option<String>,
     /// Program that runs commands for the first shell if we cannot analyze that shell's language.
     runner: String,
-    /// End of the last prompt as (row, column), and the text left of it in its row.
+    /// Position (row, column) right after the last prompt, and the text left of that position in its row.
     prompt: Option<((usize, usize), String)>,
     /// Byte offset of the last prompt's end in the output being processed.
     prompt_at: Option<usize>,
@@ -96,7 +96,7 @@ pub(super) struct NestedShell {
     pub(super) runner: String,
 }
 
-/// Hides output until an event.
+/// Hides one of our own typed lines by hiding output until an event.
 #[derive(Debug)]
 pub(super) struct HiddenInput {
     pub(super) until: HiddenInputEnd,

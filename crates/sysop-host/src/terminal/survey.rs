@@ -37,14 +37,14 @@ const TRANSPARENT: [&str; 14] = [
     "zellij",
 ];
 
-/// State of the terminal relevant for judging a call.
+/// State of the terminal that is relevant for judging a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalPlace {
     /// Language of the shell that would read a command.
     pub(crate) dialect: Dialect,
-    /// Working folder of that shell, with links resolved.
+    /// Working folder of the shell that would read a command, with links resolved.
     pub(crate) folder: Option<String>,
-    /// Home folder of that shell (`~`).
+    /// Home folder (`~`) of the shell that would read a command.
     pub(crate) home: Option<String>,
     /// Name of the machine, if the shell reported it.
     pub(crate) machine: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct TerminalPlace {
     pub(crate) is_home: bool,
     /// True if no shell was started yet.
     pub(crate) is_new: bool,
-    /// Reader of keys typed now.
+    /// The program or prompt that would read keys typed now.
     pub(crate) focus: TerminalFocus,
 }
 
@@ -145,7 +145,7 @@ impl SharedTerminal {
         }
     }
 
-    /// Determines the reader of keys typed now.
+    /// Determines the program or prompt that would read keys typed now.
     async fn focus(&self, live: &LiveShell) -> TerminalFocus {
         let (full, process) = {
             let inner = live.state();
@@ -236,7 +236,7 @@ fn is_shared(pid: i32, name: &str) -> bool {
     theirs.is_some() && theirs == of("self")
 }
 
-/// Returns true if the real and effective user ids of the process are those of this process.
+/// Returns true if the real and effective user ids of the process equal the effective user id of this process.
 fn is_own(pid: i32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"));

@@ -16,10 +16,10 @@ use crate::machine::{MachineError, Program, TimeLimit};
 /// Maximum length of a command in bytes: Linux's limit for one argument of a program.
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 
-/// Code that precedes a command with a pipe on the command's first line, so that line numbers in messages stay the
-/// same. It reports the exit codes of the command's last pipeline if one of them is an error that the exit code 0 of
-/// the command hides. The exit code 141 does not count as an error, because it means that the next program had read
-/// enough.
+/// Shell code that is put before a command that contains a pipe. The code is on the command's first line, so that line
+/// numbers in messages stay the same. It reports the exit codes of the command's last pipeline if one of them is an
+/// error although the exit code of the command is 0. The exit code 141 does not count as an error, because it means
+/// that the next program had read enough.
 const PIPELINE_REPORT: &str = r#"trap '__sysop=("$?" "${PIPESTATUS[@]}"); if [ "${__sysop[0]}" = 0 ]; then for __sysop_code in "${__sysop[@]}"; do case $__sysop_code in 0|141) ;; *) printf "[exit codes of the last pipeline: %s]
 " "${__sysop[*]:1}" >&2; break;; esac; done; fi' EXIT; "#;
 
@@ -29,32 +29,33 @@ pub(super) struct Bash {
     command: String,
     #[serde(default)]
     timeout_s: Option<u64>,
-    /// The session stops waiting soon.
+    /// True if the command runs in the background. It then has no time limit, because the session soon stops waiting
+    /// for it.
     #[serde(default)]
     background: bool,
     #[serde(default)]
     on_timeout: OnTimeout,
-    /// Used by the policy; the call's fence is the result.
+    /// Read by the policy, which decides the call's fence; not read here.
     #[serde(default, rename = "outside_sandbox")]
     _outside_sandbox: bool,
 }
 
-/// What happens to a command that reaches its time limit.
+/// Action when a command reaches its time limit.
 #[derive(Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum OnTimeout {
     #[default]
     Kill,
-    /// It goes on, and the session stops waiting for it.
+    /// The command continues to run, and the session stops waiting for it.
     Background,
 }
 
-/// Time limits of the commands that run, by call.
+/// Time limits of the commands that are running, by call.
 #[derive(Debug, Default)]
 pub(crate) struct TimeLimits(Mutex<HashMap<CallId, TimeLimit>>);
 
 impl TimeLimits {
-    /// Lifts the limit of a call, if it runs a command.
+    /// Lifts the time limit of the command that a call is running, if any.
     pub(crate) fn lift(&self, call: &CallId) {
         if let Some(limit) = self.0.lock().get(call) {
             limit.lifted.cancel();

@@ -10,7 +10,7 @@ use sysop_core::outcome::Outcome;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox};
 use crate::machine::FILE_BYTES_MAX;
 
-/// Maximum number of incomplete files. Beyond it, the file that was untouched for the longest time is dropped.
+/// Maximum number of incomplete files. If there are more, the file that was untouched for the longest time is dropped.
 const FILES_MAX: usize = 8;
 
 #[derive(Debug, Deserialize)]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 /// Maximum occurrences whose lines are listed if a string is ambiguous.
 const PLACES_MAX: usize = 5;
-/// Maximum lines searched for a line similar to missing text.
+/// Maximum lines that are searched for a line similar to the text that was not found.
 const HINT_LINES_MAX: usize = 20_000;
 /// Maximum characters shown of the similar line.
 const HINT_CHARS_MAX: usize = 120;
@@ -21,7 +21,7 @@ pub(crate) enum EditError {
     Same,
     #[error("old_string was not found{}", nearest.as_ref().map(nearest_hint).unwrap_or_default())]
     NotFound {
-        /// Line of the file most similar to the first line of the missing text, with its number.
+        /// Line of the file that is most similar to the first nonempty line of `old_string`, with its number.
         nearest: Option<(usize, String)>,
     },
     #[error(
@@ -39,7 +39,7 @@ fn listed(lines: &[usize]) -> String {
     lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the file with the single occurrence of `old` replaced.
+/// Returns the content of the file with the only occurrence of `old` replaced by `new`.
 pub(crate) fn edit(before: &[u8], old: &str, new: &str) -> Result<Vec<u8>, EditError> {
     if old.is_empty() {
         return Err(EditError::Empty);
@@ -62,7 +62,7 @@ pub(crate) fn edit(before: &[u8], old: &str, new: &str) -> Result<Vec<u8>, EditE
     Ok(if is_text { edited.into_bytes() } else { narrowed(&edited) })
 }
 
-/// Returns true if there are lines and all of them end in CRLF.
+/// Returns true if there is at least one line ending and all line endings are CRLF.
 pub(crate) fn has_crlf_lines(bytes: &[u8]) -> bool {
     let mut previous = 0;
     let mut some = false;
@@ -78,7 +78,7 @@ pub(crate) fn has_crlf_lines(bytes: &[u8]) -> bool {
     some
 }
 
-/// Returns a text with all line endings as CRLF.
+/// Returns the text with all line endings converted to CRLF.
 pub(crate) fn with_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }

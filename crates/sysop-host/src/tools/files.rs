@@ -19,7 +19,7 @@ use crate::path::RootPath;
 
 /// A file with a NUL byte within this prefix counts as binary.
 const BINARY_LOOK_BYTES: usize = 8 * 1024;
-/// Hash recorded for undo if the file did not exist.
+/// Hash recorded for undo if the file does not exist after the change.
 pub(super) const GONE: &str = "";
 
 #[derive(Debug, Deserialize)]
@@ -136,7 +136,7 @@ impl Toolbox {
         Ok(change_outcome("OK, deleted".to_owned(), change_record(&path, kept.map(Some), GONE.to_owned())))
     }
 
-    /// Replaces `before`, the content that was read, by `after`.
+    /// Replaces the content of a file by `after`. Fails if the content is no longer `before`, which was read earlier.
     pub(super) async fn change(
         &self,
         path: &RootPath,

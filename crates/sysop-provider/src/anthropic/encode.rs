@@ -28,11 +28,11 @@ pub(super) mod quirk {
 
 /// Default for `max_tokens`; tokens spent on thinking count toward it.
 const ANSWER_TOKENS: u32 = 16_000;
-/// `max_tokens` for models that allow no more.
+/// Value of `max_tokens` for models that refuse a larger one.
 const SHORT_ANSWER_TOKENS: u32 = 4_096;
 /// First model generation (major, minor) that decides by itself how much to think.
 const ADAPTIVE_SINCE: (u32, u32) = (4, 6);
-/// Maximum digits of a version number; a longer run is a date.
+/// Maximum digits of a version number in a model's name; a longer run of digits is a date.
 const VERSION_DIGITS_MAX: usize = 2;
 /// Number of newest user turns that end in a cache mark. The API allows four marks; the tools and the system prompt use
 /// the other two.
@@ -41,10 +41,11 @@ const MARKED_TURNS: usize = 2;
 const NAME_BYTES_MAX: usize = 128;
 /// Placeholder for a user message that the API requires but the history does not have.
 const CONTINUE: &str = r#"{"type":"text","text":"Continue."}"#;
-/// Key under which arguments that are not an object are wrapped into one.
+/// Key under which the text of invalid arguments is sent, because the API accepts only an object.
 pub(super) const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// Way to encode a message. The result depends only on the message and this value, so it can be cached.
+/// Form in which a message is encoded. The encoded message depends only on the message and this value, so it can be
+/// cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnthropicEncoding {
     /// The server's own blocks, verbatim.
@@ -343,8 +344,8 @@ pub(super) fn input_of(arguments: &Arguments) -> Value {
     }
 }
 
-/// Returns a `tool_result` block. Its id is the server's own call id if the call is echoed, else our id, which is
-/// unique in the session.
+/// Returns a `tool_result` block. Its id is the server's own call id if the call is echoed, otherwise sysop's id, which
+/// is unique in the session.
 fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
     let id = match form {
         AnthropicEncoding::Echo | AnthropicEncoding::EchoWithoutThinking => result.wire_id().to_owned(),

@@ -29,7 +29,7 @@ impl AnthropicError {
         Some(Self { code: code.unwrap_or_default().to_owned(), message })
     }
 
-    /// Returns true if the credit or a spending limit is used up; retrying is useless.
+    /// Returns true if the credit or a spending limit is used up, so that a retry is useless.
     pub(super) fn is_spent(&self) -> bool {
         self.code.ends_with("spend_limit_reached")
             || self.code == "billing_error"
@@ -84,8 +84,8 @@ pub(super) fn classify_error(
     }
 }
 
-/// Adds a quirk for the feature that an error message says is refused. Returns false if the message names none or the
-/// quirk is already known.
+/// Adds a quirk for the feature that, according to an error message, the server refused. Returns false if the message
+/// names no known feature or the quirk was already added.
 fn learn_quirk(message: &str, quirks: &mut ModelQuirks) -> bool {
     let Some(quirk) = quirk_of(message, quirks) else { return false };
     if quirks.unsupported_params.contains(&quirk) {

@@ -22,7 +22,7 @@ pub(crate) mod quirk {
     pub(crate) const SYSTEM: &str = "systemInstruction";
 }
 
-/// Placeholder signature for calls without a signature of this model. The vendor's own client sends it too.
+/// Placeholder sent with a call that has no signature from the current model. The vendor's own client also sends it.
 const SIGNATURE_DUMMY: &str = "skip_thought_signature_validator";
 /// First model generation that shows its thoughts and signs its calls.
 const SIGNED_SINCE: u32 = 3;
@@ -30,10 +30,11 @@ const SIGNED_SINCE: u32 = 3;
 const NAME_BYTES_MAX: usize = 128;
 /// Placeholder for a user message that the API requires but the history does not have.
 const CONTINUE: &str = r#"{"text":"Continue."}"#;
-/// Key under which arguments that are not an object are wrapped into one.
+/// Key under which the text of invalid arguments is sent, because the API accepts only an object.
 const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// Way to encode a message. The result depends only on the message and this value, so it can be cached.
+/// Form in which a message is encoded. The encoded message depends only on the message and this value, so it can be
+/// cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GeminiEncoding {
     /// The server's own parts, verbatim. Results carry the call ids that the server gave.
@@ -116,7 +117,8 @@ fn is_old(model: &str) -> bool {
     bare(model).starts_with("gemma") || generation(model).is_some_and(|number| number < SIGNED_SINCE)
 }
 
-/// Returns true if the model is known not to think. The thoughts of other models count toward the output limit.
+/// Returns true if the model is known not to think. Other models may think, and their thoughts count toward the output
+/// limit.
 fn never_thinks(model: &str) -> bool {
     let name = bare(model);
     name.starts_with("gemma")
@@ -132,7 +134,8 @@ fn system<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Cow<'a, str> {
     Cow::Borrowed(&request.system)
 }
 
-/// Returns all functions in one entry. A tool without parameters is sent without a schema, as the API requires.
+/// Returns the `tools` field, which declares all tools in one entry. A tool without parameters is sent without a
+/// schema, as the API requires. Returns `None` if there are no tools.
 fn tools(request: &ModelRequest) -> Option<Value> {
     let functions: Vec<Value> = request
         .tools
@@ -279,7 +282,7 @@ fn reply_parts(reply: &Reply, form: GeminiEncoding) -> Vec<Value> {
     }
 }
 
-/// Rebuilds a reply's parts without call ids, because the ids are another server's. The API matches a call with its
+/// Rebuilds a reply's parts without call ids, because another server assigned the ids. The API matches a call with its
 /// result by order and name.
 fn fresh_parts(reply: &Reply, signed: bool) -> Vec<Value> {
     let calls = reply.calls.iter().enumerate().map(|(index, call)| {

@@ -188,8 +188,8 @@ pub(crate) fn classify_error(
     }
 }
 
-/// Adds a quirk for the feature that an error says is refused. Returns false if the error names none or the quirk is
-/// already known.
+/// Adds a quirk for the feature that, according to an error, the server refused. Returns false if the error names no
+/// known feature or the quirk was already added.
 fn learn_quirk(error: &GeminiError, quirks: &mut ModelQuirks) -> bool {
     let lower = error.message.to_lowercase();
     if lower.contains("function calling is not enabled") {

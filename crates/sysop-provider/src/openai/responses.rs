@@ -13,7 +13,7 @@ pub(super) use encode::body;
 /// Field of a raw reply that holds the items as the server sent them.
 const ITEMS: &str = "responses";
 
-/// Names of models that OpenAI offers only through this API. A date that may follow is left out.
+/// Names of models that OpenAI offers only through this API. The list omits the date with which some names end.
 const ONLY_HERE: [&str; 14] = [
     "o1-pro",
     "o3-pro",

@@ -228,7 +228,7 @@ impl RemoteOllamaModel {
         self.active.lock().model.clone()
     }
 
-    /// Before any request but the first, checks the tunnel and replaces it if it is broken.
+    /// Checks the tunnel before every request except the first, and replaces it if it is broken.
     async fn repair_tunnel(&self) -> Result<(), ModelFailure> {
         let tunnel = {
             let mut active = self.active.lock();

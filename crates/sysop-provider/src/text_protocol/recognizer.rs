@@ -132,8 +132,8 @@ impl<'a> CallRecognizer<'a> {
         }
     }
 
-    /// Returns the call under the name of the tool that it means. A name of no offered tool is accepted only if the
-    /// value can be nothing but a call.
+    /// Returns the call, renamed to the offered tool that it means. A call that names no offered tool is accepted only
+    /// if the value can be nothing but a call.
     fn finish(
         &self,
         name: &str,

@@ -11,7 +11,7 @@ use super::recognizer::{CallRecognizer, ReplyItem, SEGMENTS_MAX, ValueContext, b
 /// Maximum bytes of a tool name that is written as part of call marks.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Number of backticks above which longer fences are not distinguished from each other.
+/// Maximum number of backticks that are counted in a fence. A longer fence counts as having this many.
 const TICKS_MAX: usize = 8;
 
 /// Number of backticks of the shortest fence.

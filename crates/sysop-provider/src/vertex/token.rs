@@ -28,7 +28,7 @@ const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 const CLAIM_SECONDS: u64 = 3_600;
 /// Time before expiry at which a token is replaced.
 const MARGIN: Duration = Duration::from_secs(240);
-/// Lower bound on the token lifetime that a server reports; `LIFE_MAX` is the upper bound.
+/// Minimum lifetime that is assumed for a token, whatever the server reports; `LIFE_MAX` is the maximum.
 const LIFE_MIN: Duration = Duration::from_secs(60);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
 const TOKEN_WAIT_MAX: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
 #[derive(Clone)]
 pub(super) struct AccessToken {
     token: SecretString,
-    /// Time from which the token is no longer used but replaced.
+    /// Time after which the token is replaced and no longer used.
     pub(super) renew_at: Instant,
     pub(super) project: Option<String>,
     /// Project that a user's requests are billed to.

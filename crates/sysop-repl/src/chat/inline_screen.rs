@@ -129,7 +129,7 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Shows pending rows as far as the owner accepts them.
+    /// Shows the pending rows, unless a prompt or the session's terminal owns the terminal.
     pub(crate) fn flush_pending(&mut self) -> io::Result<()> {
         if self.pending.is_empty() {
             return Ok(());

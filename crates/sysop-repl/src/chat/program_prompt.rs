@@ -33,7 +33,7 @@ const ESCAPE: Duration = Duration::from_millis(50);
 const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
 /// Maximum number of bytes per read from the terminal.
 const READ_BYTES_MAX: usize = 256;
-/// Maximum number of reads with which input after an answer is discarded.
+/// Maximum number of reads that discard input after an answer.
 const REST_READS_MAX: usize = 256;
 
 /// The user's answer.
@@ -87,7 +87,7 @@ pub(crate) trait PromptIo {
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Redraws the row of the answer and leaves the cursor in it.
     fn answer_row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Returns the number of columns.
+    /// Returns the width of the terminal in columns.
     fn columns(&self) -> usize;
 }
 

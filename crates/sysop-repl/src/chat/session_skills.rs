@@ -36,7 +36,8 @@ impl SessionSkills {
         }));
     }
 
-    /// Returns the skills in the log, or those that were found.
+    /// Returns the skills in the log, or, if the log has none, those that were found in the background. Waits at most
+    /// `WAIT_MAX` for them.
     pub(super) async fn found(&mut self, logged: &[Skill]) -> &[Skill] {
         if let Some(finding) = self.finding.take() {
             let found = tokio::time::timeout(WAIT_MAX, finding).await;

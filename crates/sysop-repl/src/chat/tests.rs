@@ -276,13 +276,14 @@ impl Person {
         self.write.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// Waits for the end; the terminal must be restored.
+    /// Waits until the program ends, and returns its exit code. The terminal must be restored, and the alternate screen
+    /// must never have been opened.
     async fn leaves(self) -> i32 {
         assert!(!self.seen.contains("\u{1b}[?1049"), "another screen was opened");
         self.leaves_screen().await
     }
 
-    /// The same after use of the session's terminal.
+    /// Like `leaves`, but allows the alternate screen, on which the session's terminal is shown.
     async fn leaves_screen(mut self) -> i32 {
         let ended = async {
             while self.reads().await {}

@@ -45,8 +45,8 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
     }
 }
 
-/// Returns the part of an output that was not streamed: its end, or the whole output of a call on several hosts. If
-/// nothing was streamed on a single host, returns an empty text, because the outcome then contains only text of sysop.
+/// Returns the part of an output that was not streamed: its end, or the whole output of a call on several hosts. If a
+/// call on a single host streamed nothing, returns an empty text, because its outcome then contains only text of sysop.
 pub(super) fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) -> String {
     match stripped {
         Some(mut stripped) => stripped.finish(),

@@ -36,7 +36,7 @@ enum ExecOutput {
         stream: Option<(StepId, String, Box<MarkdownStream>)>,
         stripped: Option<Stripper>,
     },
-    /// Only finished answers are written, but a routine's output as it arrives.
+    /// An answer is written when it is finished; a routine's output is written as it arrives.
     Pipe {
         out: Box<dyn Write + Send>,
         stripped: Option<Stripper>,
@@ -94,7 +94,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Removes an unfinished row from the terminal, if the output is one.
+    /// Removes an unfinished row from the screen, if the answer is written to a terminal.
     pub(super) fn pause(&mut self) -> io::Result<()> {
         match &mut self.out {
             ExecOutput::Terminal { screen, .. } => screen.last_row(None),

@@ -1,4 +1,4 @@
-//! Descriptions of events.
+//! Words for events and risk classes. Most of them are shared with the other front ends.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::ui_text::class as class_word;

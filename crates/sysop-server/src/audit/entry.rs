@@ -10,7 +10,7 @@ const HASH_END: &str = r#""}"#;
 /// Maximum length of a line, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Subject of a line.
+/// Kind of event that a line records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -20,7 +20,7 @@ pub enum Kind {
     Mended,
     /// A user answered an approval request.
     Decided,
-    /// A decision was refused because a command of the session may have created the token.
+    /// A decision was refused, because a command of the session may have created the token of the user who decided.
     Refused,
     Started,
     /// A call finished, or was refused.
@@ -69,7 +69,7 @@ pub struct AuditEntry {
     /// Exit code, if a command exited by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// Duration in milliseconds.
+    /// Duration of the call, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,7 +110,7 @@ struct NumberedEntry<E> {
     entry: E,
 }
 
-/// End of a chain so far.
+/// End of the chain that was written or verified so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainLink {
     /// Number of the last line.
@@ -137,7 +137,7 @@ impl ChainLink {
         line
     }
 
-    /// Returns the hash of the next line if this is its body.
+    /// Returns the hash of the next line in the chain, which has this body.
     pub(super) fn hash_of(&self, body: &str) -> [u8; 32] {
         *blake3::Hasher::new().update(&self.hash).update(body.as_bytes()).finalize().as_bytes()
     }

@@ -1,7 +1,7 @@
 //! Audit files: appends lines to the chain, to which several processes may write, and rotates the files.
 //!
-//! All functions block. Written lines are never changed. Only an incomplete line left by a crash is removed; its writer
-//! was never told that it succeeded.
+//! All functions block. Written lines are never changed. Only an incomplete line left by a crash is removed; the
+//! attempt to write that line was never reported as successful.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -9,9 +9,10 @@ use super::entry::{AuditEntry, AuditLine, ChainLink, LINE_BYTES_MAX, hex};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSummary {
     pub files: usize,
-    /// Number of lines.
+    /// Number of verified lines in all files.
     pub lines: u64,
-    /// Hash of the last line; store it in another place.
+    /// Hash of the last line. If a copy is stored in another place, it reveals later that the end was cut off or that
+    /// everything was rewritten.
     pub end: String,
 }
 
@@ -102,7 +103,7 @@ pub fn verify(files: &[PathBuf]) -> Result<ChainSummary, ChainError> {
     Ok(ChainSummary { files: files.len(), lines, end })
 }
 
-/// Returns the end of the preceding chain, as stated by a file's first line.
+/// Returns the end of the previous file's chain, as stated by the first line of a file.
 fn first(line: &AuditLine) -> Option<ChainLink> {
     let hash = *blake3::Hash::from_hex(line.entry.previous.as_ref()?).ok()?.as_bytes();
     Some(ChainLink { n: line.n.checked_sub(1)?, hash })

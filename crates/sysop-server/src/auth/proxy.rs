@@ -10,7 +10,7 @@ use super::origin::Scheme;
 /// Maximum number of `X-Forwarded-For` entries to evaluate.
 const HOPS_MAX: usize = 16;
 
-/// Not an address or a network in CIDR notation.
+/// Error: the text is neither an address nor a network in CIDR notation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("use an address, or a network such as 10.0.0.0/8")]
 pub struct BadNetwork;

@@ -17,8 +17,8 @@ use super::token::{NewToken, hash_of, mint, same};
 
 /// Maximum age of the cache when a token is checked.
 const FRESH: Duration = Duration::from_millis(500);
-/// Minimum interval between the extra reads of the store that unknown tokens cause. A request with an unknown token waits
-/// for the next read, which serves all such requests, so a token that was just created works at once.
+/// Minimum interval between the additional reads of the store that unknown tokens cause. All requests with an unknown
+/// token wait for the same next read, so a token that was just created works at once.
 const UNKNOWN_STEP: Duration = Duration::from_millis(100);
 /// Minimum interval between two recorded uses of a token, in milliseconds.
 const USE_STEP_MS: i64 = 60_000;
@@ -44,7 +44,7 @@ pub struct Bearer {
     /// System user who created the token.
     pub owner: String,
     pub scopes: Scopes,
-    /// Time when the token was created. For a session of the page: when the token was created that opened the page.
+    /// Creation time of the token. For a session of the page: creation time of the token that opened the page.
     pub created: Timestamp,
     /// True if a process of unknown origin created the token.
     pub unattended: bool,

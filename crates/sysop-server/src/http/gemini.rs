@@ -253,7 +253,7 @@ fn texts_and_responses(parts: &[Map<String, Value>]) -> (String, Vec<(String, St
     (texts.join("\n"), results)
 }
 
-/// Adds the results of all open calls; a call without a response gets an error result.
+/// Appends the results of all open calls to `messages`. A call without a response gets an error result.
 fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Vec<(String, String)>) {
     let results: Vec<ToolResult> = open
         .drain(..)

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// Maximum number of reads before the task yields.
 const PIECES_MAX: usize = 16;
 
-/// Shared switch between the HTTP service and its connection.
+/// Flag that the HTTP service sets for its connection: while it is set, closing the connection is delayed.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Linger(Arc<AtomicBool>);
 

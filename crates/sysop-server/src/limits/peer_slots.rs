@@ -2,8 +2,9 @@
 //!
 //! A peer may be a proxy, or one address of many users. If idle connections could use up its limit, all other users of
 //! that address would be locked out until timeouts expire. Therefore, a connection without a token never keeps its slot
-//! if a new connection needs it. A connection counts as idle until the head of a request is complete, however many
-//! bytes have arrived. From then on it counts as idle again, so an unfinished body does not hold a slot either.
+//! if a new connection needs it. A connection is active only at the moments when it is opened, when the head of a
+//! request is complete, and when the request is answered. Other bytes do not count, so neither an unfinished head nor
+//! an unfinished body holds a slot.
 //!
 //! Behind a trusted proxy, a request counts for the client address that the proxy forwards; between requests, the connection
 //! counts for the proxy.
@@ -25,7 +26,8 @@ pub(super) struct PeerSlots {
 #[derive(Debug, Default)]
 struct Accounts {
     next: u64,
-    /// Connections that count, by peer and number. The connection with the smallest number has been idle the longest.
+    /// Connections that count against the limit of their peer, by peer and number. The connection with the smallest
+    /// number has been idle the longest.
     by_peer: HashMap<PeerKey, BTreeMap<u64, CancellationToken>>,
 }
 

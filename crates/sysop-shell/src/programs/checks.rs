@@ -100,7 +100,7 @@ impl Check {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, check)| *check)
     }
 
-    /// Returns true if this check, and not the table, parses the arguments.
+    /// Returns true if the arguments are parsed by this check and not by the rules of the table.
     pub(super) fn reads_arguments(self) -> bool {
         matches!(
             self,
@@ -188,7 +188,7 @@ impl Check {
     }
 }
 
-/// Judges `git push`: notes refspecs that overwrite or delete on the server.
+/// Judges `git push`: notes refspecs that overwrite or delete refs on the server.
 fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     remote::address(state, call, arguments);
     let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();

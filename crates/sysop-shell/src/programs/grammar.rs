@@ -55,7 +55,7 @@ pub(super) enum Kind {
     Read,
     /// A path that is created, changed or removed.
     Write,
-    /// A folder in which files are written that the command does not name.
+    /// A folder into which the program writes files that the command does not name.
     Fill,
     /// Target path of a new link.
     Link,
@@ -176,7 +176,7 @@ impl Entry {
     }
 }
 
-/// Index of the programs in the files. With it, only the programs that a command names are parsed.
+/// Index of the programs in the files, so that only the programs that a command names need to be parsed.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     blocks: Vec<Block>,
@@ -303,7 +303,8 @@ struct Reader {
     table: Table,
     area: &'static str,
     lists: HashMap<&'static str, &'static str>,
-    /// Paths, below the last program, of the entries that the next statements apply to.
+    /// Entries to which the next statements apply, each as the path of its subcommand within the last program. An empty
+    /// path means the program itself.
     current: Vec<Vec<&'static str>>,
 }
 

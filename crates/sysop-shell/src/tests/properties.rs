@@ -109,7 +109,7 @@ fn soup() -> impl Strategy<Value = String> {
     .prop_map(|pieces| pieces.concat())
 }
 
-/// A read-only command with a piece in one of its words that some shell runs, expands or evaluates.
+/// Returns read-only commands in which one word contains text that some shell runs, expands or evaluates.
 fn mutated() -> impl Strategy<Value = (Dialect, String)> {
     const READS: &[&str] =
         &["ls -la src", "cat README.md", "grep -n main src", "head -n 5 f", "git log --oneline", "wc -l f"];

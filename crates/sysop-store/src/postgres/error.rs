@@ -86,7 +86,7 @@ fn lost(place: &str, error: &sqlx::Error) -> String {
     }
 }
 
-/// Like `store_error`, for errors of the schema.
+/// Like `store_error`, but for errors of checking or migrating the tables.
 pub(super) fn schema_error(place: &str, fault: &SchemaError) -> StoreError {
     match fault {
         SchemaError::Sql(error) => store_error(place, error),

@@ -1,10 +1,10 @@
 //! One of several nodes that share a database: its lifetime, its sessions, and its messages to the other nodes.
 //!
 //! A node is alive as long as its row in `sysop_nodes` has not expired by the clock of the database. The node renews
-//! the row with one statement for all its sessions. If it cannot, it stops by its own clock before the database would
-//! consider it dead. Any node may delete an expired row, for example to take over a session of its owner. A node that
-//! has lost its row is dead for good, and begins a new lifetime under another id. Each owner of a session has a token
-//! of its own, and only the newest owner can append.
+//! the row with one statement for all its sessions. If the node cannot renew the row in time, it stops by its own clock
+//! before the database would consider it dead. Any node may delete an expired row, for example to take over a session
+//! of its owner. When a node has lost its row, that lifetime is over for good, and the node begins a new lifetime under
+//! another id. Each owner of a session has a token of its own, and only the newest owner can append.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ mod listener;
 /// Lifetime of a node after its last renewal, by the clock of the database.
 const LEASE_DURATION: Duration = Duration::from_secs(6);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// A node stops by its own clock this long before its lease ends.
+/// Time before the end of its lease at which a node stops, by its own clock.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// Maximum attempts to acquire a session whose owner keeps changing.
 const ACQUIRE_ATTEMPTS_MAX: usize = 8;
@@ -47,7 +47,7 @@ const ACQUIRE_ATTEMPTS_MAX: usize = 8;
 const PAYLOAD_BYTES_MAX: usize = 7900;
 /// Maximum bytes of text in one chunk of a delta. JSON escapes may make the text six times as long.
 const DELTA_TEXT_BYTES_MAX: usize = 1200;
-/// Maximum queued events. Events beyond it are dropped and replaced by one `ClusterEvent::Lagged`.
+/// Maximum queued events. Further events are dropped and replaced by one `ClusterEvent::Lagged`.
 const EVENTS_QUEUED_MAX: usize = 4096;
 
 /// A node. It is cheap to clone, and ends when its last clone is dropped.
@@ -73,7 +73,7 @@ struct NodeInner {
     tasks: Mutex<Vec<AbortHandle>>,
 }
 
-/// A lifetime of a node: from its row in `sysop_nodes` to the end of its lease.
+/// One lifetime of a node, from the insertion of its row in `sysop_nodes` to the end of its lease.
 #[derive(Debug)]
 struct NodeIncarnation {
     id: Arc<str>,
@@ -604,7 +604,8 @@ impl PostgresLease {
     }
 }
 
-/// Encodes deltas as payloads within PostgreSQL's limit, in order.
+/// Encodes deltas, in order, as payloads within PostgreSQL's limit. A delta that cannot be split and is too long is
+/// dropped.
 fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
     let mut payloads = Vec::new();
     let mut waiting: Vec<Delta> = Vec::new();

@@ -59,7 +59,7 @@ impl Database {
         Ok(self.retry(read).await?.into_iter().map(summary).collect())
     }
 
-    /// Returns `after` if the log ends there, and `Conflict` otherwise.
+    /// Returns `after` if the log ends there, and the error `Conflict` otherwise.
     pub(super) async fn check_last_seq(&self, id: &SessionId, after: Seq) -> Result<Seq, StoreError> {
         let read = || {
             sqlx::query_scalar("SELECT last_seq FROM sysop_sessions WHERE id = $1")

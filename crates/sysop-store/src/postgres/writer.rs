@@ -5,9 +5,9 @@
 //! executed. The statement is sent again, and the idempotency key of each append shows if that append was already
 //! stored.
 //!
-//! If a node owns the session, its appends wait for as long as the database is unavailable or read-only. The session
-//! then continues by itself, and nothing has to be repeated because its outcome is unknown. All other appends fail
-//! after a while.
+//! If a node owns the session, its appends wait for as long as the database is unavailable or read-only. When the
+//! database is back, the session continues by itself, and no work has to be repeated because of an unknown outcome. All
+//! other appends fail after a while.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub(super) struct AppendRequest {
     pub(super) queued_inputs: Vec<i64>,
 }
 
-/// Claim under which a writer appends.
+/// The ownership of a session that an append relies on.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OwnerClaim {
     /// Id of the owning node; empty if there is no owner.

@@ -20,7 +20,7 @@ use super::schema;
 /// Counter in the temporary names of copies, which distinguishes copies that one process writes concurrently.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
-/// Ensures that a backup of this version exists beside the database.
+/// Ensures that a backup of the database with the schema version `version` exists beside it.
 pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Result<(), OpenDatabaseError> {
     let backup = with_suffix(path, &format!(".v{version}.bak"));
     if backup.exists() {
@@ -93,7 +93,7 @@ fn create_private(path: &Path) -> io::Result<()> {
     options.open(path).map(drop)
 }
 
-/// Gives a complete copy its final name, unless a backup exists.
+/// Gives a complete copy its final name, unless a backup with that name exists.
 fn publish(copy: &Path, backup: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).open(copy).and_then(|file: File| file.sync_all())?;
     match std::fs::hard_link(copy, backup) {

@@ -52,7 +52,7 @@ impl OpenDatabaseError {
         }
     }
 
-    /// Converts to a store error.
+    /// Converts the error to a store error that names the database at `path`.
     pub(super) fn into_store_error(self, path: &Path) -> StoreError {
         match self {
             Self::Sql(error) => store_error(path, &error),

@@ -65,7 +65,7 @@ const MIGRATIONS: &[&str] = &[
 ",
 ];
 
-/// Returns the versions that may have a backup beside the database.
+/// Returns the schema versions of which a backup may exist beside the database.
 pub(super) fn backup_versions() -> impl Iterator<Item = usize> {
     1..MIGRATIONS.len()
 }

@@ -96,7 +96,7 @@ impl SqliteWriter {
         self.submit(id, WriteOp::Append { after, last, rows }).await
     }
 
-    /// See `Store::delete`. On return, no file of the database contains the session's text.
+    /// See `Store::delete`. After success, no file of the database contains the session's text.
     pub(super) async fn delete(self: &Arc<Self>, id: &SessionId) -> Result<(), StoreError> {
         self.submit(id, WriteOp::Delete).await?;
         // Versions before 3 left the text of deleted sessions in free pages.
@@ -363,7 +363,7 @@ fn advance_last_seq(
     Ok(changed? == 1)
 }
 
-/// Returns `after` if the log ends there, and `Conflict` otherwise. Does not change the database.
+/// Returns `after` if the log ends there, and the error `Conflict` otherwise. Does not change the database.
 fn check_last_seq(
     connection: &Connection,
     job: &WriteJob,

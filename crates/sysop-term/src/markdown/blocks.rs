@@ -12,7 +12,7 @@ use crate::code::{Highlighter, Language};
 use crate::link;
 use crate::theme::StyleRole;
 
-/// Minimum number of columns that an indented block must have left; otherwise it is not made narrower.
+/// Minimum width of an indented block, in columns. If an indentation would leave fewer, the width is not reduced.
 const COLUMNS_MIN: usize = 8;
 
 /// Lays out a chunk. `number` is the number of its first list item, if it has one.

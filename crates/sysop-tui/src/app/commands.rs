@@ -166,7 +166,7 @@ impl App {
         }
     }
 
-    /// Runs the first proposed step; the current approval mode decides about it.
+    /// Runs the first proposed step, subject to the current approval mode.
     fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
         let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
         match next {

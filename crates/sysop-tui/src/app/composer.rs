@@ -5,9 +5,9 @@ use ratatui_textarea::{CursorMove, DataCursor, TextArea};
 
 use super::text_area::{self, EditResult};
 
-/// Number of lines from which a paste is shown as a placeholder.
+/// Minimum number of lines of a paste that is shown as a placeholder.
 const FOLDED_LINES_MIN: usize = 10;
-/// Number of characters from which a paste is shown as a placeholder.
+/// Minimum number of characters of a paste that is shown as a placeholder.
 const FOLDED_CHARS_MIN: usize = 1_000;
 /// Maximum size of a paste, in bytes.
 const PASTE_BYTES_MAX: usize = 1024 * 1024;

@@ -7,7 +7,7 @@ pub const KEY_DEBOUNCE: Duration = Duration::from_millis(300);
 /// Time for which a question ignores keys after the last key that the user typed into something else.
 pub(super) const TYPING_DEBOUNCE: Duration = Duration::from_millis(700);
 
-/// Time from which a question accepts keys.
+/// Time at which a question begins to accept keys. It is unknown until the question was displayed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KeyDebounce {
     /// True if the newest rendered frame contains the question; that frame may not be on the terminal yet.
@@ -49,7 +49,7 @@ impl KeyDebounce {
         self.until = self.until.map(|until| until.max(now + TYPING_DEBOUNCE));
     }
 
-    /// Returns the time from which keys count, or `None` if it is unknown or has passed.
+    /// Returns the time at which keys begin to count, or `None` if it is unknown or has passed.
     pub(super) fn blocked_until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
     }

@@ -145,8 +145,8 @@ impl App {
         self.complete()
     }
 
-    /// Switches to the next approval mode of `ask`, `each` and `never`. Does not select `auto`, for which the user must
-    /// enter a command.
+    /// Switches to the next approval mode in the cycle `ask`, `each`, `never`. Never selects `auto`, which the user
+    /// must choose by a command.
     fn next_approval_mode(&mut self, now: Duration) -> Vec<Action> {
         let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |info| info.approve);
         let next = match mode {
@@ -527,7 +527,8 @@ impl App {
         self.complete()
     }
 
-    /// Updates the completions for the word at the cursor. Paths must be requested with the returned actions.
+    /// Updates the completions for the word at the cursor. If the word is a path, returns an action that requests the
+    /// paths.
     fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
         let whole = composer.before_cursor() == composer.display_text();
@@ -547,7 +548,7 @@ impl App {
         Vec::new()
     }
 
-    /// Offers the paths found for a word, unless the word has changed since.
+    /// Offers the paths that were found for `word`, unless the word at the cursor is a different one by now.
     pub fn offer_paths(&mut self, word: &str, paths: Vec<String>) {
         if self.composer().word() == format!("@{word}")
             && self.review.is_none()
@@ -557,7 +558,7 @@ impl App {
         }
     }
 
-    /// Applies the text from the user's editor; `None` if the editor failed or left no text.
+    /// Applies the text from the user's editor. `text` is `None` if the editor failed or left no text.
     pub fn edited(&mut self, what: EditTarget, text: Option<String>, now: Duration) {
         let Some(text) = text else { return };
         match what {

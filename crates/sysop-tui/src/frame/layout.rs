@@ -20,9 +20,9 @@ pub struct Regions {
     pub status: Rect,
 }
 
-/// Width of the screen, in columns, from which the history is shown to the left of the session's terminal.
+/// Minimum width of the screen, in columns, for the history to be shown to the left of the session's terminal.
 const BESIDE_COLUMNS_MIN: u16 = 168;
-/// Height of the screen, in rows, from which the history is shown above the session's terminal.
+/// Minimum height of the screen, in rows, for the history to be shown above the session's terminal.
 const ABOVE_ROWS_MIN: u16 = 33;
 /// Minimum width of the session's terminal when it shares the screen, in columns; `TERMINAL_ROWS` is its minimum
 /// height.

@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr as _;
 use super::fuzzy::FuzzyPattern;
 use super::{Picker, PickerItem};
 
-/// Minimum width of a row for which details are shown, in columns.
+/// Minimum width of a row, in columns, for its detail to be shown.
 const DETAIL_COLUMNS_MIN: usize = 36;
 /// Number by which the row width is divided to get the maximum width of a detail.
 const DETAIL_SHARE: usize = 2;

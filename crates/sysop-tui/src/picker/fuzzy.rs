@@ -10,7 +10,7 @@ const NEXT: i32 = 15;
 const BEGINNING: i32 = 10;
 /// Penalty for a gap between two matching letters: a fixed part, and a part for each skipped character.
 const GAP: (i32, i32) = (3, 1);
-/// Number of characters of a text that are searched.
+/// Maximum number of characters of a text that are searched. Later characters are ignored.
 const QUEUE_BATCH_MAX: usize = 512;
 
 #[derive(Debug, Clone, Default)]
@@ -52,7 +52,8 @@ impl FuzzyPattern {
     }
 }
 
-/// Returns the best greedy match: for each occurrence of the first letter, the nearest following letters are taken.
+/// Returns the score of the best match, and adds the matching indexes to `places`. The search is greedy: for each
+/// occurrence of the first letter, the nearest following letters are taken.
 fn fit(word: &[char], letters: &[char], places: Option<&mut Vec<usize>>) -> Option<i32> {
     let first = *word.first()?;
     let mut best: Option<(i32, usize)> = None;

@@ -75,7 +75,7 @@ impl ScreenWriter {
         self.queue.state.lock().lost
     }
 
-    /// Waits until all output is written, however long the terminal accepts no output.
+    /// Waits until all output is written, without a time limit.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.queue.idle.notified();

@@ -114,13 +114,13 @@ struct LayoutCacheEntry {
 enum ScrollAnchor {
     #[default]
     End,
-    /// The view stays at a position: this row of this item is at the top of the screen.
+    /// The view stays at a position: row `row` of item `id` is at the top of the screen.
     RowPosition {
         id: ItemId,
         /// Last known index of the item.
         index: usize,
         row: usize,
-        /// Height of the item at that time, in rows.
+        /// Height of the item when the position was recorded, in rows.
         of: usize,
     },
 }

@@ -8,7 +8,7 @@ use sysop_core::job::RunningJobs;
 
 use crate::server_message::{LogPosition, ServerMessage};
 
-/// Encodes such an event; `None` for any other.
+/// Encodes an event that does not affect `state`; returns `None` for any other event.
 pub(super) fn message(
     session_id: SessionId,
     position: LogPosition,

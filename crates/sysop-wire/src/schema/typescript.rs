@@ -1,4 +1,5 @@
-//! Converts a JSON Schema to TypeScript. Covers only the features that the messages use; panics on others.
+//! Converts a JSON Schema to TypeScript. Supports only the schema features that the messages use, and panics on any
+//! other.
 //!
 //! An optional field is never `null`: servers omit it, and clients should.
 

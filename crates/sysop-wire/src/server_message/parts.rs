@@ -72,7 +72,7 @@ impl From<ToolCallRequest> for ToolCall {
     }
 }
 
-/// Reverses [`Arguments::to_value`].
+/// Converts a JSON value to arguments; the reverse of [`Arguments::to_value`].
 pub(crate) fn arguments_of(value: Value) -> Arguments {
     match value {
         Value::Object(map) => Arguments::Object(map),

@@ -51,7 +51,8 @@ pub(crate) async fn delete_session(
     deleted
 }
 
-/// Returns true if a session is deleted, even if some of its text could not be overwritten.
+/// Returns true if a session is no longer in the store. This can be so after a failed deletion, if only some of its
+/// text could not be overwritten.
 async fn is_gone(store: &dyn Store, id: &SessionId) -> bool {
     match store.load(id, Seq(0), 1).await {
         Ok(page) => page.is_empty(),

@@ -36,7 +36,7 @@ use crate::system_prompt;
 
 /// Maximum time for a stopping server to notify the other nodes.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
-/// Host name of a session whose only tools are those that clients lend.
+/// Host name of a session without a host, whose only tools are those that clients offer.
 const NONE: &str = "none";
 
 pub(crate) struct LocalSessions {
@@ -178,7 +178,7 @@ impl LocalSessions {
         })
     }
 
-    /// Tools of a session without a host; it uses the models that this machine can reach.
+    /// Returns the tools of a session without a host. Such a session uses the models that this machine can reach.
     fn without_host(&self) -> SessionTools {
         SessionTools::None(self.services.models.of(&HostChoice::Local))
     }
@@ -387,7 +387,7 @@ fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
 }
 
 enum SessionTools {
-    /// No tools. The session can use the models of this provider.
+    /// The session has no tools of its own. It can use the models of this provider.
     None(Arc<dyn Provider>),
     Machine {
         place: ToolLocation,
@@ -471,7 +471,7 @@ fn failed(error: DriverError) -> BackendError {
     }
 }
 
-/// Host without tools.
+/// Host of a session that has no tools of its own.
 struct ToollessHost;
 
 #[async_trait]
@@ -489,7 +489,7 @@ impl Host for ToollessHost {
     }
 }
 
-/// Host whose tools are unavailable, with the reason.
+/// Stands for a host that could not be created. It has no tools, and every call fails with the reason that it contains.
 struct UnreachableHost(String);
 
 #[async_trait]

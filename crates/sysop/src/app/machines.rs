@@ -21,7 +21,8 @@ use sysop_provider::{ForwardedPort, RemoteError, RemoteMachine};
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// Name of the directory for whole outputs and pre-images, beside the database.
+/// Name of the directory, beside the database, for whole outputs of calls and for the previous content of changed
+/// files.
 pub(super) const ARTIFACTS: &str = "artefacts";
 /// Name of the directory for connection sockets, in the cache.
 const SOCKETS: &str = "ssh";
@@ -173,7 +174,7 @@ impl Machines {
         OutputLimits { bytes: limits.output_bytes, lines: limits.output_lines }
     }
 
-    /// Returns the directory of whole outputs and pre-images.
+    /// Returns the directory for whole outputs of calls and for the previous content of changed files.
     pub(super) fn artifacts(&self) -> PathBuf {
         self.settings.folders.data.join(ARTIFACTS)
     }
@@ -192,7 +193,8 @@ pub(crate) struct ToolLocation {
     pub(crate) host: HostChoice,
     /// Root of the file tools on this machine; `host` has the roots of remote machines.
     pub(crate) root: PathBuf,
-    /// Start of the session. A script that has changed since then is judged by its text.
+    /// Start of the session. If a command runs a script that has changed since then, the policy judges the script's
+    /// content.
     pub(crate) session_start: SystemTime,
 }
 
@@ -213,7 +215,7 @@ impl ToolLocation {
     }
 }
 
-/// Remote machine that runs models.
+/// Connection to a remote machine, for providers that use the models there.
 struct SshRemoteMachine(SshConnection);
 
 #[async_trait]

@@ -1,7 +1,7 @@
 //! Restricts models to the hosts whose output they may receive (`[hosts.NAME] models`).
 //!
-//! The check wraps the provider of a host, so it applies to every request of every session on that host, regardless of
-//! later changes.
+//! The check wraps the provider of a host, so it applies to every request of every session on that host, even if the
+//! model of a session is changed later.
 
 use std::sync::Arc;
 

@@ -23,15 +23,16 @@ const CONFIG_FOLDER: &str = "sysop";
 const USER_FILE: &str = "AGENTS.md";
 /// Name of the directory with notes on hosts, in the config directory.
 const HOST_NOTES: &str = "hosts";
-/// Name of the directories with the user's skills, in the config directory and in those of other tools at home.
+/// Name of each directory with the user's skills: one is in sysop's config directory, and one in the directory of each
+/// other tool.
 const SKILLS: &str = "skills";
-/// Directories of other tools at home that hold skills.
+/// Directories of other tools, below the home directory, that may contain skills.
 const OTHER_TOOLS: [&str; 2] = [".agents", ".claude"];
 /// Directory with the skills of all users of this machine.
 const SYSTEM_SKILLS: &str = "/etc/sysop/skills";
 /// Name of the directory with the user's commands, in the config directory.
 const COMMANDS: &str = "commands";
-/// Name of this machine in that directory.
+/// Name that stands for this machine in the directory with notes on hosts.
 const THIS_MACHINE: &str = "local";
 
 /// Reads the instructions for sessions at one location.
@@ -48,7 +49,7 @@ impl WorkspaceInstructions {
     /// Trusts the files of the workspace with their current content, and returns them.
     ///
     /// # Errors
-    /// The location cannot be reached, or the answer cannot be saved. The error is one sentence.
+    /// The location cannot be reached, or the decision cannot be saved. The error is one sentence.
     pub(super) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
         let found = self.workspace_files().await?;
         if !found.is_empty() {
@@ -79,9 +80,9 @@ impl WorkspaceInstructions {
         }
     }
 
-    /// Returns true if the files of the workspace may be read now. A mere question to the model must not open a
-    /// connection, so a workspace on an ssh host that is not connected is read only if its files are trusted, or were
-    /// trusted before.
+    /// Returns true if the files of the workspace may be read now. Reading them from an ssh host may open a connection,
+    /// which a mere question to the model must not do. Therefore, if the host is not connected, the files are read only
+    /// if they are trusted, or were trusted before.
     fn is_worth_reading(&self) -> bool {
         let HostChoice::Ssh(target) = &self.place.host else { return true };
         let settings = self.machines.settings();
@@ -111,7 +112,7 @@ impl WorkspaceInstructions {
         settings.trust_workspace || answer() == Some(TrustDecision::Trusted)
     }
 
-    /// The user's own file, and notes on the hosts of the session.
+    /// Returns the user's own file, and the notes on the hosts of the session.
     fn own_files(&self) -> Vec<InstructionFile> {
         let folder = self.machines.settings().folders.config.join(CONFIG_FOLDER);
         let mut files: Vec<_> =
@@ -156,7 +157,7 @@ pub(crate) fn own_skill_folders(settings: &Settings) -> (Vec<PathBuf>, Vec<PathB
     (skills, vec![config.join(COMMANDS)])
 }
 
-/// Adds the skills and commands among files that were found.
+/// Adds to `skills` the skills and commands that are among the files in `found`.
 pub(crate) fn add_skills(skills: &mut Skills, found: &[InstructionText], source: InstructionSource) {
     for (at, file) in found.iter().enumerate() {
         let path = Path::new(&file.path);

@@ -44,7 +44,7 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the first of these variables that has a value.
+    /// Returns the first of these variables that has a value, as its name and value.
     pub(crate) fn first<'a>(&'a self, names: &[&'static str]) -> Option<(&'static str, &'a str)> {
         names.iter().find_map(|name| Some((*name, self.value(name)?)))
     }
@@ -63,7 +63,8 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// Variables of other programs, and the corresponding keys.
+/// Variables of other programs, and the key that each group of them sets. The first variable of a group that has a
+/// value is used.
 const BORROWED: &[(&[&str], &str)] = &[
     (GEMINI.key_variables, "providers.gemini.api_key"),
     (ANTHROPIC.key_variables, "providers.anthropic.api_key"),

@@ -102,12 +102,12 @@ pub(crate) enum ValueKind {
     List(ListKind),
 }
 
-/// Check of a string.
+/// Check that a string must pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TextKind {
     /// Any non-empty string.
     Any,
-    /// Never shown.
+    /// String that is never shown, such as an API key.
     Secret,
     /// `http` or `https` URL.
     Url,
@@ -170,16 +170,16 @@ const fn key(pattern: &'static [&'static str], kind: ValueKind, workspace: Works
     ConfigKey { pattern, kind, workspace }
 }
 
-/// Maximum of a key in minutes: one week.
+/// Maximum value of the keys that are measured in minutes: one week.
 const MINUTES_MAX: i64 = 10_080;
 
-/// Maximum of a key in tokens.
+/// Maximum value of the keys that are measured in tokens.
 const TOKENS_MAX: i64 = 100_000_000;
 
-/// Maximum of a key in seconds: one day.
+/// Maximum value of the keys that are measured in seconds: one day.
 const SECONDS_MAX: i64 = 86_400;
 
-/// All keys.
+/// Every key that a config may contain.
 pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["model", "name"], TEXT, WorkspaceRule::Ignored),
     key(&["model", "provider"], TEXT, WorkspaceRule::Ignored),

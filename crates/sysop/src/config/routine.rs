@@ -17,7 +17,7 @@ pub(crate) struct Routine {
     pub(crate) description: String,
     /// Command, with `{{name}}` as the placeholder of a variable.
     pub(crate) cmd: String,
-    /// Variables.
+    /// Variables of the command, by name.
     pub(crate) vars: BTreeMap<String, Variable>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Variable {
     pub(crate) description: String,
     /// Regular expression that the whole value must match.
     pub(crate) pattern: Option<String>,
-    /// Default value.
+    /// Value to use if the user gives none.
     pub(crate) default: Option<String>,
 }
 

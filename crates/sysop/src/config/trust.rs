@@ -1,8 +1,8 @@
 //! Decisions to trust workspace files, by path and content. The user is asked once, and the decision is stored beside
 //! the sessions.
 //!
-//! This module does not ask. A front end asks, and passes the answer to [`save_trust`]. A changed file is unknown
-//! again.
+//! This module does not ask the user. A front end asks, and passes the decision to [`save_trust`]. A decision no longer
+//! counts once the file has changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,13 +24,13 @@ pub(crate) struct UntrustedWorkspace {
     pub(crate) refused: bool,
 }
 
-/// Decision on a file.
+/// The user's decision on a workspace file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TrustDecision {
-    /// Full effect, like the user's own file.
+    /// The file has its full effect, like the user's own file.
     Trusted,
-    /// May only make things stricter.
+    /// The file may only make settings stricter.
     Refused,
 }
 

@@ -1,5 +1,5 @@
-//! Persistent choices made in a front end: the theme. They are stored beside the sessions, and form a layer between the
-//! defaults and the user's file, which is never written.
+//! Choices made in a front end that are kept for the next start: the theme. They are stored beside the sessions; the
+//! user's config file is never written. Their layer is between the defaults and the user's file.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -84,11 +84,11 @@ pub(crate) fn without_credentials(text: &str) -> String {
 pub(crate) struct ValueError {
     /// Offset in the file, in bytes.
     pub(crate) at: usize,
-    /// Rest of the sentence that begins with the key.
+    /// End of the error sentence. The caller puts the key in front of it.
     pub(crate) why: String,
 }
 
-/// A value, if it is usable, and the errors in it. A list of which only parts are invalid has both.
+/// The value, or `None` if it cannot be used, and the errors in it. A list with some invalid elements can have both.
 pub(crate) type ReadValue = (Option<ConfigValue>, Vec<ValueError>);
 
 /// Maximum number of elements in a list.
@@ -96,10 +96,10 @@ const LIST_MAX: usize = 256;
 
 /// Invalid regular expression, which makes the policy deny every command.
 const DENY_ALL: &str = "(";
-/// End of an error that makes the policy deny every command.
+/// End of the message about an error that makes the policy deny every command.
 const DENIED: &str = "; all commands are denied until it is fixed";
 
-/// Selects the check of regular expressions, which finds invalid ones by compiling them.
+/// Selects whether regular expressions are compiled to find invalid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternCheck {
     Compile,
@@ -137,8 +137,8 @@ pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: Patt
     read_scalar(value, at)
 }
 
-/// Reads a value of an environment variable. The text of a list is one element or a TOML array. A list with errors is
-/// not used, unless leaving it out would permit more.
+/// Reads the value of an environment variable. For a list, the text is either a single element or a TOML array. A list
+/// with errors is not used, unless leaving it out would permit more.
 pub(crate) fn from_text(kind: ValueKind, text: &str) -> ReadValue {
     let value = match kind {
         ValueKind::Text(kind) => text_value(kind, text),

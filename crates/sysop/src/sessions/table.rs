@@ -9,11 +9,12 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::DisplayOptions;
 
-/// Minimum characters shown of an id.
+/// Minimum number of characters shown of an id.
 const ID_CHARS_MIN: usize = 8;
-/// Maximum width of a host and of a root, in terminal columns. It is smaller on a narrow terminal.
+/// Maximum width of the host column and of the root column, in terminal columns. On a narrow terminal, the maximum is
+/// smaller.
 const PLACE_COLUMNS_MAX: usize = 24;
-/// Minimum width of a host and of a root, in terminal columns.
+/// Maximum width of the same columns on the narrowest terminal, in terminal columns.
 const PLACE_COLUMNS_MIN: usize = 8;
 /// Minimum width of a title, in terminal columns.
 const TITLE_COLUMNS_MIN: usize = 8;
@@ -90,7 +91,7 @@ fn age(changed: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Returns the beginning of a text, at most `columns` wide.
+/// Returns the beginning of a text, at most `columns` wide. If anything is cut, the result ends with `…`.
 fn cut_end(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -98,7 +99,8 @@ fn cut_end(text: &str, columns: usize) -> String {
     format!("{}…", fitting(text.chars(), columns.saturating_sub(1)))
 }
 
-/// Returns the end of a text, at most `columns` wide. Used for paths, because the end of a path is more informative.
+/// Returns the end of a text, at most `columns` wide. If anything is cut, the result begins with `…`. Used for paths,
+/// because the end of a path is more informative.
 fn cut_start(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -42,7 +42,7 @@ impl HostChoice {
 }
 
 impl HostChoice {
-    /// Replaces the root on each host, if one is given.
+    /// Replaces the root on each remote host with `root`, if it is given.
     pub(crate) fn with_root(mut self, root: Option<String>) -> Result<Self, CommandError> {
         let targets = match &mut self {
             Self::Local => &mut [],
@@ -104,7 +104,8 @@ impl SshTarget {
         Self::new(destination, destination, None, None)
     }
 
-    /// Returns the reason to reject the host, which is a part that `ssh` or a terminal could misinterpret, or `None`.
+    /// Returns the reason to reject the host, or `None` if it is valid. A host is rejected if `ssh` or a terminal could
+    /// misinterpret a part of it.
     fn complaint(&self) -> Option<String> {
         let unfit = |text: &String| invalid_name_reason(text);
         invalid_name_reason(&self.destination)
@@ -116,7 +117,7 @@ impl SshTarget {
             })
     }
 
-    /// Host name or address, without user and port.
+    /// Returns the host name or address, without user and port.
     fn machine(&self) -> String {
         let bare = self.destination.strip_prefix("ssh://");
         let host = bare.unwrap_or(&self.destination);
@@ -130,7 +131,7 @@ impl SshTarget {
         host.trim_end_matches('.').to_ascii_lowercase()
     }
 
-    /// Key that is equal for different spellings of one host.
+    /// Returns a key that is equal for different spellings of one host.
     fn identity(&self) -> (&str, String, Option<u16>) {
         let bare = self.destination.strip_prefix("ssh://").unwrap_or(&self.destination);
         let (user, host) = bare.rsplit_once('@').unwrap_or(("", bare));
@@ -138,7 +139,7 @@ impl SshTarget {
     }
 }
 
-/// Returns the reason that `ssh` or a terminal could misinterpret a name, or `None` if the name is valid.
+/// Returns the reason why `ssh` or a terminal could misinterpret a name, or `None` if the name is valid.
 pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     if text.is_empty() {
         Some("it is empty".to_owned())
@@ -155,7 +156,7 @@ pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
     }
 }
 
-/// Host of `[hosts]`.
+/// Host that is configured in `[hosts]`.
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredHost {
     pub(crate) target: SshTarget,
@@ -163,11 +164,11 @@ pub(crate) struct ConfiguredHost {
     pub(crate) tags: Vec<String>,
     /// Globs of models that may see the host's output; `None` allows all.
     models: Option<Vec<String>>,
-    /// Start of the host's table.
+    /// Place in the config where the host's table starts.
     origin: ConfigOrigin,
 }
 
-/// Configured hosts.
+/// All hosts of the config.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostInventory {
     /// Hosts of `[hosts]`, in file order.
@@ -177,7 +178,7 @@ pub(crate) struct HostInventory {
 }
 
 impl HostInventory {
-    /// Reads the tables. Invalid entries are skipped with a warning.
+    /// Reads the tables `[hosts.NAME]`. Hosts with an invalid name are skipped with a warning.
     pub(super) fn read(config: &mut Config) -> Self {
         let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
         for (names, entry) in config.below(&KeyPath::from("hosts")) {
@@ -371,7 +372,7 @@ fn usable(target: SshTarget) -> Result<SshTarget, CommandError> {
     }
 }
 
-/// Table of a host.
+/// Table `[hosts.NAME]`, as it is in the config.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct HostTable {
@@ -403,7 +404,7 @@ fn line(origin: &ConfigOrigin) -> usize {
     }
 }
 
-/// Number of the layer of an origin; higher layers win.
+/// Returns the rank of the layer that an origin belongs to. A layer with a higher rank takes precedence.
 fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
     match origin {
         ConfigOrigin::Default => 0,

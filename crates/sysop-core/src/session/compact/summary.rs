@@ -19,7 +19,7 @@ const OUTPUT_BYTES: usize = 1_500;
 const OUTPUT_BYTES_MIN: usize = 100;
 /// Maximum bytes of a summary that are kept.
 const SUMMARY_BYTES_MAX: usize = 6_000;
-/// Maximum entries kept of each list.
+/// Maximum number of entries kept of each list in a summary.
 const ENTRIES_MAX: usize = 40;
 
 /// Returns the maximum tokens of the reply: about 800 for the summary, and the rest for reasoning before it.
@@ -27,8 +27,8 @@ pub(super) fn reply_tokens_max(window: u64) -> u32 {
     u32::try_from((window / 8).min(4_096)).unwrap_or(u32::MAX)
 }
 
-/// Builds the text of the request. The log of the messages in it is at most `bytes` long: outputs are cut first, then
-/// the beginning of the log.
+/// Builds the text of the request. It contains a log of the messages, which takes at most `bytes` bytes: if the log is
+/// longer, the outputs in it are shortened first, and then its beginning is cut off.
 pub(super) fn request_text(
     older: &[&Message],
     previous: Option<&str>,

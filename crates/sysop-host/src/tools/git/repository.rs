@@ -2,8 +2,9 @@
 //!
 //! A `.git` file, a link, `commondir`, alternates, an included file or a submodule may lead git anywhere. A script
 //! (`repository.sh`) follows all of them on the host, right before each call, and stops at the first one that leads
-//! outside. The names of all other settings are judged by the same list as for git in shell commands. A setting is kept
-//! because it is plain, or it is overridden, or the repository is refused.
+//! outside. The names of all other settings are checked. A harmless setting is kept; one list of plain settings serves
+//! git tools and git in shell commands. A known setting that names a program or a file is overridden. Any other setting
+//! makes the tool refuse the repository.
 
 use sysop_core::policy::is_plain_git_setting;
 
@@ -42,7 +43,7 @@ const ADVICE: &str = "choose a root that contains the whole repository, or, if y
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Repository {
     pub(super) overrides: Vec<(String, String)>,
-    /// Filters with configured programs.
+    /// Names of the filters for which the repository configures a program.
     pub(super) filters: Vec<String>,
     pub(super) sha256: bool,
 }
@@ -74,7 +75,8 @@ impl Toolbox {
     }
 }
 
-/// Parses the end of the script's output: `outside NUL name NUL place`, or `unknown NUL reason`.
+/// Returns the message for a repository that the script refused. The output of the script is then `outside NUL name NUL
+/// place` or `unknown NUL reason`.
 fn refusal(said: &str) -> String {
     let mut fields = said.splitn(3, '\0');
     match (fields.next(), fields.next(), fields.next()) {

@@ -1,4 +1,4 @@
-//! The agent-rs design, property 13: a history survives conversion to the API's form and back.
+//! Property 13 of the agent-rs design: a history survives conversion to the API's form and back.
 
 use proptest::prelude::*;
 

@@ -8,7 +8,7 @@ use super::{all_tools, calls_of, offered, read_file, send_keys, shown};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolResult};
 
-/// Measured on models of this size: a token of such text is 3.5 bytes or more.
+/// Bytes per two tokens. Models of this size were measured to use at least 3.5 bytes per token of such text.
 const TOKEN_BYTES: usize = 7;
 
 fn result(name: &str, output: &str, is_error: bool) -> ToolResult {

@@ -7,7 +7,7 @@ use super::super::{ParsedReply, TextToolCall, parse, render_call};
 use super::{all_tools, calls_of};
 use sysop_core::message::Arguments;
 
-/// Far more than a linear parser needs, far less than a quadratic one.
+/// Time limit that is far more than a linear parser needs and far less than a quadratic parser would take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 const MEGABYTE: usize = 1 << 20;

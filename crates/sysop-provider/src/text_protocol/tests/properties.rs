@@ -1,4 +1,4 @@
-//! Properties of the agent-rs design, and the parser's own.
+//! Properties that the agent-rs design requires, and further properties of the parser.
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_assert_eq, prop_oneof, proptest};
 use serde::Serialize;

@@ -85,7 +85,7 @@ impl Provider for SilentProvider {
     }
 }
 
-/// Session on that host, stored in this file.
+/// Returns a session whose host is an [`AskingHost`], with its log in `file`.
 pub(super) fn session(file: &Path) -> AttachedSession {
     let tool = ToolSpec {
         name: "bash".into(),

@@ -34,8 +34,8 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
     }
 }
 
-/// Judges `ssh`. The remote command is analyzed like one for a shell, but the call is always opaque, because the
-/// aliases and programs of the remote host are unknown.
+/// Judges `ssh`. The remote command is analyzed like a command for a local shell, but the call is always opaque,
+/// because the aliases and programs of the remote host are unknown.
 pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     state.note(call.span, RiskClass::Opaque, "acts on another host");

@@ -121,7 +121,7 @@ pub(super) async fn run(node: Weak<NodeInner>) {
     }
 }
 
-/// Renews the lease and returns pending events, or `None` if this node is dead.
+/// Renews the lease and returns pending events, or `None` if this lifetime of the node is over.
 async fn renew_lease(
     inner: &NodeInner,
     incarnation: &NodeIncarnation,
