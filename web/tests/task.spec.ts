@@ -1,7 +1,7 @@
 /** Seed 004's whole flow: a task on a remote machine, from its first step to a new chat. */
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { call, expect, Person, test, visit } from "./fixtures";
+import { call, expect, Person, say, test, visit } from "./fixtures";
 
 test("a task on a remote machine is paused, goes on, ends, is tried again and stopped", async ({
   page,
@@ -138,4 +138,24 @@ test("a person has to show who they are, once", async ({ page, serve }) => {
   await expect(page.getByRole("heading", { name: "sysop" })).toBeVisible();
   expect(page.url()).toBe(`${server.url}/`);
   await expect(new Person(page).button("New session").first()).toBeVisible();
+});
+
+test("a command goes to the background, and its job is stopped by a click", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: {
+      "serve it": [call("bash", { command: "echo up; sleep 1000", timeout_s: 600 }), say("It is up.")],
+    },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("serve it");
+  await person.button("Run in background").click();
+  await expect(person.conversation).toContainText("It is up.");
+  const jobs = page.getByRole("list", { name: "Background jobs" });
+  await expect(jobs).toContainText("echo up; sleep 1000");
+  await page.reload();
+  await expect(jobs).toContainText("job 1");
+  await person.button("Stop job 1").click();
+  await expect(jobs).toBeHidden();
+  await expect(person.conversation).toContainText("job 1 ended: cancelled");
 });

@@ -12,7 +12,7 @@ use crate::workspace::{cargo, root, step, target};
 
 /// Build tools, and their Debian packages.
 pub(crate) const NODE: [(&str, &str); 2] = [("node", "nodejs"), ("npm", "npm")];
-/// Test tools, and their Debian packages.
+/// Programs that the browser tests need, each with the Debian package that provides it.
 const BROWSER: [(&str, &str); 3] = [
     ("chromium", "chromium fonts-dejavu-core"),
     ("ssh-keygen", "openssh-client"),

@@ -98,7 +98,7 @@ fn session_routes() -> Vec<Route> {
             nothing(),
         ),
         get(session!("/stream"), Read, socket::open, "Open the session's WebSocket")
-            .response("101", "A WebSocket of `ClientMessage` and `ServerMessage`", nothing())
+            .response("101", "A WebSocket that carries `ClientMessage` and `ServerMessage`", nothing())
             .response("400", "Invalid request", json::<Problem>())
             .response("426", "A WebSocket upgrade is required", json::<Problem>()),
         get(session!("/events"), Read, sse::events, "Stream the session's messages as server-sent events")

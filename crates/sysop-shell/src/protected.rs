@@ -184,7 +184,7 @@ static WRITTEN: [Kind; 26] = [
     ),
 ];
 
-/// Places that hold secrets, with the secret that a read shows. Only reading the content counts; listing the names in a
+/// Places that hold secrets, each with the kind of secret that reading it reveals. Only reading the content counts; listing the names in a
 /// folder is harmless.
 static READ: [Kind; 10] = [
     kind(

@@ -172,7 +172,7 @@ pub(crate) async fn export(
     }
 }
 
-/// Deletes a session with `forget` and prints its id.
+/// Calls `forget` to delete a session, and prints its id.
 pub(crate) async fn delete(
     store: &dyn Store,
     text: &str,

@@ -361,7 +361,9 @@ impl Settings {
                 let value = self.environment.value(&variable).map(SecretString::from);
                 settings.api_key_origin = Some(match &value {
                     Some(_) => format!("environment {variable}, configured at {}", named.origin()),
-                    None => format!("{variable}, configured at {}, is not set", named.origin()),
+                    None => {
+                        format!("environment variable {variable}, named at {}, is not set", named.origin())
+                    }
                 });
                 settings.api_key = value;
                 self.secret_variables.push(variable);

@@ -225,7 +225,7 @@ impl LocalPolicy {
         };
         let danger = if risk.class >= RiskClass::Dangerous { " The call is dangerous." } else { "" };
         let prompt = format!(
-            "The server requests a call on your machine.{danger}\n{what}\nType yes to run it once; anything else \
+            "The server wants to run a tool on your machine.{danger}\n{what}\nType yes to run it once; anything else \
              rejects it."
         );
         LocalVerdict::Ask { prompt, class: risk.class, findings: findings_of(&risk) }

@@ -539,7 +539,11 @@ impl Repl {
             return Ok(());
         }
         self.prompt_interrupted = true;
-        self.view.say("Press Ctrl+C again, Ctrl+D or /exit to quit", StyleRole::Dim, &mut self.screen)
+        self.view.say(
+            "Press Ctrl+C again to quit, or Ctrl+D, or type /exit",
+            StyleRole::Dim,
+            &mut self.screen,
+        )
     }
 
     fn pause(&mut self) -> io::Result<()> {
@@ -697,7 +701,7 @@ impl Repl {
     /// Runs the first proposed step under the current approval mode.
     fn run_proposed_step(&mut self) -> io::Result<()> {
         let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
-            return self.note("no proposed steps; use /approve never to make a plan");
+            return self.note("no proposed steps; to make a plan, first run /approve never");
         };
         self.direct(&call.name, call.arguments.to_value(), Origin::Routine)
     }

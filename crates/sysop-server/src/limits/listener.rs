@@ -122,7 +122,7 @@ struct Connection {
     proxies: Proxies,
     router: Router,
     stop: CancellationToken,
-    /// Maximum time for which the peer may accept no bytes.
+    /// Maximum time that a write waits while the peer accepts no data.
     write_timeout: Duration,
 }
 

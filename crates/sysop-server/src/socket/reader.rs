@@ -120,7 +120,7 @@ impl<'a> SocketReader<'a> {
                     == MessageOutcome::Ignored
                 {
                     // The result came late, or no call asked for it.
-                    tracing::debug!(session = %self.session_ref.state.id, "ignoring a result that no call waits for");
+                    tracing::debug!(session = %self.session_ref.state.id, "ignoring a result that no call is waiting for");
                 }
                 Ok(())
             }

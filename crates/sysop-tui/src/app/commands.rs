@@ -170,7 +170,7 @@ impl App {
     fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
         let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
         match next {
-            None => self.remark("no proposed steps; use /approve never to make a plan", now),
+            None => self.remark("no proposed steps; to make a plan, first run /approve never", now),
             Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Routine, now),
         }
     }
