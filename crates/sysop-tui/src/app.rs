@@ -233,15 +233,6 @@ impl App {
         self.skills = skills;
     }
 
-    /// Returns the skills and commands that can be called up by name: those in the log, or, if the log has none, those
-    /// that the service found.
-    fn skills(&self) -> &[Skill] {
-        match self.transcript.skills() {
-            [] => &self.skills,
-            logged => logged,
-        }
-    }
-
     /// Sets the prompt history once it is loaded.
     pub fn set_prompt_history(&mut self, prompt_history: PromptHistory) {
         self.prompt_history = prompt_history;

@@ -7,6 +7,7 @@ use sysop_core::event::{ConfigChange, Input, Origin};
 use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
+use sysop_core::skill::Skill;
 use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::SessionSelector;
@@ -103,6 +104,15 @@ impl App {
             InputLine::Retry => self.retry(now),
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
+        }
+    }
+
+    /// Returns the skills and commands that can be called up by name: those in the log, or, if the log has none, those
+    /// that the service found.
+    pub(super) fn skills(&self) -> &[Skill] {
+        match self.transcript.skills() {
+            [] => &self.skills,
+            logged => logged,
         }
     }
 
