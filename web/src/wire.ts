@@ -385,7 +385,9 @@ export type FailureKind =
   /** The server rejected the request itself. */
   | "bad_request"
   /** A host of the session does not allow this model to see its output. Nothing was sent. */
-  | "withheld";
+  | "withheld"
+  /** The budget of the day does not cover the request. Nothing was sent; the turn pauses. */
+  | "budget";
 
 /** One part of a command and what is to be said of it. */
 export type Finding = {

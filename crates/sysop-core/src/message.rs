@@ -357,4 +357,6 @@ pub enum FailureKind {
     BadRequest,
     /// A host of the session does not allow this model to see its output. Nothing was sent.
     Withheld,
+    /// The budget of the day does not cover the request. Nothing was sent; the turn pauses.
+    Budget,
 }

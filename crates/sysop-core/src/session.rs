@@ -588,6 +588,11 @@ impl Session {
     /// Handles a failed model call. After a context overflow, the turn continues with a compacted context or with half
     /// of the messages, if that can help. Otherwise the turn ends.
     fn fail_step(&mut self, out: &mut Output, step: StepId, failure: ModelFailure) {
+        if failure.kind == FailureKind::Budget {
+            let detail = Some(failure.message.clone());
+            self.emit(out, Event::ModelFailed { step, failure });
+            return self.emit(out, Event::Paused { reason: PauseReason::Budget, detail });
+        }
         let overflow = failure.kind == FailureKind::ContextOverflow;
         let mut message = failure.message.clone();
         let first_overflow = self.state.window_cap.is_none();

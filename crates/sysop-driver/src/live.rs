@@ -774,7 +774,13 @@ fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
     // The prompt was forwarded by a node that could not see the length of this queue.
     let prompt = matches!(input, Input::Prompt { text } if !text.trim().is_empty());
     let compact = matches!(input, Input::Compact { .. }) && activity == Activity::Idle;
-    prompt.then_some(QUEUE_IS_FULL).or(compact.then_some(NOTHING_TO_COMPACT))
+    let notices = [
+        (prompt, QUEUE_IS_FULL),
+        (compact, NOTHING_TO_COMPACT),
+        (matches!(input, Input::StopJob { .. }), jobs::NO_SUCH_JOB),
+        (matches!(input, Input::Background), jobs::NO_COMMAND),
+    ];
+    notices.into_iter().find_map(|(fits, text)| fits.then_some(text))
 }
 
 fn unexpected_end() -> ModelFailure {

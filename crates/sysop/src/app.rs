@@ -30,6 +30,7 @@ use sysop_provider::{
 };
 use sysop_store::SqliteStore;
 
+mod day_budget;
 mod delete_session;
 mod local_sessions;
 mod machines;
@@ -39,6 +40,7 @@ mod session_service;
 mod storage;
 mod workspace_instructions;
 
+use self::day_budget::DayBudget;
 pub(crate) use self::delete_session::delete_session;
 pub(crate) use self::local_sessions::LocalSessions;
 use self::machines::HOME;
@@ -335,7 +337,13 @@ impl ProvidersByHost {
             let providers = Providers::new(providers(&self.settings, remote));
             Arc::new(HostProvider { demo: DemoProvider::new(), providers })
         });
-        self.settings.hosts.model_access(host).restrict(Arc::clone(provider) as Arc<dyn Provider>)
+        let provider =
+            self.settings.hosts.model_access(host).restrict(Arc::clone(provider) as Arc<dyn Provider>);
+        let (limits, data) = (self.settings.day_budget, &self.settings.folders.data);
+        match DayBudget::new(limits, &self.settings.prices, data) {
+            Some(budget) => budget.limit(provider),
+            None => provider,
+        }
     }
 }
 

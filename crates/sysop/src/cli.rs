@@ -560,6 +560,7 @@ const COMMANDS: &[&str] = &[
     "mock-llm",
     "doctor",
     "policy",
+    "skills",
     "config",
     "completions",
     "man",

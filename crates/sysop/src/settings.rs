@@ -12,7 +12,7 @@ use std::time::Duration;
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
-use sysop_core::budget::Budget;
+use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::effort::Effort;
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
@@ -89,6 +89,8 @@ pub(crate) struct Settings {
     pub(crate) prices: HashMap<String, ModelPrice>,
     /// Limits of what a turn and a session may spend.
     pub(crate) budget: Budget,
+    /// Limits for all sessions of a day together.
+    pub(crate) day_budget: BudgetLimits,
     /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
     /// Environment variables with provider keys and tokens, which children must not receive.
@@ -226,6 +228,7 @@ impl Settings {
             models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),
+            day_budget: config.get("budget.day").unwrap_or_default(),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             environment,
@@ -532,7 +535,7 @@ fn budget(config: &Config, flags: &GlobalFlags) -> Budget {
 
 /// Returns an error if a cost is limited and the model has no known price.
 fn check_price(settings: &Settings) -> Option<CommandError> {
-    let model = &settings.model.as_ref().filter(|_| settings.budget.limits_cost())?.value;
+    let model = &settings.model.as_ref().filter(|_| settings.limits_cost())?.value;
     let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
     (!known).then(|| {
         CommandError::usage(format!(
@@ -540,6 +543,13 @@ fn check_price(settings: &Settings) -> Option<CommandError> {
              use --max-tokens-total"
         ))
     })
+}
+
+impl Settings {
+    /// Returns true if the cost of a turn, of the session or of a day is limited.
+    fn limits_cost(&self) -> bool {
+        self.budget.limits_cost() || self.day_budget.cost.is_some()
+    }
 }
 
 /// Returns true if tools run on this machine.

@@ -28,7 +28,9 @@ export function readOutput(
     case "assistant.done":
       return sent(before);
     case "step.failed":
-      return message.kind === "withheld" ? { ...before, asked: undefined } : sent(before);
+      return message.kind === "withheld" || message.kind === "budget"
+        ? { ...before, asked: undefined }
+        : sent(before);
     case "state":
       if (message.historyCleared || message.event === "history_cleared")
         return { ...before, hasOutput: false };

@@ -28,7 +28,11 @@ impl OutputReaders {
             Event::HistoryCleared => self.has_output = false,
             Event::StepStarted { .. } => self.asked = self.current.clone().filter(|_| self.has_output),
             Event::Replied { .. } => self.sent(),
-            Event::ModelFailed { failure, .. } if failure.kind == FailureKind::Withheld => self.asked = None,
+            Event::ModelFailed { failure, .. }
+                if matches!(failure.kind, FailureKind::Withheld | FailureKind::Budget) =>
+            {
+                self.asked = None
+            }
             Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.sent(),
             _ => {}
         }

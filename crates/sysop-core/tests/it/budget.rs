@@ -3,7 +3,7 @@
 use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::event::{Effect, Event, Input, PauseReason};
 use sysop_core::id::TurnId;
-use sysop_core::message::{Reply, Usage};
+use sysop_core::message::{FailureKind, Reply, Usage};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
@@ -123,4 +123,14 @@ fn minutes_pause_the_turn_and_stop_its_command() {
     world.reply(says("done"));
     world.tell(Input::TurnTimer { turn: TurnId(1) });
     assert!(world.last.events.is_empty(), "the turn is over");
+}
+
+#[test]
+fn a_provider_that_refuses_for_the_day_pauses_the_turn() {
+    let mut world = World::auto();
+    world.prompt("go").fail(FailureKind::Budget);
+    assert!(paused(&world).is_some(), "{}", world.lines());
+    assert_eq!(world.session.activity(), Activity::Paused);
+    world.tell(Input::Resume);
+    assert!(world.asked.is_some(), "a resumed turn tries again");
 }

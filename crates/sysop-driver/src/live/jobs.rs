@@ -9,6 +9,11 @@ use sysop_core::job::RunningJobs;
 
 use super::{LiveSession, Worker};
 
+/// Shown if a user stops a job that is not running.
+pub(super) const NO_SUCH_JOB: &str = "no job with this number is running; see /jobs";
+/// Shown if a user moves a command to the background and none is running that can go there.
+pub(super) const NO_COMMAND: &str = "no command is running that can go to the background; only `bash` can";
+
 impl LiveSession {
     pub(crate) fn running_jobs(&self) -> RunningJobs {
         self.inbox.lock().jobs.clone()

@@ -103,7 +103,7 @@ impl ModelCall {
         match kind {
             FailureKind::ContextOverflow => "shorten the task, or start a new chat".to_owned(),
             FailureKind::Auth => self.context.target.key_hint.to_owned(),
-            FailureKind::UnknownModel | FailureKind::Withheld => {
+            FailureKind::UnknownModel | FailureKind::Withheld | FailureKind::Budget => {
                 "choose another model with --model".to_owned()
             }
             FailureKind::Unreachable => self.context.target.unreachable.to_owned(),

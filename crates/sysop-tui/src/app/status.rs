@@ -99,6 +99,11 @@ impl App {
                 parts.push(segment(format!("step {step}/{}", facts.max_iterations), Tone::Dim, 2));
             }
         }
+        match self.transcript().jobs().len() {
+            0 => {}
+            1 => parts.push(segment("1 job", Tone::Busy, 2)),
+            count => parts.push(segment(format!("{count} jobs"), Tone::Busy, 2)),
+        }
         if let count @ 1.. = self.queued.len() {
             parts.push(segment(format!("{count} queued"), Tone::Busy, 1));
         }

@@ -206,6 +206,8 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["budget", "turn", "cost"], PRICE, WorkspaceRule::Ignored),
     key(&["budget", "turn", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
     key(&["budget", "turn", "minutes"], count(MINUTES_MAX), WorkspaceRule::Ignored),
+    key(&["budget", "day", "cost"], PRICE, WorkspaceRule::Ignored),
+    key(&["budget", "day", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
     key(&["budget", "session", "cost"], PRICE, WorkspaceRule::Ignored),
     key(&["budget", "session", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
     key(&["prices", "*", "input"], PRICE, WorkspaceRule::Ignored),

@@ -58,3 +58,26 @@ fn a_cost_limit_needs_a_price() {
         assert_eq!(run.code, Some(2), "{run:?}");
     }
 }
+
+#[test]
+fn the_sessions_of_a_day_share_a_budget() {
+    let server = three_steps();
+    let world = World::with_openai(&server.url())
+        .file(".config/sysop/config.toml", "[budget]\nday = { tokens = 10000 }\n");
+    let first = world.finish(&["exec", "count"]);
+    assert_eq!((first.code, first.out.as_str()), (Some(0), "Counted.\n"), "{first:?}");
+    let asked = server.requests().len();
+    let second = world.finish(&["exec", "--json", "count"]);
+    assert_eq!(second.code, Some(1), "{second:?}");
+    let done = lines_of_json(&second.out).into_iter().find(|line| line["type"] == "assistant.done").unwrap();
+    assert_eq!(done["metadata"]["reason"], "budget", "{done}");
+    let third = world.finish(&["exec", "count"]);
+    assert!(third.err.contains("the budget is spent: all sessions of today have used "), "{third:?}");
+    assert!(third.err.contains(" of 10 k tokens") && third.err.contains("[budget] day"), "{third:?}");
+    assert!(server.requests().len() - asked < 4, "the later sessions stop");
+
+    let priced =
+        World::with_openai(&server.url()).file(".config/sysop/config.toml", "[budget]\nday = { cost = 1 }\n");
+    let run = priced.finish(&["exec", "count"]);
+    assert_eq!(run.code, Some(2), "a limit of cost needs a price: {run:?}");
+}

@@ -352,12 +352,13 @@ fn the_client_runs_only_locally_approved_calls() {
     attached.type_text("/approve auto\n");
     attached.out.wait_for_text("auto");
     talk.type_text("first\n");
-    talk.out.wait_for_text("The server requests a call");
+    talk.out.wait_for_text("The server wants to run a tool");
     talk.type_text("no\n");
     talk.out.wait_for_text("So be it.");
     assert!(results(&mock)[0].contains("rejected the call"), "{:?}", results(&mock));
     talk.type_text("second\n");
-    talk.out.wait_for("the second question", |said| said.matches("The server requests a call").count() == 2);
+    talk.out
+        .wait_for("the second question", |said| said.matches("The server wants to run a tool").count() == 2);
     talk.type_text("yes\n");
     attached.out.wait_for("the second answer", |said| said.matches("So be it.").count() == 2);
     leaves(attached);

@@ -1,0 +1,208 @@
+//! The budget of a day: limits for all sessions of this data directory together, from midnight to midnight local time.
+//!
+//! What was spent is in a file that the processes share; each takes a lock to read or change it. Sessions know nothing
+//! of it: a request that would exceed the budget fails with `FailureKind::Budget`, which pauses the turn.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use sysop_core::budget::{BudgetLimits, Spending};
+use sysop_core::message::{FailureKind, HistoryMessage, ModelFailure, ModelRef, ModelRequest, Usage};
+use sysop_core::model_table::{self, ModelPrice};
+use sysop_core::{token_estimate, ui_text};
+use sysop_driver::port::{ModelEvent, Provider};
+
+use crate::config::create_private_folder;
+
+/// Name of the file in the data directory.
+const FILE: &str = "spent_today.json";
+
+/// Limits of a day, with the file that counts what was spent.
+#[derive(Debug, Clone)]
+pub(super) struct DayBudget {
+    limits: BudgetLimits,
+    prices: Arc<HashMap<String, ModelPrice>>,
+    file: PathBuf,
+}
+
+/// Content of the file.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct SpentToday {
+    /// Local date, such as `2026-11-23`.
+    date: String,
+    /// US dollars.
+    cost: f64,
+    tokens: u64,
+    /// True if the price of some call was unknown. `cost` does not include that call.
+    unpriced: bool,
+}
+
+impl DayBudget {
+    /// Creates the budget; `None` if a day has no limits.
+    pub(super) fn new(
+        limits: BudgetLimits,
+        prices: &HashMap<String, ModelPrice>,
+        data: &Path,
+    ) -> Option<Self> {
+        let limited = limits.cost.is_some() || limits.tokens.is_some();
+        limited.then(|| Self { limits, prices: Arc::new(prices.clone()), file: data.join(FILE) })
+    }
+
+    fn price(&self, model: &ModelRef) -> Option<ModelPrice> {
+        self.prices.get(&model.to_string()).copied().or_else(|| model_table::price(model))
+    }
+
+    /// Returns a sentence with the numbers if this request would exceed the budget of today.
+    fn refusal(&self, request: &ModelRequest, today: &str) -> Option<String> {
+        let spent = match self.update(today, |_| {}) {
+            Ok(spent) => spent,
+            Err(error) => return Some(format!("cannot read {}: {error}", self.file.display())),
+        };
+        let messages = request.messages.iter().map(HistoryMessage::message).map(token_estimate::message);
+        let prompt = token_estimate::prose(&request.system)
+            + token_estimate::tools(&request.tools)
+            + messages.sum::<u64>();
+        let mut next = Spending::default();
+        next.add(Usage { input_tokens: prompt, ..Usage::default() }, self.price(&request.model));
+        let advice = "raise [budget] day in the config, or continue tomorrow";
+        if let Some(limit) = self.limits.tokens.filter(|limit| spent.tokens + next.tokens > *limit) {
+            let (used, limit) = (ui_text::tokens(spent.tokens), ui_text::tokens(limit));
+            let next = ui_text::tokens(next.tokens);
+            return Some(format!(
+                "all sessions of today have used {used} of {limit} tokens, and the next call takes about {next}; {advice}"
+            ));
+        }
+        let limit = self.limits.cost?;
+        if spent.unpriced || next.unpriced {
+            return Some(format!("the price of a model is unknown, and a day may cost ${limit}; {advice}"));
+        }
+        (spent.cost + next.cost > limit).then(|| {
+            format!(
+                "all sessions of today have cost ${:.3} of ${limit}, and the next call costs about ${:.3}; {advice}",
+                spent.cost, next.cost
+            )
+        })
+    }
+
+    fn add(&self, model: &ModelRef, usage: Usage, today: &str) {
+        let mut call = Spending::default();
+        call.add(usage, self.price(model));
+        let added = self.update(today, |spent| {
+            spent.cost += call.cost;
+            spent.tokens += call.tokens;
+            spent.unpriced |= call.unpriced;
+        });
+        if let Err(error) = added {
+            tracing::warn!(%error, file = %self.file.display(), "cannot count what was spent today");
+        }
+    }
+
+    /// Changes what was spent today, under a lock. An unreadable content, or that of another day, counts as nothing.
+    fn update(&self, today: &str, change: impl FnOnce(&mut SpentToday)) -> io::Result<SpentToday> {
+        if let Some(folder) = self.file.parent() {
+            create_private_folder(folder)?;
+        }
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&self.file)?;
+        file.lock()?;
+        let mut text = String::new();
+        file.read_to_string(&mut text)?;
+        let mut spent: SpentToday = serde_json::from_str(&text).unwrap_or_default();
+        if spent.date != today {
+            spent = SpentToday { date: today.to_owned(), ..SpentToday::default() };
+        }
+        change(&mut spent);
+        let text = serde_json::to_string(&spent)?;
+        file.rewind()?;
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
+        Ok(spent)
+    }
+
+    /// Wraps a provider so that its calls count, and those above the budget are refused.
+    pub(super) fn limit(self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
+        Arc::new(BudgetedProvider { budget: self, provider })
+    }
+}
+
+/// Provider that refuses requests above the budget of the day.
+struct BudgetedProvider {
+    budget: DayBudget,
+    provider: Arc<dyn Provider>,
+}
+
+impl Provider for BudgetedProvider {
+    fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        if let Some(message) = self.budget.refusal(&request, &today()) {
+            let failure = ModelFailure { kind: FailureKind::Budget, message };
+            return futures::stream::iter([ModelEvent::Failed(failure)]).boxed();
+        }
+        let (budget, model) = (self.budget.clone(), request.model.clone());
+        let counted = self.provider.stream(request).inspect(move |event| {
+            if let ModelEvent::Done(reply) = event {
+                budget.add(&model, reply.usage, &today());
+            }
+        });
+        counted.boxed()
+    }
+}
+
+fn today() -> String {
+    jiff::Zoned::now().date().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use sysop_core::budget::BudgetLimits;
+    use sysop_core::message::{ModelRef, Usage};
+    use sysop_core::model_table::ModelPrice;
+
+    use super::DayBudget;
+
+    fn budget(limits: BudgetLimits, folder: &std::path::Path) -> DayBudget {
+        let price = ModelPrice { input: 1.0, output: 10.0, ..ModelPrice::default() };
+        let prices = HashMap::from([("openai/known".to_owned(), price)]);
+        DayBudget::new(limits, &prices, folder).expect("limits")
+    }
+
+    fn spent(budget: &DayBudget, day: &str) -> (f64, u64, bool) {
+        let spent = budget.update(day, |_| {}).expect("a file");
+        (spent.cost, spent.tokens, spent.unpriced)
+    }
+
+    #[test]
+    fn what_all_processes_spend_adds_up_until_midnight() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let limits = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
+        let (one, two) = (budget(limits, folder.path()), budget(limits, folder.path()));
+        let usage = Usage { input_tokens: 100_000, output_tokens: 10_000, cached_tokens: 0 };
+        one.add(&ModelRef::new("openai", "known"), usage, "2026-11-23");
+        two.add(&ModelRef::new("openai", "known"), usage, "2026-11-23");
+        assert_eq!(spent(&one, "2026-11-23"), (0.4, 220_000, false));
+        two.add(&ModelRef::new("openai", "unknown"), usage, "2026-11-23");
+        assert_eq!(spent(&one, "2026-11-23"), (0.4, 330_000, true));
+        assert_eq!(spent(&one, "2026-11-24"), (0.0, 0, false));
+    }
+
+    #[test]
+    fn a_broken_file_counts_as_nothing_and_is_replaced() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let budget = budget(BudgetLimits { tokens: Some(1), ..BudgetLimits::default() }, folder.path());
+        std::fs::write(&budget.file, "{\"date\":").expect("written");
+        let usage = Usage { input_tokens: 5, ..Usage::default() };
+        budget.add(&ModelRef::new("ollama", "phi3"), usage, "2026-11-23");
+        assert_eq!(spent(&budget, "2026-11-23"), (0.0, 5, false));
+        assert!(DayBudget::new(BudgetLimits::default(), &HashMap::new(), folder.path()).is_none());
+    }
+}
