@@ -1219,7 +1219,7 @@ export type SessionState =
 export type Skill = {
   /** Name, without a slash. */
   name: string;
-  /** What it is for; may be empty for a command. */
+  /** Purpose, in the words of its file; may be empty for a command. */
   description?: string;
   kind: SkillKind;
   source: InstructionSource;

@@ -32,7 +32,7 @@ const NAME_CHARS_MAX: usize = 64;
 pub struct Skill {
     /// Name, without a slash.
     pub name: String,
-    /// What it is for; may be empty for a command.
+    /// Purpose, in the words of its file; may be empty for a command.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
     pub kind: SkillKind,

@@ -1,7 +1,7 @@
 //! The budget of a day: limits for all sessions of this data directory together, from midnight to midnight local time.
 //!
-//! What was spent is in a file that the processes share; each takes a lock to read or change it. Sessions know nothing
-//! of it: a request that would exceed the budget fails with `FailureKind::Budget`, which pauses the turn.
+//! The amounts spent are in a file that the processes share; each takes a lock to read or change it. Sessions do not
+//! know of this budget: a request that would exceed it fails with `FailureKind::Budget`, which pauses the turn.
 
 use std::collections::HashMap;
 use std::fs::File;
