@@ -31,6 +31,8 @@ pub const SKILL_TOOL: &str = "skill";
 pub const TASK_LIST_TOOL: &str = "todo";
 /// Tool that lists, reads and stops background jobs.
 pub const JOBS_TOOL: &str = "jobs";
+
+pub const BASH_TOOL: &str = "bash";
 /// Tool that adds a line to the user's notes on the host.
 pub const REMEMBER_TOOL: &str = "remember";
 /// Tool that returns an output that was omitted from the prompt.
@@ -104,7 +106,7 @@ pub fn tools(profile: Profile) -> Vec<ToolSpec> {
 }
 
 /// Tools that a model with a small context window gets, if they are in its profile. They are enough to do a task.
-const ESSENTIAL: [&str; 4] = ["read_file", "write_file", "edit_file", "bash"];
+const ESSENTIAL: [&str; 4] = ["read_file", "write_file", "edit_file", BASH_TOOL];
 
 /// Returns only the essential tools, for a model with a small context window. If no essential tool in `tools` can run
 /// commands, returns all `tools`.
@@ -306,7 +308,7 @@ fn edit_file() -> ToolSpec {
 
 fn bash() -> ToolSpec {
     spec(
-        "bash",
+        BASH_TOOL,
         "Execute a shell command",
         ToolEffect::Command,
         &["command"],

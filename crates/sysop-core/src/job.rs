@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{CallId, JobId};
 use crate::outcome::Status;
 
-/// Maximum running jobs remembered per session; the oldest are dropped first.
+/// Maximum running jobs per session. While there are as many, no other command goes to the background.
 pub const JOBS_MAX: usize = 64;
 
 /// Maximum ended jobs remembered per session; the oldest are dropped first.
@@ -69,7 +69,7 @@ impl EndedJob {
 pub struct RunningJobs(BTreeMap<JobId, Job>);
 
 impl RunningJobs {
-    /// Adds a job. If there are more than [`JOBS_MAX`], drops the oldest one.
+    /// Adds a job. If a log has more than [`JOBS_MAX`], drops the oldest one.
     pub fn start(&mut self, id: JobId, job: Job) {
         self.0.insert(id, job);
         if self.0.len() > JOBS_MAX {

@@ -40,16 +40,18 @@ impl CallOutput {
         self.hidden.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the end of the output so far, in whole lines if it is cut.
-    pub(crate) fn tail(&self) -> String {
-        let tail = self.tail.lock();
-        let start = tail.text.ceil_char_boundary(tail.text.len().saturating_sub(TAIL_BYTES_MAX));
-        let text = &tail.text[start..];
-        if start == 0 && !tail.cut {
-            return text.to_owned();
+    /// Returns the end of the output so far after `redact`, in whole lines if it is cut.
+    pub(crate) fn tail(&self, redact: impl Fn(&str) -> String) -> String {
+        let (text, is_cut) = {
+            let tail = self.tail.lock();
+            let start = tail.text.ceil_char_boundary(tail.text.len().saturating_sub(TAIL_BYTES_MAX));
+            (tail.text[start..].to_owned(), start > 0 || tail.cut)
+        };
+        if !is_cut {
+            return redact(&text);
         }
-        let lines = text.split_once('\n').map_or(text, |(_, lines)| lines);
-        format!("[earlier output omitted]\n{lines}")
+        let lines = text.split_once('\n').map_or(&*text, |(_, lines)| lines);
+        format!("[earlier output omitted]\n{}", redact(lines))
     }
 }
 
@@ -63,7 +65,7 @@ mod tests {
         assert!(output.push("a\n") && output.push("b"));
         output.hide();
         assert!(!output.push("c"));
-        assert_eq!(output.tail(), "a\nbc");
+        assert_eq!(output.tail(str::to_uppercase), "A\nBC");
     }
 
     #[test]
@@ -72,7 +74,7 @@ mod tests {
         for number in 0..20_000 {
             output.push(&format!("línea {number}\n"));
         }
-        let tail = output.tail();
+        let tail = output.tail(str::to_owned);
         assert!(tail.starts_with("[earlier output omitted]\nlínea "), "{}", &tail[..80]);
         assert!(tail.ends_with("línea 19999\n"));
         assert!(tail.len() <= TAIL_BYTES_MAX + 30);

@@ -12,6 +12,8 @@ use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
+use sysop_core::redact::shapes::redact_cut_shapes;
+use sysop_core::text::split_styles;
 use sysop_core::tool::ToolSpec;
 pub use tokio_util::sync::CancellationToken;
 
@@ -81,6 +83,12 @@ pub trait Host: Send + Sync {
     /// Lets a running call of `bash` go on for as long as it takes. Ignored for calls that do not run here.
     fn lift_time_limit(&self, call: &CallId) {
         let _ = call;
+    }
+
+    /// Removes control sequences and secrets from a piece of live output, so that the model and the log may get it. The
+    /// piece may end in the middle of a secret.
+    fn redact(&self, output: &str) -> String {
+        redact_cut_shapes(&split_styles(output).0).into_owned()
     }
 
     /// Sets the prompter, through which the host reaches the users. Called once, before the first tool call. The

@@ -275,6 +275,10 @@ impl Host for Fleet {
         self.members.iter().for_each(|member| member.host.lift_time_limit(call));
     }
 
+    fn redact(&self, output: &str) -> String {
+        self.members.iter().fold(output.to_owned(), |output, member| member.host.redact(&output))
+    }
+
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         for member in &self.members {
             let people = HostPrompter::new(member, Arc::clone(&people), Arc::clone(&self.prompt_lock));

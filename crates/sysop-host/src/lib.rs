@@ -39,6 +39,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, ResolvedTarget, SandboxMode, Survey, Target};
+use sysop_core::redact::shapes::redact_cut_shapes;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -54,6 +55,7 @@ use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
+use crate::output::capture::redacted_text;
 pub use crate::output::purge_session::purge_session;
 use crate::output::redact::Secrets;
 pub use crate::sandbox::SandboxSupport;
@@ -196,6 +198,10 @@ impl Host for LocalHost {
         self.toolbox.time_limits.lift(call);
     }
 
+    fn redact(&self, output: &str) -> String {
+        redacted_text(Some(&self.toolbox.secrets), output, redact_cut_shapes).0
+    }
+
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         Some(Arc::clone(&self.toolbox.terminal) as Arc<dyn Terminal>)
     }
@@ -223,6 +229,10 @@ impl Host for SshHost {
 
     fn lift_time_limit(&self, call: &CallId) {
         self.toolbox.time_limits.lift(call);
+    }
+
+    fn redact(&self, output: &str) -> String {
+        redacted_text(Some(&self.toolbox.secrets), output, redact_cut_shapes).0
     }
 
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {

@@ -8,12 +8,10 @@ use serde::{Deserialize, Serialize};
 use sysop_shell as shell;
 
 use super::{ApprovalMode, Assessment, Finding, Policy, READ_ONLY_REFUSAL, RiskClass, Survey, Verdict};
-use crate::catalog::OUTSIDE_SANDBOX;
+use crate::catalog::{BASH_TOOL, OUTSIDE_SANDBOX};
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Tool whose commands can be fenced in every sandbox mode except [`SandboxMode::Off`].
-const BASH: &str = "bash";
 /// Tool whose commands run in a terminal.
 const RUN_COMMAND: &str = "run_command";
 
@@ -141,7 +139,7 @@ impl Policy {
         let sandbox = &self.options.sandbox;
         let class = assessment.risk.class;
         let workspace = || Fence::Workspace { write: sandbox.write.clone(), network: sandbox.network };
-        let is_bash = spec.name == BASH && spec.effect == ToolEffect::Command;
+        let is_bash = spec.name == BASH_TOOL && spec.effect == ToolEffect::Command;
         match (sandbox.mode, mode) {
             (SandboxMode::Off, _) => Fence::Off,
             _ if spec.name == RUN_COMMAND || spec.effect == ToolEffect::Keys => self.shell_fence(mode),

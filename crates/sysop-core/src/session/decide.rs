@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::jobs::with_time_limit;
 use super::state::Phase;
 use super::{Consent, PendingSurvey, Session, chat};
 use crate::event::{Effect, Event, Origin, Output};
@@ -60,7 +61,7 @@ fn assess(
         Some(command) => policy.command(mode, grants, survey, command),
         None => policy.tool(mode, grants, survey, spec, call),
     };
-    policy.assess_outside(mode, call, assessment)
+    with_time_limit(policy.assess_outside(mode, call, assessment), call)
 }
 
 impl Session {
@@ -92,7 +93,10 @@ impl Session {
                     self.finish(out, call.id, outcome);
                 }
             }
-            Ok(_) => self.start_survey(out, call, origin, None),
+            Ok(_) => match self.lacks_room_for_job(&call) {
+                Some(why) => self.finish(out, call.id, Outcome::failed(why)),
+                None => self.start_survey(out, call, origin, None),
+            },
             Err(_) if origin == Origin::User => self.start_survey(out, call, origin, None),
             Err(error) => self.finish(out, call.id, Outcome::failed(error)),
         }

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::Session;
 use super::state::{CurrentCall, Phase};
-use crate::catalog::{BASH_TIMEOUT_S_DEFAULT, JOBS_TOOL};
+use crate::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TOOL, JOBS_TOOL};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::id::{CallId, JobId};
-use crate::job::{Job, JobOutput};
+use crate::job::{JOBS_MAX, Job, JobOutput};
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Status};
+use crate::policy::{Assessment, Finding};
 use crate::tool::ToolEffect;
 
 /// Time to wait before a call with the argument `background` becomes a job. It is long enough to notice a command that
@@ -19,26 +20,76 @@ const BACKGROUND_AFTER: Duration = Duration::from_secs(1);
 /// Maximum time that `jobs` waits for the end of a job.
 const READ_WAIT_MAX: Duration = Duration::from_secs(600);
 
+/// Time limit of a command, from the arguments of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TimeLimit {
+    /// The command is stopped at its limit.
+    Kill(Duration),
+    /// The command becomes a job at its limit.
+    Background(Duration),
+    /// The command becomes a job soon after its start.
+    None,
+}
+
+impl TimeLimit {
+    fn of(call: &ToolCall) -> Self {
+        if let Arguments::Object(arguments) = &call.arguments
+            && arguments.get("background").and_then(serde_json::Value::as_bool) == Some(true)
+        {
+            return Self::None;
+        }
+        let limit = Duration::from_secs(number(call, "timeout_s").unwrap_or(BASH_TIMEOUT_S_DEFAULT));
+        match call.text_argument("on_timeout") {
+            Some("background") => Self::Background(limit),
+            Some(_) | None => Self::Kill(limit),
+        }
+    }
+
+    /// Returns the time after which the command becomes a job; `None` if it never does.
+    fn background_after(self) -> Option<Duration> {
+        match self {
+            Self::Kill(_) => None,
+            Self::Background(limit) => Some(limit),
+            Self::None => Some(BACKGROUND_AFTER),
+        }
+    }
+}
+
+/// Adds to an assessment what a user should know about the time that the command may take.
+pub(super) fn with_time_limit(mut assessment: Assessment, call: &ToolCall) -> Assessment {
+    if call.name != BASH_TOOL {
+        return assessment;
+    }
+    let default = Duration::from_secs(BASH_TIMEOUT_S_DEFAULT);
+    let why = match TimeLimit::of(call) {
+        TimeLimit::Kill(limit) if limit <= default => return assessment,
+        TimeLimit::Kill(limit) => format!("may run for up to {} s", limit.as_secs()),
+        TimeLimit::Background(limit) => {
+            format!("continues in the background if it takes longer than {} s", limit.as_secs())
+        }
+        TimeLimit::None => "runs in the background, without a time limit".to_owned(),
+    };
+    let class = assessment.risk.class;
+    assessment.risk.findings.push(Finding { start: 0, end: 0, class, why });
+    assessment
+}
+
 impl Session {
+    /// Returns the reason why a call cannot run: it may become a job, and there are as many jobs as there can be.
+    pub(super) fn lacks_room_for_job(&self, call: &ToolCall) -> Option<String> {
+        let may_be_job = call.name == BASH_TOOL && TimeLimit::of(call).background_after().is_some();
+        (may_be_job && !self.can_be_job(call)).then(|| {
+            format!("not run: {JOBS_MAX} background jobs are running; stop one with `{JOBS_TOOL}` first")
+        })
+    }
+
     /// Sets the timer that moves a command to the background, if the arguments of its call ask for that.
     pub(super) fn set_background_timer(&self, out: &mut Output, call: &ToolCall) {
-        let Arguments::Object(arguments) = &call.arguments else { return };
         let is_command =
             self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
-        if !is_command {
-            return;
+        if let Some(after) = TimeLimit::of(call).background_after().filter(|_| is_command) {
+            out.effects.push(Effect::SetBackgroundTimer { call: call.id.clone(), after });
         }
-        let at_once = arguments.get("background").and_then(serde_json::Value::as_bool) == Some(true);
-        let later = call.text_argument("on_timeout") == Some("background");
-        let after = match (at_once, later) {
-            (true, _) => BACKGROUND_AFTER,
-            (false, true) => {
-                let seconds = arguments.get("timeout_s").and_then(serde_json::Value::as_u64);
-                Duration::from_secs(seconds.unwrap_or(BASH_TIMEOUT_S_DEFAULT))
-            }
-            (false, false) => return,
-        };
-        out.effects.push(Effect::SetBackgroundTimer { call: call.id.clone(), after });
     }
 
     /// Moves the running command to the background at a user's request, if the command can become a job.
@@ -48,10 +99,10 @@ impl Session {
         }
     }
 
-    /// Returns true if a call can continue as a background job. Only `bash` can: other tools use the shared terminal,
-    /// or end soon.
+    /// Returns true if a call can continue as one more background job. Only `bash` can: other tools use the shared
+    /// terminal, or end soon.
     fn can_be_job(&self, call: &ToolCall) -> bool {
-        call.name == "bash"
+        call.name == BASH_TOOL && self.state.jobs.len() < JOBS_MAX
     }
 
     pub(super) fn on_background_timer(&mut self, out: &mut Output, id: &CallId, output: &str) {
@@ -100,12 +151,8 @@ impl Session {
     /// Answers a call of the tool `jobs`. Returns `None` if the answer follows later, because it needs the output of a
     /// running job.
     pub(super) fn call_jobs(&mut self, out: &mut Output, call: &ToolCall, origin: Origin) -> Option<Outcome> {
-        let id = match &call.arguments {
-            Arguments::Object(arguments) => arguments.get("id").and_then(serde_json::Value::as_u64),
-            Arguments::Invalid(_) => None,
-        };
         let action = call.text_argument("action").unwrap_or_default();
-        let Some(id) = id.and_then(job_id) else {
+        let Some(id) = job_id(call) else {
             return Some(match action {
                 "list" => Outcome::ok(self.list_jobs()),
                 _ => Outcome::failed(format!("`{action}` needs the `id` of a job")),
@@ -121,13 +168,8 @@ impl Session {
                 Some(Outcome::ok(format!("job {id} is being stopped")))
             }
             _ => {
-                let wait = match &call.arguments {
-                    Arguments::Object(arguments) => {
-                        arguments.get("wait_s").and_then(serde_json::Value::as_u64)
-                    }
-                    Arguments::Invalid(_) => None,
-                };
-                let wait = Duration::from_secs(wait.unwrap_or_default()).min(READ_WAIT_MAX);
+                let wait = number(call, "wait_s").unwrap_or_default();
+                let wait = Duration::from_secs(wait).min(READ_WAIT_MAX);
                 if origin == Origin::Model {
                     self.emit(out, Event::ToolStarted { call: call.clone(), origin });
                 }
@@ -139,12 +181,13 @@ impl Session {
 
     pub(super) fn on_job_read(&mut self, out: &mut Output, id: CallId, output: &str) {
         let Phase::Acting { work: CurrentCall::Running { call, .. }, .. } = &self.state.phase else { return };
-        let Arguments::Object(arguments) = &call.arguments else { return };
-        let job = arguments.get("id").and_then(serde_json::Value::as_u64).and_then(job_id);
         if call.id != id || call.name != JOBS_TOOL {
             return; // stale answer
         }
-        let answer = job.map_or_else(|| Outcome::failed("no such job"), |job| self.job_text(job, output));
+        let answer = match job_id(call) {
+            Some(job) => self.job_text(job, output),
+            None => Outcome::failed("no such job"),
+        };
         self.finish_and_requeue(out, id, answer);
     }
 
@@ -172,6 +215,13 @@ impl Session {
     }
 }
 
-fn job_id(number: u64) -> Option<JobId> {
-    u32::try_from(number).ok().map(JobId)
+fn number(call: &ToolCall, argument: &str) -> Option<u64> {
+    match &call.arguments {
+        Arguments::Object(arguments) => arguments.get(argument)?.as_u64(),
+        Arguments::Invalid(_) => None,
+    }
+}
+
+fn job_id(call: &ToolCall) -> Option<JobId> {
+    number(call, "id").and_then(|id| u32::try_from(id).ok()).map(JobId)
 }

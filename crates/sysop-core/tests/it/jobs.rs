@@ -5,11 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sysop_core::event::{Effect, Event, Input};
 use sysop_core::id::JobId;
+use sysop_core::job::JOBS_MAX;
 use sysop_core::message::Message;
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
 
-use crate::world::{World, bash, call, calls, says};
+use crate::world::{World, bash, call, calls, says, spec};
 
 /// The text of the last result that the model got.
 fn result(world: &World) -> String {
@@ -73,6 +75,52 @@ fn the_model_chooses_when_a_command_goes_to_the_background() {
         world.prompt("build").reply(calls(vec![call("b", "bash", arguments.clone())]));
         assert_eq!(timer(&world), seconds.map(Duration::from_secs), "{arguments}");
     }
+}
+
+#[test]
+fn an_approval_names_an_unusual_time_limit() {
+    let cases = [
+        (json!({}), None),
+        (json!({ "timeout_s": 5 }), None),
+        (json!({ "timeout_s": 600 }), Some("may run for up to 600 s")),
+        (json!({ "background": true, "timeout_s": 5 }), Some("runs in the background, without a time limit")),
+        (
+            json!({ "on_timeout": "background" }),
+            Some("continues in the background if it takes longer than 30 s"),
+        ),
+    ];
+    for (mut arguments, expected) in cases {
+        arguments["command"] = json!("make");
+        let mut world = World::new(spec(ApprovalMode::Ask));
+        world.prompt("build").reply(calls(vec![call("b", "bash", arguments.clone())]));
+        let asked = world.log.iter().find_map(|event| match event {
+            Event::ApprovalAsked { risk, .. } => Some(risk),
+            _ => None,
+        });
+        let findings = &asked.expect("an approval").findings;
+        let of_time = findings.iter().map(|finding| finding.why.as_str());
+        let of_time: Vec<_> = of_time.filter(|why| why.contains(" s") || why.contains("background")).collect();
+        assert_eq!(of_time, expected.into_iter().collect::<Vec<_>>(), "{arguments}");
+    }
+}
+
+#[test]
+fn no_command_goes_to_the_background_while_too_many_jobs_run() {
+    let mut world = World::auto();
+    for number in 0..JOBS_MAX {
+        let (id, job) =
+            (format!("b{number}"), json!({ "command": format!("make {number}"), "background": true }));
+        world.prompt("build").reply(calls(vec![call(&id, "bash", job)])).background("").reply(says("ok"));
+    }
+    world.prompt("build");
+    assert_eq!(world.session.jobs().len(), JOBS_MAX);
+    let one_more = json!({ "command": "one more", "background": true });
+    world.reply(calls(vec![call("more", "bash", one_more)]));
+    assert_eq!(result(&world), "not run: 64 background jobs are running; stop one with `jobs` first");
+    world.reply(calls(vec![bash("plain", "make")])).tell(Input::Background);
+    assert_eq!(timer(&world), None);
+    world.background("");
+    assert_eq!(world.session.jobs().len(), JOBS_MAX, "no job is lost from sight");
 }
 
 #[test]

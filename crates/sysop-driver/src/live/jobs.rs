@@ -12,7 +12,7 @@ use super::{LiveSession, Worker};
 /// Shown if a user stops a job that is not running.
 pub(super) const NO_SUCH_JOB: &str = "no job with this number is running; see /jobs";
 /// Shown if a user moves a command to the background and none is running that can go there.
-pub(super) const NO_COMMAND: &str = "no command is running that can go to the background; only `bash` can";
+pub(super) const NO_COMMAND: &str = "no command is running that can go to the background; only `bash` can, and at most 64 at a time";
 
 impl LiveSession {
     pub(crate) fn running_jobs(&self) -> RunningJobs {
@@ -31,7 +31,8 @@ impl LiveSession {
                 () = live.end.cancelled() => {}
                 () = output.ended.cancelled() => {}
                 () = live.ports.clock.sleep(after) => {
-                    live.deliver(Input::BackgroundTimer { call, output: output.tail() });
+                    let output = output.tail(|text| live.host().redact(text));
+                    live.deliver(Input::BackgroundTimer { call, output });
                 }
             }
         });
@@ -57,7 +58,7 @@ impl LiveSession {
                         () = cancel.cancelled() => {}
                         () = live.ports.clock.sleep(wait) => {}
                     }
-                    output.tail()
+                    output.tail(|text| live.host().redact(text))
                 }
             };
             live.deliver(Input::JobRead { call, output: tail });

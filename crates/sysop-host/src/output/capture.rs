@@ -272,7 +272,7 @@ impl CaptureSinks<'_> {
 
 /// Redacts a text for the model and returns its styles. A secret may become visible only after control sequences are
 /// removed. Redacting it makes the offsets of the styles wrong, so no styles are returned in that case.
-fn redacted_text(
+pub(crate) fn redacted_text(
     secrets: Option<&Secrets>,
     text: &str,
     shapes: fn(&str) -> Cow<'_, str>,

@@ -166,6 +166,7 @@ async fn secrets_are_nowhere(factory: &impl Factory) {
     for text in [&outcome.output, &display.text()] {
         assert!(text.contains("line [redacted]\n") && !text.contains("hunter22"), "{text}");
     }
+    assert_eq!(world.host.redact("a hunter\x1b[1m22-key\x1b[0m b"), "a [redacted] b");
     world.put(".env", "KEY=hunter22-key\n");
     assert_eq!(world.call("read_file", json!({ "path": ".env" })).await.output, "KEY=[redacted]\n");
     world.put("hunter22-key.txt", "");

@@ -96,6 +96,10 @@ impl Host for ClientToolHost {
         self.own.lift_time_limit(call);
     }
 
+    fn redact(&self, output: &str) -> String {
+        self.own.redact(output)
+    }
+
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         self.own.set_prompter(people);
     }

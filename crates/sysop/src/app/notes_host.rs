@@ -109,6 +109,10 @@ impl Host for NotesHost {
         self.inner.lift_time_limit(call);
     }
 
+    fn redact(&self, output: &str) -> String {
+        self.inner.redact(output)
+    }
+
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         self.inner.set_prompter(people);
     }

@@ -49,6 +49,32 @@ fn a_model_starts_waits_for_and_reads_a_job() {
 }
 
 #[test]
+fn the_output_of_a_running_job_is_redacted_for_the_model_and_the_log() {
+    let token = format!("ghp_{}", "aB3dE5gH7jK9".repeat(3));
+    let (one, two) = token.split_at(20);
+    let server = Mock::start(&[(
+        "build",
+        vec![
+            start(&format!(
+                "A={one} B={two}; printf '\\033[31mred\\033[0m %s\\033[1m%s\\033[0m\\n' $A $B; sleep 654321"
+            )),
+            jobs(json!({ "action": "read", "id": 1 })),
+            jobs(json!({ "action": "stop", "id": 1 })),
+            say("Done."),
+        ],
+    )]);
+    let world = World::with_openai(&server.url());
+    let run = world.finish(&["exec", "--approve", "auto", "build"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let results = results(&server);
+    for result in &results[..2] {
+        assert!(result.starts_with("red [redacted: GitHub token]\n"), "{results:?}");
+    }
+    let log = format!("{:?}", world.exported(&world.only_session()));
+    assert!(!log.contains(&token) && !log.contains("\\u{1b}") && !log.contains("\\u001b"), "{log}");
+}
+
+#[test]
 fn a_command_that_outlives_its_time_goes_on_if_the_model_wants_it() {
     let slow = |on_timeout: &str| {
         let command = "echo a; sleep 2; echo b";
