@@ -33,6 +33,9 @@ const CELL: (f64, f64) = (8.4, 18.0);
 const MARGIN: f64 = 10.0;
 /// Script of the model, and its task.
 const SCENARIO: &str = include_str!("pictures/scenario.json");
+/// Scripts of the model for the picture of a long task, as a list without brackets, and the task.
+const LONG_SCENARIOS: &str = include_str!("pictures/context.json");
+const LONG_TASK: &str = "back up the archives, then remove the oldest one";
 const TASK: &str = "the disk is almost full: find out why and free some space";
 const SHELL_HOME: &str = "PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '\nalias ls='ls --color=always'\n";
 
@@ -70,7 +73,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     fill(&workspace)?;
     let home = folder.clone();
     fs::write(home.join(".bashrc"), SHELL_HOME)?;
-    let mock = MockProcess::start(&sysop, &folder, &[SCENARIO.to_owned()])?;
+    let mock = MockProcess::start(&sysop, &folder, &[SCENARIO.to_owned(), LONG_SCENARIOS.to_owned()])?;
     let session = TmuxSession::start(&folder, &workspace, &home)?;
     session.type_text(&format!(
         "OPENAI_API_KEY=none LLM_BASE_URL=http://127.0.0.1:{}/v1 '{}' --model openai/mock",
@@ -113,7 +116,26 @@ fn take_all(session: &TmuxSession) -> Result<()> {
     session.type_text("ls -sh logs; git log --oneline --graph --color | head -5")?;
     session.press_key("Enter")?;
     session.wait_for("* ")?;
-    session.capture_when_still("terminal", "the session's terminal beside the conversation")
+    session.capture_when_still("terminal", "the session's terminal beside the conversation")?;
+    session.press_key("C-t")?;
+    take_long_task(session)
+}
+
+fn take_long_task(session: &TmuxSession) -> Result<()> {
+    session.resize(SIZE)?;
+    session.type_text("/new")?;
+    session.press_key("Enter")?;
+    session.wait_for("Describe a task")?;
+    session.type_text(LONG_TASK)?;
+    session.press_key("Enter")?;
+    session.wait_for("Run this?")?;
+    session.wait_until_still()?;
+    session.press_key("Enter")?;
+    session.wait_for("until it is there")?;
+    session.type_text("/compact")?;
+    session.press_key("Enter")?;
+    session.wait_for("context compacted")?;
+    session.capture_when_still("long-task", "a task list, a background job, and a compacted context")
 }
 
 fn fill(workspace: &Path) -> Result<()> {
@@ -123,6 +145,12 @@ fn fill(workspace: &Path) -> Result<()> {
         fs::write(file, vec![b'x'; 300_000 + 40_000 * month])?;
     }
     fs::write(workspace.join("rotate.sh"), "#!/bin/sh\n# Packs the logs of the month that has passed.\n")?;
+    let rotations = (1..=9).flat_map(|month| {
+        (1..=28).map(move |day| {
+            format!("2024-{month:02}-{day:02} 00:00:01 rotate: packed access.log and error.log, ok\n")
+        })
+    });
+    fs::write(workspace.join("rotate.log"), rotations.collect::<String>())?;
     let git = |arguments: &[&str]| {
         let mut git = Command::new("git");
         git.current_dir(workspace)

@@ -19,7 +19,8 @@ pub(super) struct UsageMeter {
     answering: bool,
     /// Last notice that arrived while waiting for the model.
     notice: Option<String>,
-    last: Usage,
+    /// Tokens of the model's context.
+    context: u64,
     report: CostReport,
 }
 
@@ -39,7 +40,11 @@ impl UsageMeter {
             Event::TurnStarted { .. } => (self.turn, self.took) = (Some(now), None),
             Event::TurnEnded { .. } => self.took = self.turn.map(|began| now.saturating_sub(began)),
             Event::StepStarted { .. } => (self.answering, self.notice, self.phase) = (false, None, now),
-            Event::Replied { reply, .. } if reply.usage != Usage::default() => self.last = reply.usage,
+            Event::Replied { reply, .. } if reply.usage != Usage::default() => {
+                self.context = reply.usage.input_tokens + reply.usage.output_tokens;
+            }
+            Event::ContextCompacted { compaction } => self.context = compaction.tokens_after,
+            Event::HistoryCleared => self.context = 0,
             Event::Replied { .. }
             | Event::SessionOpened { .. }
             | Event::Configured { .. }
@@ -54,7 +59,6 @@ impl UsageMeter {
             | Event::Resumed
             | Event::TerminalInput { .. }
             | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
             | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }
@@ -63,8 +67,7 @@ impl UsageMeter {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
-            | Event::Undone { .. }
-            | Event::HistoryCleared => {}
+            | Event::Undone { .. } => {}
         }
     }
 
@@ -103,13 +106,33 @@ impl UsageMeter {
         self.notice.as_deref()
     }
 
-    /// Returns the tokens of the last request and reply, which is the size of the model's context.
+    /// Returns the tokens of the model's context: those of the last request and reply, or what a compaction left.
     pub(super) fn context(&self) -> u64 {
-        self.last.input_tokens + self.last.output_tokens
+        self.context
     }
 
     /// Returns the model calls of the session with their cost.
     pub(super) fn report(&self) -> &CostReport {
         &self.report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sysop_core::compaction::Compaction;
+    use sysop_core::event::Event;
+
+    use super::UsageMeter;
+
+    #[test]
+    fn the_context_is_small_again_after_a_compaction() {
+        let mut meter = UsageMeter { context: 9_000, ..UsageMeter::default() };
+        let compaction = Compaction { tokens_before: 9_000, tokens_after: 1_200, ..Compaction::default() };
+        meter.event(&Event::ContextCompacted { compaction }, "m", Duration::ZERO);
+        assert_eq!(meter.context(), 1_200);
+        meter.event(&Event::HistoryCleared, "m", Duration::ZERO);
+        assert_eq!(meter.context(), 0);
     }
 }
