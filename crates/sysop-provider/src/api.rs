@@ -35,18 +35,15 @@ pub(crate) trait ModelApi: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    /// Inspects a finished reply before it is emitted. Returns a notice for the user, if any.
-    fn after_reply<'a>(
-        &'a self,
-        http: &'a reqwest::Client,
-        reply: &'a Reply,
-    ) -> BoxFuture<'a, Option<String>> {
-        let _ = (http, reply);
+    /// Called after a reply of `model`, before the reply is emitted. Returns a notice for the user, if any.
+    fn after_reply<'a>(&'a self, http: &'a reqwest::Client, model: &'a str) -> BoxFuture<'a, Option<String>> {
+        let _ = (http, model);
         Box::pin(async { None })
     }
 
-    /// Returns the model's context window in tokens if the server told it; called after `after_reply`.
-    fn context_window(&self) -> Option<u32> {
+    /// Returns the context window of `model` in tokens if the server told it; called after `after_reply`.
+    fn context_window(&self, model: &str) -> Option<u32> {
+        let _ = model;
         None
     }
 

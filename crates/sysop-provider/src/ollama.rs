@@ -15,12 +15,12 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
-use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest, Reply};
+use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest};
 use sysop_core::mode::Mode;
 
 use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::settings::OllamaSettings;
-use crate::transport::{body_up_to, error_text, header_map};
+use crate::transport::{error_text, query};
 
 pub use address::ollama_base_url;
 use decode::{OllamaDecoder, PromptSize};
@@ -34,10 +34,6 @@ const SMALL_PARAMETERS_MAX: f64 = 4e9;
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Default context window in tokens: the smallest one that is useful for an agent.
 pub const NUM_CTX_DEFAULT: u32 = 32_768;
-/// Longest time for a query about models, such as their capabilities.
-const QUERY_MAX: Duration = Duration::from_secs(3);
-/// Maximum bytes of the response to a query about models.
-const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum number of models with cached information.
 const MODELS_MAX: usize = 256;
 
@@ -161,15 +157,7 @@ impl Ollama {
 
     /// Sends a query about models. Returns `None` if no usable response arrives in time.
     async fn query(&self, request: reqwest::RequestBuilder) -> Option<Value> {
-        let headers = header_map(&self.headers()).ok()?;
-        let asking = async {
-            let response = request.headers(headers).send().await.ok()?;
-            if response.status().is_redirection() {
-                return None;
-            }
-            serde_json::from_str(&body_up_to(response, ANSWER_BYTES_MAX).await).ok()
-        };
-        tokio::time::timeout(QUERY_MAX, asking).await.ok().flatten()
+        query(request, &self.headers()).await
     }
 }
 
@@ -248,12 +236,12 @@ impl ModelApi for OllamaModel {
     fn after_reply<'a>(
         &'a self,
         http: &'a reqwest::Client,
-        _reply: &'a Reply,
+        _model: &'a str,
     ) -> BoxFuture<'a, Option<String>> {
         Box::pin(self.check_loaded_window(http))
     }
 
-    fn context_window(&self) -> Option<u32> {
+    fn context_window(&self, _model: &str) -> Option<u32> {
         u32::try_from(self.window()).ok()
     }
 

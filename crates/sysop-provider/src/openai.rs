@@ -5,9 +5,11 @@
 mod decode;
 mod encode;
 mod responses;
+mod window;
 
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_core::model_provider::OPENAI;
@@ -21,6 +23,7 @@ use decode::OpenAiDecoder;
 use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
 use responses::ResponsesDecoder;
+use window::WindowCache;
 
 /// Default for the longest wait for the first byte. It is long because a local server may process a long prompt for
 /// minutes.
@@ -93,6 +96,7 @@ pub(crate) struct OpenAi {
     api: OpenAiApi,
     /// The host offers the Responses API for all its models.
     offers_responses: bool,
+    windows: WindowCache,
 }
 
 impl OpenAi {
@@ -117,6 +121,7 @@ impl OpenAi {
             tools: EncodedToolsCache::default(),
             api,
             offers_responses: url.as_ref().and_then(Url::host_str).is_some_and(responses::is_offered_by),
+            windows: WindowCache::default(),
         }
     }
 
@@ -177,6 +182,19 @@ impl OpenAi {
 }
 
 impl ModelApi for OpenAi {
+    fn after_reply<'a>(&'a self, http: &'a reqwest::Client, model: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            if self.dialect == Dialect::Other {
+                self.ask_window(http, model).await;
+            }
+            None
+        })
+    }
+
+    fn context_window(&self, model: &str) -> Option<u32> {
+        self.windows.of(model)
+    }
+
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
         let (path, body) = if self.uses_responses(&request.model.name, &quirks.for_request(request)) {
             ("/responses", responses::body(request, quirks))

@@ -26,8 +26,8 @@ use crate::redact::Redactor;
 use crate::reply_reader::ReplyReader;
 
 pub(crate) use clients::{HttpClients, causes, is_loopback};
-use error::RequestError;
 pub(crate) use error::error_text;
+use error::{RequestError, is_closed_connection};
 pub use retry::RetrySettings;
 use retry::{RetryAdvice, is_transient};
 
@@ -41,6 +41,10 @@ const QUIRK_RETRIES_MAX: u32 = 8;
 /// Longest wait for the end of the body after the end of the reply. A connection can be reused only if the body was
 /// read to its end.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
+/// Longest time for a query about models.
+const QUERY_MAX: Duration = Duration::from_secs(3);
+/// Maximum bytes of the response to a query about models.
+const QUERY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const QUIRK_MODELS_MAX: usize = 256;
 /// Maximum bytes of the body that are kept to describe an unreadable response.
 const SAMPLE_BYTES_MAX: usize = 2_048;
@@ -100,6 +104,7 @@ pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'
         request,
         retries: 0,
         quirk_retries: 0,
+        reconnected: false,
         shown: false,
         redactor: Redactor::default(),
         ready: VecDeque::new(),
@@ -138,6 +143,8 @@ struct ModelCall {
     origin: String,
     retries: u32,
     quirk_retries: u32,
+    /// The request was sent again because the server had closed an idle connection.
+    reconnected: bool,
     /// Text or reasoning was already shown, which a retry would invalidate.
     shown: bool,
     redactor: Redactor,
@@ -222,12 +229,20 @@ impl ModelCall {
             }
         };
         let framing = http_request.framing;
-        let sent = http.post(url).headers(headers).body(http_request.body).send();
+        let may_be_idle = self.context.clients.has_answered(&url);
+        let sent = http.post(url.clone()).headers(headers).body(http_request.body).send();
         let response = match tokio::time::timeout(http_request.first_byte, sent).await {
             Err(_) => return self.retry_or_fail(self.silence_error(http_request.first_byte)),
+            Ok(Err(error)) if may_be_idle && is_closed_connection(&error) && !self.reconnected => {
+                // Many servers close idle connections after a few seconds, some while a request is on its way.
+                self.reconnected = true;
+                self.phase = CallPhase::Prepare;
+                return;
+            }
             Ok(Err(error)) => return self.retry_or_fail(self.send_error(&error)),
             Ok(Ok(response)) => response,
         };
+        self.context.clients.add_answered(&url);
         if !response.status().is_success() {
             return self.classify_error(response).await;
         }
@@ -402,10 +417,11 @@ impl ModelCall {
         if self.quirks != self.known_quirks {
             self.context.known_quirks.keep(self.request.model.to_string(), self.quirks.clone());
         }
-        if let Some(notice) = self.context.api.after_reply(http, &reply).await {
+        let model = &self.request.model.name;
+        if let Some(notice) = self.context.api.after_reply(http, model).await {
             self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
         }
-        reply.context_window = self.context.api.context_window();
+        reply.context_window = self.context.api.context_window(&self.request.model.name);
         self.ready.push_back(ModelEvent::Done(Box::new(reply)));
     }
 
@@ -497,6 +513,22 @@ fn content_type(response: &reqwest::Response) -> String {
     let value =
         response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Sends a query about models, such as one for their capabilities. Returns `None` if no JSON arrives in time.
+pub(crate) async fn query(
+    request: reqwest::RequestBuilder,
+    headers: &[(String, SecretString)],
+) -> Option<serde_json::Value> {
+    let headers = header_map(headers).ok()?;
+    let asking = async {
+        let response = request.headers(headers).send().await.ok()?;
+        if response.status().is_redirection() {
+            return None;
+        }
+        serde_json::from_str(&body_up_to(response, QUERY_BYTES_MAX).await).ok()
+    };
+    tokio::time::timeout(QUERY_MAX, asking).await.ok().flatten()
 }
 
 /// Reads the beginning of a body, at most [`ERROR_BODY_BYTES_MAX`] bytes.

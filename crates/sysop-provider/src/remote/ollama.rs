@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use url::Url;
 
 use crate::api::{ErrorAction, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
@@ -253,16 +253,12 @@ impl ModelApi for RemoteOllamaModel {
         })
     }
 
-    fn after_reply<'a>(
-        &'a self,
-        http: &'a reqwest::Client,
-        reply: &'a Reply,
-    ) -> BoxFuture<'a, Option<String>> {
-        Box::pin(async move { self.model().after_reply(http, reply).await })
+    fn after_reply<'a>(&'a self, http: &'a reqwest::Client, model: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move { self.model().after_reply(http, model).await })
     }
 
-    fn context_window(&self) -> Option<u32> {
-        self.model().context_window()
+    fn context_window(&self, model: &str) -> Option<u32> {
+        self.model().context_window(model)
     }
 
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {

@@ -1,6 +1,6 @@
 //! HTTP clients, built on first use. They follow no redirects and log nothing.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub(crate) struct HttpClients {
     known: Mutex<HashMap<String, ClientRoute>>,
     /// Cached parsed URL by request address.
     parsed: Mutex<HashMap<String, Url>>,
+    /// Origins that answered a request, and to which a connection may therefore be idle in a pool.
+    answered: Mutex<HashSet<String>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,20 @@ impl HttpClients {
         let url = Url::parse(address)?;
         parsed.insert(address.to_owned(), url.clone());
         Ok(url)
+    }
+
+    /// Records that the server at `url` answered.
+    pub(crate) fn add_answered(&self, url: &Url) {
+        let mut answered = self.answered.lock();
+        if answered.len() >= ADDRESSES_MAX {
+            answered.clear();
+        }
+        answered.insert(url.origin().ascii_serialization());
+    }
+
+    /// Returns true if the server at `url` answered before, so that a request may reuse an idle connection.
+    pub(crate) fn has_answered(&self, url: &Url) -> bool {
+        self.answered.lock().contains(&url.origin().ascii_serialization())
     }
 
     fn route(&self, address: &str) -> ClientRoute {

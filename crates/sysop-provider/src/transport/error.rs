@@ -116,6 +116,12 @@ impl ModelCall {
     }
 }
 
+/// Returns true if the connection was closed before the first byte of a response.
+pub(super) fn is_closed_connection(error: &reqwest::Error) -> bool {
+    let other = error.is_builder() || error.is_connect() || error.is_timeout();
+    error.is_request() && !other && !CERTIFICATE_WORDS.iter().any(|word| causes(error).contains(word))
+}
+
 /// Returns the message in an error body of any known shape, or else the whole body.
 pub(crate) fn error_text(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<serde_json::Value>(body) else { return body.to_owned() };

@@ -12,4 +12,5 @@ mod remote_machine;
 mod responses;
 mod server;
 mod transport;
+mod windows;
 mod world;

@@ -618,7 +618,8 @@ async fn probing_lists_models_or_reports_the_problem() {
     assert!(probe.models.contains(&"mock-model".to_owned()), "{probe:?}");
     let probe = openai(Endpoint::default()).probe("openai").await;
     assert!(!probe.reachable && probe.problem.unwrap().contains("OPENAI_API_KEY"));
-    let server = Server::start(vec![Answer::json(401, r#"{"error":{"message":"bad sk-canary"}}"#)]).await;
+    let refusal = r#"{"error":{"message":"bad sk-canary"}}"#;
+    let server = Server::with_models(|_, _| Answer::json(401, refusal)).await;
     let endpoint = Endpoint {
         base_url: Some(server.url.clone()),
         api_key: Some("sk-canary".into()),

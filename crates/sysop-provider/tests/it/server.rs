@@ -100,8 +100,23 @@ impl Server {
         Self::with_routes(move |_, number| answers[number.min(answers.len() - 1)].clone()).await
     }
 
-    /// Starts a server; `choose` receives the request and the number of earlier ones.
+    /// Starts a server; `choose` receives the request and the number of earlier ones. A request for `/models` is not
+    /// counted and finds nothing.
     pub(crate) async fn with_routes(
+        choose: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen(false, choose).await
+    }
+
+    /// Like `with_routes`, but with requests for `/models`.
+    pub(crate) async fn with_models(
+        choose: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static,
+    ) -> Self {
+        Self::listen(true, choose).await
+    }
+
+    async fn listen(
+        has_models: bool,
         choose: impl Fn(&ReceivedRequest, usize) -> Answer + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -113,7 +128,11 @@ impl Server {
             while let Ok((mut connection, _)) = listener.accept().await {
                 let (choose, kept, gone) = (Arc::clone(&choose), Arc::clone(&kept), gone_sender.clone());
                 tokio::spawn(async move {
-                    if let Some(request) = read_request(&mut connection).await {
+                    let request = read_request(&mut connection).await;
+                    if !has_models && request.as_ref().is_some_and(|request| request.path() == "/models") {
+                        return answer(connection, Answer::json(404, "{}")).await;
+                    }
+                    if let Some(request) = request {
                         let number = {
                             let mut kept = kept.lock();
                             kept.push(request.clone());
@@ -141,7 +160,7 @@ impl Server {
     }
 }
 
-async fn read_request(connection: &mut TcpStream) -> Option<ReceivedRequest> {
+pub(crate) async fn read_request(connection: &mut TcpStream) -> Option<ReceivedRequest> {
     let mut bytes = Vec::new();
     let head_end = loop {
         if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {

@@ -8,8 +8,10 @@ use sysop_driver::port::{ModelEvent, Provider as _};
 use sysop_provider::{Endpoint, Providers, ProvidersSettings, RetrySettings};
 
 use sysop_mock_llm::{MockServer, Scenarios};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::server::{Answer, DEADLINE, End, Server};
+use crate::server::{Answer, DEADLINE, End, Server, read_request};
 use crate::world::{QUICK, ask, openai, openai_at, request, user};
 
 const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n\
@@ -110,6 +112,50 @@ async fn restarts_a_broken_stream_and_discards_the_shown_text() {
         }
         assert_eq!(heard.reply().text, "hello");
     }
+}
+
+/// Answers one request and leaves the connection open.
+async fn answer_and_keep(connection: &mut TcpStream) {
+    read_request(connection).await.expect("a request");
+    let length = HELLO.len();
+    let head =
+        format!("HTTP/1.1 200 X\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n");
+    connection.write_all(format!("{head}{HELLO}").as_bytes()).await.unwrap();
+}
+
+/// Returns the address of a server that closes each connection when the request after `answered` ones arrives.
+async fn closing_server(answered: [usize; 2]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        for count in answered.into_iter().chain([1]) {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            for _ in 0..count {
+                answer_and_keep(&mut connection).await;
+            }
+            read_request(&mut connection).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_request_on_a_connection_that_the_server_closes_is_sent_again_silently() {
+    // The first connection ends with the query for the model's window, the second with the third call.
+    let providers = openai_at(&closing_server([1, 1]).await);
+    for _ in 0..3 {
+        let heard = ask(&providers, hello()).await;
+        assert!(heard.notices.is_empty(), "{:?}", heard.notices);
+        assert_eq!(heard.reply().text, "hello");
+    }
+}
+
+#[tokio::test]
+async fn a_new_connection_that_the_server_closes_is_a_visible_failure() {
+    let heard = ask(&openai_at(&closing_server([0, 0]).await), hello()).await;
+    assert_eq!(heard.notices.len(), 2, "{:?}", heard.notices);
+    assert!(heard.notices[0].contains("broke before a response arrived"), "{:?}", heard.notices);
+    assert_eq!(heard.reply().text, "hello");
 }
 
 #[tokio::test]
@@ -344,7 +390,7 @@ async fn probing_any_provider_lists_its_models_or_names_the_missing_key() {
 
 #[tokio::test]
 async fn a_probe_of_a_silent_server_times_out() {
-    let server = Server::start(vec![Answer::events("").end(End::Silence)]).await;
+    let server = Server::with_models(|_, _| Answer::events("").end(End::Silence)).await;
     let begin = std::time::Instant::now();
     let probe = openai_at(&server.url).probe("openai").await;
     assert!(begin.elapsed() < DEADLINE / 2);

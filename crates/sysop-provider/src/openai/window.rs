@@ -1,0 +1,114 @@
+//! Context windows of models, as compatible servers tell them. OpenAI's own API does not.
+//!
+//! The window is the one that the server runs the model with, not the one that the model was trained with. A server that
+//! does not tell it is asked once; the failure is silent.
+//!
+//! Sources: llama.cpp `tools/server/server-context.cpp` (`/v1/models`, `/props`); vLLM `ModelCard`; LM Studio's REST API
+//! (`/api/v1/models`).
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::OpenAi;
+use crate::transport::query;
+
+/// Maximum number of models with a cached answer.
+const MODELS_MAX: usize = 256;
+/// Value of `owned_by` in the list of models of llama.cpp.
+const LLAMA_CPP: &str = "llamacpp";
+/// Value of `owned_by` in the list of models of LM Studio.
+const LM_STUDIO: &str = "organization_owner";
+
+/// Answers of one server by model: tokens, or `None` if the server does not tell.
+#[derive(Debug, Default)]
+pub(super) struct WindowCache(Mutex<HashMap<String, Option<u32>>>);
+
+impl WindowCache {
+    /// Returns the window of a model in tokens if the server told it.
+    pub(super) fn of(&self, model: &str) -> Option<u32> {
+        self.0.lock().get(model).copied().flatten()
+    }
+
+    /// Returns true the first time that it is called for a model.
+    fn is_first(&self, model: &str) -> bool {
+        let mut windows = self.0.lock();
+        if windows.contains_key(model) {
+            return false;
+        }
+        if windows.len() >= MODELS_MAX {
+            windows.clear();
+        }
+        windows.insert(model.to_owned(), None);
+        true
+    }
+
+    fn set(&self, model: &str, window: u32) {
+        self.0.lock().insert(model.to_owned(), Some(window));
+    }
+}
+
+impl OpenAi {
+    /// Asks the server for the context window of a model, once in the life of the process.
+    pub(super) async fn ask_window(&self, http: &reqwest::Client, model: &str) {
+        if self.windows.is_first(model)
+            && let Some(window) = self.query_window(http, model).await
+        {
+            self.windows.set(model, window);
+        }
+    }
+
+    async fn query_window(&self, http: &reqwest::Client, model: &str) -> Option<u32> {
+        let headers = self.headers().ok()?;
+        let list = query(http.get(self.address("/models").ok()?), &headers).await?;
+        let entry = entry_of(&list, model)?;
+        if let Some(window) = listed_window(entry) {
+            return Some(window);
+        }
+        match entry["owned_by"].as_str()? {
+            LLAMA_CPP => {
+                let props = query(http.get(self.address_above_v1("/props")?), &headers).await?;
+                tokens(&props["default_generation_settings"]["n_ctx"])
+            }
+            LM_STUDIO => {
+                let loaded = query(http.get(self.address_above_v1("/api/v1/models")?), &headers).await?;
+                loaded_window(&loaded, model)
+            }
+            _ => None,
+        }
+    }
+
+    /// Appends a path to the base URL without its final `/v1`.
+    fn address_above_v1(&self, path: &str) -> Option<String> {
+        let base = self.base_url.trim().split('?').next()?.trim_end_matches('/');
+        let root = base.strip_suffix("/v1").unwrap_or(base);
+        self.is_http.then(|| format!("{root}{path}"))
+    }
+}
+
+/// Returns the entry of a model in a list of models. Servers with one model answer to every name.
+fn entry_of<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
+    let entries = list["data"].as_array()?;
+    let named = entries.iter().find(|entry| entry["id"] == model);
+    named.or_else(|| entries.first().filter(|_| entries.len() == 1))
+}
+
+/// Returns the window in an entry of llama.cpp or vLLM.
+fn listed_window(entry: &Value) -> Option<u32> {
+    tokens(&entry["meta"]["n_ctx"]).or_else(|| tokens(&entry["max_model_len"]))
+}
+
+/// Returns the window that LM Studio loaded a model with.
+fn loaded_window(list: &Value, model: &str) -> Option<u32> {
+    list["models"].as_array()?.iter().find_map(|entry| {
+        let instances = entry["loaded_instances"].as_array()?;
+        let named = instances.iter().find(|instance| instance["id"] == model);
+        let instance = named.or_else(|| instances.first().filter(|_| entry["key"] == model))?;
+        tokens(&instance["config"]["context_length"])
+    })
+}
+
+fn tokens(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).filter(|tokens| *tokens > 0)
+}
