@@ -12,22 +12,29 @@ pub struct CostReport {
     calls: u32,
     usage: Usage,
     spending: Spending,
+    /// The next reply was made by sysop itself: it runs the commands of an expanded prompt.
+    expects_own_reply: bool,
 }
 
 impl CostReport {
     /// Counts the model call that an event reports, if any. `price` returns the price that the user set for a model, or
     /// `None` to use the built-in table.
     pub fn event(&mut self, event: &Event, model: &str, price: impl Fn(&str) -> Option<ModelPrice>) {
-        let usage = if let Event::Replied { reply, .. } = event {
+        if let Event::PromptExpanded { commands, .. } = event {
+            self.expects_own_reply = !commands.is_empty();
+            return;
+        }
+        let usage = if let Event::Replied { reply, .. } = event
+            && !std::mem::take(&mut self.expects_own_reply)
+        {
             reply.usage
-        } else if let Event::ContextCompacted { compaction } = event {
+        } else if let Event::ContextCompacted { compaction } = event
+            && !compaction.usage.is_zero()
+        {
             compaction.usage
         } else {
             return;
         };
-        if usage.is_zero() {
-            return;
-        }
         self.calls += 1;
         self.usage += usage;
         let listed = || model.parse().ok().and_then(|model| model_table::price(&model));
@@ -55,5 +62,40 @@ impl CostReport {
             (false, cost) => format!("about ${cost:.4} (prices of {} or yours)", model_table::date()),
         };
         format!("{calls}: {input} tokens in{cached}, {output} out; {cost}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CostReport;
+    use crate::event::Event;
+    use crate::id::StepId;
+    use crate::message::{Reply, Usage};
+
+    fn replied(input_tokens: u64) -> Event {
+        let usage = Usage { input_tokens, ..Usage::default() };
+        Event::Replied { step: StepId::default(), reply: Reply { usage, ..Reply::default() } }
+    }
+
+    fn line(events: &[Event]) -> String {
+        let mut report = CostReport::default();
+        events.iter().for_each(|event| report.event(event, "ollama/phi3", |_| None));
+        report.line()
+    }
+
+    #[test]
+    fn each_reply_of_a_model_counts_even_without_a_usage() {
+        assert!(line(&[replied(500), replied(0)]).starts_with("2 model calls: 500 tokens in"));
+    }
+
+    #[test]
+    fn the_reply_that_runs_the_commands_of_a_prompt_is_no_model_call() {
+        let expanded = |commands: &[&str]| Event::PromptExpanded {
+            text: "t".to_owned(),
+            commands: commands.iter().map(|command| (*command).to_owned()).collect(),
+        };
+        let with_commands = [expanded(&["uptime"]), replied(0), replied(70), replied(0)];
+        assert!(line(&with_commands).starts_with("2 model calls: 70 tokens in"), "{}", line(&with_commands));
+        assert!(line(&[expanded(&[]), replied(70)]).starts_with("1 model call: 70 tokens in"));
     }
 }
