@@ -329,6 +329,9 @@ pub enum Event {
         /// The limit that was reached, with its numbers, if the reason is a budget.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
+        /// Milliseconds since the turn started or was resumed; 0 in logs written by 0.1.0.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        active_ms: u64,
     },
     Resumed,
     /// A user typed into the session's terminal.
@@ -406,7 +409,15 @@ pub enum Event {
         /// One sentence for the user if something failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+        /// Milliseconds since the turn started or was resumed; 0 in logs written by 0.1.0.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        active_ms: u64,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(milliseconds: &u64) -> bool {
+    *milliseconds == 0
 }
 
 impl Event {
@@ -544,7 +555,9 @@ pub enum Effect {
     },
     /// Stop a tool. Its `Input::Outcome` still follows, with the output captured so far.
     CancelTool { call: CallId },
-    /// Answer with `Input::TurnTimer` when `after` has passed. `after` is the time limit of the turn's budget.
+    /// Show a line to users. It is not logged.
+    Notify { text: String },
+    /// Answer with `Input::TurnTimer` when `after` has passed.
     SetTurnTimer { turn: TurnId, after: Duration },
     /// Answer with `Input::Timer` when `after` has passed.
     SetTimer {

@@ -43,7 +43,7 @@
 //!
 //! # Invariants
 //!
-//! - `apply` depends on the state and the event only; `handle` reads no clock, does no I/O and draws no randomness.
+//! - `apply` depends on the state and the event only; `handle_at` is given the time and reads no clock, does no I/O and draws no randomness.
 //! - No call starts without `Verdict::Allow`, a logged allow for exactly that command and place, or a user who typed
 //!   it.
 //! - Each call of a reply gets exactly one `ToolFinished`, also on cancel, failure and crash. A call that was running
@@ -75,7 +75,7 @@ use crate::event::{
     ToolLocation,
 };
 use crate::guard::ArmedGuard;
-use crate::id::{CallId, StepId, TurnId};
+use crate::id::{CallId, StepId, Timestamp, TurnId};
 use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
@@ -122,6 +122,10 @@ pub struct Session {
     reading: instructions::Reading,
     /// A compaction to make before the next step.
     compact_next: Option<(CompactionReason, Option<String>)>,
+    /// Time of the newest input.
+    now: Timestamp,
+    /// Time since which the turn is active in this process, if it is. Not part of the state: events contain the result.
+    active_since: Option<Timestamp>,
 }
 
 /// A call that waits for its host's survey.
@@ -217,6 +221,8 @@ impl Session {
             summaries: 0,
             reading: instructions::Reading::default(),
             compact_next: None,
+            now: Timestamp::default(),
+            active_since: None,
         }
     }
 
@@ -293,10 +299,18 @@ impl Session {
         self.state.history.messages()
     }
 
-    /// Decides one input. Returns the events to append and the effects to perform afterwards, in this order.
+    /// Decides one input that arrives at the time of the one before it; see [`handle_at`](Self::handle_at).
+    pub fn handle(&mut self, input: Input) -> Output {
+        self.handle_at(self.now, input)
+    }
+
+    /// Decides one input that arrives at `now`. Returns the events to append and the effects to perform afterwards, in
+    /// this order.
     ///
     /// An input that does not fit the state, such as a stale answer, returns an empty output.
-    pub fn handle(&mut self, input: Input) -> Output {
+    pub fn handle_at(&mut self, now: Timestamp, input: Input) -> Output {
+        let nearly_spent = self.nearly_spent();
+        self.now = now;
         let mut out = Output::default();
         match input {
             Input::Prompt { text } => self.on_prompt(&mut out, text),
@@ -327,12 +341,14 @@ impl Session {
             Input::Recovered => self.on_recovered(&mut out),
         }
         self.advance(&mut out);
+        self.warn_of_budgets(nearly_spent, &mut out);
         out
     }
 
     /// Applies an event and adds it to the output. A live session changes in no other way.
     fn emit(&mut self, out: &mut Output, event: Event) {
         self.apply(event.clone());
+        self.measure_time();
         out.events.push(event);
     }
 
@@ -476,16 +492,14 @@ impl Session {
 
     fn on_pause(&mut self, out: &mut Output) {
         if self.state.phase != Phase::Idle && self.state.paused.is_none() {
-            self.emit(out, Event::Paused { reason: PauseReason::Asked, detail: None });
+            self.pause(out, PauseReason::Asked, None);
         }
     }
 
     fn on_resume(&mut self, out: &mut Output) {
-        if let Some(reason) = self.state.paused {
+        if self.state.paused.is_some() {
             self.emit(out, Event::Resumed);
-            if matches!(reason, PauseReason::Budget | PauseReason::Interrupted) {
-                self.set_turn_timer(out);
-            }
+            self.set_turn_timer(out);
         }
     }
 
@@ -591,7 +605,7 @@ impl Session {
         if failure.kind == FailureKind::Budget {
             let detail = Some(failure.message.clone());
             self.emit(out, Event::ModelFailed { step, failure });
-            return self.emit(out, Event::Paused { reason: PauseReason::Budget, detail });
+            return self.pause(out, PauseReason::Budget, detail);
         }
         let overflow = failure.kind == FailureKind::ContextOverflow;
         let mut message = failure.message.clone();
@@ -680,7 +694,7 @@ impl Session {
             }
         }
         if self.state.phase != Phase::Idle {
-            self.emit(out, Event::Paused { reason: PauseReason::Interrupted, detail: None });
+            self.pause(out, PauseReason::Interrupted, None);
         }
     }
 
@@ -746,7 +760,8 @@ impl Session {
 
     fn end_turn(&mut self, out: &mut Output, reason: StopReason, error: Option<String>) {
         let turn: TurnId = self.state.turn;
-        self.emit(out, Event::TurnEnded { turn, reason, error });
+        let active_ms = self.active_ms();
+        self.emit(out, Event::TurnEnded { turn, reason, error, active_ms });
     }
 
     /// Starts a call that may run. Client tools get no fence here, because the client applies its own config.

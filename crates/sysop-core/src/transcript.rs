@@ -279,7 +279,7 @@ impl Transcript {
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
             Event::CancelAsked { .. } => self.stopping(),
-            Event::Paused { reason, detail } => {
+            Event::Paused { reason, detail, .. } => {
                 let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
                 self.notice(Severity::Warning, format!("{}{detail}", paused_sentence(*reason)));
                 self.turn.paused = Some(*reason);
@@ -314,7 +314,7 @@ impl Transcript {
             | Event::ApprovalGiven { .. }
             | Event::Undone { .. } => self.event_notice(event),
             Event::HistoryCleared => self.notice(Severity::Note, "history cleared".to_owned()),
-            Event::TurnEnded { turn, reason, error } => self.turn_ended(*turn, *reason, error.as_ref()),
+            Event::TurnEnded { turn, reason, error, .. } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
     }
 

@@ -21,6 +21,7 @@
 //! wants to add an input.
 
 mod jobs;
+mod time;
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -125,6 +126,8 @@ struct Worker {
     summary: Option<(u32, CancellationToken)>,
     /// Running calls, including those in the background.
     tools: HashMap<CallId, RunningCall>,
+    /// Time up to which the provider was told the time of the current turn, if it counts.
+    time_counted: Option<Timestamp>,
 }
 
 struct RunningCall {
@@ -159,6 +162,7 @@ impl LiveSession {
             model: None,
             summary: None,
             tools: HashMap::new(),
+            time_counted: None,
         };
         let inbox = Inbox {
             inputs: VecDeque::new(),
@@ -365,7 +369,7 @@ impl LiveSession {
             worker.consumed.extend(position);
             let unheeded = unheeded_notice(&input, worker.session.activity());
             let before = (worker.pending.len(), effects.len());
-            worker.handle(input, &mut effects);
+            worker.handle(input, self.ports.clock.now(), &mut effects);
             if let Some(text) = unheeded.filter(|_| (worker.pending.len(), effects.len()) == before) {
                 self.hub.delta(&Delta::Notice { text: text.to_owned() });
             }
@@ -392,6 +396,7 @@ impl LiveSession {
         };
         worker.seq = self.lease.append(worker.seq, &logged, &worker.consumed, &on_stall).await?;
         worker.consumed.clear();
+        self.count_time(worker, at);
         self.inbox.lock().seq = worker.seq;
         self.hub.publish(&logged);
         Ok(())
@@ -507,22 +512,9 @@ impl LiveSession {
                 }
             }
             Effect::ReadJob { call, job, wait } => self.start_reading_job(worker, call, &job, wait),
-            Effect::SetTurnTimer { turn, after } => {
-                let live = Arc::clone(self);
-                tokio::spawn(async move {
-                    tokio::select! {
-                        () = live.end.cancelled() => {}
-                        () = live.ports.clock.sleep(after) => live.deliver(Input::TurnTimer { turn }),
-                    }
-                });
-            }
-            Effect::SetTimer { call, after } => {
-                let live = Arc::clone(self);
-                tokio::spawn(async move {
-                    live.ports.clock.sleep(after).await;
-                    live.deliver(Input::Timer { call });
-                });
-            }
+            Effect::Notify { text } => self.hub.delta(&Delta::Notice { text }),
+            Effect::SetTurnTimer { turn, after } => self.start_timer(Input::TurnTimer { turn }, after),
+            Effect::SetTimer { call, after } => self.start_timer(Input::Timer { call }, after),
         }
     }
 
@@ -725,9 +717,9 @@ impl Worker {
     }
 
     /// Passes an input to the core, and collects the events and effects that it returns.
-    fn handle(&mut self, input: Input, effects: &mut Vec<Effect>) {
+    fn handle(&mut self, input: Input, now: Timestamp, effects: &mut Vec<Effect>) {
         self.forget(&input);
-        let output = self.session.handle(input);
+        let output = self.session.handle_at(now, input);
         self.pending.extend(output.events);
         effects.extend(output.effects);
     }

@@ -23,6 +23,11 @@ pub trait Provider: Send + Sync {
     /// Starts one model call. The stream ends with exactly one `Done` or `Failed`. No request is sent before the stream
     /// is first polled. Dropping the stream ends the request at once.
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
+
+    /// Called while a turn is active, with the time since the last call or since the turn started.
+    fn time_spent(&self, time: Duration) {
+        let _ = time;
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -297,7 +297,7 @@ impl ExecRun {
                 self.withdrawn.store(true, Ordering::Relaxed);
                 None
             }
-            Event::Paused { reason: reason @ (PauseReason::Loop | PauseReason::Budget), detail }
+            Event::Paused { reason: reason @ (PauseReason::Loop | PauseReason::Budget), detail, .. }
                 if self.turn.is_some() =>
             {
                 self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())

@@ -263,7 +263,7 @@ fn everything(face: &mut Frontend) {
     face.log(Event::ToolStarted { call: edit, origin: Origin::Model });
     face.log(Event::ToolFinished { call: CallId::new("b"), outcome: Outcome::ok("edited nginx.conf") });
     let turn = TurnId(1);
-    face.log(Event::TurnEnded { turn, reason: StopReason::EndTurn, error: None });
+    face.log(Event::TurnEnded { turn, reason: StopReason::EndTurn, error: None, active_ms: 0 });
     face.turn("now?");
     face.log(Event::ToolStarted {
         call: call("c", "bash", json!({ "command": "make -j" })),

@@ -135,9 +135,12 @@ impl Decoder {
                 step: StepId { turn, step: iteration },
                 failure: ModelFailure { kind, message },
             },
-            ServerMessage::AssistantDone { metadata, .. } => {
-                Event::TurnEnded { turn: metadata.turn, reason: metadata.stop_reason, error: group.error }
-            }
+            ServerMessage::AssistantDone { metadata, .. } => Event::TurnEnded {
+                turn: metadata.turn,
+                reason: metadata.stop_reason,
+                error: group.error,
+                active_ms: 0,
+            },
             ServerMessage::PromptQueued { content, .. } => Event::PromptQueued { text: content },
             created @ ServerMessage::SessionCreated { .. } => session_opened(created)?,
             configured @ ServerMessage::Configured { .. } => {
@@ -166,7 +169,9 @@ fn state_event(event: StateEvent, now: &State) -> Option<Event> {
         }
         StateEvent::StepStarted => Event::StepStarted { step },
         StateEvent::CancelAsked => Event::CancelAsked { then: CancelFollowUp::Nothing },
-        StateEvent::Paused => Event::Paused { reason: now.pause_reason?, detail: now.pause_detail.clone() },
+        StateEvent::Paused => {
+            Event::Paused { reason: now.pause_reason?, detail: now.pause_detail.clone(), active_ms: 0 }
+        }
         StateEvent::Resumed => Event::Resumed,
         StateEvent::Compacted => Event::Compacted { keep: now.kept_messages? },
         StateEvent::HistoryCleared => Event::HistoryCleared,

@@ -183,7 +183,7 @@ impl Encoder {
                 now.state = SessionState::Stopping;
                 now.queued = 0;
             }
-            Event::Paused { reason, detail } => {
+            Event::Paused { reason, detail, .. } => {
                 now.state = SessionState::Paused;
                 now.pause_reason = Some(*reason);
                 now.pause_detail.clone_from(detail);
@@ -307,7 +307,9 @@ impl Encoder {
             | Event::Undone { .. } => {
                 notice::message(session_id, position, event, &self.jobs).into_iter().collect()
             }
-            Event::TurnEnded { turn, reason, error } => self.ended(position, *turn, *reason, error.clone()),
+            Event::TurnEnded { turn, reason, error, .. } => {
+                self.ended(position, *turn, *reason, error.clone())
+            }
             // Reported by `state`.
             Event::TurnStarted { .. }
             | Event::StepStarted { .. }

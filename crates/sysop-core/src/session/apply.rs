@@ -66,11 +66,12 @@ impl Session {
                 state.cancel_requested = Some(then);
                 state.queue.clear(); // canceling a turn also drops the prompts behind it
             }
-            Event::Paused { reason, .. } => {
+            Event::Paused { reason, active_ms, .. } => {
                 state.paused = Some(reason);
                 if reason == PauseReason::Loop {
                     state.repeated = None;
                 }
+                self.spend_time(active_ms);
             }
             Event::Resumed => {
                 if state.paused.take() == Some(PauseReason::Budget) {
@@ -100,7 +101,7 @@ impl Session {
             // its own call.
             Event::TerminalInput { .. } | Event::Undone { .. } => {}
             Event::HistoryCleared => self.apply_history_cleared(),
-            Event::TurnEnded { reason, .. } => self.apply_turn_ended(reason),
+            Event::TurnEnded { reason, active_ms, .. } => self.apply_turn_ended(reason, active_ms),
         }
     }
 
@@ -144,7 +145,8 @@ impl Session {
         self.state.window_cap = Some((self.state.spec.model.clone(), window));
     }
 
-    fn apply_turn_ended(&mut self, reason: StopReason) {
+    fn apply_turn_ended(&mut self, reason: StopReason, active_ms: u64) {
+        self.spend_time(active_ms);
         let state = &mut self.state;
         state.phase = Phase::Idle;
         state.paused = None;

@@ -1,15 +1,18 @@
-//! Budgets of a session: the amounts spent, and the pause before a model call that would exceed a limit.
+//! Budgets of a session: the amounts spent, the warning at 80 %, and the pause before a model call that would exceed a
+//! limit.
 
 use std::time::Duration;
 
 use super::state::Phase;
 use super::{Activity, Session};
-use crate::budget::{BudgetLimits, Spending};
+use crate::budget::{BudgetLimits, BudgetScope, Spending};
 use crate::event::{Effect, Event, Output, PauseReason};
 use crate::id::TurnId;
 use crate::message::Usage;
 use crate::model_table::{self, ModelPrice};
-use crate::ui_text;
+
+/// Shortest time of a timer. It matters only if the clock was set back.
+const TIMER_MIN: Duration = Duration::from_secs(1);
 
 impl Session {
     /// Returns the price of the session's model from the config or the built-in table, or `None` if it is unknown.
@@ -39,91 +42,110 @@ impl Session {
         let cached_tokens = if state.step.step > 0 { prompt } else { 0 };
         let mut next = Spending::default();
         next.add(Usage { input_tokens: prompt, output_tokens: 0, cached_tokens }, self.price());
-        let turn = exceeded(&budget.turn, "turn", &state.spent_turn, &next);
-        turn.or_else(|| exceeded(&budget.session, "session", &state.spent_session, &next))
+        let budgets = self.budgets();
+        budgets.iter().find_map(|(scope, limits, spent)| scope.exceeded(limits, spent, &next))
     }
 
+    /// Returns the budgets of the turn and of the session, with the amounts spent until now.
+    fn budgets(&self) -> [(BudgetScope, BudgetLimits, Spending); 2] {
+        let (state, budget) = (&self.state, &self.state.spec.budget);
+        let (mut turn, mut session) = (state.spent_turn, state.spent_session);
+        turn.time_ms += self.active_ms();
+        if self.is_time_counted() {
+            session.time_ms += self.active_ms();
+        }
+        [(BudgetScope::Turn, budget.turn, turn), (BudgetScope::Session, budget.session, session)]
+    }
+
+    /// Returns true while a turn runs that counts toward the time of the session and of the day. A turn that is paused,
+    /// or that runs one call without a model, does not.
+    pub fn is_time_counted(&self) -> bool {
+        self.is_active() && !self.state.direct
+    }
+
+    fn is_active(&self) -> bool {
+        self.state.phase != Phase::Idle && self.state.paused.is_none()
+    }
+
+    /// Returns the milliseconds since the turn started or was resumed in this process; 0 if it is not active.
+    pub(super) fn active_ms(&self) -> u64 {
+        let since = self.active_since.unwrap_or(self.now);
+        u64::try_from(self.now.0.saturating_sub(since.0)).unwrap_or_default()
+    }
+
+    /// Starts or stops the measurement of a turn's time after an event.
+    pub(super) fn measure_time(&mut self) {
+        let since = self.active_since.unwrap_or(self.now);
+        self.active_since = self.is_active().then_some(since);
+    }
+
+    /// Adds the time of a turn that ended or paused.
+    pub(super) fn spend_time(&mut self, active_ms: u64) {
+        let state = &mut self.state;
+        state.spent_turn.time_ms += active_ms;
+        if !state.direct {
+            state.spent_session.time_ms += active_ms;
+        }
+    }
+
+    /// Returns the scopes of which 80 % are spent.
+    pub(super) fn nearly_spent(&self) -> [bool; 2] {
+        self.budgets().map(|(_, limits, spent)| limits.is_nearly_spent(&spent))
+    }
+
+    /// Tells users about the budgets that were not `nearly_spent` before this input and now are.
+    pub(super) fn warn_of_budgets(&self, before: [bool; 2], out: &mut Output) {
+        if self.state.paused == Some(PauseReason::Budget) {
+            return; // the pause has the numbers
+        }
+        for ((scope, limits, spent), warned) in self.budgets().into_iter().zip(before) {
+            if !warned
+                && limits.is_nearly_spent(&spent)
+                && let Some(text) = scope.warning(&limits, &spent)
+            {
+                out.effects.push(Effect::Notify { text });
+            }
+        }
+    }
+
+    pub(super) fn pause(&mut self, out: &mut Output, reason: PauseReason, detail: Option<String>) {
+        let active_ms = self.active_ms();
+        self.emit(out, Event::Paused { reason, detail, active_ms });
+    }
+
+    /// Sets a timer for the moment when the turn reaches 80 % of a limit of minutes, or the limit.
     pub(super) fn set_turn_timer(&self, out: &mut Output) {
-        if let Some(minutes) = self.state.spec.budget.turn.minutes {
-            let after = Duration::from_secs(u64::from(minutes) * 60);
+        let marks = self.budgets().into_iter().filter_map(|(scope, limits, spent)| {
+            let counts = scope == BudgetScope::Turn || self.is_time_counted();
+            let marks = [limits.warning_ms(), limits.time_ms()].into_iter().flatten();
+            marks.filter(|_| counts).map(|mark| mark.saturating_sub(spent.time_ms)).find(|left| *left > 0)
+        });
+        if let Some(left) = marks.min() {
+            let after = Duration::from_millis(left).max(TIMER_MIN);
             out.effects.push(Effect::SetTurnTimer { turn: self.state.turn, after });
         }
     }
 
     /// Pauses a turn whose time limit has passed, and stops its running command.
     pub(super) fn on_turn_timer(&mut self, out: &mut Output, turn: TurnId) {
-        let current = self.state.turn == turn && self.state.phase != Phase::Idle;
-        let Some(minutes) = self.state.spec.budget.turn.minutes.filter(|_| current) else { return };
-        if self.state.paused == Some(PauseReason::Budget) || self.state.cancel_requested.is_some() {
+        let current = self.state.turn == turn && self.is_active();
+        if !current || self.state.cancel_requested.is_some() {
             return;
         }
-        let detail = Some(format!("the turn has run for {minutes} minutes"));
-        self.emit(out, Event::Paused { reason: PauseReason::Budget, detail });
+        let counted = self.is_time_counted();
+        let mut budgets = self.budgets().into_iter();
+        let detail = budgets.find_map(|(scope, limits, spent)| {
+            let counts = scope == BudgetScope::Turn || counted;
+            scope.time_spent(&limits, &spent).filter(|_| counts)
+        });
+        if detail.is_none() {
+            return self.set_turn_timer(out);
+        }
+        self.pause(out, PauseReason::Budget, detail);
         if self.activity() == Activity::Running
             && let Some(call) = self.state.running_call()
         {
             out.effects.push(Effect::CancelTool { call: call.id.clone() });
         }
-    }
-}
-
-/// Returns a sentence with the numbers of the limit that the next model call would exceed, or `None` if it would exceed
-/// none. `of` names the owner of the budget: `turn` or `session`.
-fn exceeded(limits: &BudgetLimits, of: &str, spent: &Spending, next: &Spending) -> Option<String> {
-    if let Some(limit) = limits.tokens
-        && spent.tokens + next.tokens > limit
-    {
-        let (used, limit, next) =
-            (ui_text::tokens(spent.tokens), ui_text::tokens(limit), ui_text::tokens(next.tokens));
-        return Some(format!(
-            "the {of} has used {used} of {limit} tokens, and the next call takes about {next}"
-        ));
-    }
-    let limit = limits.cost?;
-    if spent.unpriced || next.unpriced {
-        return Some(format!("the price of the model is unknown, and the {of} may cost ${limit}"));
-    }
-    (spent.cost + next.cost > limit).then(|| {
-        format!(
-            "the {of} has cost ${:.3} of ${limit}, and the next call costs about ${:.3}",
-            spent.cost, next.cost
-        )
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::exceeded;
-    use crate::budget::{BudgetLimits, Spending};
-    use crate::message::Usage;
-    use crate::model_table::ModelPrice;
-
-    #[test]
-    fn a_stop_names_the_numbers() {
-        let limits = BudgetLimits { tokens: Some(10_000), ..BudgetLimits::default() };
-        let tokens = |tokens| Spending { tokens, ..Spending::default() };
-        let stop = exceeded(&limits, "turn", &tokens(9_000), &tokens(2_000)).expect("a stop");
-        assert_eq!(stop, "the turn has used 9000 of 10 k tokens, and the next call takes about 2000");
-        assert_eq!(exceeded(&limits, "turn", &tokens(2_000), &tokens(2_000)), None);
-    }
-
-    #[test]
-    fn costs_add_up_and_an_unknown_price_stops_a_cost_limit() {
-        let price = ModelPrice { input: 1.0, output: 10.0, ..ModelPrice::default() };
-        let usage = Usage { input_tokens: 500_000, output_tokens: 50_000, cached_tokens: 0 };
-        let mut spent = Spending::default();
-        spent.add(usage, Some(price));
-        assert_eq!((spent.cost, spent.tokens, spent.unpriced), (1.0, 550_000, false));
-        let limits = BudgetLimits { cost: Some(1.5), ..BudgetLimits::default() };
-        assert_eq!(exceeded(&limits, "turn", &spent, &Spending::default()), None);
-        let stop = exceeded(&limits, "turn", &spent, &Spending { cost: 0.6, ..Spending::default() });
-        assert_eq!(
-            stop.as_deref(),
-            Some("the turn has cost $1.000 of $1.5, and the next call costs about $0.600")
-        );
-        spent.add(usage, None);
-        let stop = exceeded(&limits, "session", &spent, &Spending::default()).expect("a stop");
-        assert!(stop.starts_with("the price of the model is unknown"), "{stop}");
-        assert_eq!(exceeded(&BudgetLimits::default(), "turn", &spent, &spent), None);
     }
 }

@@ -75,7 +75,7 @@ impl Session {
         } else if state.paused.is_some() {
             return false;
         } else if state.repeated.as_ref().is_some_and(|last| last.times >= REPEATS_MAX) {
-            self.emit(out, Event::Paused { reason: PauseReason::Loop, detail: None });
+            self.pause(out, PauseReason::Loop, None);
         } else if state.step.step >= state.spec.max_iterations {
             let error = format!(
                 "stopped after {} model calls (max_iterations); send `continue` to resume",
@@ -87,7 +87,7 @@ impl Session {
         } else if self.expand_prompt(out) || self.run_expanded_commands(out) {
             return true;
         } else if let Some(detail) = self.budget_stop() {
-            self.emit(out, Event::Paused { reason: PauseReason::Budget, detail: Some(detail) });
+            self.pause(out, PauseReason::Budget, Some(detail));
         } else if self.compact_if_needed(out) {
             return false;
         } else {

@@ -116,8 +116,12 @@ mod tests {
 
     #[test]
     fn a_requested_model_is_recorded_unless_output_was_withheld() {
-        let ended =
-            || Event::TurnEnded { turn: TurnId::default(), reason: StopReason::Cancelled, error: None };
+        let ended = || Event::TurnEnded {
+            turn: TurnId::default(),
+            reason: StopReason::Cancelled,
+            error: None,
+            active_ms: 0,
+        };
         for (end, read) in [
             (failed(FailureKind::Withheld), false),
             (failed(FailureKind::Auth), true),

@@ -72,7 +72,7 @@ fn started(turn: u32, prompt: &str) -> Event {
 }
 
 fn ended(turn: u32, reason: StopReason) -> Event {
-    Event::TurnEnded { turn: TurnId(turn), reason, error: None }
+    Event::TurnEnded { turn: TurnId(turn), reason, error: None, active_ms: 0 }
 }
 
 fn replied(at: StepId, text: &str, calls: Vec<ToolCall>) -> Event {
@@ -447,7 +447,7 @@ fn a_tool_that_ends_during_a_pause_leaves_the_turn_paused() {
         open(),
         started(1, "go").into(),
         Event::StepStarted { step: step(1, 1) }.into(),
-        Event::Paused { reason: PauseReason::Asked, detail: None }.into(),
+        Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }.into(),
         replied(step(1, 1), "", vec![call.clone()]).into(),
         Event::ToolStarted { call, origin: Origin::Model }.into(),
         finished("c1", Outcome::ok("made")).into(),
@@ -466,7 +466,7 @@ fn a_proposal_still_waits_when_a_pause_is_requested() {
         Event::StepStarted { step: step(1, 1) }.into(),
         replied(step(1, 1), "", vec![call.clone()]).into(),
         asked(&call).into(),
-        Event::Paused { reason: PauseReason::Asked, detail: None }.into(),
+        Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }.into(),
     ];
     assert!(live(&steps).waiting().is_some());
     let mut resumed = steps.clone();
@@ -477,7 +477,7 @@ fn a_proposal_still_waits_when_a_pause_is_requested() {
     let mut finished_first = steps.clone();
     finished_first.push(finished("c1", Outcome::ok("made")).into());
     assert_eq!(live(&finished_first).phase(), &SessionPhase::Paused { reason: PauseReason::Asked });
-    steps.push(Event::Paused { reason: PauseReason::Asked, detail: None }.into());
+    steps.push(Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }.into());
     assert_eq!(live(&steps).still_running(), Some(call.id.clone()));
     steps.push(Event::Resumed.into());
     assert_eq!(live(&steps).phase(), &SessionPhase::Running { call: call.id });
@@ -492,7 +492,7 @@ fn pauses_stops_and_changes_produce_notices() {
         Event::Configured { change: ConfigChange::Model(ModelRef::new("demo", "two")) }.into(),
         Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) }.into(),
         Event::Configured { change: ConfigChange::Mode(Mode::Chat) }.into(),
-        Event::Paused { reason: PauseReason::Loop, detail: None }.into(),
+        Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 }.into(),
     ]);
     expect![[r#"
         prompt-1: x
@@ -690,7 +690,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         (id.clone(), decision).prop_map(|(id, decision)| decided(id, decision)),
         id.clone().prop_map(|id| Event::ToolStarted { call: bash(id, "ls"), origin: Origin::Model }),
         id.clone().prop_map(|id| finished(id, Outcome::ok("out"))),
-        Just(Event::Paused { reason: PauseReason::Asked, detail: None }),
+        Just(Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }),
         Just(Event::Resumed),
         Just(Event::CancelAsked { then: CancelFollowUp::Nothing }),
         Just(Event::HistoryCleared),

@@ -1,12 +1,12 @@
 //! Budgets of tokens, cost and minutes.
 
 use sysop_core::budget::{Budget, BudgetLimits};
-use sysop_core::event::{Effect, Event, Input, PauseReason};
-use sysop_core::id::TurnId;
+use sysop_core::event::{Effect, Event, Input, Origin, PauseReason};
+use sysop_core::id::{Timestamp, TurnId};
 use sysop_core::message::{FailureKind, Reply, Usage};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
-use sysop_core::session::Activity;
+use sysop_core::session::{Activity, Session};
 
 use crate::world::{World, bash, calls, says, spec};
 
@@ -32,7 +32,7 @@ fn step(world: &mut World, id: &str, input_tokens: u64) {
 
 fn paused(world: &World) -> Option<String> {
     world.last.events.iter().find_map(|event| match event {
-        Event::Paused { reason: PauseReason::Budget, detail } => detail.clone(),
+        Event::Paused { reason: PauseReason::Budget, detail, .. } => detail.clone(),
         _ => None,
     })
 }
@@ -99,30 +99,135 @@ fn a_cost_limit_stops_a_model_without_a_price_and_not_a_local_one() {
     assert_eq!(paused(&local), None);
 }
 
+fn minutes(limit: u32) -> BudgetLimits {
+    BudgetLimits { minutes: Some(limit), ..BudgetLimits::default() }
+}
+
+/// Returns the seconds until the turn's timer that the last input set, if any.
+fn timer(world: &World) -> Option<u64> {
+    world.last.effects.iter().find_map(|effect| match effect {
+        Effect::SetTurnTimer { after, .. } => Some(after.as_secs()),
+        _ => None,
+    })
+}
+
+fn notices(world: &World) -> Vec<&str> {
+    let effects = world.last.effects.iter();
+    let texts = effects.filter_map(|effect| match effect {
+        Effect::Notify { text } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}
+
+fn time_out(world: &mut World, turn: u32, seconds: i64) {
+    world.tell_at(seconds, Input::TurnTimer { turn: TurnId(turn) });
+}
+
 #[test]
 fn minutes_pause_the_turn_and_stop_its_command() {
-    let minutes = BudgetLimits { minutes: Some(20), ..BudgetLimits::default() };
-    let mut world = world("openai/gpt-4o", Budget { turn: minutes, ..Budget::default() });
+    let mut world = world("openai/gpt-4o", Budget { turn: minutes(20), ..Budget::default() });
     world.prompt("go");
-    let timer = |world: &World| {
-        world.last.effects.iter().any(|effect| {
-            matches!(effect, Effect::SetTurnTimer { turn: TurnId(1), after } if after.as_secs() == 1_200)
-        })
-    };
-    assert!(timer(&world));
+    assert_eq!(timer(&world), Some(16 * 60));
     world.reply(calls(vec![bash("a", "sleep 9999")]));
-    world.tell(Input::TurnTimer { turn: TurnId(7) });
+    time_out(&mut world, 7, 1);
     assert!(world.last.events.is_empty() && world.last.effects.is_empty(), "a timer of another turn");
-    world.tell(Input::TurnTimer { turn: TurnId(1) });
+    time_out(&mut world, 1, 16 * 60);
+    assert_eq!(notices(&world), ["80 % of the turn's budget is used: 16 of 20 minutes"]);
+    assert_eq!((timer(&world), paused(&world)), (Some(4 * 60), None));
+    time_out(&mut world, 1, 20 * 60);
     assert_eq!(paused(&world).as_deref(), Some("the turn has run for 20 minutes"));
+    assert!(notices(&world).is_empty());
     assert!(world.last.effects.iter().any(|effect| matches!(effect, Effect::CancelTool { .. })));
     world.outcome(Outcome::new(Status::Cancelled, "[stopped]"));
     assert_eq!((world.session.activity(), world.asked.is_none()), (Activity::Paused, true));
-    world.tell(Input::Resume);
-    assert!(timer(&world) && world.asked.is_some());
+    world.tell_at(90 * 60, Input::Resume);
+    assert_eq!((timer(&world), world.asked.is_some()), (Some(16 * 60), true));
     world.reply(says("done"));
-    world.tell(Input::TurnTimer { turn: TurnId(1) });
+    time_out(&mut world, 1, 110 * 60);
     assert!(world.last.events.is_empty(), "the turn is over");
+}
+
+#[test]
+fn a_pause_does_not_count_and_its_timer_starts_again() {
+    let mut world = world("openai/gpt-4o", Budget { turn: minutes(10), ..Budget::default() });
+    world.prompt("go").reply(calls(vec![bash("a", "ls")]));
+    world.tell_at(3 * 60, Input::Pause);
+    world.outcome(Outcome::ok("x"));
+    time_out(&mut world, 1, 8 * 60);
+    assert!(world.last.events.is_empty() && world.last.effects.is_empty(), "the turn is paused");
+    world.tell_at(60 * 60, Input::Resume);
+    assert_eq!(timer(&world), Some(5 * 60));
+    time_out(&mut world, 1, 65 * 60);
+    assert_eq!((notices(&world).len(), timer(&world)), (1, Some(2 * 60)));
+    time_out(&mut world, 1, 67 * 60 - 1);
+    assert_eq!((paused(&world), timer(&world)), (None, Some(1)));
+    time_out(&mut world, 1, 67 * 60);
+    assert_eq!(paused(&world).as_deref(), Some("the turn has run for 10 minutes"));
+}
+
+#[test]
+fn the_minutes_of_a_session_count_over_its_turns_and_survive_a_restart() {
+    let mut world = world("openai/gpt-4o", Budget { session: minutes(10), ..Budget::default() });
+    world.prompt("one");
+    world.tell_at(6 * 60, Input::Pause);
+    world.reply(says("done"));
+    world.tell_at(30 * 60, Input::Resume);
+    world.direct("bash", "ls", Origin::User);
+    assert_eq!(timer(&world), None, "a command that a user types does not count");
+    world.tell_at(50 * 60, Input::Pause);
+    world.outcome(Outcome::ok("x"));
+    let log = world.log.clone();
+    let mut reopened = Session::replay(log).expect("a log");
+    assert_eq!(reopened, world.session);
+    let started = reopened.handle_at(Timestamp(3_600_000), Input::Prompt { text: "two".to_owned() });
+    let after = started.effects.iter().find_map(|effect| match effect {
+        Effect::SetTurnTimer { after, .. } => Some(after.as_secs()),
+        _ => None,
+    });
+    assert_eq!(after, Some(2 * 60), "8 minutes are 80 %, of which 6 are spent");
+    world.tell_at(60 * 60, Input::Prompt { text: "two".to_owned() });
+    time_out(&mut world, 3, 62 * 60);
+    assert_eq!(notices(&world), ["80 % of the session's budget is used: 8 of 10 minutes"]);
+    time_out(&mut world, 3, 64 * 60);
+    assert_eq!(paused(&world).as_deref(), Some("the session has run for 10 minutes"));
+    world.tell(Input::Cancel);
+    world.prompt("three");
+    assert_eq!(paused(&world).as_deref(), Some("the session has run for 10 minutes"));
+    world.tell(Input::Resume);
+    assert_eq!((world.asked.is_some(), timer(&world)), (true, Some(8 * 60)));
+}
+
+#[test]
+fn users_are_told_once_when_80_percent_of_a_budget_are_spent() {
+    let budget = Budget { turn: tokens(50_000), session: tokens(100_000) };
+    let mut world = world("openai/gpt-4o", budget);
+    let eight_steps = |world: &mut World| {
+        for number in 0..8 {
+            world.reply(used(calls(vec![bash("a", &format!("echo {number}"))]), 4_400));
+            assert!(notices(world).is_empty());
+            world.outcome(Outcome::ok("x"));
+        }
+    };
+    world.prompt("one");
+    eight_steps(&mut world);
+    world.reply(used(says("done"), 4_400));
+    assert_eq!(notices(&world), ["81 % of the turn's budget is used: 40 k of 50 k tokens"]);
+    world.prompt("two");
+    eight_steps(&mut world);
+    world.reply(used(calls(vec![bash("b", "ls")]), 4_400));
+    assert_eq!(
+        notices(&world),
+        [
+            "81 % of the turn's budget is used: 40 k of 50 k tokens",
+            "81 % of the session's budget is used: 81 k of 100 k tokens"
+        ]
+    );
+    world.outcome(Outcome::ok("x")).reply(used(says("done"), 100));
+    assert!(notices(&world).is_empty(), "once");
+    world.session = Session::replay(world.log.clone()).expect("a log");
+    world.prompt("three").reply(used(says("done"), 100));
+    assert!(notices(&world).is_empty(), "not again after a restart");
 }
 
 #[test]

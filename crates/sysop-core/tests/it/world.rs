@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Origin, Output, ToolLocation};
-use sysop_core::id::{CallId, StepId};
+use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
@@ -32,6 +32,8 @@ pub(crate) struct World {
     pub(crate) reading: Option<CallId>,
     /// Tools that ran, in order.
     pub(crate) ran: Vec<ToolCall>,
+    /// Time of the newest input, in seconds.
+    now: i64,
     pub(crate) last: Output,
     /// Oracle for permissions: a policy fed from the log alone.
     policy: Arc<Policy>,
@@ -117,6 +119,7 @@ impl World {
             jobs: Vec::new(),
             reading: None,
             ran: Vec::new(),
+            now: 0,
             last: out,
             policy,
         }
@@ -132,6 +135,12 @@ impl World {
 
     /// Sends an input, follows the effects, and checks the invariants.
     pub(crate) fn tell(&mut self, input: Input) -> &mut Self {
+        self.tell_at(self.now, input)
+    }
+
+    /// Like `tell`; the input arrives this many seconds after the session was opened.
+    pub(crate) fn tell_at(&mut self, seconds: i64, input: Input) -> &mut Self {
+        self.now = seconds;
         if let Input::Outcome { call, .. } = &input {
             self.running.take_if(|running| running.id == *call);
             self.jobs.retain(|job| job.id != *call);
@@ -139,7 +148,7 @@ impl World {
         if let Input::JobRead { call, .. } = &input {
             self.reading.take_if(|reading| reading == call);
         }
-        let out = self.session.handle(input);
+        let out = self.session.handle_at(Timestamp(seconds * 1_000), input);
         self.log.extend(out.events.iter().cloned());
         for effect in &out.effects {
             match effect {
@@ -189,6 +198,7 @@ impl World {
                 | Effect::Survey { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::SetTimer { .. }
+                | Effect::Notify { .. }
                 | Effect::SetTurnTimer { .. } => {}
             }
         }
@@ -571,7 +581,7 @@ pub(crate) fn line(event: &Event) -> String {
         | Event::Undone { .. } => format!("{event:?}"),
         Event::HistoryCleared => "cleared".to_owned(),
         Event::TerminalInput { by, typed } => format!("{by} typed {typed:?}"),
-        Event::TurnEnded { turn, reason, error } => {
+        Event::TurnEnded { turn, reason, error, .. } => {
             format!(
                 "turn {turn} ended {}{}",
                 reason.as_str(),

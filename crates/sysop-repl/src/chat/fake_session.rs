@@ -634,7 +634,7 @@ impl State {
 
     fn pause(&mut self, reason: PauseReason) {
         self.paused = Some(reason);
-        self.publish(Event::Paused { reason, detail: None });
+        self.publish(Event::Paused { reason, detail: None, active_ms: 0 });
     }
 
     fn cancel(&mut self) {
@@ -664,6 +664,6 @@ impl State {
     }
 
     fn end(&mut self, reason: StopReason, error: Option<String>) {
-        self.publish(Event::TurnEnded { turn: TurnId(self.turn), reason, error });
+        self.publish(Event::TurnEnded { turn: TurnId(self.turn), reason, error, active_ms: 0 });
     }
 }

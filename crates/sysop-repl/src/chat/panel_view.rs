@@ -263,7 +263,7 @@ impl PanelView {
                     self.turn_ended(end, logged.at, transcript, screen)?;
                 }
             }
-            Event::Paused { reason, detail } => {
+            Event::Paused { reason, detail, .. } => {
                 self.close_answer(screen)?;
                 self.paused(*reason, detail.as_deref(), transcript, screen)?;
             }

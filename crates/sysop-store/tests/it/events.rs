@@ -157,13 +157,18 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
                 Just(PauseReason::Interrupted),
                 Just(PauseReason::Budget)
             ];
-            (reason, option::of(text())).prop_map(|(reason, detail)| Event::Paused { reason, detail }).boxed()
+            (reason, option::of(text()), any::<u64>())
+                .prop_map(|(reason, detail, active_ms)| Event::Paused { reason, detail, active_ms })
+                .boxed()
         }
         12 => Just(Event::Resumed).boxed(),
         13 => any::<usize>().prop_map(|keep| Event::Compacted { keep }).boxed(),
         14 => Just(Event::HistoryCleared).boxed(),
-        15 => (any::<u32>(), stop_reason(), option::of(text()))
-            .prop_map(|(turn, reason, error)| Event::TurnEnded { turn: TurnId(turn), reason, error })
+        15 => (any::<u32>(), stop_reason(), option::of(text()), any::<u64>())
+            .prop_map(|(turn, reason, error, active_ms)| {
+                let turn = TurnId(turn);
+                Event::TurnEnded { turn, reason, error, active_ms }
+            })
             .boxed(),
         16 => prop_oneof![
             Just(CancelFollowUp::Nothing),

@@ -166,7 +166,8 @@ impl World {
                 | Effect::SetTimer { .. }
                 | Effect::SetTurnTimer { .. }
                 | Effect::Summarize { .. }
-                | Effect::CancelSummary { .. } => {}
+                | Effect::CancelSummary { .. }
+                | Effect::Notify { .. } => {}
             }
         }
         self.happened(out.events);

@@ -97,7 +97,7 @@ fn finished(id: &str, outcome: Outcome) -> Event {
 }
 
 fn ended(number: u32, reason: StopReason, error: Option<&str>) -> Event {
-    Event::TurnEnded { turn: TurnId(number), reason, error: error.map(str::to_owned) }
+    Event::TurnEnded { turn: TurnId(number), reason, error: error.map(str::to_owned), active_ms: 0 }
 }
 
 fn messages(events: Vec<Event>) -> Vec<ServerMessage> {
@@ -285,7 +285,7 @@ fn pauses_and_changes_are_states() {
             turn(1, "go"),
             Event::PromptQueued { text: "and then this".into() },
             Event::Compacted { keep: 6 },
-            Event::Paused { reason: PauseReason::Loop, detail: None },
+            Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 },
             Event::Resumed,
             Event::HistoryCleared,
             Event::HistoryCleared,
@@ -380,7 +380,7 @@ fn a_pause_starts_after_the_running_tool_ends() {
     let (step, origin) = (StepId { turn: TurnId(1), step: 1 }, Origin::Model);
     let started = Event::ToolStarted { call: call.clone(), origin };
     let finished = Event::ToolFinished { call: call.id, outcome: Outcome::ok("") };
-    let paused = Event::Paused { reason: PauseReason::Asked, detail: None };
+    let paused = Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 };
     let before = [turn(1, "go"), Event::StepStarted { step }];
     let last = |rest: Vec<Event>| {
         let events = before.iter().cloned().chain(rest).collect();
@@ -583,7 +583,8 @@ fn output_styles_are_a_separate_optional_field() {
 #[test]
 fn a_turn_abandoned_during_a_pause_names_the_pause_reason() {
     let done = |reason, stop| {
-        let events = vec![turn(1, "go"), Event::Paused { reason, detail: None }, ended(1, stop, None)];
+        let events =
+            vec![turn(1, "go"), Event::Paused { reason, detail: None, active_ms: 0 }, ended(1, stop, None)];
         let last = messages(events).pop().unwrap();
         let ServerMessage::AssistantDone { metadata, .. } = last else { panic!("{last:?}") };
         serde_json::to_value(metadata).unwrap()

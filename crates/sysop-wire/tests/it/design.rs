@@ -66,7 +66,7 @@ fn the_documented_server_messages_are_produced() {
         Event::TurnStarted { turn, prompt: "go".into(), origin: Origin::Model },
         Event::StepStarted { step: StepId { turn, step: 1 } },
         Event::ToolStarted { call, origin: Origin::Model },
-        Event::TurnEnded { turn, reason: StopReason::Failed, error: Some("it broke".into()) },
+        Event::TurnEnded { turn, reason: StopReason::Failed, error: Some("it broke".into()), active_ms: 0 },
     ];
     let mut encoder = Encoder::new(SessionId::new("s1"));
     let mut sent: Vec<Value> = Vec::new();

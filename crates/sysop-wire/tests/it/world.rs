@@ -172,7 +172,7 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
             Event::InstructionsLoaded { instructions: Instructions { files: vec![file], untrusted, skills } }
         }
         9 => Event::PromptExpanded { text: text(u)?, commands: vec![text(u)?] },
-        _ => Event::Paused { reason: PauseReason::Budget, detail: None },
+        _ => Event::Paused { reason: PauseReason::Budget, detail: None, active_ms: 0 },
     })
 }
 
@@ -329,6 +329,7 @@ impl World {
                 | Effect::Background { .. }
                 | Effect::ReadJob { .. }
                 | Effect::SetTimer { .. }
+                | Effect::Notify { .. }
                 | Effect::SetTurnTimer { .. } => {}
             }
         }

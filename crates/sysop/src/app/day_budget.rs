@@ -8,14 +8,15 @@ use std::fs::File;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use sysop_core::budget::{BudgetLimits, Spending};
+use sysop_core::budget::{BudgetLimits, BudgetScope, Spending};
 use sysop_core::message::{FailureKind, HistoryMessage, ModelFailure, ModelRef, ModelRequest, Usage};
 use sysop_core::model_table::{self, ModelPrice};
-use sysop_core::{token_estimate, ui_text};
+use sysop_core::token_estimate;
 use sysop_driver::port::{ModelEvent, Provider};
 
 use crate::config::create_private_folder;
@@ -32,15 +33,15 @@ pub(super) struct DayBudget {
 }
 
 /// Content of the file.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct SpentToday {
     /// Local date, such as `2026-11-23`.
     date: String,
-    /// US dollars.
-    cost: f64,
-    tokens: u64,
-    /// True if the price of some call was unknown. `cost` does not include that call.
-    unpriced: bool,
+    #[serde(flatten)]
+    spent: Spending,
+    /// True if a user was told that the budget is nearly spent.
+    #[serde(default)]
+    warned: bool,
 }
 
 impl DayBudget {
@@ -50,8 +51,7 @@ impl DayBudget {
         prices: &HashMap<String, ModelPrice>,
         data: &Path,
     ) -> Option<Self> {
-        let limited = limits.cost.is_some() || limits.tokens.is_some();
-        limited.then(|| Self { limits, prices: Arc::new(prices.clone()), file: data.join(FILE) })
+        (!limits.is_empty()).then(|| Self { limits, prices: Arc::new(prices.clone()), file: data.join(FILE) })
     }
 
     fn price(&self, model: &ModelRef) -> Option<ModelPrice> {
@@ -61,7 +61,7 @@ impl DayBudget {
     /// Returns a sentence with the numbers if this request would exceed the budget of today.
     fn refusal(&self, request: &ModelRequest, today: &str) -> Option<String> {
         let spent = match self.update(today, |_| {}) {
-            Ok(spent) => spent,
+            Ok(today) => today.spent,
             Err(error) => return Some(format!("cannot read {}: {error}", self.file.display())),
         };
         let messages = request.messages.iter().map(HistoryMessage::message).map(token_estimate::message);
@@ -70,34 +70,30 @@ impl DayBudget {
             + messages.sum::<u64>();
         let mut next = Spending::default();
         next.add(Usage { input_tokens: prompt, ..Usage::default() }, self.price(&request.model));
-        let advice = "raise [budget] day in the config, or continue tomorrow";
-        if let Some(limit) = self.limits.tokens.filter(|limit| spent.tokens + next.tokens > *limit) {
-            let (used, limit) = (ui_text::tokens(spent.tokens), ui_text::tokens(limit));
-            let next = ui_text::tokens(next.tokens);
-            return Some(format!(
-                "all sessions of today have used {used} of {limit} tokens, and the next call takes about {next}; {advice}"
-            ));
-        }
-        let limit = self.limits.cost?;
-        if spent.unpriced || next.unpriced {
-            return Some(format!("the price of a model is unknown, and a day may cost ${limit}; {advice}"));
-        }
-        (spent.cost + next.cost > limit).then(|| {
-            format!(
-                "all sessions of today have cost ${:.3} of ${limit}, and the next call costs about ${:.3}; {advice}",
-                spent.cost, next.cost
-            )
-        })
+        BudgetScope::Day.exceeded(&self.limits, &spent, &next)
+    }
+
+    /// Returns the line about a budget that is nearly spent, once a day for all processes.
+    fn warning(&self, today: &str) -> Option<ModelEvent> {
+        let mut text = None;
+        let updated = self.update(today, |today| {
+            if !today.warned && self.limits.is_nearly_spent(&today.spent) {
+                today.warned = true;
+                text = BudgetScope::Day.warning(&self.limits, &today.spent);
+            }
+        });
+        updated.ok()?;
+        text.map(ModelEvent::Notice)
     }
 
     fn add(&self, model: &ModelRef, usage: Usage, today: &str) {
         let mut call = Spending::default();
         call.add(usage, self.price(model));
-        let added = self.update(today, |spent| {
-            spent.cost += call.cost;
-            spent.tokens += call.tokens;
-            spent.unpriced |= call.unpriced;
-        });
+        self.spend(call, today);
+    }
+
+    fn spend(&self, more: Spending, today: &str) {
+        let added = self.update(today, |today| today.spent += more);
         if let Err(error) = added {
             tracing::warn!(%error, file = %self.file.display(), "cannot count what was spent today");
         }
@@ -116,11 +112,15 @@ impl DayBudget {
         file.lock()?;
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        let mut spent: SpentToday = serde_json::from_str(&text).unwrap_or_default();
+        let before: SpentToday = serde_json::from_str(&text).unwrap_or_default();
+        let mut spent = before.clone();
         if spent.date != today {
             spent = SpentToday { date: today.to_owned(), ..SpentToday::default() };
         }
         change(&mut spent);
+        if spent == before {
+            return Ok(spent);
+        }
         let text = serde_json::to_string(&spent)?;
         file.rewind()?;
         file.write_all(text.as_bytes())?;
@@ -147,12 +147,23 @@ impl Provider for BudgetedProvider {
             return futures::stream::iter([ModelEvent::Failed(failure)]).boxed();
         }
         let (budget, model) = (self.budget.clone(), request.model.clone());
-        let counted = self.provider.stream(request).inspect(move |event| {
-            if let ModelEvent::Done(reply) = event {
+        let warning = self.budget.warning(&today());
+        let counted = self.provider.stream(request).flat_map(move |event| {
+            let mut warning = None;
+            if let ModelEvent::Done(reply) = &event {
                 budget.add(&model, reply.usage, &today());
+                warning = budget.warning(&today());
             }
+            futures::stream::iter(warning.into_iter().chain([event]))
         });
-        counted.boxed()
+        futures::stream::iter(warning).chain(counted).boxed()
+    }
+
+    fn time_spent(&self, time: Duration) {
+        if self.budget.limits.minutes.is_some() {
+            let time_ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+            self.budget.spend(Spending { time_ms, ..Spending::default() }, &today());
+        }
     }
 }
 
@@ -164,9 +175,11 @@ fn today() -> String {
 mod tests {
     use std::collections::HashMap;
 
-    use sysop_core::budget::BudgetLimits;
+    use sysop_core::budget::{BudgetLimits, BudgetScope, Spending};
     use sysop_core::message::{ModelRef, Usage};
     use sysop_core::model_table::ModelPrice;
+
+    use sysop_driver::port::ModelEvent;
 
     use super::DayBudget;
 
@@ -177,7 +190,7 @@ mod tests {
     }
 
     fn spent(budget: &DayBudget, day: &str) -> (f64, u64, bool) {
-        let spent = budget.update(day, |_| {}).expect("a file");
+        let spent = budget.update(day, |_| {}).expect("a file").spent;
         (spent.cost, spent.tokens, spent.unpriced)
     }
 
@@ -193,6 +206,54 @@ mod tests {
         two.add(&ModelRef::new("openai", "unknown"), usage, "2026-11-23");
         assert_eq!(spent(&one, "2026-11-23"), (0.4, 330_000, true));
         assert_eq!(spent(&one, "2026-11-24"), (0.0, 0, false));
+    }
+
+    #[test]
+    fn the_minutes_of_all_turns_add_up_and_the_next_request_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let limits = BudgetLimits { minutes: Some(2), ..BudgetLimits::default() };
+        let (one, two) = (budget(limits, folder.path()), budget(limits, folder.path()));
+        let minute = Spending { time_ms: 60_000, ..Spending::default() };
+        one.spend(minute, "2026-11-23");
+        let spent = |today: &str| two.update(today, |_| {}).expect("a file").spent;
+        let none = Spending::default();
+        assert_eq!(BudgetScope::Day.exceeded(&limits, &spent("2026-11-23"), &none), None);
+        two.spend(minute, "2026-11-23");
+        let refusal = BudgetScope::Day.exceeded(&limits, &spent("2026-11-23"), &none).expect("a refusal");
+        assert!(
+            refusal.starts_with("all sessions of today have run for 2 minutes; raise [budget]"),
+            "{refusal}"
+        );
+        assert_eq!(spent("2026-11-24"), none);
+    }
+
+    #[test]
+    fn one_process_warns_once_a_day() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let limits = BudgetLimits { tokens: Some(10), ..BudgetLimits::default() };
+        let (one, two) = (budget(limits, folder.path()), budget(limits, folder.path()));
+        let add = |budget: &DayBudget, day: &str| {
+            let usage = Usage { input_tokens: 4, ..Usage::default() };
+            budget.add(&ModelRef::new("ollama", "phi3"), usage, day);
+            match budget.warning(day) {
+                Some(ModelEvent::Notice(text)) => text,
+                other => format!("{other:?}"),
+            }
+        };
+        assert_eq!(add(&one, "2026-11-23"), "None");
+        assert_eq!(add(&two, "2026-11-23"), "80 % of the day's budget is used: 8 of 10 tokens");
+        assert_eq!(add(&one, "2026-11-23"), "None");
+        assert_eq!(add(&one, "2026-11-24"), "None");
+        assert_eq!(add(&one, "2026-11-24"), "80 % of the day's budget is used: 8 of 10 tokens");
+    }
+
+    #[test]
+    fn a_file_of_an_older_version_is_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let budget = budget(BudgetLimits { tokens: Some(1), ..BudgetLimits::default() }, folder.path());
+        let older = r#"{"date":"2026-11-23","cost":0.5,"tokens":7,"unpriced":true}"#;
+        std::fs::write(&budget.file, older).expect("written");
+        assert_eq!(spent(&budget, "2026-11-23"), (0.5, 7, true));
     }
 
     #[test]

@@ -319,9 +319,9 @@ async fn a_day() -> MemoryStore {
         finished(Outcome::new(Status::Rejected, "refused")),
         Event::ToolFinished { call: CallId::new("c2"), outcome: Outcome::new(Status::Rejected, "never") },
         decided("c3", Decision::Allow { command: None }),
-        Event::Paused { reason: PauseReason::Loop, detail: None },
+        Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 },
         Event::Resumed,
-        Event::TurnEnded { turn: TurnId(1), reason: StopReason::EndTurn, error: None },
+        Event::TurnEnded { turn: TurnId(1), reason: StopReason::EndTurn, error: None, active_ms: 0 },
         turn(2, ""),
         started("bash", json!({"command": "uptime"}), Origin::User),
         finished(Outcome::new(Status::Timeout, "")),
@@ -330,6 +330,7 @@ async fn a_day() -> MemoryStore {
             turn: TurnId(2),
             reason: StopReason::Failed,
             error: Some("uptime took too long".into()),
+            active_ms: 0,
         },
     ];
     keep(&store, "0198-day", 90 * 24 * HOUR_MS, events).await;
@@ -444,7 +445,12 @@ async fn control_sequences_are_escaped() {
         said(evil),
         started("bash", json!({"command": evil}), Origin::Model),
         finished(Outcome::ok(evil)),
-        Event::TurnEnded { turn: TurnId(1), reason: StopReason::Failed, error: Some(evil.into()) },
+        Event::TurnEnded {
+            turn: TurnId(1),
+            reason: StopReason::Failed,
+            error: Some(evil.into()),
+            active_ms: 0,
+        },
     ];
     keep(&store, "s", 0, events).await;
     let mut out = Vec::new();

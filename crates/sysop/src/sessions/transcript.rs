@@ -241,7 +241,7 @@ fn note(event: &Event) -> Option<String> {
         }
         Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Configured { change: ConfigChange::ClientTools(lent) } => Some(client_tools_sentence(lent)),
-        Event::Paused { reason, detail } => {
+        Event::Paused { reason, detail, .. } => {
             let detail = detail.as_ref().map_or_else(String::new, |detail| format!(", {detail}"));
             Some(format!("paused{}{detail}", pause_words(*reason)))
         }

@@ -132,13 +132,13 @@ fn limits_of_models_are_read() {
 
 #[test]
 fn a_budget_is_read_and_flags_replace_its_limits() {
-    let config =
-        "[budget]\nturn = { cost = 0.5, minutes = 20 }\n[budget.session]\ncost = 5\ntokens = 1000000\n";
+    let config = "[budget]\nturn = { cost = 0.5, minutes = 20 }\n[budget.session]\ncost = 5\ntokens = 1000000\nminutes = 60\n[budget.day]\nminutes = 90\n";
     let written = settings(config, &[]);
     assert!(written.warnings().is_empty(), "{:?}", written.warnings());
     let turn = BudgetLimits { cost: Some(0.5), tokens: None, minutes: Some(20) };
-    let session = BudgetLimits { cost: Some(5.0), tokens: Some(1_000_000), minutes: None };
+    let session = BudgetLimits { cost: Some(5.0), tokens: Some(1_000_000), minutes: Some(60) };
     assert_eq!(written.budget, Budget { turn, session });
+    assert_eq!(written.day_budget, BudgetLimits { minutes: Some(90), ..BudgetLimits::default() });
     let flags = GlobalFlags { max_cost: Some(0.1), max_minutes: Some(3), ..GlobalFlags::default() };
     let flagged = load(&World::new().file(OWN, config), &flags, &[]).unwrap();
     let turn = BudgetLimits { minutes: Some(3), ..turn };

@@ -1,7 +1,14 @@
 //! Budgets of a task: limits of tokens and cost.
 
+use serde_json::Value;
+
 use crate::World;
 use crate::support::{Mock, bash, lines_of_json, say};
+
+fn spent_today(world: &World) -> Value {
+    let text = std::fs::read_to_string(world.data().join("spent_today.json")).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}
 
 fn three_steps() -> Mock {
     Mock::start(&[("count", vec![bash("echo one"), bash("echo two"), bash("echo three"), say("Counted.")])])
@@ -80,4 +87,40 @@ fn the_sessions_of_a_day_share_a_budget() {
         World::with_openai(&server.url()).file(".config/sysop/config.toml", "[budget]\nday = { cost = 1 }\n");
     let run = priced.finish(&["exec", "count"]);
     assert_eq!(run.code, Some(2), "a limit of cost needs a price: {run:?}");
+}
+
+#[test]
+fn a_line_says_that_80_percent_of_a_budget_are_used() {
+    let steps: Vec<_> =
+        (0..9).map(|number| bash(&format!("echo {number}"))).chain([say("Counted.")]).collect();
+    let server = Mock::start(&[("count", steps)]);
+    let world = World::with_openai(&server.url())
+        .file(".config/sysop/config.toml", "[budget]\nturn = { minutes = 60 }\nday = { tokens = 1000000 }\n");
+    world.finish(&["exec", "--max-tokens-total", "1M", "count"]);
+    let tokens = spent_today(&world)["tokens"].as_u64().expect("a number");
+
+    // The same task again, with a limit that it nearly reaches.
+    let limit = (tokens * 11 / 10).to_string();
+    let run = world.finish(&["exec", "--max-tokens-total", &limit, "count"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Counted.\n"), "{run:?}");
+    assert_eq!(run.err.matches("% of the session's budget is used: ").count(), 1, "{run:?}");
+    let json = world.finish(&["exec", "--json", "--max-tokens-total", &limit, "count"]);
+    let notices = lines_of_json(&json.out).into_iter().filter(|line| line["type"] == "notice");
+    assert_eq!(notices.filter(|line| line["content"].to_string().contains("session's budget")).count(), 1);
+}
+
+#[test]
+fn the_minutes_of_a_day_count_in_all_sessions() {
+    let server = three_steps();
+    let world = World::with_openai(&server.url())
+        .file(".config/sysop/config.toml", "[budget]\nday = { minutes = 1 }\n");
+    let first = world.finish(&["exec", "count"]);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let mut today = spent_today(&world);
+    assert!(today["time_ms"].as_u64() > Some(0), "{today}");
+    today["time_ms"] = 60_000.into();
+    let world = world.file(".local/share/sysop/spent_today.json", &today.to_string());
+    let second = world.finish(&["exec", "count"]);
+    assert_eq!(second.code, Some(1), "{second:?}");
+    assert!(second.err.contains("all sessions of today have run for 1 minute\n"), "{second:?}");
 }

@@ -53,7 +53,7 @@ fn typical() -> Story {
     story.ran(asked, Outcome { exit_code: Some(0), duration_ms: 1_240, ..Outcome::ok(output) });
     story.answer("`/var/log` has grown. See [the manual](https://man7.org/x).");
     let turn = story.transcript.turn();
-    story.log(Event::TurnEnded { turn, reason: StopReason::EndTurn, error: None });
+    story.log(Event::TurnEnded { turn, reason: StopReason::EndTurn, error: None, active_ms: 0 });
     story
 }
 
@@ -188,7 +188,7 @@ fn turn_endings_are_described() {
         message: "openai does not know this key; set OPENAI_API_KEY".into(),
     };
     story.log(Event::ModelFailed { step: STEP, failure });
-    story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None });
+    story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None, active_ms: 0 });
     check(
         &story,
         60,
@@ -398,7 +398,7 @@ fn an_interrupted_reply_is_marked() {
     let failure = ModelFailure { kind: FailureKind::Unreachable, message: "nobody answers".into() };
     story.log(Event::ModelFailed { step: STEP, failure });
     let turn = story.transcript.turn();
-    story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None });
+    story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: None, active_ms: 0 });
     check(
         &story,
         40,
@@ -427,7 +427,12 @@ fn hostile_items_are_escaped() {
             Outcome::ok(nasty),
         );
         let turn = story.transcript.turn();
-        story.log(Event::TurnEnded { turn, reason: StopReason::Failed, error: Some(nasty.to_owned()) });
+        story.log(Event::TurnEnded {
+            turn,
+            reason: StopReason::Failed,
+            error: Some(nasty.to_owned()),
+            active_ms: 0,
+        });
         for columns in [1, 3, 20, 100] {
             story.screen(columns, 60);
         }

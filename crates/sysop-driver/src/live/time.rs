@@ -1,0 +1,34 @@
+//! Timers of a session, and the time of its turns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sysop_core::event::Input;
+use sysop_core::id::Timestamp;
+
+use super::{LiveSession, Worker};
+
+impl LiveSession {
+    /// Adds `input` after a time, unless the session ends before.
+    pub(super) fn start_timer(self: &Arc<Self>, input: Input, after: Duration) {
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            tokio::select! {
+                () = live.end.cancelled() => {}
+                () = live.ports.clock.sleep(after) => live.deliver(input),
+            }
+        });
+    }
+
+    /// Tells the provider the time of the current turn since the last append. Call after each append.
+    pub(super) fn count_time(&self, worker: &mut Worker, now: Timestamp) {
+        let since = worker.time_counted.take();
+        worker.time_counted = worker.session.is_time_counted().then_some(now);
+        let spent = since.map_or(0, |since| now.0.saturating_sub(since.0));
+        if let Ok(spent) = u64::try_from(spent)
+            && spent > 0
+        {
+            self.runtime.provider.time_spent(Duration::from_millis(spent));
+        }
+    }
+}
