@@ -119,7 +119,7 @@ pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
 
 /// Returns the catalog's shared copy of a schema, or a new one if the schema is not in the catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
-    let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]);
+    let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]).chain(&*BACKGROUND_BASH);
     let known = known.find(|tool| *tool.parameters == schema);
     known.map_or_else(|| Arc::new(schema), |tool| Arc::clone(&tool.parameters))
 }
@@ -242,6 +242,11 @@ pub fn delete_file() -> ToolSpec {
     )
 }
 
+/// Argument of `bash` with the action at its time limit.
+pub(crate) const ON_TIMEOUT: &str = "on_timeout";
+/// Value of [`ON_TIMEOUT`]: the command continues as a job.
+pub(crate) const BACKGROUND: &str = "background";
+
 /// `bash` with the additional argument [`OUTSIDE_SANDBOX`].
 static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut spec = bash();
@@ -259,6 +264,30 @@ pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
     for spec in specs.iter_mut().filter(|spec| spec.name == OUTSIDE_BASH.name) {
         spec.clone_from(&OUTSIDE_BASH);
     }
+}
+
+/// `bash`, and `bash` with [`OUTSIDE_SANDBOX`], for sessions whose commands go on in the background at their time limit.
+static BACKGROUND_BASH: LazyLock<[ToolSpec; 2]> = LazyLock::new(|| {
+    [bash(), OUTSIDE_BASH.clone()].map(|mut spec| {
+        let mut parameters = (*spec.parameters).clone();
+        parameters["properties"][ON_TIMEOUT]["default"] = BACKGROUND.into();
+        spec.parameters = Arc::new(parameters);
+        spec
+    })
+});
+
+/// Makes `background` the default of the argument [`ON_TIMEOUT`] of `bash` if `specs` contains it.
+pub fn background_on_timeout(specs: &mut [ToolSpec]) {
+    let [plain, outside] = &*BACKGROUND_BASH;
+    for spec in specs.iter_mut().filter(|spec| spec.name == plain.name) {
+        let is_outside = spec.parameters["properties"].get(OUTSIDE_SANDBOX).is_some();
+        spec.clone_from(if is_outside { outside } else { plain });
+    }
+}
+
+/// Returns true if calls of this tool go on in the background at their time limit unless they say otherwise.
+pub(crate) fn is_background_on_timeout(spec: &ToolSpec) -> bool {
+    spec.parameters["properties"][ON_TIMEOUT]["default"] == BACKGROUND
 }
 
 fn read_file() -> ToolSpec {
@@ -317,7 +346,7 @@ fn bash() -> ToolSpec {
             ("reason", text(REASON)),
             ("timeout_s", number("Default 30", 1, Some(BASH_TIMEOUT_S_MAX))),
             ("background", json!({ "type": "boolean", "description": "Run as a job; see `jobs`" })),
-            ("on_timeout", json!({ "type": "string", "enum": ["kill", "background"] })),
+            (ON_TIMEOUT, json!({ "type": "string", "enum": ["kill", BACKGROUND] })),
         ],
     )
 }

@@ -769,6 +769,7 @@ impl Session {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = self.location(&call);
         let fence = if place == ToolLocation::Host { fence } else { Fence::Off };
+        let call = self.with_timeout_action(call);
         self.set_background_timer(out, &call);
         out.effects.push(Effect::RunTool { call, place, fence });
     }

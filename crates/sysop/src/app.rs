@@ -154,7 +154,10 @@ impl Services {
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         let is_small = self.window().is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
-        let tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
+        let mut tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
+        if settings.background_on_timeout {
+            catalog::background_on_timeout(&mut tools);
+        }
         SessionSpec {
             model: self.model.clone(),
             system: system_prompt::system(&place.host, &place.display_root(), &tools),

@@ -83,6 +83,8 @@ pub(crate) struct Settings {
     pub(crate) trust_workspace: bool,
     /// True if compaction never asks a model for a summary.
     pub(crate) ledger_only: bool,
+    /// True if `bash` moves a command to the background at its time limit unless the call says otherwise.
+    pub(crate) background_on_timeout: bool,
     /// Limits of models by `PROVIDER/NAME`.
     pub(crate) models: BTreeMap<String, ModelLimits>,
     /// Token prices by `PROVIDER/NAME`.
@@ -225,6 +227,7 @@ impl Settings {
             folders,
             trust_workspace: flags.trust,
             ledger_only: config.get("ledger_only").unwrap_or_default(),
+            background_on_timeout: config.get::<String>("on_timeout").as_deref() == Some("background"),
             models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),

@@ -39,6 +39,7 @@ impl CallReview {
         let assessment = assess(policy, mode, &grants, survey, spec, call);
         let reason = call.reason().to_owned();
         let fence = policy.fence(mode, survey, spec, call, &assessment);
+        let assessment = with_time_limit(assessment, &session.with_timeout_action(call.clone()));
         Self { assessment, command: display_command(spec, call), reason, fence }
     }
 }
@@ -61,7 +62,7 @@ fn assess(
         Some(command) => policy.command(mode, grants, survey, command),
         None => policy.tool(mode, grants, survey, spec, call),
     };
-    with_time_limit(policy.assess_outside(mode, call, assessment), call)
+    policy.assess_outside(mode, call, assessment)
 }
 
 impl Session {

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::Session;
 use super::state::{CurrentCall, Phase};
-use crate::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TOOL, JOBS_TOOL};
+use crate::catalog::{
+    BACKGROUND, BASH_TIMEOUT_S_DEFAULT, BASH_TOOL, JOBS_TOOL, ON_TIMEOUT, is_background_on_timeout,
+};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::id::{CallId, JobId};
 use crate::job::{JOBS_MAX, Job, JobOutput};
@@ -39,8 +41,8 @@ impl TimeLimit {
             return Self::None;
         }
         let limit = Duration::from_secs(number(call, "timeout_s").unwrap_or(BASH_TIMEOUT_S_DEFAULT));
-        match call.text_argument("on_timeout") {
-            Some("background") => Self::Background(limit),
+        match call.text_argument(ON_TIMEOUT) {
+            Some(BACKGROUND) => Self::Background(limit),
             Some(_) | None => Self::Kill(limit),
         }
     }
@@ -81,6 +83,19 @@ impl Session {
         (may_be_job && !self.can_be_job(call)).then(|| {
             format!("not run: {JOBS_MAX} background jobs are running; stop one with `{JOBS_TOOL}` first")
         })
+    }
+
+    /// Returns the call with the session's default action at the time limit, if the call is one of `bash` that names
+    /// none. The log keeps the call as its author wrote it.
+    pub(super) fn with_timeout_action(&self, mut call: ToolCall) -> ToolCall {
+        let is_background = self.offered_tools().named(&call.name).is_some_and(is_background_on_timeout);
+        if is_background
+            && self.can_be_job(&call)
+            && let Arguments::Object(arguments) = &mut call.arguments
+        {
+            arguments.entry(ON_TIMEOUT).or_insert_with(|| BACKGROUND.into());
+        }
+        call
     }
 
     /// Sets the timer that moves a command to the background, if the arguments of its call ask for that.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sysop_core::catalog::{self, OUTSIDE_SANDBOX, Profile};
 use sysop_core::event::{Effect, Event, Input};
 use sysop_core::id::JobId;
 use sysop_core::job::JOBS_MAX;
@@ -10,6 +11,7 @@ use sysop_core::message::Message;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::Activity;
+use sysop_core::tool::ToolSpec;
 
 use crate::world::{World, bash, call, calls, says, spec};
 
@@ -101,6 +103,39 @@ fn an_approval_names_an_unusual_time_limit() {
         let of_time = findings.iter().map(|finding| finding.why.as_str());
         let of_time: Vec<_> = of_time.filter(|why| why.contains(" s") || why.contains("background")).collect();
         assert_eq!(of_time, expected.into_iter().collect::<Vec<_>>(), "{arguments}");
+    }
+}
+
+#[test]
+fn the_config_decides_for_calls_that_do_not() {
+    let cases = [
+        (json!({ "command": "make" }), Some(30)),
+        (json!({ "command": "make", "timeout_s": 5 }), Some(5)),
+        (json!({ "command": "make", "on_timeout": "kill" }), None),
+        (json!({ "command": "make", "background": true }), Some(1)),
+    ];
+    for outside in [false, true] {
+        let mut spec = spec(ApprovalMode::Auto);
+        spec.tools = catalog::tools(Profile::Coder);
+        if outside {
+            catalog::offer_outside_sandbox(&mut spec.tools);
+        }
+        catalog::background_on_timeout(&mut spec.tools);
+        let has_outside = |tool: &ToolSpec| tool.parameters["properties"].get(OUTSIDE_SANDBOX).is_some();
+        assert_eq!(spec.tools.iter().any(has_outside), outside);
+        for (arguments, seconds) in &cases {
+            let mut world = World::new(spec.clone());
+            world.prompt("build").reply(calls(vec![call("b", "bash", arguments.clone())]));
+            assert_eq!(timer(&world), seconds.map(Duration::from_secs), "{arguments}");
+            let ran = world.ran[0].text_argument("on_timeout");
+            let decided = seconds.is_some() && arguments.get("on_timeout").is_none();
+            assert_eq!(ran == Some("background"), decided, "{arguments}");
+            let logged = |event: &Event| match event {
+                Event::ToolStarted { call, .. } => call.arguments.to_value() == *arguments,
+                _ => false,
+            };
+            assert!(world.log.iter().any(logged), "the log has the call as the model wrote it");
+        }
     }
 }
 

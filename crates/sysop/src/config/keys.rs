@@ -17,6 +17,9 @@ const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh"];
 /// Values of `approve`, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
 
+/// Values of `on_timeout`, from loosest to strictest: a job has no time limit.
+const ON_TIMEOUT: &[&str] = &["background", "kill"];
+
 /// Values of `sandbox`, from weakest to strongest.
 pub(crate) const SANDBOX: &[&str] = &["off", "auto", "on"];
 
@@ -193,6 +196,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["max_output_lines"], count(1_000_000), WorkspaceRule::Lower),
     key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),
     key(&["tool_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Lower),
+    key(&["on_timeout"], word(ON_TIMEOUT), WorkspaceRule::Stricter(ON_TIMEOUT)),
     key(&["dangerous_patterns"], ValueKind::List(ListKind::Patterns), WorkspaceRule::Adds),
     key(&["deny"], ValueKind::List(ListKind::Denials), WorkspaceRule::Adds),
     key(&["never_network"], ValueKind::Switch, WorkspaceRule::Only(false)),

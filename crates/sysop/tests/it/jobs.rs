@@ -95,6 +95,18 @@ fn a_command_that_outlives_its_time_goes_on_if_the_model_wants_it() {
 }
 
 #[test]
+fn the_config_keeps_commands_that_outlive_their_time() {
+    let slow = call("bash", json!({ "command": "echo a; sleep 2; echo b", "timeout_s": 1 }));
+    let read = jobs(json!({ "action": "read", "id": 1, "wait_s": 30 }));
+    let server = Mock::start(&[("build", vec![slow, read, say("ok")])]);
+    let world =
+        World::with_openai(&server.url()).file(".config/sysop/config.toml", "on_timeout = 'background'\n");
+    let run = world.finish(&["exec", "--approve", "auto", "build"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(results(&server)[1].starts_with("a\nb\n[exit code 0]\n[job 1 ended"), "{:?}", results(&server));
+}
+
+#[test]
 fn a_job_ends_with_the_program_that_started_it_and_is_named() {
     let server = Mock::start(&[("serve", vec![start("sleep 987654"), say("Started.")])]);
     let world = World::with_openai(&server.url());

@@ -35,6 +35,8 @@ fn an_untrusted_workspace_can_only_tighten_the_sandbox() {
     let write = wanted("sandbox_write = ['/a']\n", "sandbox_write = ['/', '~']\n", "sandbox_write");
     assert_eq!(write, r#"["/a"]"#);
     assert_eq!(wanted("", "sandbox_network = false\n", "sandbox_network"), "false");
+    assert_eq!(wanted("", "on_timeout = 'background'\n", "on_timeout"), "\"kill\"");
+    assert_eq!(wanted("on_timeout = 'background'\n", "on_timeout = 'kill'\n", "on_timeout"), "\"kill\"");
     let network = wanted("sandbox_network = false\n", "sandbox_network = true\n", "sandbox_network");
     assert_eq!(network, "false");
 }
