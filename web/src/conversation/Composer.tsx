@@ -3,6 +3,7 @@ import {
   type KeyboardEvent,
   type Ref,
   useEffect,
+  useId,
   useImperativeHandle,
   useLayoutEffect,
   useRef,
@@ -10,6 +11,7 @@ import {
 } from "react";
 import { Icon } from "../app/icons";
 import type { Pending } from "../protocol/outbox";
+import type { CommandName } from "../state/commands";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
@@ -29,6 +31,8 @@ interface Props {
   running: boolean;
   /** What was said before, the newest last; arrow up brings it back. */
   history: () => string[];
+  /** The commands that a text may become. */
+  complete: (text: string) => readonly CommandName[];
   /** What the live terminal shows and has shown. */
   buffer: () => string;
   ref?: Ref<ComposerHandle>;
@@ -40,11 +44,19 @@ const ATTACHED_LINES_MAX = 200;
 const ROWS_MAX = 10;
 
 export function Composer(props: Props) {
-  const { store, prompt, placeholder, pending, queued, online, running, history, buffer, ref } = props;
+  const { store, prompt, placeholder, pending, queued, online, running, history, complete, buffer, ref } =
+    props;
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => storage.draft(store.id));
   const place = useRef<number | undefined>(undefined);
+  const [chosen, setChosen] = useState(0);
+  /** The text for which the list of commands was closed. */
+  const [closed, setClosed] = useState<string>();
+  const list = useId();
+  const offered = text === closed ? [] : complete(text).filter(({ name }) => name !== text);
+  const current = offered[Math.min(chosen, offered.length - 1)];
   const change = (next: string) => {
+    setChosen(0);
     setText(next);
     storage.saveDraft(store.id, next);
   };
@@ -77,8 +89,28 @@ export function Composer(props: Props) {
     change("");
     store.say(text.trim());
   };
+  const take = ({ name, arguments: wanted }: CommandName) => {
+    change(wanted ? `${name} ` : name);
+    field.current?.focus();
+  };
+  /** Keys of the list of commands. Returns whether the key was one. */
+  const listKeys = (event: KeyboardEvent<HTMLTextAreaElement>): boolean => {
+    if (!current) return false;
+    if (event.key === "Tab" && !event.shiftKey) {
+      take(current);
+    } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
+      const at = offered.indexOf(current) + (event.key === "ArrowUp" ? -1 : 1);
+      setChosen((at + offered.length) % offered.length);
+    } else if (event.key === "Escape") {
+      setClosed(text);
+    } else {
+      return false;
+    }
+    event.preventDefault();
+    return true;
+  };
   const keys = (event: KeyboardEvent<HTMLTextAreaElement>) => {
-    if (event.nativeEvent.isComposing) return;
+    if (event.nativeEvent.isComposing || listKeys(event)) return;
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
       send();
@@ -129,6 +161,26 @@ export function Composer(props: Props) {
           ))}
         </ul>
       )}
+      {current && (
+        <div className="offered" id={list} role="listbox" aria-label="Commands">
+          {offered.map((command) => (
+            <div
+              key={command.name}
+              id={`${list}${command.name}`}
+              role="option"
+              tabIndex={-1}
+              aria-selected={command === current}
+              onMouseDown={(event) => {
+                event.preventDefault();
+                take(command);
+              }}
+            >
+              <b>{oneLine(command.name)}</b> {oneLine(command.arguments)}{" "}
+              <span>{oneLine(command.description)}</span>
+            </div>
+          ))}
+        </div>
+      )}
       <label className="prompt-line">
         <span className="ps">{prompt}</span>
         <textarea
@@ -137,6 +189,9 @@ export function Composer(props: Props) {
           value={text}
           placeholder={placeholder}
           aria-label="Describe a task"
+          aria-autocomplete="list"
+          aria-controls={current ? list : undefined}
+          aria-activedescendant={current ? `${list}${current.name}` : undefined}
           spellCheck
           onChange={(event) => change(event.target.value)}
           onKeyDown={keys}

@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useLatest, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
+import { completions } from "../state/commands";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, proposedSteps } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/Markdown";
@@ -87,6 +88,7 @@ export function Conversation({ store, commands }: Props) {
           online={online}
           running={running}
           history={history}
+          complete={(text) => completions(text, transcript)}
           buffer={commands.buffer}
         />
       </div>

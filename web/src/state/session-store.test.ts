@@ -147,6 +147,23 @@ test("/compact is a message of its own, with or without a focus", async () => {
   expect(named("user.message")).toMatchObject([{ content: "/compacted is a prompt" }]);
 });
 
+test("/effort configures the session, and /cost and /trust are answered here", async () => {
+  greet(0);
+  store.say("/effort high");
+  store.say("/cost");
+  store.say("/trust");
+  store.say("/init");
+  await settle();
+  expect(named("configure")).toMatchObject([{ type: "configure", effort: "high" }]);
+  expect(named("user.message")).toMatchObject([{ content: "/init" }]);
+  const told = store
+    .snapshot()
+    .transcript.items.flatMap((item) => (item.kind === "notice" ? [item.text] : []));
+  expect(told).toHaveLength(2);
+  expect(told[0]).toContain("tokens in");
+  expect(told[1]).toContain("cannot trust");
+});
+
 test("a stop is shown at once and until the turn has ended", async () => {
   const state = (seq: number, word: "running" | "stopping" | "idle") =>
     tell({

@@ -16,6 +16,7 @@ import type {
   ServerMessage,
   SessionId,
 } from "../wire";
+import { parseCommand } from "./commands";
 import type { Step } from "./item";
 import { notify } from "./notify";
 import * as storage from "./storage";
@@ -138,14 +139,29 @@ export class SessionStore {
         "Command not run",
         { draft: text },
       );
-    } else if (/^\/compact(\s|$)/.test(text)) {
-      const focus = text.slice("/compact".length).trim();
-      this.sendCommand({ type: "compact", ...(focus && { focus }) }, "Context not compacted", {
-        draft: text,
-      });
-    } else {
-      this.link.send({ type: "user.message", content: text, messageId: newId() });
+      return;
     }
+    const command = parseCommand(text, this.view.transcript.usage);
+    switch (command?.kind) {
+      case "compact": {
+        const { focus } = command;
+        const message: ClientMessage = { type: "compact", ...(focus && { focus }) };
+        return this.sendCommand(message, "Context not compacted", { draft: text });
+      }
+      case "effort": {
+        const message: ClientMessage = { type: "configure", effort: command.level };
+        return this.sendCommand(message, "Effort not changed", { draft: text });
+      }
+      case "tell":
+        return this.note(command.text);
+      case undefined:
+        this.link.send({ type: "user.message", content: text, messageId: newId() });
+    }
+  }
+
+  /** Shows a line to this person alone, until the page is loaded again. */
+  private note(content: string): void {
+    this.take({ type: "notice", sessionId: this.id, content });
   }
 
   decide(call: string, decision: DecisionKind, change: { command?: string; reason?: string } = {}): void {

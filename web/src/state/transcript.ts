@@ -16,6 +16,7 @@ import type {
   Question,
   ServerMessage,
   SessionState,
+  Skill,
   TokenCounts,
   ToolCallRequest,
   ToolEffect,
@@ -73,6 +74,8 @@ export interface Transcript {
   queued: readonly string[];
   /** Commands in the background, oldest first. */
   jobs: readonly Job[];
+  /** Skills and custom commands that a prompt may name. */
+  skills: readonly Skill[];
   usage: TokenCounts;
   /** The last event here. */
   seq: number;
@@ -105,6 +108,7 @@ export const emptyTranscript: Transcript = {
   stepOpen: false,
   queued: [],
   jobs: [],
+  skills: [],
   usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
   seq: 0,
   historyEnd: 0,
@@ -266,6 +270,7 @@ class TranscriptBuilder {
       case "guard.ended":
       case "approval.given":
       case "undone": {
+        if (message.type === "instructions") next.skills = message.skills ?? [];
         this.jobs(message);
         const { text, weight } = logNotice(message);
         return this.notice(message.seq, text, weight);
@@ -322,6 +327,7 @@ class TranscriptBuilder {
       change.mode = message.mode;
       said.push(modeLabel(message.mode));
     }
+    if (message.effort !== undefined) said.push(`reasoning effort set to \`${message.effort}\``);
     if (message.lent !== undefined) {
       const { tools, root } = message.lent;
       change.lent = tools.length > 0 ? message.lent : undefined;

@@ -7,9 +7,12 @@ use serde_json::{Map, Value};
 use super::Session;
 use crate::event::{Effect, Event, Output, StopReason};
 use crate::id::{CallId, StepId};
-use crate::instructions::{FoundInstructions, InstructionSource, Instructions};
+use crate::instructions::{FoundInstructions, INIT_PROMPT, InstructionSource, Instructions};
 use crate::message::{Arguments, Reply, ToolCall};
 use crate::skill::Expansion;
+
+/// Prompt that asks for an `AGENTS.md`. Some front ends expand it themselves.
+const INIT_COMMAND: &str = "/init";
 
 /// Progress of reading the instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,15 +83,17 @@ impl Session {
         self.reading.stage = Stage::Unread;
     }
 
-    /// Expands the prompt of the turn if it begins with the name of a skill or custom command. Returns true if the
-    /// prompt was expanded.
+    /// Expands the prompt of the turn if it is `/init`, or begins with the name of a skill or custom command. Returns
+    /// true if the prompt was expanded.
     pub(super) fn expand_prompt(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.step.step > 0 || state.expansion.is_some() {
             return false;
         }
-        let expansion =
-            state.last_prompt.as_deref().and_then(|prompt| state.instructions.skills.expand(prompt));
+        let expansion = state.last_prompt.as_deref().and_then(|prompt| match prompt.trim() {
+            INIT_COMMAND => Some(Expansion { text: INIT_PROMPT.to_owned(), commands: Vec::new() }),
+            prompt => state.instructions.skills.expand(prompt),
+        });
         let Some(Expansion { text, commands }) = expansion else { return false };
         self.emit(out, Event::PromptExpanded { text, commands });
         true

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input};
 use sysop_core::instructions::{
-    FoundInstructions, InstructionFile, InstructionSource, Instructions, UntrustedFile,
+    FoundInstructions, INIT_PROMPT, InstructionFile, InstructionSource, Instructions, UntrustedFile,
 };
 use sysop_core::message::Message;
 use sysop_core::mode::Mode;
@@ -133,6 +133,18 @@ fn a_command_that_the_user_calls_up_is_expanded_for_the_model() {
     assert_eq!(first_message(&world), "/etc/hosts is wrong");
     world.reply(says("done")).prompt("/fix a b").reply(says("done")).tell(Input::Retry);
     assert_eq!(first_message(&world), "Repair a on b.", "a retry expands again");
+}
+
+#[test]
+fn init_asks_for_an_agents_md_from_any_front_end() {
+    let mut world = world();
+    world.prompt(" /init ");
+    read(&mut world, Some(with_skills(&[(SkillKind::Command, "init", "Not this.")])));
+    assert_eq!(first_message(&world), INIT_PROMPT);
+    world.reply(says("done")).prompt("/init later");
+    let (_, request) = world.asked.as_ref().expect("a model call");
+    let last = request.messages.last().expect("a prompt").message();
+    assert_ne!(*last, Message::User { text: INIT_PROMPT.to_owned() });
 }
 
 #[test]

@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import { completions, parseCommand } from "./commands";
+import { emptyTranscript } from "./transcript";
+
+const usage = { inputTokens: 12_000, outputTokens: 900, cachedTokens: 3_000 };
+
+test("commands are recognized by their whole name", () => {
+  expect(parseCommand("/compact", usage)).toEqual({ kind: "compact", focus: "" });
+  expect(parseCommand("/compact the\nports ", usage)).toEqual({ kind: "compact", focus: "the\nports" });
+  expect(parseCommand("/effort high", usage)).toEqual({ kind: "effort", level: "high" });
+  for (const text of [
+    "/compacted is a prompt",
+    "/init",
+    "/deploy web1",
+    "effort high",
+    "/usr/bin/env",
+    "/",
+  ]) {
+    expect(parseCommand(text, usage)).toBeUndefined();
+  }
+});
+
+test("a command that the page cannot carry out says so", () => {
+  const told = (text: string) => {
+    const command = parseCommand(text, usage);
+    return command?.kind === "tell" ? command.text : "";
+  };
+  expect(told("/effort much")).toBe("Type /effort and one of none, minimal, low, medium, high, xhigh.");
+  expect(told("/effort")).toContain("one of none");
+  expect(told("/trust")).toContain("start the server with --trust");
+  expect(told("/cost")).toMatch(/^12 k tokens in \(3000 cached\), 900 out so far; /);
+});
+
+test("the beginning of a name is completed by commands and skills", () => {
+  const skill = { kind: "skill" as const, source: "user" as const, path: "p", listed: true };
+  const skills = [
+    { ...skill, name: "check-disk", description: "Look at disks", arguments: "HOST" },
+    { ...skill, name: "cost" },
+  ];
+  const names = (text: string) => completions(text, { ...emptyTranscript, skills }).map(({ name }) => name);
+  expect(names("/c")).toEqual(["/compact", "/cost", "/check-disk"]);
+  expect(names("/check")).toEqual(["/check-disk"]);
+  expect(names("/")).toHaveLength(6);
+  for (const text of ["", "c", "/x", "/compact ", "/compact the", "a /c"]) expect(names(text)).toEqual([]);
+});

@@ -1,0 +1,74 @@
+/** Commands that a person types on the page: those of the full screen and the REPL that make sense here. */
+import * as labels from "../text/labels";
+import type { Effort, TokenCounts } from "../wire";
+import type { Transcript } from "./transcript";
+
+/** A name that the composer completes, with its slash. */
+export interface CommandName {
+  name: string;
+  arguments: string;
+  description: string;
+}
+
+const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh"];
+
+/** The page's own commands. Skills and custom commands cannot replace them. */
+export const PAGE_COMMANDS: readonly CommandName[] = [
+  { name: "/compact", arguments: "[FOCUS]", description: "Summarize older messages to free context" },
+  { name: "/cost", arguments: "", description: "Show the tokens of the session" },
+  { name: "/effort", arguments: EFFORTS.join("|"), description: "Set the reasoning effort" },
+  { name: "/init", arguments: "", description: "Have the model propose an AGENTS.md for this workspace" },
+  { name: "/trust", arguments: "", description: "Say how to trust this workspace" },
+];
+
+/** The most names that are offered at once. */
+const OFFERED_MAX = 8;
+
+/** A trusted file decides what the model is told, so the person at the server's machine trusts it, and no browser. */
+const TRUST =
+  "The page cannot trust a workspace. On the server's machine, type /trust in `sysop` or `sysop chat` there, or start the server with --trust.";
+
+export type PageCommand =
+  | { kind: "compact"; focus: string }
+  | { kind: "effort"; level: Effort }
+  /** A line for this person, without a message to the server. */
+  | { kind: "tell"; text: string };
+
+/** The command in a text, or undefined if the server gets the text as a prompt. */
+export function parseCommand(text: string, usage: TokenCounts): PageCommand | undefined {
+  const found = /^\/([a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim());
+  const rest = found?.[2]?.trim() ?? "";
+  switch (found?.[1]) {
+    case "compact":
+      return { kind: "compact", focus: rest };
+    case "effort":
+      if (EFFORTS.includes(rest)) return { kind: "effort", level: rest };
+      return { kind: "tell", text: `Type /effort and one of ${EFFORTS.join(", ")}.` };
+    case "cost":
+      return { kind: "tell", text: cost(usage) };
+    case "trust":
+      return { kind: "tell", text: TRUST };
+    default:
+      return undefined;
+  }
+}
+
+function cost({ inputTokens, outputTokens, cachedTokens }: TokenCounts): string {
+  const cached = cachedTokens > 0 ? ` (${labels.tokens(cachedTokens)} cached)` : "";
+  const tokens = `${labels.tokens(inputTokens)} tokens in${cached}, ${labels.tokens(outputTokens)} out so far`;
+  return `${tokens}; /cost in the full screen or the REPL knows the prices`;
+}
+
+/** The names that complete a text; none unless it is the beginning of a name. */
+export function completions(text: string, { skills }: Transcript): readonly CommandName[] {
+  if (!/^\/\S*$/.test(text)) return [];
+  const others = skills.map((skill) => ({
+    name: `/${skill.name}`,
+    arguments: skill.arguments ?? "",
+    description: skill.description ?? "",
+  }));
+  const own = new Set(PAGE_COMMANDS.map(({ name }) => name));
+  return [...PAGE_COMMANDS, ...others.filter(({ name }) => !own.has(name))]
+    .filter(({ name }) => name.startsWith(text))
+    .slice(0, OFFERED_MAX);
+}
