@@ -4,6 +4,7 @@
 //! world arrive as an [`event::Input`]; requests to the world leave as an [`event::Effect`].
 
 pub mod budget;
+pub mod budget_scope;
 pub mod catalog;
 pub mod compaction;
 pub mod cost_report;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::state::Phase;
 use super::{Activity, Session};
-use crate::budget::{BudgetLimits, BudgetScope, Spending};
+use crate::budget::{BudgetLimits, Spending};
+use crate::budget_scope::BudgetScope;
 use crate::event::{Effect, Event, Output, PauseReason};
 use crate::id::TurnId;
 use crate::message::Usage;

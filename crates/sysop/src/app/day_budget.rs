@@ -13,7 +13,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
-use sysop_core::budget::{BudgetLimits, BudgetScope, Spending};
+use sysop_core::budget::{BudgetLimits, Spending};
+use sysop_core::budget_scope::BudgetScope;
 use sysop_core::message::{FailureKind, HistoryMessage, ModelFailure, ModelRef, ModelRequest, Usage};
 use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::token_estimate;
@@ -175,7 +176,8 @@ fn today() -> String {
 mod tests {
     use std::collections::HashMap;
 
-    use sysop_core::budget::{BudgetLimits, BudgetScope, Spending};
+    use sysop_core::budget::{BudgetLimits, Spending};
+    use sysop_core::budget_scope::BudgetScope;
     use sysop_core::message::{ModelRef, Usage};
     use sysop_core::model_table::ModelPrice;
 

@@ -1,0 +1,192 @@
+//! Sentences about a budget that is spent, or nearly spent, and the decision that it is.
+
+use crate::budget::{BudgetLimits, MINUTE_MS, Spending};
+use crate::ui_text;
+
+/// Share of a budget at which the user is told.
+const WARNING_SHARE: f64 = 0.8;
+
+/// Owner of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BudgetScope {
+    Turn,
+    Session,
+    /// All sessions of one local day together.
+    Day,
+}
+
+impl BudgetScope {
+    /// Returns a sentence with the numbers of the limit that the next model call would exceed, or `None` if it would
+    /// exceed none.
+    pub fn exceeded(self, limits: &BudgetLimits, spent: &Spending, next: &Spending) -> Option<String> {
+        let (subject, advice) = (self.subject(), self.advice());
+        if let Some(limit) = limits.tokens
+            && spent.tokens + next.tokens > limit
+        {
+            let [used, limit, next] = [spent.tokens, limit, next.tokens].map(ui_text::tokens);
+            return Some(format!(
+                "{subject} used {used} of {limit} tokens, and the next call takes about {next}{advice}"
+            ));
+        }
+        if let Some(sentence) = self.time_spent(limits, spent) {
+            return Some(sentence);
+        }
+        let limit = limits.cost?;
+        if spent.unpriced || next.unpriced {
+            let (model, owner) = match self {
+                Self::Turn => ("the model", "the turn"),
+                Self::Session => ("the model", "the session"),
+                Self::Day => ("a model", "a day"),
+            };
+            return Some(format!("the price of {model} is unknown, and {owner} may cost ${limit}{advice}"));
+        }
+        (spent.cost + next.cost > limit).then(|| {
+            format!(
+                "{subject} cost ${:.3} of ${limit}, and the next call costs about ${:.3}{advice}",
+                spent.cost, next.cost
+            )
+        })
+    }
+
+    /// Returns a sentence if the limit of minutes is reached.
+    pub fn time_spent(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
+        let minutes = limits.minutes.filter(|_| limits.time_ms() <= Some(spent.time_ms))?;
+        let unit = if minutes == 1 { "minute" } else { "minutes" };
+        Some(format!("{} run for {minutes} {unit}{}", self.subject(), self.advice()))
+    }
+
+    /// Returns the line for the user about a budget that is nearly spent. Names the limit of which most is spent.
+    pub fn warning(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
+        let (share, words) = limits.shares(spent).max_by(|one, other| one.0.total_cmp(&other.0))?;
+        let owner = match self {
+            Self::Turn => "turn",
+            Self::Session => "session",
+            Self::Day => "day",
+        };
+        Some(format!("{:.0} % of the {owner}'s budget is used: {words}", (share * 100.0).floor()))
+    }
+
+    fn subject(self) -> &'static str {
+        match self {
+            Self::Turn => "the turn has",
+            Self::Session => "the session has",
+            Self::Day => "all sessions of today have",
+        }
+    }
+
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Turn | Self::Session => "",
+            Self::Day => "; raise [budget] day in the config, or continue tomorrow",
+        }
+    }
+}
+
+impl BudgetLimits {
+    /// Returns true if 80 % of a limit are spent.
+    pub fn is_nearly_spent(&self, spent: &Spending) -> bool {
+        self.shares(spent).any(|(share, _)| share >= WARNING_SHARE)
+    }
+
+    /// Returns the spent share of each limit, with the amount and the limit in words.
+    fn shares(&self, spent: &Spending) -> impl Iterator<Item = (f64, String)> {
+        let cost = self.cost.filter(|limit| *limit > 0.0).map(|limit| {
+            let places = if limit < 0.1 { 4 } else { 2 };
+            (spent.cost / limit, format!("${:.places$} of ${limit:.places$}", spent.cost))
+        });
+        let tokens = self.tokens.map(|limit| {
+            let words = format!("{} of {} tokens", ui_text::tokens(spent.tokens), ui_text::tokens(limit));
+            (spent.tokens as f64 / limit.max(1) as f64, words)
+        });
+        let minutes = self.time_ms().map(|limit| {
+            let words = format!("{} of {} minutes", spent.time_ms / MINUTE_MS, limit / MINUTE_MS);
+            (spent.time_ms as f64 / limit.max(1) as f64, words)
+        });
+        [cost, tokens, minutes].into_iter().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BudgetScope;
+    use crate::budget::{BudgetLimits, Spending};
+    use crate::message::Usage;
+    use crate::model_table::ModelPrice;
+
+    const LIMITS: BudgetLimits = BudgetLimits { cost: None, tokens: None, minutes: None };
+
+    fn tokens(tokens: u64) -> Spending {
+        Spending { tokens, ..Spending::default() }
+    }
+
+    #[test]
+    fn a_stop_names_the_numbers() {
+        let limits = BudgetLimits { tokens: Some(10_000), ..LIMITS };
+        let stop = BudgetScope::Turn.exceeded(&limits, &tokens(9_000), &tokens(2_000)).expect("a stop");
+        assert_eq!(stop, "the turn has used 9000 of 10 k tokens, and the next call takes about 2000");
+        assert_eq!(BudgetScope::Turn.exceeded(&limits, &tokens(2_000), &tokens(2_000)), None);
+        let stop = BudgetScope::Day.exceeded(&limits, &tokens(9_000), &tokens(2_000)).expect("a stop");
+        assert_eq!(
+            stop,
+            "all sessions of today have used 9000 of 10 k tokens, and the next call takes about 2000; raise [budget] \
+             day in the config, or continue tomorrow"
+        );
+    }
+
+    #[test]
+    fn costs_add_up_and_an_unknown_price_stops_a_cost_limit() {
+        let price = ModelPrice { input: 1.0, output: 10.0, ..ModelPrice::default() };
+        let usage = Usage { input_tokens: 500_000, output_tokens: 50_000, cached_tokens: 0 };
+        let mut spent = Spending::default();
+        spent.add(usage, Some(price));
+        assert_eq!((spent.cost, spent.tokens, spent.unpriced), (1.0, 550_000, false));
+        let limits = BudgetLimits { cost: Some(1.5), ..LIMITS };
+        assert_eq!(BudgetScope::Turn.exceeded(&limits, &spent, &Spending::default()), None);
+        let next = Spending { cost: 0.6, ..Spending::default() };
+        let stop = BudgetScope::Turn.exceeded(&limits, &spent, &next);
+        assert_eq!(
+            stop.as_deref(),
+            Some("the turn has cost $1.000 of $1.5, and the next call costs about $0.600")
+        );
+        spent.add(usage, None);
+        let stop = BudgetScope::Session.exceeded(&limits, &spent, &Spending::default()).expect("a stop");
+        assert_eq!(stop, "the price of the model is unknown, and the session may cost $1.5");
+        let stop = BudgetScope::Day.exceeded(&limits, &spent, &Spending::default()).expect("a stop");
+        assert!(
+            stop.starts_with("the price of a model is unknown, and a day may cost $1.5; raise"),
+            "{stop}"
+        );
+        assert_eq!(BudgetScope::Turn.exceeded(&LIMITS, &spent, &spent), None);
+    }
+
+    #[test]
+    fn time_is_spent_at_its_limit() {
+        let limits = BudgetLimits { minutes: Some(2), ..LIMITS };
+        let time = |time_ms| Spending { time_ms, ..Spending::default() };
+        let next = Spending::default();
+        assert_eq!(BudgetScope::Session.exceeded(&limits, &time(119_999), &next), None);
+        let stop = BudgetScope::Session.exceeded(&limits, &time(120_000), &next);
+        assert_eq!(stop.as_deref(), Some("the session has run for 2 minutes"));
+    }
+
+    #[test]
+    fn a_warning_comes_at_80_percent_and_names_the_fullest_limit() {
+        let limits = BudgetLimits { cost: Some(0.5), tokens: Some(10_000), minutes: Some(20) };
+        let spent = |cost, tokens, time_ms| Spending { cost, tokens, time_ms, unpriced: false };
+        for (amount, warning) in [
+            (spent(0.4, 0, 0), Some("80 % of the session's budget is used: $0.40 of $0.50")),
+            (spent(0.3, 9_050, 0), Some("90 % of the session's budget is used: 9050 of 10 k tokens")),
+            (spent(0.0, 0, 960_000), Some("80 % of the session's budget is used: 16 of 20 minutes")),
+            (spent(0.39, 7_999, 959_999), None),
+        ] {
+            let said = BudgetScope::Session.warning(&limits, &amount);
+            assert_eq!(said.filter(|_| limits.is_nearly_spent(&amount)).as_deref(), warning, "{amount:?}");
+        }
+        assert!(!LIMITS.is_nearly_spent(&spent(9.0, 9_000_000, 9_000_000)));
+        let small = BudgetLimits { cost: Some(0.02), ..LIMITS };
+        assert_eq!(
+            BudgetScope::Turn.warning(&small, &spent(0.0163, 0, 0)).as_deref(),
+            Some("81 % of the turn's budget is used: $0.0163 of $0.0200")
+        );
+    }
+}
