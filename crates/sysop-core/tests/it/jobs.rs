@@ -101,7 +101,8 @@ fn an_approval_names_an_unusual_time_limit() {
         });
         let findings = &asked.expect("an approval").findings;
         let of_time = findings.iter().map(|finding| finding.why.as_str());
-        let of_time: Vec<_> = of_time.filter(|why| why.contains(" s") || why.contains("background")).collect();
+        let of_time: Vec<_> =
+            of_time.filter(|why| why.contains(" s") || why.contains("background")).collect();
         assert_eq!(of_time, expected.into_iter().collect::<Vec<_>>(), "{arguments}");
     }
 }

@@ -12,7 +12,8 @@ use super::{LiveSession, Worker};
 /// Shown if a user stops a job that is not running.
 pub(super) const NO_SUCH_JOB: &str = "no job with this number is running; see /jobs";
 /// Shown if a user moves a command to the background and none is running that can go there.
-pub(super) const NO_COMMAND: &str = "no command is running that can go to the background; only `bash` can, and at most 64 at a time";
+pub(super) const NO_COMMAND: &str =
+    "no command is running that can go to the background; only `bash` can, and at most 64 at a time";
 
 impl LiveSession {
     pub(crate) fn running_jobs(&self) -> RunningJobs {
