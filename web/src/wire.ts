@@ -474,6 +474,9 @@ export type HostOutcome = {
   group: number;
 };
 
+/** Formats of images that every provider accepts. */
+export type ImageFormat = string;
+
 export type InstructionFile = {
   /** Path for display. */
   path: string;
@@ -553,6 +556,20 @@ export type PauseReason =
   | "interrupted"
   /** A budget of cost, tokens or minutes is spent. */
   | "budget";
+
+/** An image of a prompt or of a tool's output. */
+export type PromptImage = {
+  /** Name of the artifact that holds the image. */
+  artifact: string;
+  /** Media type, as the content shows it. */
+  mediaType: ImageFormat;
+  /** Width in pixels. */
+  width: number;
+  /** Height in pixels. */
+  height: number;
+  /** File name; omitted if there is none. */
+  name?: string;
+};
 
 /** A question. Its texts come from programs and remote machines; front ends neutralize them. */
 export type Question = {
@@ -677,6 +694,8 @@ export type ServerMessage =
     more?: boolean;
     /** The prompt. */
     content: string;
+    /** Images of the prompt. */
+    images?: Array<PromptImage>;
   }
   /** A turn began with a user's prompt. */
   | {
@@ -689,6 +708,8 @@ export type ServerMessage =
     more?: boolean;
     /** The prompt. */
     content: string;
+    /** Images of the prompt. */
+    images?: Array<PromptImage>;
   }
   /** More text from the model. Not logged. */
   | {
@@ -845,6 +866,8 @@ export type ServerMessage =
     changed?: Array<SystemChange>;
     /** Extent to which the call can be undone; omitted if not determined. */
     undo?: Reversibility;
+    /** Images that the model got. */
+    images?: Array<PromptImage>;
   }
   /** A tool call waits for approval. */
   | {

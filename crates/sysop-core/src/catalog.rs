@@ -37,6 +37,8 @@ pub const BASH_TOOL: &str = "bash";
 pub const REMEMBER_TOOL: &str = "remember";
 /// Tool that returns an output that was omitted from the prompt.
 pub const READ_OUTPUT_TOOL: &str = "read_output";
+/// Tool that shows an image file to the model. A session offers it only to models that see images.
+pub const VIEW_IMAGE_TOOL: &str = "view_image";
 /// Maximum number of chunks that one file may have in `write_file_chunk`.
 pub const CHUNKS_MAX: u64 = 1000;
 /// Maximum commits listed by `git_log`.
@@ -138,7 +140,7 @@ fn build_tools(profile: Profile) -> Vec<ToolSpec> {
 }
 
 fn operator() -> Vec<ToolSpec> {
-    vec![run_command(), send_keys(), todo(), jobs(), task_complete()]
+    vec![run_command(), send_keys(), todo(), jobs(), task_complete(), view_image()]
 }
 
 fn workspace() -> Vec<ToolSpec> {
@@ -297,6 +299,16 @@ fn read_file() -> ToolSpec {
         ToolEffect::Reads,
         &["path"],
         &[("path", plain_text()), ("start_line", plain_number(1)), ("end_line", plain_number(1))],
+    )
+}
+
+fn view_image() -> ToolSpec {
+    spec(
+        VIEW_IMAGE_TOOL,
+        "See a PNG, JPEG, GIF or WebP file",
+        ToolEffect::Reads,
+        &["path"],
+        &[("path", plain_text())],
     )
 }
 
@@ -555,7 +567,8 @@ mod tests {
     #[test]
     fn profiles_contain_the_documented_tools() {
         assert_eq!(names(Profile::Coder), ["read_file", "write_file", "edit_file", "bash"]);
-        assert_eq!(names(Profile::Operator), ["run_command", "send_keys", "todo", "jobs", "task_complete"]);
+        let operator = ["run_command", "send_keys", "todo", "jobs", "task_complete", "view_image"];
+        assert_eq!(names(Profile::Operator), operator);
         assert_eq!(
             names(Profile::Workspace),
             [
@@ -588,7 +601,8 @@ mod tests {
                 "send_keys",
                 "todo",
                 "jobs",
-                "task_complete"
+                "task_complete",
+                "view_image"
             ]
         );
     }

@@ -15,6 +15,9 @@ pub struct Compaction {
     /// Calls whose outputs are omitted from the prompt; their artifacts hold the full text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elided: Vec<CallId>,
+    /// True if the images of older messages are omitted from the prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub images_elided: bool,
     /// Facts that code extracted from the log: the goal, the user's words, refusals, commands and changes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub ledger: String,

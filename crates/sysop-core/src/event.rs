@@ -11,6 +11,7 @@ use crate::compaction::Compaction;
 use crate::effort::Effort;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
+use crate::image::ImageRef;
 use crate::instructions::{FoundInstructions, Instructions};
 use crate::job::JobOutput;
 use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
@@ -27,7 +28,12 @@ use crate::tool::ClientTools;
 #[serde(rename_all = "snake_case")]
 pub enum Input {
     /// A user's prompt. While a turn runs, the prompt is queued behind it.
-    Prompt { text: String },
+    Prompt {
+        text: String,
+        /// Images that belong to the prompt, at most `PROMPT_IMAGES_MAX`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<ImageRef>,
+    },
     /// Run one tool call without asking the model: a typed command, a routine, or an undo.
     Direct {
         tool: String,
@@ -122,6 +128,13 @@ pub enum Input {
     },
     /// The log was replayed after the process that ran the session ended.
     Recovered,
+}
+
+impl Input {
+    /// Returns a prompt without images.
+    pub fn prompt(text: impl Into<String>) -> Self {
+        Self::Prompt { text: text.into(), images: Vec::new() }
+    }
 }
 
 /// Record of keys typed into a terminal, limited to what the log may contain.
@@ -248,6 +261,8 @@ pub enum Event {
     /// A prompt was queued behind the current turn.
     PromptQueued {
         text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<ImageRef>,
     },
     TurnStarted {
         /// Number of the turn, counted from 1.
@@ -256,6 +271,8 @@ pub enum Event {
         prompt: String,
         #[serde(default)]
         origin: Origin,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<ImageRef>,
     },
     StepStarted {
         step: StepId,
@@ -432,7 +449,14 @@ impl Event {
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let outcome = if let Self::ToolFinished { outcome, .. } = self { Some(outcome) } else { None };
         let job = if let Self::JobFinished { output, .. } = self { output.artifact.as_deref() } else { None };
-        outcome.into_iter().flat_map(Outcome::artifact_names).chain(job)
+        let images: &[ImageRef] =
+            if let Self::TurnStarted { images, .. } | Self::PromptQueued { images, .. } = self {
+                images
+            } else {
+                &[]
+            };
+        let images = images.iter().map(|image| image.artifact.as_str());
+        outcome.into_iter().flat_map(Outcome::artifact_names).chain(job).chain(images)
     }
 }
 
@@ -653,7 +677,12 @@ mod tests {
     use crate::id::TurnId;
 
     fn started() -> Event {
-        Event::TurnStarted { turn: TurnId(3), prompt: "say \"hi\"".to_owned(), origin: Origin::User }
+        Event::TurnStarted {
+            turn: TurnId(3),
+            prompt: "say \"hi\"".to_owned(),
+            origin: Origin::User,
+            images: Vec::new(),
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::id::CallId;
+use crate::image::ImageRef;
 use crate::message::{HistoryMessage, Message, ToolResult};
 use crate::token_estimate;
 
@@ -47,7 +48,7 @@ pub struct Window {
 impl History {
     /// Appends the prompt of a new turn, and drops messages that no window can reach any more. `keep` is the maximum
     /// number of messages in a window, or 0 for no limit.
-    pub fn push_prompt(&mut self, text: &str, keep: usize) {
+    pub fn push_prompt(&mut self, text: &str, images: Vec<ImageRef>, keep: usize) {
         let surplus = match keep {
             0 => 0,
             keep => self.messages.len().saturating_sub(keep.max(WINDOW_MESSAGES_MIN)),
@@ -57,17 +58,17 @@ impl History {
             self.dropped = true;
         }
         self.prompt = Some(self.messages.len());
-        self.push(Message::User { text: text.to_owned() });
+        self.push(Message::User { text: text.to_owned(), images });
     }
 
     /// Replaces `typed`, the text at the end of the current turn's prompt, by `text`. If the prompt does not end with
     /// `typed`, the whole prompt is replaced. Called before any message follows the prompt.
     pub fn replace_prompt(&mut self, typed: &str, text: &str) {
         if let Some(prompt) = self.prompt.and_then(|prompt| self.messages.get_mut(prompt))
-            && let Message::User { text: before } = prompt.message()
+            && let Message::User { text: before, images } = prompt.message()
         {
             let text = format!("{}{text}", before.strip_suffix(typed).unwrap_or_default());
-            *prompt = HistoryMessage::new(Message::User { text });
+            *prompt = HistoryMessage::new(Message::User { text, images: images.clone() });
         }
     }
 
@@ -147,10 +148,10 @@ impl History {
             [&self.instructions, &self.summary].into_iter().flatten().map(|text| &**text).collect();
         if !preamble.is_empty()
             && let Some(first) = messages.first_mut()
-            && let Message::User { text } = first.message()
+            && let Message::User { text, images } = first.message()
         {
             let text = format!("{}\n\n{text}", preamble.join("\n\n"));
-            *first = HistoryMessage::new(Message::User { text });
+            *first = HistoryMessage::new(Message::User { text, images: images.clone() });
         }
         messages
     }
@@ -176,6 +177,28 @@ impl History {
         self.messages = kept;
         self.summary = Some(Arc::from(summary));
         self.forget_raw_replies();
+    }
+
+    /// Returns the estimated tokens that omitting the older images saves.
+    pub fn omissible_image_tokens(&self) -> u64 {
+        self.older_images().map(|index| token_estimate::images(self.messages[index].message())).sum()
+    }
+
+    /// Puts a line of text in place of each image, except for images of the current turn's prompt and of the newest
+    /// message.
+    pub fn omit_images(&mut self) {
+        for index in self.older_images().collect::<Vec<_>>() {
+            self.messages[index] =
+                HistoryMessage::new(self.messages[index].message().without_images(|_| true));
+        }
+        self.forget_raw_replies();
+    }
+
+    /// Returns the indices of the messages whose images may be omitted.
+    fn older_images(&self) -> impl Iterator<Item = usize> {
+        let newest = self.messages.len().saturating_sub(1);
+        let has_images = |index: &usize| self.messages[*index].message().images().next().is_some();
+        (0..newest).filter(|index| self.prompt != Some(*index)).filter(has_images)
     }
 
     /// Omits the outputs of these calls from the messages. They can still be read with [`Self::omitted_output`].

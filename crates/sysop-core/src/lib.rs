@@ -13,6 +13,7 @@ pub mod event;
 pub mod guard;
 pub mod history;
 pub mod id;
+pub mod image;
 pub mod instructions;
 pub mod job;
 pub mod key_stroke;

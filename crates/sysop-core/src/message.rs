@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::catalog::REASONS;
 use crate::effort::Effort;
 use crate::id::CallId;
+use crate::image::{ImageRef, RequestImages};
 use crate::mode::{Mode, SamplingDefaults};
 
 /// Name of a model as users write it: `PROVIDER/NAME`.
@@ -81,11 +82,52 @@ impl TryFrom<String> for ModelRef {
 #[expect(clippy::large_enum_variant, reason = "a history holds each message behind an `Arc`")]
 pub enum Message {
     /// Input of a user, or text that sysop sends in a user's place.
-    User { text: String },
+    User {
+        text: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<ImageRef>,
+    },
     /// A reply of the model.
     Assistant { reply: Reply },
     /// Results of all tool calls of the preceding reply, in the order of the calls.
     ToolResults { results: Vec<ToolResult> },
+}
+
+impl Message {
+    /// Returns a user message without images.
+    pub fn user(text: impl Into<String>) -> Self {
+        Self::User { text: text.into(), images: Vec::new() }
+    }
+
+    /// Returns the images of the message, oldest first.
+    pub fn images(&self) -> impl Iterator<Item = &ImageRef> {
+        let (of_user, results): (&[ImageRef], &[ToolResult]) = match self {
+            Self::User { images, .. } => (images, &[]),
+            Self::Assistant { .. } => (&[], &[]),
+            Self::ToolResults { results } => (&[], results),
+        };
+        of_user.iter().chain(results.iter().flat_map(|result| &result.images))
+    }
+
+    /// Returns the message with a line of text in place of each image for which `leaves_out` returns true.
+    #[must_use]
+    pub fn without_images(&self, leaves_out: impl Fn(&ImageRef) -> bool) -> Self {
+        let replace = |text: &mut String, images: &mut Vec<ImageRef>| {
+            for image in images.extract_if(.., |image| leaves_out(image)) {
+                text.push('\n');
+                text.push_str(&image.placeholder());
+            }
+        };
+        let mut message = self.clone();
+        match &mut message {
+            Self::User { text, images } => replace(text, images),
+            Self::Assistant { .. } => {}
+            Self::ToolResults { results } => {
+                results.iter_mut().for_each(|result| replace(&mut result.output, &mut result.images));
+            }
+        }
+        message
+    }
 }
 
 /// A message of the history with a slot for its encoded form.
@@ -116,8 +158,11 @@ impl HistoryMessage {
     ///
     /// `wire` identifies the encoding, including every setting that affects the result. Only the first encoding is
     /// cached: for any other `wire` (after a change of model), this returns `None` and the caller must encode the
-    /// message itself.
+    /// message itself. Messages with images are large and never cached.
     pub fn encoded(&self, wire: &'static str, encode: impl FnOnce(&Message) -> String) -> Option<&str> {
+        if self.inner.message.images().next().is_some() {
+            return None;
+        }
         let (kept_wire, text) =
             self.inner.encoded.get_or_init(|| (wire, encode(&self.inner.message).into_boxed_str()));
         (*kept_wire == wire).then_some(text)
@@ -153,6 +198,9 @@ pub struct Reply {
     /// The model's context window in tokens, if its server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
+    /// True if the model accepts images, as far as its server tells or showed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vision: Option<bool>,
     /// The reply in the provider's own form, which contains the signatures of its reasoning. It is sent back byte for
     /// byte.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -293,6 +341,8 @@ pub struct ToolResult {
     pub output: String,
     /// True if the call itself failed. A command's exit code does not matter here.
     pub is_error: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageRef>,
 }
 
 impl ToolResult {
@@ -311,6 +361,8 @@ pub struct ModelRequest {
     pub messages: Vec<HistoryMessage>,
     /// True if older messages of the session are missing from `messages`.
     pub trimmed: bool,
+    /// Images of `messages`. Their bytes are added before the request reaches a provider.
+    pub images: RequestImages,
     /// Tools offered to the model; empty if it may call none.
     pub tools: Arc<[crate::tool::ToolSpec]>,
     /// Tools whose names are recognized in a call that the model writes as text. `tools` may contain fewer, to make the

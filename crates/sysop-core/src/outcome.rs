@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::ImageRef;
 use crate::style::StyleRuns;
 
 /// Outcome of a tool call, as reported by a host and logged.
@@ -36,6 +37,9 @@ pub struct Outcome {
     /// Extent to which the call can be undone; `None` if not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Reversibility>,
+    /// Images for the model, if it accepts images.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<ImageRef>,
 }
 
 /// A change to a system, in a form for users.
@@ -116,7 +120,8 @@ impl Outcome {
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {
         let before = self.changes.iter().filter_map(|change| change.before.as_deref());
-        self.artifact.as_deref().into_iter().chain(before)
+        let images = self.images.iter().map(|image| image.artifact.as_str());
+        self.artifact.as_deref().into_iter().chain(before).chain(images)
     }
 
     /// Returns an outcome with this status and output. All other fields are empty.
@@ -133,6 +138,7 @@ impl Outcome {
             hosts: Vec::new(),
             changed: Vec::new(),
             undo: None,
+            images: Vec::new(),
         }
     }
 }

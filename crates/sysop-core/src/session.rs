@@ -30,7 +30,7 @@
 //! # });
 //! # let spec: SessionSpec = serde_json::from_value(spec).unwrap();
 //! let (mut session, _opened) = Session::open(spec);
-//! let output = session.handle(Input::Prompt { text: "is the disk full?".to_owned() });
+//! let output = session.handle(Input::prompt("is the disk full?"));
 //! assert!(matches!(output.effects[..], [Effect::CallModel { .. }]));
 //! ```
 //!
@@ -68,7 +68,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use self::state::{CurrentCall, Phase, State};
+use self::state::{CurrentCall, Phase, QueuedPrompt, State};
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{
     CancelFollowUp, ConfigChange, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
@@ -76,6 +76,7 @@ use crate::event::{
 };
 use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, Timestamp, TurnId};
+use crate::image::{ImageRef, PROMPT_IMAGES_MAX};
 use crate::job::RunningJobs;
 use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
@@ -92,6 +93,8 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 pub const QUEUED_PROMPTS_MAX: usize = 32;
 /// Tool that reverts the changes of file tools. Hosts implement it; it is never offered to a model.
 pub const UNDO_TOOL: &str = "undo";
+/// Text of a prompt that consists of images only.
+const IMAGES_ONLY: &str = "Look at this.";
 /// Value of `Decided::by` when sysop itself closes an approval that nobody can answer any more.
 const BY_SYSOP: &str = "sysop";
 
@@ -313,7 +316,7 @@ impl Session {
         self.now = now;
         let mut out = Output::default();
         match input {
-            Input::Prompt { text } => self.on_prompt(&mut out, text),
+            Input::Prompt { text, images } => self.on_prompt(&mut out, text, images),
             Input::Direct { tool, arguments, origin } => self.on_direct(&mut out, tool, arguments, origin),
             Input::Decision { call, decision, by } => self.on_decision(&mut out, call, decision, by),
             Input::Cancel => self.stop(&mut out, CancelFollowUp::Nothing),
@@ -360,7 +363,8 @@ impl Session {
     fn offered_tools(&self) -> &Arc<step::OfferedTools> {
         self.tools.get_or_init(|| {
             let own = self.own_tools();
-            Arc::new(step::OfferedTools::new(&self.state.spec, &self.state.client_tools, &own))
+            let vision = self.vision() == Some(true);
+            Arc::new(step::OfferedTools::new(&self.state.spec, &self.state.client_tools, &own, vision))
         })
     }
 
@@ -371,33 +375,38 @@ impl Session {
         })
     }
 
-    fn on_prompt(&mut self, out: &mut Output, text: String) {
-        if text.trim().is_empty() {
-            return;
-        }
+    fn on_prompt(&mut self, out: &mut Output, text: String, mut images: Vec<ImageRef>) {
+        images.truncate(PROMPT_IMAGES_MAX);
+        let text = match text.trim() {
+            "" if images.is_empty() => return,
+            "" => IMAGES_ONLY.to_owned(),
+            _ => text,
+        };
+        let prompt = QueuedPrompt { text, images };
         match self.activity() {
             Activity::Idle => {}
             Activity::Paused => {
                 let waiting = self.state.queue.clone();
                 self.stop_with_reason(out, StopReason::Paused, CancelFollowUp::Nothing);
-                for text in waiting.into_iter().chain([text]) {
-                    self.emit(out, Event::PromptQueued { text });
+                for prompt in waiting.into_iter().chain([prompt]) {
+                    self.emit(out, prompt.into());
                 }
                 return;
             }
             Activity::Thinking | Activity::AwaitingApproval | Activity::Running => {
                 if self.state.queue.len() < QUEUED_PROMPTS_MAX {
-                    self.emit(out, Event::PromptQueued { text });
+                    self.emit(out, prompt.into());
                 }
                 return;
             }
         }
-        self.start_turn(out, text, Origin::Model);
+        self.start_turn(out, prompt, Origin::Model);
     }
 
-    fn start_turn(&mut self, out: &mut Output, prompt: String, origin: Origin) {
+    fn start_turn(&mut self, out: &mut Output, prompt: QueuedPrompt, origin: Origin) {
         let turn = self.state.turn.next();
-        self.emit(out, Event::TurnStarted { turn, prompt, origin });
+        let QueuedPrompt { text, images } = prompt;
+        self.emit(out, Event::TurnStarted { turn, prompt: text, origin, images });
         self.set_turn_timer(out);
     }
 
@@ -413,8 +422,8 @@ impl Session {
             Activity::Thinking | Activity::AwaitingApproval | Activity::Running => return,
         };
         self.call_directly(out, tool, arguments, origin);
-        for text in waiting {
-            self.emit(out, Event::PromptQueued { text });
+        for prompt in waiting {
+            self.emit(out, prompt.into());
         }
     }
 
@@ -425,7 +434,7 @@ impl Session {
         arguments: Map<String, Value>,
         origin: Origin,
     ) {
-        self.start_turn(out, String::new(), origin);
+        self.start_turn(out, QueuedPrompt { text: String::new(), images: Vec::new() }, origin);
         let arguments = if tool == UNDO_TOOL {
             let Some(changes) = self.state.changes.last() else {
                 let error = "no file change to undo in this session".to_owned();
@@ -646,8 +655,8 @@ impl Session {
             None => VecDeque::new(),
         };
         self.finish(out, call, outcome);
-        for text in later {
-            self.emit(out, Event::PromptQueued { text });
+        for prompt in later {
+            self.emit(out, prompt.into());
         }
     }
 
@@ -751,7 +760,8 @@ impl Session {
             CancelFollowUp::Nothing => {}
             CancelFollowUp::Clear => self.emit(out, Event::HistoryCleared),
             CancelFollowUp::Retry => {
-                let Some(prompt) = self.state.last_prompt.clone() else { return };
+                let Some(text) = self.state.last_prompt.clone() else { return };
+                let prompt = QueuedPrompt { text, images: self.state.last_images.clone() };
                 self.emit(out, Event::HistoryCleared);
                 self.start_turn(out, prompt, Origin::Model);
             }

@@ -3,6 +3,7 @@
 //! Tool output is dense in digits, paths and punctuation, so it takes more tokens per byte than prose. The figures are
 //! averages over the tokenizers of current models. Once a server has counted a prompt, its count replaces the estimate.
 
+use crate::image::ImageRef;
 use crate::message::{Arguments, Message, Reply};
 use crate::tool::ToolSpec;
 
@@ -34,13 +35,19 @@ pub fn prose_bytes(tokens: u64) -> usize {
 /// Returns the estimated tokens of one message of a history.
 pub fn message(message: &Message) -> u64 {
     MESSAGE_TOKENS
+        + images(message)
         + match message {
-            Message::User { text } => prose(text),
+            Message::User { text, .. } => prose(text),
             Message::Assistant { reply } => reply_tokens(reply),
             Message::ToolResults { results } => {
                 results.iter().map(|result| CALL_TOKENS + tool_output(&result.output)).sum()
             }
         }
+}
+
+/// Returns the estimated tokens of the images of a message.
+pub fn images(message: &Message) -> u64 {
+    message.images().map(ImageRef::tokens).sum()
 }
 
 /// Returns the estimated tokens of the offered tools, which are sent as JSON.

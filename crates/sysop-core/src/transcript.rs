@@ -34,6 +34,7 @@ use crate::event::{
     ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
 };
 use crate::id::{CallId, Seq, StepId, TurnId};
+use crate::image::prompt_for_display;
 use crate::message::{Arguments, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Risk};
@@ -261,10 +262,12 @@ impl Transcript {
         match event {
             Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),
-            Event::PromptQueued { text } => {
-                self.notice(Severity::Note, format!("queued: {text}"));
+            Event::PromptQueued { text, images } => {
+                self.notice(Severity::Note, format!("queued: {}", prompt_for_display(text, images)));
             }
-            Event::TurnStarted { turn, prompt, .. } => self.turn_started(*turn, prompt),
+            Event::TurnStarted { turn, prompt, images, .. } => {
+                self.turn_started(*turn, &prompt_for_display(prompt, images));
+            }
             Event::StepStarted { step } => {
                 self.turn.step = *step;
                 self.phase = SessionPhase::Thinking { step: *step };

@@ -1,5 +1,6 @@
 //! Interface of front ends: a session, local or on a server, and the service that opens and finds sessions.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,6 +8,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use sysop_core::event::{ConfigChange, Decision, Input, Update};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
+use sysop_core::image::{self, ImageRef, PROMPT_IMAGES_MAX};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::Rule;
 use sysop_core::question::QuestionId;
@@ -107,6 +109,25 @@ pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: 
     session.send(Input::Decision { call, decision, by: by.to_owned() })
 }
 
+/// Returns the prompt for a text, with the images that the text names as `@PATH`. Names of missing files stay text.
+///
+/// # Errors
+/// Returns one sentence if a file cannot be sent, for example because the image is too large.
+pub async fn prompt_with_images(
+    service: &dyn SessionService,
+    session: &SessionId,
+    text: String,
+) -> Result<Input, String> {
+    let mut images = Vec::new();
+    for path in image::mentioned(&text) {
+        images.extend(service.attach_image(session, Path::new(&path)).await?);
+    }
+    if images.len() > PROMPT_IMAGES_MAX {
+        return Err(format!("a prompt may have at most {PROMPT_IMAGES_MAX} images"));
+    }
+    Ok(Input::Prompt { text, images })
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
     New,
@@ -138,6 +159,13 @@ pub trait SessionService: Send + Sync {
     /// paths that begin with `word` come first, and folders have a trailing `/`. Returns no paths if they cannot be
     /// listed quickly.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
+
+    /// Checks an image file of this machine and stores it for a prompt of the session. A leading `~/` means the user's
+    /// home folder. Returns `None` if there is no such file. The error is one sentence that names the file.
+    async fn attach_image(&self, session: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
+        let _ = (session, path);
+        Ok(None)
+    }
 
     fn hosts(&self) -> Vec<NamedItem>;
 

@@ -764,7 +764,8 @@ impl Drop for Worker {
 /// Returns the notice to show if the core ignores an input of a user.
 fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
     // The prompt was forwarded by a node that could not see the length of this queue.
-    let prompt = matches!(input, Input::Prompt { text } if !text.trim().is_empty());
+    let prompt =
+        matches!(input, Input::Prompt { text, images } if !text.trim().is_empty() || !images.is_empty());
     let compact = matches!(input, Input::Compact { .. }) && activity == Activity::Idle;
     let notices = [
         (prompt, QUEUE_IS_FULL),

@@ -1,8 +1,8 @@
 //! Uses several hosts as one: a call runs on all of them concurrently, and one outcome reports the results, outliers
 //! first.
 //!
-//! A [`Fleet`] offers the tools that all its hosts have, except those of the terminal, because every host would need
-//! its own terminal and a user's attention. If a canary is set, a call that changes something first runs on a few
+//! A [`Fleet`] offers the tools that all its hosts have, except `view_image` and those of the terminal, because every
+//! host would need its own terminal and a user's attention. If a canary is set, a call that changes something first runs on a few
 //! hosts, and on the other hosts only if these few succeeded with the same result.
 //!
 //! Changed files are named `HOST:PATH`, so that `undo` finds the right host. Undo is all or nothing on each host, but
@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use sysop_core::catalog::VIEW_IMAGE_TOOL;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
@@ -329,5 +330,7 @@ fn common_tools(hosts: &[(String, Arc<dyn Host>)]) -> Vec<ToolSpec> {
         |spec: &&ToolSpec| others.iter().all(|(_, host)| host.tools().iter().any(|other| alike(spec, other)));
     let of_terminal =
         |spec: &&ToolSpec| spec.effect == ToolEffect::Keys || TERMINAL_TOOLS.contains(&spec.name.as_str());
-    first.tools().iter().filter(|spec| !of_terminal(spec)).filter(on_all).cloned().collect()
+    // One outcome for several hosts has no place for their images.
+    let shows = |spec: &&ToolSpec| spec.name == VIEW_IMAGE_TOOL;
+    first.tools().iter().filter(|spec| !of_terminal(spec) && !shows(spec)).filter(on_all).cloned().collect()
 }

@@ -56,6 +56,7 @@ pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
 pub use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 use crate::output::capture::redacted_text;
+pub use crate::output::images::{ImageStoreError, load_image, store_image, store_image_file};
 pub use crate::output::purge_session::purge_session;
 use crate::output::redact::Secrets;
 pub use crate::sandbox::SandboxSupport;

@@ -5,6 +5,7 @@
 pub(crate) mod artifacts;
 pub(crate) mod capture;
 pub(crate) mod head_tail;
+pub(crate) mod images;
 pub(crate) mod purge_session;
 pub(crate) mod redact;
 pub(crate) mod throttle;

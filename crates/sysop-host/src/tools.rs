@@ -6,6 +6,7 @@ mod chunk;
 pub(crate) mod edit;
 mod files;
 mod git;
+mod image;
 mod list;
 mod terminal;
 mod undo;
@@ -18,7 +19,7 @@ use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use sysop_core::catalog::{OUTSIDE_SANDBOX, REASONS};
+use sysop_core::catalog::{OUTSIDE_SANDBOX, REASONS, VIEW_IMAGE_TOOL};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
@@ -122,6 +123,7 @@ impl Toolbox {
             "run_command" => self.run_command(read(arguments)?, call).await,
             "send_keys" => self.send_keys(read(arguments)?, call).await,
             "read_file" => self.read_file(read(arguments)?, call).await,
+            VIEW_IMAGE_TOOL => self.view_image(read(arguments)?, call).await,
             "cat" => self.cat(read(arguments)?, call).await,
             "write_file" => self.write_file(read(arguments)?, call).await,
             "write_file_chunk" => self.write_file_chunk(read(arguments)?, call).await,

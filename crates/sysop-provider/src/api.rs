@@ -47,6 +47,17 @@ pub(crate) trait ModelApi: Send + Sync {
         None
     }
 
+    /// Returns true if the model sees images and false if it does not, as far as the server told; called after
+    /// `prepare`.
+    fn vision(&self) -> Option<bool> {
+        None
+    }
+
+    /// Returns true if the model gets the text protocol, which has no images.
+    fn calls_as_text(&self, request: &ModelRequest, quirks: &ModelQuirks) -> bool {
+        quirks.for_request(request).text_protocol
+    }
+
     /// Writes a request. `quirks` holds the quirks learned from earlier attempts and from earlier requests to the
     /// model.
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure>;

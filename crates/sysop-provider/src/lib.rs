@@ -48,6 +48,7 @@ mod anthropic;
 mod api;
 mod frames;
 mod gemini;
+mod images;
 mod json;
 #[cfg(test)]
 mod mock_conformance;

@@ -44,6 +44,7 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         sampling_defaults: SamplingDefaults::default(),
+        images: Default::default(),
     }
 }
 
@@ -97,6 +98,7 @@ async fn talk(
                 name: call.name.clone(),
                 output: "Hello, World!".to_owned(),
                 is_error: false,
+                images: Vec::new(),
             })
             .collect();
         messages.push(HistoryMessage::new(Message::Assistant { reply }));
@@ -109,7 +111,7 @@ async fn talk(
 }
 
 fn hello() -> Vec<HistoryMessage> {
-    vec![HistoryMessage::new(Message::User { text: "hello world".to_owned() })]
+    vec![HistoryMessage::new(Message::user("hello world"))]
 }
 
 async fn whole(api: &dyn ModelApi, model: ModelRef) {

@@ -76,6 +76,8 @@ struct OllamaModelInfo {
     asked: bool,
     tools: Option<bool>,
     thinking: bool,
+    /// The model sees images, if the server tells its capabilities.
+    vision: Option<bool>,
     window_checked: bool,
     /// Context window that the server loaded the model with, in tokens.
     window: Option<u64>,
@@ -184,10 +186,12 @@ impl OllamaModel {
             |name: &str| capabilities.is_some_and(|list| list.iter().any(|capability| capability == name));
         let small = shown["details"]["parameter_size"].as_str().and_then(parameters).is_some_and(is_small);
         let (known, tools, thinking) = (capabilities.is_some(), has("tools") && !small, has("thinking"));
+        let vision = has("vision");
         self.server.update_model_info(&self.name, |model| {
             model.asked = true;
             model.tools = known.then_some(tools);
             model.thinking = thinking;
+            model.vision = known.then_some(vision);
         });
     }
 
@@ -245,8 +249,16 @@ impl ModelApi for OllamaModel {
         u32::try_from(self.window()).ok()
     }
 
+    fn vision(&self) -> Option<bool> {
+        self.server.model_info(&self.name).vision
+    }
+
+    fn calls_as_text(&self, request: &ModelRequest, quirks: &ModelQuirks) -> bool {
+        request.mode == Mode::Agent && self.uses_text_protocol(quirks)
+    }
+
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
-        let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
+        let text_protocol = self.calls_as_text(request, quirks);
         let thinking = self.server.model_info(&self.name).thinking;
         // Ollama enforces a schema only after the thoughts, and small models think endlessly.
         let quiet = text_protocol && thinking && !quirks.unsupported_params.contains(&THINK);
@@ -273,7 +285,7 @@ impl ModelApi for OllamaModel {
             window: self.window(),
             table: self.server.labels.table,
         };
-        let text_protocol = request.mode == Mode::Agent && self.uses_text_protocol(quirks);
+        let text_protocol = self.calls_as_text(request, quirks);
         Box::new(OllamaDecoder::new(request.model.clone(), text_protocol, prompt_size))
     }
 
@@ -365,7 +377,7 @@ fn is_same_model(name: &str, other: &str) -> bool {
 /// Returns a low estimate of the number of prompt bytes that the tokenizer sees.
 fn prompt_bytes(request: &ModelRequest) -> u64 {
     let said = request.messages.iter().map(|message| match message.message() {
-        Message::User { text } => text.len(),
+        Message::User { text, .. } => text.len(),
         Message::Assistant { reply } => reply.text.len(),
         Message::ToolResults { results } => results.iter().map(|result| result.output.len()).sum(),
     });

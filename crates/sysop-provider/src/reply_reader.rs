@@ -172,6 +172,7 @@ mod tests {
             mode,
             effort: None,
             sampling_defaults: SamplingDefaults::default(),
+            images: Default::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod clients;
 mod error;
+mod images;
 mod retry;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -183,6 +184,9 @@ impl ModelCall {
         if let Err(failure) = self.context.api.prepare(&http).await {
             return self.fail(failure);
         }
+        if let Err(failure) = self.leave_out_images() {
+            return self.fail(failure);
+        }
         match self.context.api.build(&self.request, &self.quirks) {
             Ok(http_request) => {
                 self.redactor = Redactor::new(&http_request.headers);
@@ -301,6 +305,11 @@ impl ModelCall {
         } else {
             self.context.api.classify_error(status, body, &mut self.quirks)
         };
+        let is_final = refusal.is_none()
+            || matches!(&refusal, Some(ErrorAction::Fail(failure)) if failure.kind == FailureKind::BadRequest);
+        if is_final && self.refuses_images(status, body) {
+            return Some(ErrorAction::RetryNow);
+        }
         if refusal != Some(ErrorAction::RetryNow) {
             return refusal;
         }
@@ -422,6 +431,7 @@ impl ModelCall {
             self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
         }
         reply.context_window = self.context.api.context_window(&self.request.model.name);
+        reply.vision = self.vision();
         self.ready.push_back(ModelEvent::Done(Box::new(reply)));
     }
 

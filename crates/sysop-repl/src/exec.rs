@@ -13,6 +13,7 @@ use futures::StreamExt as _;
 use serde_json::json;
 use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::image::ImageRef;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_wire::Encoder;
@@ -83,6 +84,8 @@ type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOut
 pub struct ExecContext {
     pub opened: AttachedSession,
     pub task: ExecTask,
+    /// Images of the prompt.
+    pub images: Vec<ImageRef>,
     /// Format of `out`.
     pub form: ExecFormat,
     /// Standard output.
@@ -188,7 +191,7 @@ pub async fn run(context: ExecContext) -> Exit {
     };
     // A turn left running is canceled, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
-    for input in left.into_iter().chain([input_of(context.task)]) {
+    for input in left.into_iter().chain([input_of(context.task, context.images)]) {
         if let Err(error) = session.send(input) {
             run.printer.error(&error);
             return Exit::Failed;
@@ -228,9 +231,9 @@ fn distant_future() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
-fn input_of(task: ExecTask) -> Input {
+fn input_of(task: ExecTask, images: Vec<ImageRef>) -> Input {
     match task {
-        ExecTask::Prompt(text) => Input::Prompt { text },
+        ExecTask::Prompt(text) => Input::Prompt { text, images },
         ExecTask::Routine(command) => Input::Direct {
             tool: "bash".to_owned(),
             arguments: json!({ "command": command }).as_object().cloned().unwrap_or_default(),

@@ -44,9 +44,12 @@ fn event(number: u64) -> Event {
     };
     match number % 4 {
         _ if number == 0 => Event::SessionOpened { spec: spec(), opened_by: None },
-        _ if place == 0 => {
-            Event::TurnStarted { turn, prompt: "why did nginx not start?".into(), origin: Origin::User }
-        }
+        _ if place == 0 => Event::TurnStarted {
+            turn,
+            prompt: "why did nginx not start?".into(),
+            origin: Origin::User,
+            images: Vec::new(),
+        },
         0 => Event::StepStarted { step },
         1 => Event::Replied {
             step,

@@ -87,7 +87,13 @@ impl Frontend {
 
     fn turn(&mut self, prompt: &str) -> StepId {
         let turn = self.transcript.turn().next();
-        self.log(Event::TurnStarted { turn, prompt: prompt.to_owned(), origin: Origin::Model });
+        self.log(Event::TurnStarted {
+            turn,
+            prompt: prompt.to_owned(),
+            images: Vec::new(),
+            origin: Origin::Model,
+            images: Vec::new(),
+        });
         let step = StepId { turn, step: 1 };
         self.log(Event::StepStarted { step });
         step

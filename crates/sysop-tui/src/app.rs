@@ -475,7 +475,7 @@ impl App {
                 self.rules.1.extend(deny.iter().cloned());
                 self.policy = OnceCell::new();
             }
-            Event::PromptQueued { text } => self.queued.push(text.clone()),
+            Event::PromptQueued { text, .. } => self.queued.push(text.clone()),
             Event::TurnStarted { prompt, .. } => {
                 for queued in [&mut self.queued, &mut self.own_queued] {
                     if let Some(at) = queued.iter().position(|text| text == prompt) {

@@ -14,12 +14,15 @@ use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
 use sysop_core::id::{Seq, SessionId};
+use sysop_core::image;
 use sysop_core::message::ModelRef;
 use sysop_core::skill::Skill;
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{Item, Transcript};
-use sysop_driver::frontend::{AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService};
+use sysop_driver::frontend::{
+    AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService, prompt_with_images,
+};
 use sysop_driver::port::SessionSummary;
 use sysop_term::grid::Mouse;
 use sysop_term::theme::ThemeName;
@@ -300,7 +303,10 @@ impl RunLoop {
                 self.perform_actions(actions).await?;
             }
             TerminalEvent::Paste(text) => {
-                let actions = self.app.paste(&text, now);
+                // A dragged file arrives as the paste of its path.
+                let image = image::pasted_path(&text).filter(|path| Path::new(path).is_file());
+                let mention = image.map_or_else(|| text.clone(), |path| image::mention_of(&path) + " ");
+                let actions = self.app.paste_file(&text, &mention, now);
                 self.perform_actions(actions).await?;
             }
             TerminalEvent::Mouse(mouse) => self.app.mouse(mouse),
@@ -511,7 +517,13 @@ impl RunLoop {
             }
             Action::Send(input) => match &self.session {
                 Some(session) => {
-                    if let Err(why) = session.send(input) {
+                    let sent = match (input, &self.service) {
+                        (Input::Prompt { text, .. }, Some(service)) => {
+                            prompt_with_images(service.as_ref(), session.id(), text).await
+                        }
+                        (input, _) => Ok(input),
+                    };
+                    if let Err(why) = sent.and_then(|input| session.send(input)) {
                         self.app.failed(why, now);
                     }
                 }

@@ -440,7 +440,7 @@ impl ClientMessage {
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
         Some(match input {
-            Input::Prompt { text } => Self::UserMessage { envelope, content: text.clone() },
+            Input::Prompt { text, .. } => Self::UserMessage { envelope, content: text.clone() },
             Input::Direct { tool, arguments, origin } => {
                 let origin = match origin {
                     Origin::User => DirectOrigin::Typed,
@@ -532,7 +532,7 @@ impl ClientMessage {
     /// [`Hello::client_tools`]. `by` is the sender's name for the log.
     pub fn inputs(&self, by: &str) -> Vec<Input> {
         match self {
-            Self::UserMessage { content, .. } => vec![Input::Prompt { text: content.clone() }],
+            Self::UserMessage { content, .. } => vec![Input::prompt(content.clone())],
             Self::ApprovalDecision { tool_call_id, decision, command, reason, .. } => {
                 let decision = decision.into_decision(command.clone(), reason.clone().unwrap_or_default());
                 vec![Input::Decision { call: tool_call_id.clone(), decision, by: by.to_owned() }]

@@ -122,9 +122,10 @@ impl Decoder {
     fn main_event(&self, main: ServerMessage, group: MessageGroup) -> Option<Event> {
         let turn = self.step.turn;
         Some(match main {
-            ServerMessage::UserMessage { content, .. } => {
+            ServerMessage::UserMessage { content, images, .. } => {
                 let turn = group.now.map_or(turn, |now| now.turn);
-                Event::TurnStarted { turn, prompt: content, origin: Origin::Model }
+                let images = images.into_iter().map(Into::into).collect();
+                Event::TurnStarted { turn, prompt: content, origin: Origin::Model, images }
             }
             ServerMessage::StepFinished { iteration, usage, tool_calls, .. } => {
                 let calls = tool_calls.into_iter().map(ToolCall::from).collect();
@@ -141,7 +142,10 @@ impl Decoder {
                 error: group.error,
                 active_ms: 0,
             },
-            ServerMessage::PromptQueued { content, .. } => Event::PromptQueued { text: content },
+            ServerMessage::PromptQueued { content, images, .. } => {
+                let images = images.into_iter().map(Into::into).collect();
+                Event::PromptQueued { text: content, images }
+            }
             created @ ServerMessage::SessionCreated { .. } => session_opened(created)?,
             configured @ ServerMessage::Configured { .. } => {
                 Event::Configured { change: change(configured)? }
@@ -165,7 +169,8 @@ fn state_event(event: StateEvent, now: &State) -> Option<Event> {
     let step = StepId { turn: now.turn, step: now.iteration };
     Some(match event {
         StateEvent::TurnStarted => {
-            Event::TurnStarted { turn: now.turn, prompt: String::new(), origin: Origin::User }
+            let (prompt, images) = (String::new(), Vec::new());
+            Event::TurnStarted { turn: now.turn, prompt, origin: Origin::User, images }
         }
         StateEvent::StepStarted => Event::StepStarted { step },
         StateEvent::CancelAsked => Event::CancelAsked { then: CancelFollowUp::Nothing },
@@ -284,6 +289,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             hosts,
             changed,
             undo,
+            images,
             ..
         } => {
             let changes = changes.into_iter().map(Into::into).collect();
@@ -297,6 +303,7 @@ fn call_event(message: ServerMessage) -> Option<Event> {
                 hosts,
                 changed,
                 undo,
+                images: images.into_iter().map(Into::into).collect(),
                 ..Outcome::new(status, output)
             };
             Event::ToolFinished { call: tool_call_id, outcome }
@@ -325,6 +332,7 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
                 tokens_before: before,
                 tokens_after: after,
                 elided,
+                images_elided: false,
                 ledger,
                 summary,
                 focus,

@@ -12,8 +12,8 @@ use sysop_core::spec::SessionSpec;
 
 use crate::client_message::DecisionKind;
 use crate::server_message::{
-    ClientToolSet, LogPosition, OfferedTool, ServerMessage, SessionState, State, StateEvent, ToolCallRequest,
-    TurnSummary,
+    ClientToolSet, LogPosition, OfferedTool, PromptImage, ServerMessage, SessionState, State, StateEvent,
+    ToolCallRequest, TurnSummary,
 };
 
 /// Encodes the log of one session. The encoder must see the log from its start; otherwise, model, turn and tokens are
@@ -272,16 +272,18 @@ impl Encoder {
             Event::SessionOpened { spec, opened_by } => {
                 vec![session_created(session_id, position, spec, opened_by.clone())]
             }
-            Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
-                vec![ServerMessage::UserMessage { session_id, position, content: prompt.clone() }]
+            Event::TurnStarted { prompt, images, .. } if !prompt.is_empty() => {
+                let (content, images) = (prompt.clone(), images.iter().map(PromptImage::from).collect());
+                vec![ServerMessage::UserMessage { session_id, position, content, images }]
             }
             Event::Replied { step, reply } => replied(session_id, position, step.step, reply),
             Event::ModelFailed { step, failure } => {
                 let (iteration, kind, message) = (step.step, failure.kind, failure.message.clone());
                 vec![ServerMessage::StepFailed { session_id, position, iteration, kind, message }]
             }
-            Event::PromptQueued { text } => {
-                vec![ServerMessage::PromptQueued { session_id, position, content: text.clone() }]
+            Event::PromptQueued { text, images } => {
+                let (content, images) = (text.clone(), images.iter().map(PromptImage::from).collect());
+                vec![ServerMessage::PromptQueued { session_id, position, content, images }]
             }
             Event::Configured { change } => vec![configured(session_id, position, change)],
             Event::ApprovalAsked { .. } => {
@@ -360,6 +362,7 @@ impl Encoder {
             hosts: outcome.hosts,
             changed: outcome.changed,
             undo: outcome.undo,
+            images: outcome.images.iter().map(PromptImage::from).collect(),
         }
     }
 }

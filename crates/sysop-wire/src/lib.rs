@@ -52,8 +52,8 @@ pub use json_line::to_json_line;
 pub use manifest::{MANIFEST_BYTES_MAX, MANIFEST_TOOLS_MAX, ManifestError};
 pub use secret::Secret;
 pub use server_message::{
-    ChangedFile, ClientToolSet, ErrorCode, LogPosition, OfferedTool, ServerMessage, SessionState, State,
-    StateEvent, TokenCounts, ToolCallRequest, TurnSummary,
+    ChangedFile, ClientToolSet, ErrorCode, LogPosition, OfferedTool, PromptImage, ServerMessage,
+    SessionState, State, StateEvent, TokenCounts, ToolCallRequest, TurnSummary,
 };
 
 mod client_message;

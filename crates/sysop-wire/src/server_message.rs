@@ -26,7 +26,8 @@ mod state;
 
 pub(crate) use parts::arguments_of;
 pub use parts::{
-    ChangedFile, ClientToolSet, ErrorCode, OfferedTool, TokenCounts, ToolCallRequest, TurnSummary,
+    ChangedFile, ClientToolSet, ErrorCode, OfferedTool, PromptImage, TokenCounts, ToolCallRequest,
+    TurnSummary,
 };
 pub use state::{SessionState, State, StateEvent};
 
@@ -120,6 +121,9 @@ pub enum ServerMessage {
         position: LogPosition,
         /// The prompt.
         content: String,
+        /// Images of the prompt.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<PromptImage>,
     },
     /// A turn began with a user's prompt.
     #[serde(rename = "user.message")]
@@ -131,6 +135,9 @@ pub enum ServerMessage {
         position: LogPosition,
         /// The prompt.
         content: String,
+        /// Images of the prompt.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<PromptImage>,
     },
     /// More text from the model. Not logged.
     #[serde(rename = "assistant.delta")]
@@ -294,6 +301,9 @@ pub enum ServerMessage {
         /// Extent to which the call can be undone; omitted if not determined.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<Reversibility>,
+        /// Images that the model got.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<PromptImage>,
     },
     /// A tool call waits for approval.
     #[serde(rename = "approval.request")]

@@ -32,6 +32,7 @@ use sysop_store::SqliteStore;
 
 mod day_budget;
 mod delete_session;
+mod image_loader;
 mod local_sessions;
 mod machines;
 mod model_access;
@@ -340,8 +341,8 @@ impl ProvidersByHost {
             let providers = Providers::new(providers(&self.settings, remote));
             Arc::new(HostProvider { demo: DemoProvider::new(), providers })
         });
-        let provider =
-            self.settings.hosts.model_access(host).restrict(Arc::clone(provider) as Arc<dyn Provider>);
+        let provider = image_loader::with_images(provider.clone(), self.machines.artifacts());
+        let provider = self.settings.hosts.model_access(host).restrict(provider);
         let (limits, data) = (self.settings.day_budget, &self.settings.folders.data);
         match DayBudget::new(limits, &self.settings.prices, data) {
             Some(budget) => budget.limit(provider),

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
+use sysop_core::image::mention_of;
 use sysop_core::policy::Dialect;
 use sysop_driver::tokens::Scopes;
 
@@ -42,6 +43,9 @@ pub(crate) struct Arguments {
     /// Task to start with (opens the TUI)
     #[arg(value_name = "TASK", value_parser = task)]
     pub(crate) task: Vec<String>,
+    /// Images for the model.
+    #[command(flatten)]
+    pub(crate) images: ImageArguments,
     /// The flags that go with every command.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
@@ -206,6 +210,9 @@ pub(crate) struct ChatArguments {
     /// Print plain text, for pipes and dumb terminals
     #[arg(long)]
     pub(crate) plain: bool,
+    /// Images for the model.
+    #[command(flatten)]
+    pub(crate) images: ImageArguments,
 }
 
 /// `sysop exec`.
@@ -217,6 +224,31 @@ pub(crate) struct ExecArguments {
     /// Print JSON messages, one per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Images for the model.
+    #[command(flatten)]
+    pub(crate) images: ImageArguments,
+}
+
+/// Images for the model.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ImageArguments {
+    /// Image to send with the task: PNG, JPEG, GIF or WebP, up to 5 MB and 2000 pixels a side; repeatable
+    #[arg(long = "image", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+impl ImageArguments {
+    pub(crate) fn absolute_paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())).collect()
+    }
+
+    /// Returns the task with the images as mentions, for front ends that read them from the text.
+    pub(crate) fn added_to(&self, task: Option<String>) -> Option<String> {
+        let paths = self.absolute_paths();
+        let mentions = paths.iter().map(|path| mention_of(&path.to_string_lossy()));
+        let words: Vec<String> = task.into_iter().chain(mentions).collect();
+        (!words.is_empty()).then(|| words.join(" "))
+    }
 }
 
 /// `sysop run`.

@@ -1,14 +1,16 @@
 //! Implementation of the commands, on top of the services.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
 use sysop_core::id::SessionId;
+use sysop_core::image::{ImageRef, PROMPT_IMAGES_MAX};
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::DEMO;
+use sysop_driver::frontend::SessionService as _;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
@@ -39,7 +41,7 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
     let opened = services.open().await?;
     let context = ReplContext {
         opened,
-        task: task_text(&arguments.task),
+        task: arguments.images.added_to(task_text(&arguments.task)),
         service: Arc::new(services.clone()),
         shell: Box::new(move || {
             let mut shell = std::process::Command::new(std::env::var_os("SHELL").unwrap_or("sh".into()));
@@ -70,17 +72,24 @@ pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
 pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
     let task = exec::task_text(&arguments.task.join(" "), io::stdin())
         .map_err(|bad| CommandError { exit: bad.exit, message: bad.why })?;
-    headless(settings, pick.model, ExecTask::Prompt(task), arguments.json).await
+    let files = arguments.images.absolute_paths();
+    headless(settings, pick.model, ExecTask::Prompt(task), &files, arguments.json).await
 }
 
 /// Runs a routine's command, in which the variables are already filled in. No model is asked.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Routine(command), false).await
+    headless(settings, model, ExecTask::Routine(command), &[], false).await
 }
 
-async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: bool) -> Result<Exit> {
+async fn headless(
+    settings: Settings,
+    model: ModelRef,
+    task: ExecTask,
+    image_files: &[PathBuf],
+    json: bool,
+) -> Result<Exit> {
     let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && io::stdout().is_terminal();
@@ -99,10 +108,12 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     }
     let services = Services::new(settings, model)?;
     let opened = services.open().await?;
+    let images = attach_images(&services, opened.session.id(), image_files).await?;
     let form = if json { ExecFormat::Json } else { ExecFormat::Human };
     let context = ExecContext {
         opened,
         task,
+        images,
         form,
         out: Box::new(io::stdout()),
         terminal: draws.then(|| RenderOptions { width: sysop_repl::terminal_width(), color }),
@@ -116,6 +127,23 @@ async fn headless(settings: Settings, model: ModelRef, task: ExecTask, json: boo
     let exit = exec::run(context).await;
     services.close().await;
     Ok(exit)
+}
+
+/// Stores the image files of a prompt.
+async fn attach_images(services: &Services, session: &SessionId, files: &[PathBuf]) -> Result<Vec<ImageRef>> {
+    if files.len() > PROMPT_IMAGES_MAX {
+        return Err(
+            CommandError::usage(format!("at most {PROMPT_IMAGES_MAX} --image options are allowed")).into()
+        );
+    }
+    let mut images = Vec::new();
+    for path in files {
+        let attached = services.attach_image(session, path).await.map_err(CommandError::usage)?;
+        let missing =
+            || CommandError::usage(format!("no file {}; check the path after --image", path.display()));
+        images.push(attached.ok_or_else(missing)?);
+    }
+    Ok(images)
 }
 
 /// Lists, shows, exports and deletes sessions.

@@ -49,7 +49,7 @@ fn turn(request: &ModelRequest) -> Turn {
     let mut turn = Turn::default();
     for message in &request.messages {
         match message.message() {
-            Message::User { text } => turn.user(text),
+            Message::User { text, .. } => turn.user(text),
             Message::Assistant { .. } => {}
             Message::ToolResults { results } => {
                 for _ in results {
@@ -104,6 +104,7 @@ mod tests {
             mode: Mode::Agent,
             effort: None,
             sampling_defaults: SamplingDefaults::default(),
+            images: Default::default(),
         }
     }
 
@@ -122,13 +123,13 @@ mod tests {
 
     #[tokio::test]
     async fn the_demo_admits_unknown_tasks() {
-        let reply = said(vec![Message::User { text: "mend my printer".to_owned() }]).await;
+        let reply = said(vec![Message::user("mend my printer")]).await;
         assert_eq!((reply.text.as_str(), reply.calls.len()), (UNKNOWN, 0));
     }
 
     #[tokio::test]
     async fn the_demo_works_step_by_step_and_names_itself() {
-        let user = Message::User { text: "demo: greet".to_owned() };
+        let user = Message::user("demo: greet");
         let first = said(vec![user.clone()]).await;
         assert_eq!(first.calls.first().map(|call| call.name.as_str()), Some("write_file"));
         assert!(first.text.contains("script"), "{}", first.text);
@@ -138,6 +139,7 @@ mod tests {
             name: call.name.clone(),
             output: "OK".to_owned(),
             is_error: false,
+            images: Vec::new(),
         };
         let results = Message::ToolResults { results: first.calls.iter().map(result).collect() };
         let second = said(vec![user, Message::Assistant { reply: first }, results]).await;

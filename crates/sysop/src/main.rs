@@ -96,7 +96,14 @@ fn end(result: Result<Exit>) -> ExitCode {
 fn dispatch(arguments: Arguments) -> Result<Exit> {
     origin::check(arguments.command.as_ref())?;
     let flags = arguments.global;
-    let Some(command) = arguments.command else { return tui::run(&flags, cli::task_text(&arguments.task)) };
+    let Some(command) = arguments.command else {
+        return tui::run(&flags, arguments.images.added_to(cli::task_text(&arguments.task)));
+    };
+    if !arguments.images.files.is_empty() {
+        return Err(
+            CommandError::usage("put --image after the command: `sysop exec --image FILE TASK`").into()
+        );
+    }
     match command {
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot generate the man page")?),

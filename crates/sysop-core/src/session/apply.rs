@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use super::state::{CurrentCall, PendingApproval, Phase, RepeatedCall, TurnChanges, UNDO_TURNS_MAX};
+use super::state::{
+    CurrentCall, PendingApproval, Phase, QueuedPrompt, RepeatedCall, TurnChanges, UNDO_TURNS_MAX,
+};
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{BY_SYSOP, Session, compact};
 use crate::budget::Spending;
@@ -39,8 +41,10 @@ impl Session {
                 *state = super::State { opened_by, ..super::State::new(spec) };
             }
             Event::Configured { change } => self.apply_configured(change),
-            Event::PromptQueued { text } => state.queue.push_back(text),
-            Event::TurnStarted { turn, prompt, origin } => self.apply_turn_started(turn, prompt, origin),
+            Event::PromptQueued { text, images } => state.queue.push_back(QueuedPrompt { text, images }),
+            Event::TurnStarted { turn, prompt, origin, images } => {
+                self.apply_turn_started(turn, QueuedPrompt { text: prompt, images }, origin);
+            }
             Event::StepStarted { step } => {
                 state.step = step;
                 state.phase = Phase::Thinking { step };
@@ -121,6 +125,9 @@ impl Session {
     fn apply_compacted(&mut self, compaction: Compaction) {
         self.spend(compaction.usage);
         let state = &mut self.state;
+        if compaction.images_elided {
+            state.history.omit_images();
+        }
         state.history.omit_outputs(&compaction.elided);
         if compaction.replaced > 0 {
             let summary = compact::summary_message(&compaction, &state.todo, &state.jobs);
@@ -167,6 +174,7 @@ impl Session {
             ConfigChange::Model(model) => {
                 spec.model = model;
                 self.listed = OnceLock::new();
+                self.tools = OnceLock::new(); // not every model is offered `view_image`
             }
             ConfigChange::Approve(mode) => spec.approve = mode,
             ConfigChange::Mode(mode) => self.state.mode = mode,
@@ -187,11 +195,12 @@ impl Session {
         }
     }
 
-    fn apply_turn_started(&mut self, turn: TurnId, prompt: String, origin: Origin) {
+    fn apply_turn_started(&mut self, turn: TurnId, prompt: QueuedPrompt, origin: Origin) {
         let state = &mut self.state;
         if state.queue.front().is_some_and(|queued| *queued == prompt) {
             state.queue.pop_front();
         }
+        let QueuedPrompt { text: prompt, images } = prompt;
         state.turn = turn;
         state.turn_mode = state.mode;
         state.step = StepId { turn, step: 0 };
@@ -209,9 +218,10 @@ impl Session {
         } else {
             let notes = std::mem::take(&mut state.job_notes);
             let text = [notes.as_slice(), std::slice::from_ref(&prompt)].concat().join("\n\n");
-            state.history.push_prompt(&text, state.keep);
+            state.history.push_prompt(&text, images.clone(), state.keep);
             state.ledger.add_prompt(&prompt);
             state.last_prompt = Some(prompt);
+            state.last_images = images;
             state.phase = Phase::BetweenSteps;
         }
     }
@@ -223,7 +233,7 @@ impl Session {
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
             if state.empty_replies < EMPTY_REPLIES_MAX {
-                state.history.push(Message::User { text: EMPTY_NUDGE.to_owned() });
+                state.history.push(Message::user(EMPTY_NUDGE));
             }
             state.phase = Phase::BetweenSteps;
             return; // no provider accepts an empty message
@@ -240,6 +250,13 @@ impl Session {
         };
         if let Some(window) = reply.context_window {
             state.context_window = Some((state.spec.model.clone(), window));
+        }
+        if let Some(vision) = reply.vision {
+            let told = Some((state.spec.model.clone(), vision));
+            if told != state.vision {
+                state.vision = told;
+                self.tools = OnceLock::new(); // `view_image` is on offer if the model sees images
+            }
         }
         let tokens = reply.usage.input_tokens + reply.usage.output_tokens;
         state.history.push(Message::Assistant { reply });
@@ -414,5 +431,6 @@ fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: 
         name: call.name.clone(),
         output,
         is_error,
+        images: outcome.images.clone(),
     }
 }

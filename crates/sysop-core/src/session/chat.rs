@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::image::ImageRef;
 use crate::message::{HistoryMessage, Message, Reply, ToolCall, ToolResult};
 use crate::mode::CHAT_PROMPT;
 use crate::spec::SessionSpec;
@@ -37,11 +38,12 @@ pub(super) fn as_plain_text(
     let mut told: Vec<HistoryMessage> = Vec::with_capacity(messages.len());
     for message in messages {
         match message.message() {
-            Message::User { text } => match user_text(told.last()) {
-                Some(before) => {
+            Message::User { text, images } => match user_message(told.last()) {
+                Some((before, images_before)) => {
                     let text = format!("{before}\n\n{text}");
+                    let images = [images_before, images].concat();
                     told.pop();
-                    told.push(user_message(text));
+                    told.push(HistoryMessage::new(Message::User { text, images }));
                 }
                 None => told.push(message),
             },
@@ -54,8 +56,9 @@ pub(super) fn as_plain_text(
             }
             Message::ToolResults { results } => {
                 let text = results_as_text(results, &completes);
+                let images: Vec<_> = message.message().images().cloned().collect();
                 if !text.is_empty() {
-                    told.push(user_message(text));
+                    told.push(HistoryMessage::new(Message::User { text, images }));
                 }
             }
         }
@@ -63,15 +66,11 @@ pub(super) fn as_plain_text(
     told
 }
 
-fn user_text(message: Option<&HistoryMessage>) -> Option<&str> {
+fn user_message(message: Option<&HistoryMessage>) -> Option<(&str, &[ImageRef])> {
     match message?.message() {
-        Message::User { text } => Some(text),
+        Message::User { text, images } => Some((text, images)),
         Message::Assistant { .. } | Message::ToolResults { .. } => None,
     }
-}
-
-fn user_message(text: String) -> HistoryMessage {
-    HistoryMessage::new(Message::User { text })
 }
 
 fn reply_as_text(reply: &Reply, completes: impl Fn(&str) -> bool) -> String {

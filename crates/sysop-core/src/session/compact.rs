@@ -10,6 +10,7 @@ use super::{Activity, Session};
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{Effect, Event, Output};
 use crate::id::CallId;
+use crate::image::{self, RequestImages};
 use crate::job::RunningJobs;
 use crate::ledger::{VisibleTail, cut};
 use crate::message::{
@@ -55,6 +56,8 @@ struct Plan {
     /// Number of messages that the ledger replaces; 0 if only outputs are omitted.
     replaced: usize,
     elided: Vec<CallId>,
+    /// True if images of older messages are omitted.
+    images_elided: bool,
     /// Estimated prompt tokens after the compaction, not including a summary.
     after: u64,
 }
@@ -81,6 +84,22 @@ impl Session {
     /// Returns the model's row in the built-in table, if any.
     fn listed(&self) -> Option<&ListedModel> {
         self.listed.get_or_init(|| model_table::find(&self.state.spec.model)).as_ref()
+    }
+
+    /// Returns true if the session's model accepts images, false if it does not, and `None` if that is unknown. The
+    /// answer comes from the config, from the model's server or from the built-in table, in this order.
+    pub fn vision(&self) -> Option<bool> {
+        let state = &self.state;
+        let told = state.vision.as_ref().filter(|(model, _)| *model == state.spec.model);
+        let known = self.model_limits().vision.or(told.map(|(_, vision)| *vision));
+        known.or_else(|| self.listed().map(|model| model.vision))
+    }
+
+    /// Returns the sentence for the user if the current prompt has images that the model cannot see.
+    pub(super) fn image_refusal(&self) -> Option<String> {
+        let state = &self.state;
+        let refused = !state.last_images.is_empty() && state.step.step == 0 && self.vision() == Some(false);
+        refused.then(|| image::no_vision(&state.spec.model))
     }
 
     fn model_limits(&self) -> ModelLimits {
@@ -198,12 +217,18 @@ impl Session {
         let estimate = self.estimated_tokens().max(1);
         let as_counted = |tokens: u64| tokens * before / estimate;
         let history = &state.history;
+        let of_images = as_counted(history.omissible_image_tokens());
+        let images_elided = of_images > 0;
+        if images_elided && reason != CompactionReason::Asked && before - of_images.min(before) <= limit {
+            let after = before - of_images;
+            return Some(Plan { keep: history.len(), images_elided, after, ..Plan::default() });
+        }
         let outputs = history.omissible((window / 8).min(KEPT_OUTPUT_TOKENS_MAX), is_protected);
         let saved = as_counted(outputs.iter().map(|(_, tokens)| tokens).sum());
         let elided: Vec<CallId> = outputs.into_iter().map(|(call, _)| call).collect();
-        let after = before.saturating_sub(saved);
+        let after = before.saturating_sub(saved + of_images);
         if reason != CompactionReason::Asked && saved >= window / 5 && after <= limit * 6 / 10 {
-            return Some(Plan { keep: history.len(), replaced: 0, elided, after });
+            return Some(Plan { keep: history.len(), replaced: 0, elided, images_elided, after });
         }
         let tail = match reason {
             CompactionReason::Asked => (window / 4).min(before / 3),
@@ -213,7 +238,8 @@ impl Session {
         let from = history.len() - keep;
         let replaced = from - usize::from(history.prompt().is_some_and(|prompt| prompt < from));
         if replaced == 0 {
-            return (saved > 0).then_some(Plan { keep: history.len(), replaced: 0, elided, after });
+            let helps = saved > 0 || images_elided;
+            return helps.then_some(Plan { keep: history.len(), replaced: 0, elided, images_elided, after });
         }
         let sizes = history.tokens();
         let prompt = history.prompt().filter(|prompt| *prompt < from).map_or(0, |prompt| sizes[prompt]);
@@ -224,7 +250,7 @@ impl Session {
         let helps = after < before * 9 / 10 || reason == CompactionReason::Asked && after < before;
         let in_tail = |call: &CallId| history.messages().skip(from).any(|message| has_result(message, call));
         let elided = elided.into_iter().filter(in_tail).collect();
-        helps.then_some(Plan { keep, replaced, elided, after })
+        helps.then_some(Plan { keep, replaced, elided, images_elided, after })
     }
 
     /// Returns the ledger as text, without the entries that the newest `keep` messages and the current prompt already
@@ -265,6 +291,7 @@ impl Session {
             tokens_before,
             tokens_after: plan.after + summary.as_deref().map_or(0, token_estimate::prose),
             elided: plan.elided,
+            images_elided: plan.images_elided,
             ledger,
             summary,
             focus,
@@ -293,8 +320,9 @@ impl Session {
         ModelRequest {
             model: state.spec.model.clone(),
             system: summary::PROMPT.into(),
-            messages: vec![HistoryMessage::new(Message::User { text })],
+            messages: vec![HistoryMessage::new(Message::user(text))],
             trimmed: false,
+            images: RequestImages::default(),
             tools: Default::default(),
             known_tools: Default::default(),
             max_output_tokens: Some(summary::reply_tokens_max(window)),

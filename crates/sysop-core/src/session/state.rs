@@ -4,10 +4,11 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::budget::Spending;
 use crate::compaction::Compaction;
-use crate::event::{CancelFollowUp, Origin, PauseReason};
+use crate::event::{CancelFollowUp, Event, Origin, PauseReason};
 use crate::guard::{ArmedGuard, GUARDS_MAX};
 use crate::history::History;
 use crate::id::{CallId, JobId, StepId, TurnId};
+use crate::image::ImageRef;
 use crate::instructions::Instructions;
 use crate::job::{ENDED_JOBS_MAX, EndedJob, RunningJobs};
 use crate::ledger::Ledger;
@@ -50,7 +51,9 @@ pub(super) struct State {
     /// True if the model reported the task as complete.
     pub(super) completed: bool,
     pub(super) last_prompt: Option<String>,
-    pub(super) queue: VecDeque<String>,
+    /// Images of `last_prompt`.
+    pub(super) last_images: Vec<ImageRef>,
+    pub(super) queue: VecDeque<QueuedPrompt>,
     pub(super) grants: Vec<ScopedGrant>,
     pub(super) used_ids: HashSet<String>,
     /// The last call and its result, with the number of times in a row that both were the same.
@@ -75,6 +78,8 @@ pub(super) struct State {
     pub(super) spent_session: Spending,
     /// Context window of a model in tokens, as its server reported it.
     pub(super) context_window: Option<(ModelRef, u32)>,
+    /// Ability of a model to see images, as its server told or showed.
+    pub(super) vision: Option<(ModelRef, bool)>,
     /// Upper bound of a model's window in tokens, learned from a rejected prompt.
     pub(super) window_cap: Option<(ModelRef, u32)>,
     /// Number of messages in the newest request and reply, and their tokens as counted by the server.
@@ -95,6 +100,19 @@ pub(super) struct State {
     pub(super) guards: Vec<ArmedGuard>,
     /// Distinct users who allowed the pending call; at most `APPROVERS_MAX`.
     pub(super) approvers: Vec<String>,
+}
+
+/// A prompt that waits behind the current turn.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct QueuedPrompt {
+    pub(super) text: String,
+    pub(super) images: Vec<ImageRef>,
+}
+
+impl From<QueuedPrompt> for Event {
+    fn from(QueuedPrompt { text, images }: QueuedPrompt) -> Self {
+        Self::PromptQueued { text, images }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -186,6 +204,7 @@ impl State {
             cancel_requested: None,
             completed: false,
             last_prompt: None,
+            last_images: Vec::new(),
             queue: VecDeque::new(),
             grants: Vec::new(),
             used_ids: HashSet::new(),
@@ -200,6 +219,7 @@ impl State {
             spent_turn: Spending::default(),
             spent_session: Spending::default(),
             context_window: None,
+            vision: None,
             window_cap: None,
             counted_tokens: None,
             instructions: Instructions::default(),

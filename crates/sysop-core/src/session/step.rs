@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use super::state::{CurrentCall, Phase, RepeatedCall};
 use super::{Session, chat};
-use crate::catalog;
+use crate::catalog::{self, VIEW_IMAGE_TOOL};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::StepId;
+use crate::image::RequestImages;
 use crate::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolCall, ToolProtocol,
 };
@@ -82,6 +83,8 @@ impl Session {
                 state.spec.max_iterations
             );
             self.end_turn(out, StopReason::MaxIterations, Some(error));
+        } else if let Some(error) = self.image_refusal() {
+            self.end_turn(out, StopReason::Failed, Some(error));
         } else if self.read_instructions(out) {
             return false;
         } else if self.expand_prompt(out) || self.run_expanded_commands(out) {
@@ -127,6 +130,7 @@ impl Session {
             system,
             messages,
             trimmed: window.trimmed,
+            images: RequestImages { vision: self.vision(), ..RequestImages::default() },
             tools,
             known_tools,
             max_output_tokens: self.max_output_tokens(),
@@ -231,9 +235,16 @@ pub(super) struct OfferedTools {
 impl OfferedTools {
     /// Combines the tools of the spec, of the client and of the session. `session_tools` are the tools that the session
     /// answers itself; no other tool can take their names.
-    pub(super) fn new(spec: &SessionSpec, client_tools: &ClientTools, session_tools: &[ToolSpec]) -> Self {
+    ///
+    /// `vision` is true if the model is known to see images; only then are tools offered that show images.
+    pub(super) fn new(
+        spec: &SessionSpec,
+        client_tools: &ClientTools,
+        session_tools: &[ToolSpec],
+        vision: bool,
+    ) -> Self {
         let own = spec.tools.iter().filter(|tool| client_tools.named(&tool.name).is_none());
-        let others = own.chain(&client_tools.tools);
+        let others = own.chain(&client_tools.tools).filter(|tool| vision || tool.name != VIEW_IMAGE_TOOL);
         let others = others.filter(|tool| session_tools.iter().all(|own| own.name != tool.name));
         let specs: Arc<[ToolSpec]> = others.chain(session_tools).cloned().collect();
         let validators = specs.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();

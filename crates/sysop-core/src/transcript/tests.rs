@@ -68,7 +68,7 @@ fn step(turn: u32, step: u32) -> StepId {
 }
 
 fn started(turn: u32, prompt: &str) -> Event {
-    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin: Origin::User }
+    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin: Origin::User, images: Vec::new() }
 }
 
 fn ended(turn: u32, reason: StopReason) -> Event {
@@ -120,7 +120,13 @@ fn denied_calls_of_a_read_only_session_are_proposed_steps_until_they_run() {
     };
     assert_eq!(proposed(&steps), ["touch a", "touch b"]);
     steps.extend([
-        Event::TurnStarted { turn: TurnId(2), prompt: String::new(), origin: Origin::Routine }.into(),
+        Event::TurnStarted {
+            turn: TurnId(2),
+            prompt: String::new(),
+            origin: Origin::Routine,
+            images: Vec::new(),
+        }
+        .into(),
         Event::ToolStarted { call: bash("4", "touch a"), origin: Origin::Routine }.into(),
         finished("4", Outcome::ok("")).into(),
         ended(2, StopReason::EndTurn).into(),

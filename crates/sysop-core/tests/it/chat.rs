@@ -20,7 +20,7 @@ fn asked(world: &World) -> ModelRequest {
 fn told(world: &World) -> String {
     let request = asked(world);
     let lines = request.messages.iter().map(|message| match message.message() {
-        Message::User { text } => format!("user {text:?}"),
+        Message::User { text, .. } => format!("user {text:?}"),
         Message::Assistant { reply } => format!("model {:?}", reply.text),
         Message::ToolResults { .. } => "results".to_owned(),
     });

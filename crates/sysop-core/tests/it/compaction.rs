@@ -46,7 +46,7 @@ fn text(request: &ModelRequest) -> String {
     let mut text = String::new();
     for message in &request.messages {
         match message.message() {
-            Message::User { text: said } => text.push_str(said),
+            Message::User { text: said, .. } => text.push_str(said),
             Message::Assistant { reply } => text.push_str(&reply.text),
             Message::ToolResults { results } => {
                 results.iter().for_each(|result| text.push_str(&result.output))

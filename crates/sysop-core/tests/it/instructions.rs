@@ -57,7 +57,7 @@ fn late(attempt: u32) -> Input {
 fn first_message(world: &World) -> String {
     let (_, request) = world.asked.as_ref().expect("a model call");
     match request.messages[0].message() {
-        Message::User { text } => text.clone(),
+        Message::User { text, .. } => text.clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -128,7 +128,7 @@ fn a_command_that_the_user_calls_up_is_expanded_for_the_model() {
     world.reply(says("done")).prompt("/etc/hosts is wrong");
     let (_, request) = world.asked.as_ref().expect("a model call");
     let last = request.messages.last().expect("a prompt").message();
-    assert_eq!(*last, Message::User { text: "/etc/hosts is wrong".to_owned() });
+    assert_eq!(*last, Message::user("/etc/hosts is wrong"));
     world.reply(says("done")).tell(Input::Retry);
     assert_eq!(first_message(&world), "/etc/hosts is wrong");
     world.reply(says("done")).prompt("/fix a b").reply(says("done")).tell(Input::Retry);
@@ -164,7 +164,7 @@ fn commands_in_an_expanded_prompt_run_first_and_are_decided_like_the_models() {
     let (_, request) = world.asked.as_ref().expect("a model call");
     let [prompt, replied, results] = &request.messages[..] else { panic!("{:?}", request.messages) };
     let text = "Log: (see the output of `rm 'a b'`) and (see the output of `ls`).".to_owned();
-    assert_eq!(*prompt.message(), Message::User { text });
+    assert_eq!(*prompt.message(), Message::user(text));
     let Message::Assistant { reply } = replied.message() else { panic!("{replied:?}") };
     let commands: Vec<_> = reply.calls.iter().map(|call| call.text_argument("command")).collect();
     assert_eq!(commands, [Some("rm 'a b'"), Some("ls")]);

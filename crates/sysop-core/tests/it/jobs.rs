@@ -59,7 +59,7 @@ fn a_turn_goes_on_without_waiting_for_a_job() {
     let (_, request) = world.asked.as_ref().expect("the model is asked");
     let prompt = request.messages.last().expect("a prompt").message();
     let text = "[background job 1 ended, exit code 2: make]\n\nand now?".to_owned();
-    assert_eq!(*prompt, Message::User { text }, "the model learns of it with the next message");
+    assert_eq!(*prompt, Message::user(text), "the model learns of it with the next message");
 }
 
 #[test]

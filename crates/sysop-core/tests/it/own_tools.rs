@@ -108,7 +108,7 @@ fn the_list_is_given_back_after_a_compaction() {
         world.outcome(sysop_core::outcome::Outcome::ok("y".repeat(800)));
     }
     let (_, request) = world.asked.as_ref().expect("the model is asked");
-    let Message::User { text } = request.messages[0].message() else { panic!("not a user's message") };
+    let Message::User { text, .. } = request.messages[0].message() else { panic!("not a user's message") };
     assert!(text.contains("[x] look\n[ ] rotate logs"), "{text}");
     world.tell(Input::Cancel);
 }

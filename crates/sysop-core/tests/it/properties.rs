@@ -53,7 +53,7 @@ proptest! {
         let mut world = World::each();
         world.prompt(&text);
         prop_assert_eq!(world.session.activity(), Activity::Thinking);
-        prop_assert_eq!(messages(&world), vec![Message::User { text }]);
+        prop_assert_eq!(messages(&world), vec![Message::user(text)]);
     }
 
     // **Feature: agent-rs, Property 4: For any AI response string that does not contain valid tool call JSON, the response SHALL be added to message history as a Model message and state SHALL transition to Input.**
@@ -120,7 +120,7 @@ proptest! {
             let before = messages(&world).len();
             world.prompt(&prompt);
             prop_assert_eq!(messages(&world).len(), before + 1);
-            prop_assert_eq!(messages(&world).pop(), Some(Message::User { text: prompt }));
+            prop_assert_eq!(messages(&world).pop(), Some(Message::user(prompt)));
             world.reply(says(&answer));
             prop_assert_eq!(messages(&world).len(), before + 2);
             let history = messages(&world);
@@ -207,7 +207,7 @@ proptest! {
         let sent: Vec<_> = request.messages.iter().map(|message| message.message().clone()).collect();
         let whole = messages(&world);
         prop_assert!(sent.len() <= keep);
-        prop_assert!(sent.contains(&Message::User { text: "last".to_owned() }), "the turn's own prompt is sent");
+        prop_assert!(sent.contains(&Message::user("last")), "the turn's own prompt is sent");
         let tail = &sent[1..];
         prop_assert_eq!(tail, &whole[whole.len() - tail.len()..], "the newest, without a gap");
         if whole.len() <= keep {

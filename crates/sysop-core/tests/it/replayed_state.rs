@@ -100,6 +100,7 @@ fn replay_restores_the_users_who_allowed_the_pending_call() {
         turn: sysop_core::id::TurnId(1),
         prompt: String::new(),
         origin: sysop_core::event::Origin::Routine,
+        images: Vec::new(),
     };
     let asked = Event::ApprovalAsked {
         call: call.clone(),

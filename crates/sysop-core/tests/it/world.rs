@@ -226,7 +226,7 @@ impl World {
     }
 
     pub(crate) fn prompt(&mut self, text: &str) -> &mut Self {
-        self.tell(Input::Prompt { text: text.to_owned() })
+        self.tell(Input::prompt(text.to_owned()))
     }
 
     pub(crate) fn reply(&mut self, reply: Reply) -> &mut Self {

@@ -40,7 +40,7 @@ fn begin_auto(world: &Arc<World>) -> (Driver, Handle, Updates) {
 }
 
 fn prompt(text: &str) -> Input {
-    Input::Prompt { text: text.to_owned() }
+    Input::prompt(text.to_owned())
 }
 
 pub(crate) fn direct(command: &str) -> Input {

@@ -31,7 +31,7 @@ async fn rested(driver: &Driver, left: usize) {
 async fn an_unused_session_is_evicted_and_resumes_from_its_log() {
     let world = World::new(1);
     let (driver, handle, mut updates) = create_lazy(&world);
-    handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
+    handle.send(Input::prompt("hello")).expect("open");
     let before = logged(&until(&mut updates, ended).await);
     let id = handle.id().clone();
     drop((handle, updates));
@@ -39,7 +39,7 @@ async fn an_unused_session_is_evicted_and_resumes_from_its_log() {
 
     let handle = driver.resume(&id, world.runtime()).await.expect("it is in its log");
     let mut updates = handle.subscribe(Seq(0));
-    handle.send(Input::Prompt { text: "again".to_owned() }).expect("open");
+    handle.send(Input::prompt("again")).expect("open");
     let mut seen = logged(&until(&mut updates, ended).await);
     seen.extend(logged(&until(&mut updates, ended).await));
     assert_eq!(seen[..before.len()], before[..], "the same log");
@@ -75,7 +75,7 @@ async fn a_watched_held_or_busy_session_is_kept() {
 async fn a_session_is_evicted_only_after_an_idle_period() {
     let world = World::new(1);
     let (driver, handle, mut updates) = create_lazy(&world);
-    handle.send(Input::Prompt { text: "hello".to_owned() }).expect("open");
+    handle.send(Input::prompt("hello")).expect("open");
     until(&mut updates, ended).await;
     drop((handle, updates));
     driver.evict_idle(Duration::from_secs(3600));

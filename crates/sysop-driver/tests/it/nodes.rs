@@ -152,7 +152,7 @@ impl Node {
     fn say(&mut self, input: Input) -> bool {
         let _inside = self.runtime.enter();
         let prompt = match &input {
-            Input::Prompt { text } => Some(text.clone()),
+            Input::Prompt { text, .. } => Some(text.clone()),
             _ => None,
         };
         let taken = self.session.as_ref().is_some_and(|session| session.send(input).is_ok());
@@ -276,7 +276,7 @@ fn deed(world: &World, node: &Node, turn: u32) -> Input {
             Input::Decision { call, decision: Decision::Allow { command: None }, by: "person".to_owned() }
         }
         // A prompt that is distinct from all others.
-        (_, _) => Input::Prompt { text: format!("random {turn}") },
+        (_, _) => Input::prompt(format!("random {turn}")),
     }
 }
 
@@ -292,7 +292,7 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
         node.turn();
         if !said && turn % 40 == 0 && node.session.is_some() {
             node.say(Input::Cancel);
-            said = node.say(Input::Prompt { text: "the last word".to_owned() });
+            said = node.say(Input::prompt("the last word"));
         }
         let Some(log) = shared.with(|tables| tables.logs.get(&session_id()).map(|row| row.log.clone()))
         else {
@@ -325,7 +325,7 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
                 }
                 Activity::Paused => Input::Resume,
                 Activity::Idle if said && !log.iter().any(last_word) && turn % 800 == 0 => {
-                    Input::Prompt { text: "the last word".to_owned() }
+                    Input::prompt("the last word")
                 }
                 Activity::Idle | Activity::Thinking | Activity::Running => continue,
             };
@@ -398,7 +398,7 @@ fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
             .letters
             .iter()
             .filter_map(|letter| match &letter.input {
-                Input::Prompt { text } => Some(text.as_str()),
+                Input::Prompt { text, .. } => Some(text.as_str()),
                 _ => None,
             })
             .collect(),

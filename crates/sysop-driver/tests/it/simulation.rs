@@ -127,7 +127,7 @@ fn deed(world: &World, told: &SeenEvents) -> Input {
             origin: Origin::User,
         },
         (6..9, Some(call)) => decide(call),
-        (_, _) => Input::Prompt { text: "random".to_owned() },
+        (_, _) => Input::prompt("random"),
     }
 }
 
@@ -136,7 +136,7 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
     let handle = open(world).await?;
     let mut updates = handle.subscribe(Seq(0));
     handle.send(Input::Cancel)?;
-    handle.send(Input::Prompt { text: "the last word".to_owned() })?;
+    handle.send(Input::prompt("the last word"))?;
     loop {
         let update = updates.next().await.expect("the session stays open");
         let Update::Logged(logged) = update else { continue };

@@ -178,7 +178,7 @@ impl Provider for ScriptedProvider {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let world = Arc::clone(&self.0);
         let asked = request.messages.iter().rev().find_map(|message| match message.message() {
-            Message::User { text } => Some(text.clone()),
+            Message::User { text, .. } => Some(text.clone()),
             _ => None,
         });
         let results =

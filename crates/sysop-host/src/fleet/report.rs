@@ -118,6 +118,7 @@ pub(super) async fn report(
         hosts,
         changed,
         undo: None,
+        images: Vec::new(),
     }
 }
 

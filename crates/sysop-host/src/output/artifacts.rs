@@ -1,4 +1,4 @@
-//! Folder of artifacts: full outputs, and preimages of changed files. Only the owner can access its contents: files
+//! Folder of artifacts: full outputs, images, and preimages of changed files. Only the owner can access its contents: files
 //! have mode 0600, folders 0700. The folder is created with its first file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use sysop_core::image::ImageFormat;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -95,9 +96,22 @@ impl Artifacts {
     /// the modification time of the stored file.
     pub(crate) fn store_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
-        let path = self.folder.join(&name);
+        self.store_named(&name, bytes)?;
+        Ok(name)
+    }
+
+    /// Stores an image and returns its name. Equal bytes are stored only once, like preimages.
+    pub(crate) fn store_image(&self, bytes: &[u8], format: ImageFormat) -> io::Result<String> {
+        let name = format!("image-{}.{}", blake3::hash(bytes).to_hex(), format.extension());
+        self.store_named(&name, bytes)?;
+        Ok(name)
+    }
+
+    /// Stores bytes under a name that contains their hash.
+    fn store_named(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.folder.join(name);
         if File::open(&path).and_then(|file| file.set_modified(SystemTime::now())).is_ok() {
-            return Ok(name);
+            return Ok(());
         }
         let part = path.with_extension(format!("{:016x}", rand::random::<u64>()));
         let written = create_private(&part)
@@ -108,13 +122,22 @@ impl Artifacts {
             let _ = std::fs::remove_file(&part);
             return Err(error);
         }
-        Ok(name)
+        Ok(())
     }
 
     /// Reads a preimage. Fails if the name is invalid, or if the bytes do not match the hash in the name.
     pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let hash = preimage_hash(name)
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "invalid artifact name"))?;
+        self.read_hashed(name, preimage_hash(name), bytes_max)
+    }
+
+    /// Reads an image. Fails if the name is invalid, or if the bytes do not match the hash in the name.
+    pub(crate) fn image(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
+        self.read_hashed(name, image_hash(name), bytes_max)
+    }
+
+    fn read_hashed(&self, name: &str, hash: Option<&str>, bytes_max: u64) -> io::Result<Vec<u8>> {
+        let hash =
+            hash.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "invalid artifact name"))?;
         let mut bytes = Vec::new();
         File::open(self.folder.join(name))?.take(bytes_max).read_to_end(&mut bytes)?;
         if blake3::hash(&bytes).to_hex().as_str() != hash {
@@ -131,6 +154,15 @@ pub(crate) fn is_output(name: &str) -> bool {
 
 pub(crate) fn is_preimage(name: &str) -> bool {
     preimage_hash(name).is_some()
+}
+
+pub(crate) fn is_image(name: &str) -> bool {
+    image_hash(name).is_some()
+}
+
+fn image_hash(name: &str) -> Option<&str> {
+    let (hash, extension) = name.strip_prefix("image-")?.split_once('.')?;
+    (is_hex(hash, 64) && matches!(extension, "png" | "jpg" | "gif" | "webp")).then_some(hash)
 }
 
 fn preimage_hash(name: &str) -> Option<&str> {

@@ -8,15 +8,15 @@ use std::time::UNIX_EPOCH;
 
 use sysop_core::id::{SessionId, Timestamp};
 
-use super::artifacts::{is_output, is_preimage};
+use super::artifacts::{is_image, is_output, is_preimage};
 
 /// Removes the artifacts in `files` and the recordings of the session's terminal from the folder. `last` is the time at
-/// which the session last stored a file. A preimage that was stored again after that time belongs to another session,
+/// which the session last stored a file. A preimage or image that was stored again after that time belongs to another session,
 /// even if that session's log does not mention it yet, so it is kept. Errors are only logged.
 pub fn purge_session(folder: &Path, files: &HashSet<String>, session: &SessionId, last: Timestamp) {
     for name in files {
         let path = folder.join(name);
-        let gone = if is_output(name) || (is_preimage(name) && !is_newer(&path, last)) {
+        let gone = if is_output(name) || ((is_preimage(name) || is_image(name)) && !is_newer(&path, last)) {
             fs::remove_file(path)
         } else {
             Ok(())

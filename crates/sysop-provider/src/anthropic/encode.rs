@@ -4,11 +4,13 @@
 use std::borrow::Cow;
 
 use serde_json::{Map, Value, json};
+use sysop_core::image::{ImageRef, RequestImages};
 use sysop_core::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolResult,
 };
 
 use crate::api::ModelQuirks;
+use crate::images::{EncodedImage, encoded_images};
 
 /// Entries of `ModelQuirks::unsupported_params`: features that the server was found to refuse.
 pub(super) mod quirk {
@@ -214,7 +216,7 @@ fn turns<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Vec<AnthropicMe
             }
             Message::ToolResults { .. } => (MessageRole::User, answered),
         };
-        push_turn(&mut turns, role, encoded(message, form));
+        push_turn(&mut turns, role, encoded(message, form, &request.images));
     }
     if turns.first().is_some_and(|turn| turn.role == MessageRole::Assistant) {
         turns.insert(0, AnthropicMessage { role: MessageRole::User, blocks: vec![Cow::Borrowed(CONTINUE)] });
@@ -238,10 +240,10 @@ fn form_of(reply: &Reply, request: &ModelRequest, strips: bool) -> AnthropicEnco
     }
 }
 
-fn encoded(message: &HistoryMessage, form: AnthropicEncoding) -> Cow<'_, str> {
-    match message.encoded(form.cache_key(), |message| blocks_of(message, form)) {
+fn encoded<'a>(message: &'a HistoryMessage, form: AnthropicEncoding, data: &RequestImages) -> Cow<'a, str> {
+    match message.encoded(form.cache_key(), |message| blocks_of(message, form, data)) {
         Some(blocks) => Cow::Borrowed(blocks),
-        None => Cow::Owned(blocks_of(message.message(), form)),
+        None => Cow::Owned(blocks_of(message.message(), form, data)),
     }
 }
 
@@ -288,14 +290,27 @@ fn push_turns(body: &mut String, turns: &[AnthropicMessage<'_>]) {
 }
 
 /// Returns the content blocks of a message joined by commas; empty if the message has no content.
-fn blocks_of(message: &Message, form: AnthropicEncoding) -> String {
+fn blocks_of(message: &Message, form: AnthropicEncoding, data: &RequestImages) -> String {
     let blocks: Vec<Value> = match message {
-        Message::User { text } => text_block(text).into_iter().collect(),
+        // Models read images better before the text.
+        Message::User { text, images } => {
+            image_blocks(images, data).into_iter().chain(text_block(text)).collect()
+        }
         Message::Assistant { reply } => reply_blocks(reply, form),
-        Message::ToolResults { results } => results.iter().map(|result| result_block(result, form)).collect(),
+        Message::ToolResults { results } => {
+            results.iter().map(|result| result_block(result, form, data)).collect()
+        }
     };
     let texts: Vec<String> = blocks.iter().map(Value::to_string).collect();
     texts.join(",")
+}
+
+fn image_blocks(images: &[ImageRef], data: &RequestImages) -> Vec<Value> {
+    let block = |image: EncodedImage| {
+        json!({"type": "image",
+            "source": {"type": "base64", "media_type": image.media_type, "data": image.base64}})
+    };
+    encoded_images(images, data).into_iter().map(block).collect()
 }
 
 /// Returns a text block, or `None` if the text is blank, because the API refuses blank blocks.
@@ -346,13 +361,16 @@ pub(super) fn input_of(arguments: &Arguments) -> Value {
 
 /// Returns a `tool_result` block. Its id is the server's own call id if the call is echoed, otherwise sysop's id, which
 /// is unique in the session.
-fn result_block(result: &ToolResult, form: AnthropicEncoding) -> Value {
+fn result_block(result: &ToolResult, form: AnthropicEncoding, data: &RequestImages) -> Value {
     let id = match form {
         AnthropicEncoding::Echo | AnthropicEncoding::EchoWithoutThinking => result.wire_id().to_owned(),
         AnthropicEncoding::Rebuilt => tool_id(result.call.as_str()),
     };
     let mut block = json!({"type": "tool_result", "tool_use_id": id});
-    if !result.output.trim().is_empty() {
+    let images = image_blocks(&result.images, data);
+    if !images.is_empty() {
+        block["content"] = images.into_iter().chain(text_block(&result.output)).collect();
+    } else if !result.output.trim().is_empty() {
         block["content"] = json!(result.output);
     }
     if result.is_error {

@@ -29,7 +29,7 @@ fn api() -> Anthropic {
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.to_owned() }
+    Message::user(text.to_owned())
 }
 
 fn call(id: &str) -> ToolCall {
@@ -44,6 +44,7 @@ fn result(id: &str) -> ToolResult {
         name: "bash".to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
+        images: Vec::new(),
     }
 }
 
@@ -76,6 +77,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         sampling_defaults: SamplingDefaults::default(),
+        images: Default::default(),
     }
 }
 

@@ -196,6 +196,7 @@ impl GeminiDecoder {
             finish,
             usage,
             context_window: None,
+            vision: None,
             raw: echo.then(|| RawReply { model: self.model, value: Value::Array(self.parts) }),
         }
     }

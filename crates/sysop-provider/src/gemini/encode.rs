@@ -5,12 +5,14 @@ use std::borrow::Cow;
 
 use crate::text_protocol::{self, TextToolCall};
 use serde_json::{Map, Value, json};
+use sysop_core::image::ImageRef;
 use sysop_core::message::{
     Arguments, FinishReason, HistoryMessage, Message, ModelRequest, Reply, ToolResult,
 };
 
 use super::bare;
 use crate::api::ModelQuirks;
+use crate::images::{EncodedImage, encoded_images};
 use crate::json::short_float;
 
 /// Entries of `ModelQuirks::unsupported_params`: features that the server was found to refuse.
@@ -184,7 +186,7 @@ fn turns<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Vec<GeminiConte
             }
             Message::ToolResults { .. } => (ContentRole::User, answered),
         };
-        push_turn(&mut turns, role, encoded(message, form));
+        push_turn(&mut turns, role, encoded(message, form, request));
     }
     if turns.first().is_none_or(|turn| turn.role == ContentRole::Model) {
         turns.insert(0, GeminiContent { role: ContentRole::User, parts: vec![Cow::Borrowed(CONTINUE)] });
@@ -212,10 +214,10 @@ fn form_of(reply: &Reply, request: &ModelRequest, quirks: &ModelQuirks) -> Gemin
     }
 }
 
-fn encoded(message: &HistoryMessage, form: GeminiEncoding) -> Cow<'_, str> {
-    match message.encoded(form.cache_key(), |message| parts_of(message, form)) {
+fn encoded<'a>(message: &'a HistoryMessage, form: GeminiEncoding, request: &ModelRequest) -> Cow<'a, str> {
+    match message.encoded(form.cache_key(), |message| parts_of(message, form, request)) {
         Some(parts) => Cow::Borrowed(parts),
-        None => Cow::Owned(parts_of(message.message(), form)),
+        None => Cow::Owned(parts_of(message.message(), form, request)),
     }
 }
 
@@ -250,17 +252,38 @@ fn push_turns(body: &mut String, turns: &[GeminiContent<'_>]) {
 }
 
 /// Returns the parts of a message joined by commas; empty if the message has no content.
-fn parts_of(message: &Message, form: GeminiEncoding) -> String {
+fn parts_of(message: &Message, form: GeminiEncoding, request: &ModelRequest) -> String {
     let parts: Vec<Value> = match message {
-        Message::User { text } => text_part(text).into_iter().collect(),
+        Message::User { text, images } => {
+            image_parts(images, request).into_iter().chain(text_part(text)).collect()
+        }
         Message::Assistant { reply } => reply_parts(reply, form),
         Message::ToolResults { results } if form == GeminiEncoding::TextProtocol => {
             text_part(&text_protocol::render_results(results)).into_iter().collect()
         }
-        Message::ToolResults { results } => results.iter().map(|result| result_part(result, form)).collect(),
+        Message::ToolResults { results } => {
+            let mut parts: Vec<Value> = results.iter().map(|result| result_part(result, form)).collect();
+            for (place, result) in results.iter().enumerate() {
+                let images = image_parts(&result.images, request);
+                if images.is_empty() {
+                    // The common case.
+                } else if shows_thoughts(&request.model.name) {
+                    parts[place]["functionResponse"]["parts"] = Value::Array(images);
+                } else {
+                    parts.extend(images); // older models take no images inside a result
+                }
+            }
+            parts
+        }
     };
     let texts: Vec<String> = parts.iter().map(Value::to_string).collect();
     texts.join(",")
+}
+
+fn image_parts(images: &[ImageRef], request: &ModelRequest) -> Vec<Value> {
+    let part =
+        |image: EncodedImage| json!({"inlineData": {"mimeType": image.media_type, "data": image.base64}});
+    encoded_images(images, &request.images).into_iter().map(part).collect()
 }
 
 fn text_part(text: &str) -> Option<Value> {

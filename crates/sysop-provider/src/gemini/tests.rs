@@ -37,7 +37,7 @@ fn api() -> Gemini {
 }
 
 fn user(text: &str) -> Message {
-    Message::User { text: text.to_owned() }
+    Message::user(text.to_owned())
 }
 
 fn said(text: &str) -> Message {
@@ -61,6 +61,7 @@ fn result(id: &str, name: &str) -> ToolResult {
         name: name.to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
+        images: Vec::new(),
     }
 }
 
@@ -90,6 +91,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         sampling_defaults: SamplingDefaults::default(),
+        images: Default::default(),
     }
 }
 

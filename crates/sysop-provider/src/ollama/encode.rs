@@ -2,8 +2,10 @@
 
 use crate::text_protocol;
 use serde_json::{Value, json};
+use sysop_core::image::RequestImages;
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 
+use crate::images::{EncodedImage, RESULT_IMAGES, encoded_images};
 use crate::json::{push, short_float, text};
 use crate::openai::{push_tools, reply_as_text};
 use crate::tool_arguments::{arguments_object, portable_tool_name};
@@ -35,7 +37,7 @@ pub(super) fn body(request: &ModelRequest, params: &ChatParams<'_>) -> String {
     body.push_str(",\"messages\":[");
     push_system(&mut body, request, params);
     for message in &request.messages {
-        push_message(&mut body, message, &request.model, params);
+        push_message(&mut body, message, request, params);
     }
     if body.ends_with(',') {
         body.pop();
@@ -100,11 +102,17 @@ fn push_system(body: &mut String, request: &ModelRequest, params: &ChatParams<'_
 }
 
 /// Appends a message in the API's form, followed by a comma. Several tool results become several API messages.
-fn push_message(body: &mut String, message: &HistoryMessage, model: &ModelRef, params: &ChatParams<'_>) {
-    let form = OllamaEncoding::of(message.message(), model, params);
-    match message.encoded(form.cache_key(), |message| form.encode(message)) {
+fn push_message(
+    body: &mut String,
+    message: &HistoryMessage,
+    request: &ModelRequest,
+    params: &ChatParams<'_>,
+) {
+    let form = OllamaEncoding::of(message.message(), &request.model, params);
+    let encode = |message: &Message| form.encode(message, &request.images);
+    match message.encoded(form.cache_key(), encode) {
         Some(kept) => body.push_str(kept),
-        None => body.push_str(&form.encode(message.message())),
+        None => body.push_str(&encode(message.message())),
     }
 }
 
@@ -138,18 +146,24 @@ impl OllamaEncoding {
         }
     }
 
-    fn encode(self, message: &Message) -> String {
+    fn encode(self, message: &Message, data: &RequestImages) -> String {
         #[cfg(test)]
         tests::ENCODED.with(|count| count.set(count.get() + 1));
         match (message, self) {
-            (Message::User { text }, _) => text_message("user", text),
+            (Message::User { text, images }, _) => user_message(text, encoded_images(images, data)),
             (Message::Assistant { reply }, Self::Text) => text_message("assistant", &reply_as_text(reply)),
             (Message::Assistant { reply }, Self::Native | Self::NativeWithThinking) => assistant(reply, self),
             (Message::ToolResults { results }, Self::Text) => {
                 text_message("user", &text_protocol::render_results(results))
             }
             (Message::ToolResults { results }, Self::Native | Self::NativeWithThinking) => {
-                results.iter().map(tool_result).collect()
+                let images = message.images().cloned().collect::<Vec<_>>();
+                let results = results.iter().map(tool_result).collect::<String>();
+                // The templates of most models show images of users only.
+                match encoded_images(&images, data) {
+                    images if images.is_empty() => results,
+                    images => results + &user_message(RESULT_IMAGES, images),
+                }
             }
         }
     }
@@ -157,6 +171,14 @@ impl OllamaEncoding {
 
 fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
+}
+
+fn user_message(content: &str, images: Vec<EncodedImage>) -> String {
+    if images.is_empty() {
+        return text_message("user", content);
+    }
+    let images: Vec<String> = images.into_iter().map(|image| image.base64).collect();
+    format!("{},", json!({"role": "user", "content": content, "images": images}))
 }
 
 fn assistant(reply: &Reply, form: OllamaEncoding) -> String {
@@ -209,7 +231,7 @@ pub(super) mod tests {
             keep_alive: None,
             unsupported_params: &[],
         };
-        let mut messages = vec![HistoryMessage::new(Message::User { text: "go".to_owned() })];
+        let mut messages = vec![HistoryMessage::new(Message::user("go"))];
         for _ in 0..50 {
             let reply = Reply { text: "x".to_owned(), protocol: ToolProtocol::Text, ..Reply::default() };
             messages.push(HistoryMessage::new(Message::Assistant { reply }));
@@ -219,6 +241,7 @@ pub(super) mod tests {
                 system: Arc::from(""),
                 messages: messages.clone(),
                 trimmed: false,
+                images: RequestImages::default(),
                 tools: Arc::from([]),
                 known_tools: Arc::from([]),
                 max_output_tokens: None,

@@ -403,6 +403,7 @@ impl ReplyDecoder for OpenAiDecoder {
         });
         Ok(Reply {
             context_window: None,
+            vision: None,
             calls: calls.collect(),
             text: self.text,
             reasoning: self.reasoning,

@@ -8,10 +8,12 @@ use parking_lot::Mutex;
 use crate::text_protocol::{self, TextToolCall};
 use serde_json::{Value, json};
 use sysop_core::effort::Effort;
+use sysop_core::image::RequestImages;
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 use sysop_core::tool::ToolSpec;
 
 use crate::api::ModelQuirks;
+use crate::images::{EncodedImage, RESULT_IMAGES, encoded_images};
 use crate::json::{push, text};
 use crate::tool_arguments::{arguments_object, portable_tool_name};
 
@@ -197,9 +199,10 @@ fn encoded<'a>(
     dialect: Dialect,
 ) -> Cow<'a, str> {
     let form = OpenAiEncoding::of(message.message(), &request.model, quirks, dialect);
-    match message.encoded(form.cache_key(), |message| form.encode(message)) {
+    let encode = |message: &Message| form.encode(message, &request.images);
+    match message.encoded(form.cache_key(), encode) {
         Some(cached) => Cow::Borrowed(cached),
-        None => Cow::Owned(form.encode(message.message())),
+        None => Cow::Owned(encode(message.message())),
     }
 }
 
@@ -247,11 +250,11 @@ impl OpenAiEncoding {
         }
     }
 
-    fn encode(self, message: &Message) -> String {
+    fn encode(self, message: &Message, data: &RequestImages) -> String {
         #[cfg(test)]
         tests::ENCODED.with(|count| count.set(count.get() + 1));
         match (message, self) {
-            (Message::User { text }, _) => text_message("user", text),
+            (Message::User { text, images }, _) => user_message(text, encoded_images(images, data)),
             (Message::Assistant { reply }, Self::Native { dialect, own, reasoning }) => {
                 assistant(reply, dialect, own, reasoning)
             }
@@ -259,7 +262,13 @@ impl OpenAiEncoding {
                 text_message("assistant", &reply_as_text(reply))
             }
             (Message::ToolResults { results }, Self::Native { dialect, .. }) => {
-                results.iter().map(|result| tool_result(result, dialect)).collect()
+                let images = message.images().cloned().collect::<Vec<_>>();
+                let results = results.iter().map(|result| tool_result(result, dialect)).collect::<String>();
+                // The API takes text only in results.
+                match encoded_images(&images, data) {
+                    images if images.is_empty() => results,
+                    images => results + &user_message(RESULT_IMAGES, images),
+                }
             }
             (Message::ToolResults { results }, Self::Plain | Self::Text) => {
                 text_message("user", &text_protocol::render_results(results))
@@ -270,6 +279,17 @@ impl OpenAiEncoding {
 
 fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
+}
+
+/// Returns a message of the user. Without images, its content is the plain text, which every server understands.
+fn user_message(content: &str, images: Vec<EncodedImage>) -> String {
+    if images.is_empty() {
+        return text_message("user", content);
+    }
+    let images =
+        images.iter().map(|image| json!({"type": "image_url", "image_url": {"url": image.data_url()}}));
+    let parts: Value = std::iter::once(json!({"type": "text", "text": content})).chain(images).collect();
+    format!("{},", json!({"role": "user", "content": parts}))
 }
 
 /// Renders a reply as a model without native tools would have written it.
@@ -395,6 +415,7 @@ pub(super) mod tests {
             mode: Mode::Agent,
             effort: None,
             sampling_defaults: SamplingDefaults::default(),
+            images: Default::default(),
         }
     }
 
@@ -404,7 +425,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_chat_with_a_model_without_tools_is_plain_text() {
-        let text_message = |text: &str| HistoryMessage::new(Message::User { text: text.to_owned() });
+        let text_message = |text: &str| HistoryMessage::new(Message::user(text.to_owned()));
         let reply = Reply { text: "yes?".to_owned(), ..Reply::default() };
         let messages =
             vec![text_message("hi"), HistoryMessage::new(Message::Assistant { reply }), text_message("bye")];
@@ -487,6 +508,7 @@ pub(super) mod tests {
             name: "bash".to_owned(),
             output: "a.txt".to_owned(),
             is_error: false,
+            images: Vec::new(),
         };
         [
             HistoryMessage::new(Message::Assistant { reply }),
@@ -526,7 +548,7 @@ pub(super) mod tests {
 
     #[test]
     fn encodes_each_message_once_over_many_steps() {
-        let mut messages = vec![HistoryMessage::new(Message::User { text: "go".to_owned() })];
+        let mut messages = vec![HistoryMessage::new(Message::user("go"))];
         for number in 0..50 {
             messages.extend(step(number));
             let request = request(messages.clone());

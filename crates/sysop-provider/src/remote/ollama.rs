@@ -261,6 +261,14 @@ impl ModelApi for RemoteOllamaModel {
         self.model().context_window(model)
     }
 
+    fn vision(&self) -> Option<bool> {
+        self.model().vision()
+    }
+
+    fn calls_as_text(&self, request: &ModelRequest, quirks: &ModelQuirks) -> bool {
+        self.model().calls_as_text(request, quirks)
+    }
+
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
         self.model().build(request, quirks)
     }

@@ -97,7 +97,7 @@ fn request() -> ModelRequest {
     ModelRequest {
         model: ModelRef::new("vertex", "gemini-3.8-flash"),
         system: Arc::from("Be brief."),
-        messages: vec![HistoryMessage::new(Message::User { text: "hi".to_owned() })],
+        messages: vec![HistoryMessage::new(Message::user("hi"))],
         trimmed: false,
         tools: Arc::from([]),
         known_tools: Arc::from([]),
@@ -106,6 +106,7 @@ fn request() -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         sampling_defaults: SamplingDefaults::default(),
+        images: Default::default(),
     }
 }
 

@@ -65,11 +65,12 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         sampling_defaults: SamplingDefaults::default(),
+        images: Default::default(),
     }
 }
 
 pub(crate) fn user(text: &str) -> Message {
-    Message::User { text: text.to_owned() }
+    Message::user(text.to_owned())
 }
 
 pub(crate) fn called(id: &str, arguments: &str) -> ToolCall {
@@ -88,6 +89,7 @@ pub(crate) fn results(calls: &[ToolCall], output: &str) -> Message {
         name: call.name.clone(),
         output: output.to_owned(),
         is_error: false,
+        images: Vec::new(),
     };
     Message::ToolResults { results: calls.iter().map(result).collect() }
 }

@@ -283,7 +283,7 @@ impl State {
 
     fn input(&mut self, input: Input) {
         match input {
-            Input::Prompt { text } => self.prompt(&text),
+            Input::Prompt { text, .. } => self.prompt(&text),
             Input::Direct { tool, arguments, origin } => self.direct(tool, arguments, origin),
             Input::Decision { call, decision, by } => self.decision(&call, decision, by),
             Input::Cancel => self.cancel(),

@@ -196,7 +196,7 @@ impl Repl {
         self.skills.find(&self.context.service, self.session.id());
         self.introduce()?;
         if let Some(text) = self.context.task.take() {
-            self.send_and_expect(Input::Prompt { text }, AwaitedUpdate::Turn)?;
+            self.prompt(text).await?;
         }
         loop {
             self.sync_active_read()?;
@@ -570,10 +570,7 @@ impl Repl {
         };
         match parse(line, skills) {
             InputLine::Empty => {}
-            InputLine::Prompt(text) => {
-                self.view.own_prompt(&text);
-                self.send_and_expect(Input::Prompt { text }, AwaitedUpdate::Turn)?;
-            }
+            InputLine::Prompt(text) => self.prompt(text).await?,
             InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
             InputLine::Undo => self.direct("undo", json!({}), Origin::User)?,
             InputLine::Run { name, values } => self.routine(&name, &values)?,

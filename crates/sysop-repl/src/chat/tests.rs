@@ -63,6 +63,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
     exec::ExecContext {
         opened: fake.opened(),
         task: exec::ExecTask::Prompt(task.into()),
+        images: Vec::new(),
         form: exec::ExecFormat::Human,
         out: Box::new(std::io::stdout()),
         terminal: Some(crate::render::RenderOptions { width: 80, color: true }),
@@ -82,7 +83,7 @@ fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
     let mut told = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined1()).unwrap();
     tokio::spawn(async move {
         while told.recv().await.is_some() {
-            fake.send_as_other(sysop_core::event::Input::Prompt { text: "clean from elsewhere".into() });
+            fake.send_as_other(sysop_core::event::Input::prompt("clean from elsewhere"));
         }
     });
     let mut answered = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::user_defined2()).unwrap();
@@ -92,7 +93,7 @@ fn context(fake: Arc<FakeSession>, form: ReplLayout) -> ReplContext {
         }
     });
     let earlier = FakeSession::new();
-    earlier.send_as_other(sysop_core::event::Input::Prompt { text: "hello from before".into() });
+    earlier.send_as_other(sysop_core::event::Input::prompt("hello from before"));
     ReplContext {
         opened,
         task: None,

@@ -64,6 +64,7 @@ fn rig(task: ExecTask) -> Rig {
     let context = ExecContext {
         opened: fake.opened(),
         task,
+        images: Vec::new(),
         form: ExecFormat::Human,
         out: Box::new(out.clone()),
         terminal: None,
@@ -455,7 +456,7 @@ async fn a_broken_pipe_stops_the_turn() {
 #[tokio::test]
 async fn earlier_turns_of_a_resumed_session_are_ignored() {
     let rig = prompt("hello");
-    rig.fake.send_as_other(Input::Prompt { text: "loop".into() });
+    rig.fake.send_as_other(Input::prompt("loop"));
     let mut context = rig.context;
     context.opened = rig.fake.opened();
     assert_eq!(exit(context).await, Exit::Done);

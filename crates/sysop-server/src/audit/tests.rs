@@ -301,7 +301,7 @@ async fn until(updates: &mut Updates, wanted: impl Fn(&Event) -> bool) -> bool {
 }
 
 fn prompt() -> Input {
-    Input::Prompt { text: "do it".to_owned() }
+    Input::prompt("do it")
 }
 
 #[tokio::test]

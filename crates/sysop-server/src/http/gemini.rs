@@ -101,6 +101,7 @@ pub(super) async fn agent(State(shared): State<SharedServer>, body: Object) -> R
         system: Arc::from(AGENT_PROMPT),
         messages,
         trimmed: false,
+        images: Default::default(),
         known_tools: Arc::clone(&tools),
         tools,
         max_output_tokens: Some(ANSWER_TOKENS),
@@ -122,7 +123,7 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
         Err(response) => return *response,
     };
     let said = asked.messages.into_iter().map(|line| match line.role {
-        Role::User => Message::User { text: line.text },
+        Role::User => Message::user(line.text),
         Role::Model => Message::Assistant { reply: Reply { text: line.text, ..Reply::default() } },
     });
     let messages = match checked(said.collect()) {
@@ -134,6 +135,7 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
         system: Arc::from(CHAT_PROMPT),
         messages,
         trimmed: false,
+        images: Default::default(),
         tools: Arc::from([]),
         known_tools: Arc::from([]),
         max_output_tokens: Some(ANSWER_TOKENS),
@@ -218,7 +220,7 @@ fn history(contents: Vec<Content>, model: &ModelRef) -> Result<Vec<HistoryMessag
                 let (texts, results) = texts_and_responses(&content.parts);
                 answered(&mut messages, &mut open, results);
                 if !texts.is_empty() {
-                    messages.push(Message::User { text: texts });
+                    messages.push(Message::user(texts));
                 }
             }
         }
@@ -266,6 +268,7 @@ fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Ve
                 call: call.id,
                 wire_id: None,
                 name: call.name,
+                images: Vec::new(),
             }
         })
         .collect();
@@ -333,7 +336,7 @@ mod tests {
         )
         .unwrap();
         let [first, second, third] = told.as_slice() else { panic!("{told:?}") };
-        assert_eq!(first.message(), &Message::User { text: "Install htop".into() });
+        assert_eq!(first.message(), &Message::user("Install htop"));
         let Message::Assistant { reply } = second.message() else { panic!("{second:?}") };
         assert_eq!(reply.calls[0].text_argument("command"), Some("apt install -y htop"));
         assert_eq!(reply.raw, None);
@@ -355,7 +358,7 @@ mod tests {
         .unwrap();
         let Message::ToolResults { results } = told[2].message() else { panic!("{told:?}") };
         assert!(results[0].is_error);
-        assert_eq!(told[3].message(), &Message::User { text: "stop".into() });
+        assert_eq!(told[3].message(), &Message::user("stop"));
     }
 
     #[test]

@@ -158,7 +158,7 @@ async fn an_approval_seen_on_another_server_can_be_answered_here_early() {
     assert_eq!(post(world.address, "ann", &path, &decision).await.status, 409, "nobody told of any");
     let id = SessionId::new(id);
     let last = world.driver.last_seq(&id).unwrap();
-    let event = Event::PromptQueued { text: "of another server".to_owned() };
+    let event = Event::PromptQueued { text: "of another server".to_owned(), images: Vec::new() };
     let told = Arc::new(Logged { seq: last.next(), at: Timestamp(0), event });
     world.store.append(&id, last, &[told]).await.unwrap();
     assert_eq!(post(world.address, "ann", &path, &decision).await.status, 202);

@@ -337,7 +337,7 @@ impl Provider for Obedient {
 
 fn script(messages: &[HistoryMessage]) -> Option<BoxStream<'static, ModelEvent>> {
     let said = messages.iter().rposition(|message| matches!(message.message(), Message::User { .. }))?;
-    let Message::User { text } = messages[said].message() else { return None };
+    let Message::User { text, .. } = messages[said].message() else { return None };
     let after = messages[said + 1..].iter().rev().find_map(|message| match message.message() {
         Message::ToolResults { results } => results.first().map(|result| result.output.clone()),
         Message::User { .. } | Message::Assistant { .. } => None,

@@ -51,7 +51,7 @@ struct Model(Arc<World>);
 impl Provider for Model {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let asked = request.messages.iter().rev().find_map(|message| match message.message() {
-            Message::User { text } => Some(text.clone()),
+            Message::User { text, .. } => Some(text.clone()),
             Message::Assistant { .. } | Message::ToolResults { .. } => None,
         });
         let done =
@@ -270,7 +270,7 @@ impl TestClient {
 }
 
 pub(crate) fn prompt(text: impl Into<String>) -> Input {
-    Input::Prompt { text: text.into() }
+    Input::prompt(text.into())
 }
 
 pub(crate) fn direct(command: &str) -> Input {
@@ -360,7 +360,7 @@ async fn the_database_rejects_a_stale_owner() {
     assert_eq!(refused, StoreError::LeaseLost { id: id("s"), by: "b".into() });
     assert_eq!(lease.append(Seq(1), &queued(1, 1, "b"), &[]).await, Ok(Seq(2)));
     let log = a.load(&id("s"), Seq(0), 10).await.unwrap();
-    assert_eq!(log.last().unwrap().event, Event::PromptQueued { text: "b 0".into() });
+    assert_eq!(log.last().unwrap().event, Event::PromptQueued { text: "b 0".into(), images: Vec::new() });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

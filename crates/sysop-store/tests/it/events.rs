@@ -14,6 +14,7 @@ use sysop_core::event::{
 };
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::id::{CallId, JobId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::image::{ImageFormat, ImageRef};
 use sysop_core::instructions::{InstructionFile, InstructionSource, Instructions, UntrustedFile};
 use sysop_core::job::JobOutput;
 use sysop_core::message::{
@@ -45,7 +46,11 @@ pub(crate) fn log(after: u64, at: i64, events: impl IntoIterator<Item = Event>) 
 
 /// Returns `count` events after `after`, identifiable by `mark`.
 pub(crate) fn queued(after: u64, count: usize, mark: &str) -> Vec<Arc<Logged>> {
-    log(after, 1000, (0..count).map(|n| Event::PromptQueued { text: format!("{mark} {n}") }))
+    log(
+        after,
+        1000,
+        (0..count).map(|n| Event::PromptQueued { text: format!("{mark} {n}"), images: Vec::new() }),
+    )
 }
 
 /// The first event of a session.
@@ -76,7 +81,12 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
 
 /// The start of a turn.
 pub(crate) fn turn(number: u32, prompt: &str) -> Event {
-    Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
+    Event::TurnStarted {
+        turn: TurnId(number),
+        prompt: prompt.into(),
+        origin: Origin::Model,
+        images: Vec::new(),
+    }
 }
 
 /// Returns the index of an event's kind; a new kind does not compile until it is generated below, too.
@@ -124,9 +134,16 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
             .prop_map(|(spec, opened_by)| Event::SessionOpened { spec, opened_by })
             .boxed(),
         1 => change().prop_map(|change| Event::Configured { change }).boxed(),
-        2 => text().prop_map(|text| Event::PromptQueued { text }).boxed(),
+        2 => (text(), vec(image(), 0..2))
+            .prop_map(|(text, images)| Event::PromptQueued { text, images })
+            .boxed(),
         3 => (any::<u32>(), text(), origin())
-            .prop_map(|(turn, prompt, origin)| Event::TurnStarted { turn: TurnId(turn), prompt, origin })
+            .prop_map(|(turn, prompt, origin)| Event::TurnStarted {
+                turn: TurnId(turn),
+                prompt,
+                origin,
+                images: Vec::new(),
+            })
             .boxed(),
         4 => step().prop_map(|step| Event::StepStarted { step }).boxed(),
         5 => (step(), reply()).prop_map(|(step, reply)| Event::Replied { step, reply }).boxed(),
@@ -248,6 +265,7 @@ fn compaction() -> impl Strategy<Value = Compaction> {
                 tokens_before,
                 tokens_after,
                 elided: elided.into_iter().map(CallId::new).collect(),
+                images_elided: keep % 2 == 1,
                 ledger,
                 summary,
                 focus,
@@ -454,6 +472,7 @@ fn reply() -> impl Strategy<Value = Reply> {
             finish,
             usage,
             context_window,
+            vision: context_window.map(|window| window % 2 == 0),
             raw,
         },
     )
@@ -548,9 +567,20 @@ fn outcome() -> impl Strategy<Value = Outcome> {
                 hosts,
                 changed,
                 undo,
+                images: Vec::new(),
             }
         },
     )
+}
+
+fn image() -> impl Strategy<Value = ImageRef> {
+    (text(), 1..3000_u32, 1..3000_u32).prop_map(|(name, width, height)| ImageRef {
+        artifact: "image-0.png".to_owned(),
+        media_type: ImageFormat::Png,
+        width,
+        height,
+        name,
+    })
 }
 
 fn stop_reason() -> impl Strategy<Value = StopReason> {

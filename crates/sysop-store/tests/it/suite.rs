@@ -278,7 +278,7 @@ pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn 
 }
 
 pub(crate) async fn a_big_event_comes_back(store: Arc<dyn Store>) {
-    let big = |letter: &str| Event::PromptQueued { text: letter.repeat(1 << 20) };
+    let big = |letter: &str| Event::PromptQueued { text: letter.repeat(1 << 20), images: Vec::new() };
     let events = log(0, 1, [big("a"), big("\n"), big("ü")]);
     store.append(&id("s"), Seq(0), &events).await.unwrap();
     assert_eq!(whole(&*store, &id("s")).await, plain(&events));
@@ -332,7 +332,7 @@ pub(crate) async fn check_race(store: &dyn Store, mut won: Vec<(Seq, String)>) {
     let stored: Vec<_> = log
         .into_iter()
         .map(|logged| {
-            let Event::PromptQueued { text } = logged.event else { panic!("nobody appended {logged:?}") };
+            let Event::PromptQueued { text, .. } = logged.event else { panic!("nobody appended {logged:?}") };
             (logged.seq, text)
         })
         .collect();

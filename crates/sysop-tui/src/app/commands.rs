@@ -36,7 +36,7 @@ impl App {
         } else {
             PendingAck::Turn
         };
-        self.send_expecting(Input::Prompt { text }, what, now)
+        self.send_expecting(Input::prompt(text), what, now)
     }
 
     pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Action> {

@@ -75,6 +75,11 @@ impl App {
     }
 
     pub fn paste(&mut self, text: &str, now: Duration) -> Vec<Action> {
+        self.paste_file(text, text, now)
+    }
+
+    /// Pastes `text`, the path of a file, or `mention` if the paste goes to the draft.
+    pub fn paste_file(&mut self, text: &str, mention: &str, now: Duration) -> Vec<Action> {
         self.done = false;
         if self.are_keys_muted(now) {
             return Vec::new();
@@ -93,7 +98,7 @@ impl App {
                 review.debounce.note_typing(now);
             }
             self.prompt_history.changed();
-            self.composer_mut().paste(text);
+            self.composer_mut().paste(mention);
             return self.complete();
         }
         Vec::new()

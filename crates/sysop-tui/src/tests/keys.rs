@@ -683,7 +683,7 @@ fn queued_messages_return_to_the_composer_after_a_stop() {
     assert!(!world.screen(100, 24).contains("2 queued"));
     // Prompts queued by other front ends are not put into this composer.
     let mut world = World::new();
-    world.says("go").tell(Input::Prompt { text: "from elsewhere".to_owned() });
+    world.says("go").tell(Input::prompt("from elsewhere"));
     assert!(world.screen(100, 24).contains("1 queued"));
     world.press(KeyCode::Esc);
     assert!(world.app.composer().is_empty());

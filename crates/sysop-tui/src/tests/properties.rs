@@ -164,7 +164,7 @@ proptest! {
         prop_assert_eq!(world.app.state(), State::Thinking);
         let shown = world.app.transcript().items().any(|item| item.body == ItemBody::Prompt(text.clone()));
         prop_assert!(shown);
-        prop_assert_eq!(history(&world), vec![Message::User { text }]);
+        prop_assert_eq!(history(&world), vec![Message::user(text)]);
         prop_assert!(world.app.composer().is_empty());
     }
 
@@ -272,7 +272,7 @@ proptest! {
     #[test]
     fn property_12_message_role_styling_distinction(text in "[a-z]{4,12}( [a-z]{2,8}){0,3}") {
         let mut user = World::new();
-        user.tell(Input::Prompt { text: text.clone() });
+        user.tell(Input::prompt(text.clone()));
         let mut model = World::new();
         model.says("x").replies(says(&text));
         let mut system = World::new();

@@ -50,7 +50,12 @@ impl Story {
     fn prompt(&mut self, text: &str) -> &mut Self {
         let turn = self.transcript.turn().next();
         self.step = 0;
-        self.log(Event::TurnStarted { turn, prompt: text.to_owned(), origin: Origin::Model })
+        self.log(Event::TurnStarted {
+            turn,
+            prompt: text.to_owned(),
+            origin: Origin::Model,
+            images: Vec::new(),
+        })
     }
 
     fn step(&mut self) -> StepId {

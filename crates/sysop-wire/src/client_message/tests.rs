@@ -27,7 +27,7 @@ fn each_user_message_becomes_an_input() {
     let text = "why is it slow?".to_owned();
     assert_eq!(
         input(json!({"type": "user.message", "sessionId": "s", "content": text})),
-        Input::Prompt { text }
+        Input::prompt(text)
     );
     assert_eq!(input(json!({"type": "cancel", "sessionId": "s"})), Input::Cancel);
     assert_eq!(input(json!({"type": "pause"})), Input::Pause);
@@ -180,7 +180,7 @@ fn inputs_of_front_ends_round_trip() {
     let call = CallId::new("c1");
     let by = "web".to_owned();
     for input in [
-        Input::Prompt { text: "go".into() },
+        Input::prompt("go"),
         Input::Direct { tool: "send_keys".into(), arguments, origin: Origin::User },
         Input::Decision {
             call: call.clone(),

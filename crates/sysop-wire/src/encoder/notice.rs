@@ -85,6 +85,7 @@ fn context_compacted(session_id: SessionId, position: LogPosition, compaction: C
         tokens_before,
         tokens_after,
         elided,
+        images_elided: _,
         ledger,
         summary,
         focus,

@@ -53,7 +53,12 @@ fn opened() -> Event {
 }
 
 fn turn(number: u32, prompt: &str) -> Event {
-    Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
+    Event::TurnStarted {
+        turn: TurnId(number),
+        prompt: prompt.into(),
+        origin: Origin::Model,
+        images: Vec::new(),
+    }
 }
 
 fn step(number: u32) -> StepId {
@@ -259,7 +264,12 @@ fn stopping_a_tool_is_a_state() {
 fn a_direct_call_is_not_a_user_message() {
     check(
         vec![
-            Event::TurnStarted { turn: TurnId(1), prompt: String::new(), origin: Origin::User },
+            Event::TurnStarted {
+                turn: TurnId(1),
+                prompt: String::new(),
+                origin: Origin::User,
+                images: Vec::new(),
+            },
             Event::ToolStarted { call: call("c1"), origin: Origin::User },
             finished("c1", Outcome { exit_code: Some(1), ..Outcome::failed("no\n") }),
             ended(1, StopReason::Failed, None),

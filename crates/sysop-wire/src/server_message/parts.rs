@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sysop_core::event::{PauseReason, StopReason};
 use sysop_core::id::{CallId, TurnId};
+use sysop_core::image::{ImageFormat, ImageRef};
 use sysop_core::message::{Arguments, ToolCall, Usage};
 use sysop_core::outcome::FileChange;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -38,6 +39,38 @@ pub struct ClientToolSet {
 impl From<&ClientTools> for ClientToolSet {
     fn from(lent: &ClientTools) -> Self {
         Self { tools: lent.tools.iter().map(OfferedTool::from).collect(), root: lent.root.clone() }
+    }
+}
+
+/// An image of a prompt or of a tool's output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct PromptImage {
+    /// Name of the artifact that holds the image.
+    pub artifact: String,
+    /// Media type, as the content shows it.
+    pub media_type: ImageFormat,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// File name; omitted if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+impl From<&ImageRef> for PromptImage {
+    fn from(image: &ImageRef) -> Self {
+        let ImageRef { artifact, media_type, width, height, name } = image.clone();
+        Self { artifact, media_type, width, height, name }
+    }
+}
+
+impl From<PromptImage> for ImageRef {
+    fn from(image: PromptImage) -> Self {
+        let PromptImage { artifact, media_type, width, height, name } = image;
+        Self { artifact, media_type, width, height, name }
     }
 }
 

@@ -352,7 +352,7 @@ impl World {
             }
         }
         Ok(match u.int_in_range(0..=12)? {
-            0..=3 => Input::Prompt { text: text(u)? },
+            0..=3 => Input::prompt(text(u)?),
             4 => {
                 let Arguments::Object(arguments) = arguments(u)? else { return Ok(Input::Cancel) };
                 let origin = *u.choose(&[Origin::User, Origin::Routine])?;

@@ -1,11 +1,12 @@
 //! Session service for the front ends of this process.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::SessionId;
+use sysop_core::image::ImageRef;
 use sysop_core::message::ModelRef;
 use sysop_core::skill::Skill;
 use sysop_core::transcript::{Proposal, Transcript};
@@ -68,6 +69,17 @@ impl SessionService for Services {
         let path = self.artifact_path(name)?;
         let read = tokio::fs::read(&path).await;
         read.map_err(|error| format!("cannot read the full output at {}: {error}", path.display()))
+    }
+
+    async fn attach_image(&self, _: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
+        let path = match path.strip_prefix("~") {
+            Ok(rest) => self.settings.folders.home.join(rest),
+            Err(_) if matches!(self.settings.host, HostChoice::Local) => self.settings.root.join(path),
+            Err(_) => path.to_owned(),
+        };
+        let folder = self.machines.artifacts();
+        let storing = tokio::task::spawn_blocking(move || sysop_host::store_image_file(&folder, &path)).await;
+        storing.map_err(|error| error.to_string())?
     }
 
     async fn paths(&self, session: &SessionId, prefix: &str, limit: usize) -> Vec<String> {

@@ -55,7 +55,12 @@ fn opened(host: &str, root: &str) -> Event {
 }
 
 fn turn(number: u32, prompt: &str) -> Event {
-    Event::TurnStarted { turn: TurnId(number), prompt: prompt.into(), origin: Origin::Model }
+    Event::TurnStarted {
+        turn: TurnId(number),
+        prompt: prompt.into(),
+        origin: Origin::Model,
+        images: Vec::new(),
+    }
 }
 
 fn started(tool: &str, arguments: serde_json::Value, origin: Origin) -> Event {
@@ -415,7 +420,9 @@ async fn an_unfinished_call_is_shown_as_interrupted() {
 #[tokio::test]
 async fn an_export_is_the_log_as_json_lines() {
     let store = MemoryStore::new();
-    let texts = (0..2500).map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n") }).collect();
+    let texts = (0..2500)
+        .map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n"), images: Vec::new() })
+        .collect();
     keep(&store, "long", 5, texts).await;
     let mut out = Vec::new();
     export(&store, "long", ExportFormat::Jsonl, &view(None), &mut out).await.unwrap();

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use sysop_core::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
 use sysop_core::id::CallId;
+use sysop_core::image::prompt_for_display;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
@@ -115,9 +116,10 @@ impl TranscriptWriter {
                 let lines = note(event).into_iter().chain(details.map(str::to_owned));
                 lines.map(TranscriptEntry::Note).collect()
             }
-            Event::TurnStarted { prompt, .. } => {
+            Event::TurnStarted { prompt, images, .. } => {
                 self.waiting.clear();
-                (!prompt.is_empty()).then(|| TranscriptEntry::Prompt(prompt.clone())).into_iter().collect()
+                let shown = || TranscriptEntry::Prompt(prompt_for_display(prompt, images));
+                (!prompt.is_empty()).then(shown).into_iter().collect()
             }
             Event::Replied { reply, .. } => {
                 self.waiting = reply.calls.iter().map(|call| (call.id.clone(), call_summary(call))).collect();

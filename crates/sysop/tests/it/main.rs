@@ -11,6 +11,7 @@ mod connect;
 mod demo;
 mod everyday;
 mod exposed;
+mod images;
 mod instructions;
 mod jobs;
 mod kill;

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::image::prompt_for_display;
 use crate::ledger::cut;
 use crate::message::{Message, Reply};
 
@@ -62,7 +63,9 @@ fn log_text(messages: &[&Message], output_bytes: usize) -> String {
     let mut text = String::new();
     for message in messages {
         match message {
-            Message::User { text: said } => text.push_str(&format!("[user] {said}\n")),
+            Message::User { text: said, images } => {
+                text.push_str(&format!("[user] {}\n", prompt_for_display(said, images)));
+            }
             Message::Assistant { reply } => push_reply(&mut text, reply, output_bytes),
             Message::ToolResults { results } => {
                 for result in results {
@@ -189,8 +192,9 @@ mod tests {
             name: "bash".to_owned(),
             output: "é".repeat(5_000),
             is_error: false,
+            images: Vec::new(),
         };
-        let user = Message::User { text: "find the error".to_owned() };
+        let user = Message::user("find the error");
         let results = Message::ToolResults { results: vec![result; 20] };
         let text = request_text(&[&user, &results], Some("old"), Some("ports"), &hosts(), 8_000);
         assert!(text.contains("[user] find the error") && text.contains("ports") && text.contains("old"));

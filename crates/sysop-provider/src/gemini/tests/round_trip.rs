@@ -95,7 +95,7 @@ fn message_of(content: &Value) -> Message {
             });
             Message::ToolResults { results: results.collect() }
         }
-        "user" => Message::User { text },
+        "user" => Message::user(text),
         other => panic!("no role of the API: {other}"),
     }
 }

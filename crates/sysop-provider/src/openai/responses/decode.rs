@@ -240,6 +240,7 @@ impl ReplyDecoder for ResponsesDecoder {
         let raw = self.raw(finish);
         Ok(Reply {
             context_window: None,
+            vision: None,
             calls,
             text: self.text,
             reasoning: self.reasoning,

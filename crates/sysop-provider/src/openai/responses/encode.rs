@@ -3,10 +3,12 @@
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
+use sysop_core::image::{ImageRef, RequestImages};
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply};
 
 use super::ITEMS;
 use crate::api::ModelQuirks;
+use crate::images::encoded_images;
 use crate::json::{push, text};
 use crate::openai::encode::{is_openai_reasoning_model, short_id};
 use crate::openai::{INCLUDE, MAX_OUTPUT_TOKENS, REASONING, REASONING_ITEMS, REASONING_SUMMARY, TEMPERATURE};
@@ -55,7 +57,7 @@ pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {
     body.push_str(",\"input\":[");
     let echoes = sends(REASONING_ITEMS);
     for message in &request.messages {
-        body.push_str(&encoded(message, &request.model, echoes));
+        body.push_str(&encoded(message, request, echoes));
     }
     if body.ends_with(',') {
         body.pop();
@@ -80,13 +82,13 @@ fn push_reasoning(body: &mut String, request: &ModelRequest, quirks: &ModelQuirk
 }
 
 /// Returns the API items of a message, each followed by a comma.
-fn encoded<'a>(message: &'a HistoryMessage, model: &ModelRef, echoes: bool) -> Cow<'a, str> {
+fn encoded<'a>(message: &'a HistoryMessage, request: &ModelRequest, echoes: bool) -> Cow<'a, str> {
     let own = match message.message() {
-        Message::Assistant { reply } => echoes && own_items(reply, model).is_some(),
+        Message::Assistant { reply } => echoes && own_items(reply, &request.model).is_some(),
         Message::User { .. } | Message::ToolResults { .. } => false,
     };
     let key = if own { "responses own" } else { "responses" };
-    let encode = |message: &Message| encode(message, own);
+    let encode = |message: &Message| encode(message, own, &request.images);
     match message.encoded(key, encode) {
         Some(cached) => Cow::Borrowed(cached),
         None => Cow::Owned(encode(message.message())),
@@ -99,10 +101,11 @@ fn own_items<'a>(reply: &'a Reply, model: &ModelRef) -> Option<&'a Vec<Value>> {
     raw.value.get(ITEMS)?.as_array().filter(|items| !items.is_empty())
 }
 
-fn encode(message: &Message, own: bool) -> String {
+fn encode(message: &Message, own: bool, data: &RequestImages) -> String {
     match message {
-        Message::User { text } => item(&json!({"type": "message", "role": "user",
-            "content": [{"type": "input_text", "text": text}]})),
+        Message::User { text, images } => {
+            item(&json!({"type": "message", "role": "user", "content": content(text, images, data)}))
+        }
         Message::Assistant { reply } => match own.then(|| own_items_of_any(reply)).flatten() {
             Some(items) => items.iter().map(item).collect(),
             None => rebuilt(reply),
@@ -110,11 +113,24 @@ fn encode(message: &Message, own: bool) -> String {
         Message::ToolResults { results } => results
             .iter()
             .map(|result| {
+                let output = match result.images.as_slice() {
+                    [] => Value::from(result.output.as_str()),
+                    images => content(&result.output, images, data),
+                };
                 item(&json!({"type": "function_call_output", "call_id": call_id(result.wire_id()),
-                    "output": result.output}))
+                    "output": output}))
             })
             .collect(),
     }
+}
+
+/// Returns the parts of a message or of a result.
+fn content(text: &str, images: &[ImageRef], data: &RequestImages) -> Value {
+    let images = encoded_images(images, data);
+    let images = images
+        .iter()
+        .map(|image| json!({"type": "input_image", "image_url": image.data_url(), "detail": "auto"}));
+    std::iter::once(json!({"type": "input_text", "text": text})).chain(images).collect()
 }
 
 fn own_items_of_any(reply: &Reply) -> Option<&Vec<Value>> {

@@ -18,6 +18,7 @@ fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
         name: name.to_owned(),
         output: output.to_owned(),
         is_error,
+        images: Vec::new(),
     }
 }
 

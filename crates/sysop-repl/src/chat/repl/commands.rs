@@ -1,16 +1,32 @@
-//! Commands of the REPL about jobs and routines.
+//! Prompts, and commands of the REPL about jobs and routines.
 
 use std::io;
 
 use serde_json::json;
 use sysop_core::event::{Input, Origin};
+use sysop_core::image::prompt_for_display;
 use sysop_core::ui_text;
+use sysop_driver::frontend::prompt_with_images;
 use sysop_term::StyleRole;
 use sysop_term::command::JobsCommand;
 
-use super::Repl;
+use super::{AwaitedUpdate, Repl};
 
 impl Repl {
+    /// Sends a prompt with the images that it names as `@PATH`.
+    pub(super) async fn prompt(&mut self, text: String) -> io::Result<()> {
+        match prompt_with_images(self.context.service.as_ref(), self.session.id(), text).await {
+            Ok(input) => {
+                if let Input::Prompt { text, images } = &input {
+                    images.iter().try_for_each(|image| self.note(&image.to_string()))?;
+                    self.view.own_prompt(&prompt_for_display(text, images));
+                }
+                self.send_and_expect(input, AwaitedUpdate::Turn)
+            }
+            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
+        }
+    }
+
     pub(super) fn jobs(&mut self, command: JobsCommand) -> io::Result<()> {
         match command {
             JobsCommand::Stop(job) => self.send(Input::StopJob { job }),
