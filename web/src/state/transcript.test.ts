@@ -390,6 +390,15 @@ describe("a call", () => {
   });
 });
 
+test("a prompt shows its images, one in a line", () => {
+  const image = { artifact: "image-0.png", mediaType: "image/png", width: 1280, height: 720 };
+  const images = [{ ...image, name: "photo.png" }, image];
+  const shown = fold(emptyTranscript, log(first, [{ type: "user.message", content: "look", images }]));
+  expect(shown.items.at(-1)).toMatchObject({
+    text: "look\n[image 1280×720 photo.png]\n[image 1280×720]",
+  });
+});
+
 describe("what waits", () => {
   test("prompts are queued and leave the queue when their turn begins or all is stopped", () => {
     const two = log(

@@ -13,6 +13,7 @@ import type {
   ModelRef,
   OfferedTool,
   PauseReason,
+  PromptImage,
   Question,
   ServerMessage,
   SessionState,
@@ -214,7 +215,7 @@ class TranscriptBuilder {
         next.queued = [...next.queued, message.content];
         return;
       case "user.message":
-        return this.turnBegins(message.content);
+        return this.turnBegins(message.content, message.images);
       case "assistant.delta":
         return this.stream("answer", message.content);
       case "assistant.reasoning":
@@ -339,14 +340,17 @@ class TranscriptBuilder {
     if (said.length > 0) this.notice(message.seq, said.join("; "), "note");
   }
 
-  private turnBegins(prompt: string): void {
+  private turnBegins(prompt: string, images: PromptImage[] = []): void {
     const { next } = this;
     const waited = next.queued.indexOf(prompt);
     if (waited >= 0) next.queued = next.queued.filter((_, at) => at !== waited);
     next.lastPrompt = prompt;
     // The `state` that tells the turn's number follows; turns are counted one by one.
     this.beginTurn(next.turn + 1);
-    this.items.push({ kind: "prompt", id: `prompt-${next.turn}`, text: prompt });
+    const lines = images.map(
+      ({ width, height, name }) => `[${`image ${width}×${height} ${name ?? ""}`.trim()}]`,
+    );
+    this.items.push({ kind: "prompt", id: `prompt-${next.turn}`, text: [prompt, ...lines].join("\n") });
   }
 
   private beginTurn(turn: number): void {

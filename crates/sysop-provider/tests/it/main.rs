@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what the tests share panics as the tests do")]
 
 mod frames;
+mod images;
 mod ollama;
 mod openai;
 #[cfg(unix)]
