@@ -79,7 +79,6 @@ impl TryFrom<String> for ModelRef {
 /// One message of the history. The system prompt is not part of the history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(clippy::large_enum_variant, reason = "a history holds each message behind an `Arc`")]
 pub enum Message {
     /// Input of a user, or text that sysop sends in a user's place.
     User {

@@ -467,7 +467,7 @@ mod tests {
         Update::Logged(Arc::new(Logged {
             seq: Seq(seq),
             at: Timestamp(0),
-            event: Event::PromptQueued { text: format!("prompt {seq}") },
+            event: Event::PromptQueued { text: format!("prompt {seq}"), images: Vec::new() },
         }))
     }
 

@@ -92,7 +92,6 @@ impl Frontend {
             prompt: prompt.to_owned(),
             images: Vec::new(),
             origin: Origin::Model,
-            images: Vec::new(),
         });
         let step = StepId { turn, step: 1 };
         self.log(Event::StepStarted { step });

@@ -517,13 +517,8 @@ impl RunLoop {
             }
             Action::Send(input) => match &self.session {
                 Some(session) => {
-                    let sent = match (input, &self.service) {
-                        (Input::Prompt { text, .. }, Some(service)) => {
-                            prompt_with_images(service.as_ref(), session.id(), text).await
-                        }
-                        (input, _) => Ok(input),
-                    };
-                    if let Err(why) = sent.and_then(|input| session.send(input)) {
+                    let input = with_images(self.service.as_deref(), session.id(), input).await;
+                    if let Err(why) = input.and_then(|input| session.send(input)) {
                         self.app.failed(why, now);
                     }
                 }
@@ -717,6 +712,18 @@ fn remember(path: &Path, message: &str) -> io::Result<()> {
 }
 
 /// Waits for the next update. Never completes if there is no session.
+/// Adds the images that a prompt names as `@PATH`. Returns other inputs unchanged.
+async fn with_images(
+    service: Option<&dyn SessionService>,
+    session: &SessionId,
+    input: Input,
+) -> Result<Input, String> {
+    match (input, service) {
+        (Input::Prompt { text, .. }, Some(service)) => prompt_with_images(service, session, text).await,
+        (input, _) => Ok(input),
+    }
+}
+
 async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
     match updates {
         Some(updates) => updates.next().await,

@@ -54,10 +54,7 @@ impl Session {
                 self.apply_overflow(failure.kind);
                 self.state.phase = Phase::BetweenSteps;
             }
-            Event::Compacted { keep } => {
-                state.keep = keep;
-                state.phase = Phase::BetweenSteps;
-            }
+            Event::Compacted { keep } => (state.keep, state.phase) = (keep, Phase::BetweenSteps),
             Event::ApprovalAsked { call, risk, covers, scope, .. } => {
                 let asked = PendingApproval { risk, covers, scope };
                 self.begin(CurrentCall::AwaitingApproval { call, asked });

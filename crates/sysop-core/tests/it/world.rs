@@ -549,8 +549,8 @@ pub(crate) fn line(event: &Event) -> String {
     match event {
         Event::SessionOpened { .. } => "opened".to_owned(),
         Event::Configured { change } => format!("configured {change:?}"),
-        Event::PromptQueued { text } => format!("queued {text}"),
-        Event::TurnStarted { turn, prompt, origin } => format!("turn {turn} {origin:?}: {prompt}"),
+        Event::PromptQueued { text, .. } => format!("queued {text}"),
+        Event::TurnStarted { turn, prompt, origin, .. } => format!("turn {turn} {origin:?}: {prompt}"),
         Event::StepStarted { step } => format!("step {step}"),
         Event::Replied { reply, .. } => {
             let calls: Vec<_> = reply.calls.iter().map(|call| format!("{}={}", call.id, call.name)).collect();

@@ -202,7 +202,7 @@ async fn the_prompt_queue_is_bounded() {
     assert!(full(&handle), "before any of them is written");
     drop(arm);
     let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
-    until(&mut updates, |event| matches!(event, Event::PromptQueued { text } if *text == last)).await;
+    until(&mut updates, |event| matches!(event, Event::PromptQueued { text, .. } if *text == last)).await;
     assert!(full(&handle), "when all are");
     handle.send(Input::Cancel).expect("that is always possible");
     until(&mut updates, ended).await;
@@ -222,7 +222,7 @@ async fn a_reopened_session_restores_its_queue_length() {
         handle.send(prompt(&format!("prompt {number}"))).expect("there is room");
     }
     let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
-    until(&mut updates, |event| matches!(event, Event::PromptQueued { text } if *text == last)).await;
+    until(&mut updates, |event| matches!(event, Event::PromptQueued { text, .. } if *text == last)).await;
     driver.end(handle.id(), "as in a crash");
     let again =
         Driver::new(world.ports()).resume(handle.id(), world.runtime()).await.expect("it is in its log");

@@ -354,7 +354,7 @@ fn check_said(shared: &SharedDatabase, said: &[String]) {
     for text in said {
         let found = log.iter().any(|logged| match &logged.event {
             Event::TurnStarted { prompt, .. } => prompt == text,
-            Event::PromptQueued { text: queued } => queued == text,
+            Event::PromptQueued { text: queued, .. } => queued == text,
             _ => false,
         });
         assert!(found, "{text} was taken and forgotten");
@@ -376,7 +376,7 @@ fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
             Event::ToolStarted { call, .. } => assert!(started.insert(&call.id), "{} started twice", call.id),
             Event::ToolFinished { call, .. } => assert!(finished.insert(call), "{call} finished twice"),
             Event::TurnStarted { prompt, .. } => *prompts.entry(prompt).or_default() += 1,
-            Event::PromptQueued { text } => {
+            Event::PromptQueued { text, .. } => {
                 queued.insert(text.as_str());
             }
             Event::Paused { reason: PauseReason::Interrupted, .. } => counts.interrupted += 1,

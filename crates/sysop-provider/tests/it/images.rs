@@ -60,8 +60,7 @@ async fn sent(model: &str, providers: impl Fn(Endpoint) -> ProvidersSettings) ->
     };
     let providers = Providers::new(providers(endpoint)).with_retries(QUICK);
     ask(&providers, conversation(model, Some(true))).await.failure();
-    let seen = server.seen().into_iter().map(|seen| seen.body);
-    seen.last().expect("a request")
+    server.seen().pop().expect("a request").body
 }
 
 #[tokio::test]

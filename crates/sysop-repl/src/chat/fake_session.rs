@@ -323,7 +323,12 @@ impl State {
         }
         self.turn += 1;
         self.step = 0;
-        self.publish(Event::TurnStarted { turn: TurnId(self.turn), prompt: prompt.into(), origin });
+        self.publish(Event::TurnStarted {
+            turn: TurnId(self.turn),
+            prompt: prompt.into(),
+            origin,
+            images: Vec::new(),
+        });
     }
 
     fn next_step(&mut self) {

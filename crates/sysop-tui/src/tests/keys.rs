@@ -251,7 +251,9 @@ fn ctrl_c_stops_the_turn_and_then_exits() {
 fn a_message_waits_for_the_end_of_the_turn() {
     let mut world = World::new();
     world.says("first").says("second");
-    assert!(world.log.iter().any(|event| matches!(event, Event::PromptQueued { text } if text == "second")));
+    assert!(
+        world.log.iter().any(|event| matches!(event, Event::PromptQueued { text, .. } if text == "second"))
+    );
     assert!(world.screen(100, 24).contains("1 queued"));
     world.replies(says("one"));
     assert!(!world.screen(100, 24).contains("1 queued"));

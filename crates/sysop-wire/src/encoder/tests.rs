@@ -293,7 +293,7 @@ fn pauses_and_changes_are_states() {
             Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) },
             Event::Configured { change: ConfigChange::Mode(Mode::Chat) },
             turn(1, "go"),
-            Event::PromptQueued { text: "and then this".into() },
+            Event::PromptQueued { text: "and then this".into(), images: Vec::new() },
             Event::Compacted { keep: 6 },
             Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 },
             Event::Resumed,
@@ -329,7 +329,7 @@ fn pauses_and_changes_are_states() {
 
 #[test]
 fn an_abandoned_turn_drops_its_pending_approval() {
-    let queued = |text: &str| Event::PromptQueued { text: text.into() };
+    let queued = |text: &str| Event::PromptQueued { text: text.into(), images: Vec::new() };
     let last = |events: Vec<Event>| {
         messages(events).into_iter().rev().find_map(|message| {
             let ServerMessage::State { now, .. } = message else { return None };
@@ -434,8 +434,11 @@ fn an_approval_request_contains_the_whole_file_content() {
 
 #[test]
 fn a_canceled_turn_drops_its_pending_approval() {
-    let events =
-        vec![turn(1, "a"), Event::PromptQueued { text: "b".into() }, ended(1, StopReason::Cancelled, None)];
+    let events = vec![
+        turn(1, "a"),
+        Event::PromptQueued { text: "b".into(), images: Vec::new() },
+        ended(1, StopReason::Cancelled, None),
+    ];
     let states: Vec<u32> = messages(events)
         .into_iter()
         .filter_map(|message| {

@@ -120,6 +120,7 @@ fn compaction(u: &mut Unstructured<'_>) -> Result<Compaction> {
         tokens_before: u.int_in_range(0..=2_000_000)?,
         tokens_after: u.int_in_range(0..=20_000)?,
         elided: (0..u.int_in_range(0..=2)?).map(|n| CallId::new(format!("c{n}"))).collect(),
+        images_elided: false,
         ledger: text(u)?,
         summary: u.ratio(1, 2)?.then(|| "so far".to_owned()),
         focus: u.ratio(1, 2)?.then(|| "disk".to_owned()),
