@@ -13,7 +13,7 @@ use crate::world::{Factory, Local, pids, wait_until_gone};
 fn opening_a_host_leaves_no_trace() {
     let home = tempfile::tempdir().unwrap();
     let host = LocalHost::open(LocalSettings::new(home.path(), home.path().join("artefacts"))).unwrap();
-    assert_eq!(format!("{host:?}"), "LocalHost { tools: 11 }");
+    assert_eq!(format!("{host:?}"), "LocalHost { tools: 12 }");
     assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
 }
 
