@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compaction::Compaction;
 use crate::effort::Effort;
-use crate::guard::{GuardEnd, GuardTimeout};
+use crate::guard::{GuardEnd, GuardReport, GuardTimeout};
 use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::image::ImageRef;
 use crate::instructions::{FoundInstructions, Instructions};
@@ -126,6 +126,8 @@ pub enum Input {
         /// A summary of the typed keys.
         typed: TypedInput,
     },
+    /// A host armed or ended the guard of a call.
+    Guard { call: CallId, host: String, report: GuardReport },
     /// The log was replayed after the process that ran the session ended.
     Recovered,
 }
@@ -562,6 +564,8 @@ pub enum Effect {
         place: ToolLocation,
         /// Restrictions that the kernel enforces. A host that cannot fence the call must not run it.
         fence: Fence,
+        /// Guard that rolls the call back. A host that cannot arm it must not run the call.
+        guard: Option<GuardTimeout>,
     },
     /// Answer with `Input::BackgroundTimer` when `after` has passed.
     SetBackgroundTimer { call: CallId, after: Duration },

@@ -1,6 +1,10 @@
 //! Lockout guard: a risky change on a host is rolled back unless it is confirmed in time.
 
+mod plan;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::plan::{Area, GuardPlan, plan};
 
 use crate::id::CallId;
 
@@ -13,6 +17,29 @@ pub const GUARDS_MAX: usize = 64;
 pub struct GuardTimeout {
     /// Seconds until the change is rolled back.
     pub seconds: u32,
+}
+
+impl GuardTimeout {
+    /// Returns the time for a command: the configured seconds, or more if the call itself asks for a long timeout, so
+    /// that half of the configured seconds remain for the check.
+    pub fn for_call(configured: u32, call_timeout_s: Option<u64>) -> Self {
+        let call = call_timeout_s.map_or(0, |seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
+        let seconds =
+            if call == 0 { configured } else { configured.max(call.saturating_add(configured / 2)) };
+        Self { seconds }
+    }
+
+    /// Returns the seconds that the command itself may take.
+    pub fn command_seconds(self, configured: u32) -> u64 {
+        u64::from(self.seconds.saturating_sub(configured / 2).max(1))
+    }
+}
+
+/// Report of a host about the guard of a running call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GuardReport {
+    Armed { seconds: u32 },
+    Ended { how: GuardEnd },
 }
 
 /// A guard that waits on a host for the confirmation of a risky change.

@@ -74,7 +74,7 @@ use crate::event::{
     CancelFollowUp, ConfigChange, Decision, Effect, Event, Input, Origin, Output, PauseReason, StopReason,
     ToolLocation,
 };
-use crate::guard::ArmedGuard;
+use crate::guard::{ArmedGuard, GuardReport, GuardTimeout};
 use crate::id::{CallId, StepId, Timestamp, TurnId};
 use crate::image::{ImageRef, PROMPT_IMAGES_MAX};
 use crate::job::RunningJobs;
@@ -150,6 +150,8 @@ struct Consent {
     risk: Risk,
     /// Scope in which the call would run; `None` if unknown.
     scope: Option<GrantScope>,
+    /// Guard that the user saw.
+    guarded: Option<GuardTimeout>,
 }
 
 impl PartialEq for Session {
@@ -341,6 +343,7 @@ impl Session {
             Input::Timer { call } => self.on_timer(&mut out, call),
             Input::TurnTimer { turn } => self.on_turn_timer(&mut out, turn),
             Input::TerminalInput { by, typed } => self.emit(&mut out, Event::TerminalInput { by, typed }),
+            Input::Guard { call, host, report } => self.on_guard(&mut out, call, host, report),
             Input::Recovered => self.on_recovered(&mut out),
         }
         self.advance(&mut out);
@@ -456,6 +459,7 @@ impl Session {
         }
         let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
         let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
+        let guarded = asked.guarded;
         let edited = match &decision {
             Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
             Decision::Reject { .. } => None,
@@ -492,11 +496,11 @@ impl Session {
             }
             return;
         }
-        let call = match edited {
-            Some(command) => decide::with_command(call, command),
-            None => call,
+        let (call, guarded) = match edited {
+            Some(command) => (decide::with_command(call, command), None),
+            None => (call, guarded),
         };
-        self.start_survey(out, call, origin, Some(Consent { risk, scope }));
+        self.start_survey(out, call, origin, Some(Consent { risk, scope, guarded }));
     }
 
     fn on_pause(&mut self, out: &mut Output) {
@@ -775,13 +779,34 @@ impl Session {
     }
 
     /// Starts a call that may run. Client tools get no fence here, because the client applies its own config.
-    fn run(&mut self, out: &mut Output, call: ToolCall, origin: Origin, fence: Fence) {
+    fn run(
+        &mut self,
+        out: &mut Output,
+        call: ToolCall,
+        origin: Origin,
+        fence: Fence,
+        guard: Option<GuardTimeout>,
+    ) {
         self.emit(out, Event::ToolStarted { call: call.clone(), origin });
         let place = self.location(&call);
         let fence = if place == ToolLocation::Host { fence } else { Fence::Off };
         let call = self.with_timeout_action(call);
         self.set_background_timer(out, &call);
-        out.effects.push(Effect::RunTool { call, place, fence });
+        let guard = guard.filter(|_| place == ToolLocation::Host);
+        out.effects.push(Effect::RunTool { call, place, fence, guard });
+    }
+
+    /// Logs what a host reports about the guard of a call.
+    fn on_guard(&mut self, out: &mut Output, call: CallId, host: String, report: GuardReport) {
+        match report {
+            GuardReport::Armed { seconds } => self.emit(out, Event::GuardArmed { call, host, seconds }),
+            GuardReport::Ended { how } => {
+                let open = self.state.guards.iter().any(|guard| guard.call == call && guard.host == host);
+                if open {
+                    self.emit(out, Event::GuardEnded { call, host, how });
+                }
+            }
+        }
     }
 
     fn location(&self, call: &ToolCall) -> ToolLocation {

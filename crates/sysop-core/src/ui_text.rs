@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::{PauseReason, StopReason, TypedInput};
+use crate::guard::GuardTimeout;
 use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
@@ -346,6 +347,11 @@ pub fn class(class: RiskClass) -> &'static str {
         RiskClass::Dangerous => "dangerous",
         RiskClass::Lockout => "may lock you out",
     }
+}
+
+/// Returns the line that an approval shows about the guard of a call.
+pub fn guarded(guard: GuardTimeout) -> String {
+    format!("guarded: rolls back by itself after {} s unless a fresh login works", guard.seconds)
 }
 
 /// Returns the sign to show before an outcome summary. The signs can be told apart without colors.

@@ -20,6 +20,7 @@
 //! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only
 //! wants to add an input.
 
+mod calls;
 mod jobs;
 mod time;
 
@@ -36,7 +37,6 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::instructions::FoundInstructions;
 use sysop_core::job::RunningJobs;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
-use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{CommandContext, Fence, Survey};
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
@@ -47,7 +47,7 @@ use crate::call_output::CallOutput;
 use crate::cluster::QueuePosition;
 use crate::hub::{Hub, Updates};
 use crate::lease::SessionLease;
-use crate::port::{CancellationToken, DeltaSink, Host, ModelEvent, StoreError};
+use crate::port::{CancellationToken, Host, ModelEvent, StoreError};
 use crate::prompter::{PromptReply, Terminal};
 use crate::questions::{self, Questions, SessionPrompter};
 use crate::queue_limits::{QUEUE_IS_FULL, check_queue_room, is_user_input};
@@ -498,7 +498,9 @@ impl LiveSession {
                 };
                 self.start_survey(call, on_client, shell, attempt);
             }
-            Effect::RunTool { call, place, fence } => self.start_tool_call(worker, call, place, fence),
+            Effect::RunTool { call, place, fence, guard } => {
+                self.start_tool_call(worker, call, place, (fence, guard));
+            }
             Effect::CancelTool { call } => {
                 if let Some(running) = worker.tools.get(&call) {
                     running.cancel.cancel();
@@ -654,46 +656,6 @@ impl LiveSession {
                 return;
             }
         }
-    }
-
-    fn start_tool_call(
-        self: &Arc<Self>,
-        worker: &mut Worker,
-        call: ToolCall,
-        place: ToolLocation,
-        fence: Fence,
-    ) {
-        let output = Arc::clone(&worker.running(&call.id, &self.end).output);
-        let sink = self.output_sink(&call.id, &output);
-        let cancel = worker.running(&call.id, &self.end).cancel.clone();
-        let live = Arc::clone(self);
-        tokio::spawn(async move {
-            // Checked as late as possible: the task may have waited to be scheduled.
-            if !live.lease.is_valid() {
-                return live.lose_lease();
-            }
-            let id = call.id.clone();
-            let running = async {
-                match place {
-                    ToolLocation::Host if fence == Fence::Off => live.host().run(call, sink, cancel).await,
-                    ToolLocation::Host => live.host().run_fenced(call, fence, sink, cancel).await,
-                    ToolLocation::Client => live.host().run_client_tool(call, sink, cancel).await,
-                }
-            };
-            let outcome = AssertUnwindSafe(running).catch_unwind().await;
-            let outcome =
-                outcome.unwrap_or_else(|_| Outcome::new(Status::Unknown, bug("running the tool").message));
-            live.deliver(Input::Outcome { call: id, outcome });
-        });
-    }
-
-    fn output_sink(self: &Arc<Self>, call: &CallId, output: &Arc<CallOutput>) -> DeltaSink {
-        let (live, id, output) = (Arc::clone(self), call.clone(), Arc::clone(output));
-        DeltaSink::new(move |text| {
-            if output.push(text) {
-                live.hub.delta(&Delta::Output { call: id.clone(), text: text.to_owned() });
-            }
-        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use sysop_core::event::Logged;
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
@@ -76,6 +77,19 @@ pub trait Host: Send + Sync {
     ) -> Outcome {
         drop((fence, sink, cancel));
         Outcome::failed(format!("`{}` cannot run in a sandbox on this host; nothing ran", call.name))
+    }
+
+    /// Like `run`, but the host rolls the call back by itself after `guard`, unless fresh logins work after the call.
+    /// Reports the guard to the prompter. Runs nothing if the guard cannot be armed.
+    async fn run_guarded(
+        &self,
+        call: ToolCall,
+        guard: GuardTimeout,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        drop((guard, sink, cancel));
+        Outcome::failed(format!("`{}` cannot be guarded on this host; nothing ran", call.name))
     }
 
     /// Like `run`, but on the client that provides the tool. Whether a call belongs to a client is decided by the log,

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use secrecy::SecretString;
 use sysop_core::event::TypedInput;
+use sysop_core::guard::GuardReport;
 use sysop_core::id::{CallId, SessionId};
 use sysop_core::question::QuestionKind;
 
@@ -23,6 +24,11 @@ pub trait Prompter: Send + Sync {
 
     /// Publishes a one-line notice while a call runs.
     fn notice(&self, text: &str);
+
+    /// Logs that the guard of a call was armed or has ended on the host with this name.
+    fn guard(&self, call: &CallId, host: &str, report: GuardReport) {
+        let _ = (call, host, report);
+    }
 
     /// Returns the id of the session, or `None` if there is no session.
     fn session(&self) -> Option<SessionId> {

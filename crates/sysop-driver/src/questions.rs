@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use secrecy::ExposeSecret;
 use sysop_core::event::{Delta, Input, TypedInput};
-use sysop_core::id::SessionId;
+use sysop_core::guard::GuardReport;
+use sysop_core::id::{CallId, SessionId};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use tokio::sync::oneshot;
 
@@ -103,6 +104,12 @@ impl Prompter for SessionPrompter {
     fn notice(&self, text: &str) {
         if let Some(live) = self.0.upgrade() {
             live.hub.delta(&Delta::Notice { text: text.to_owned() });
+        }
+    }
+
+    fn guard(&self, call: &CallId, host: &str, report: GuardReport) {
+        if let Some(live) = self.0.upgrade() {
+            live.deliver(Input::Guard { call: call.clone(), host: host.to_owned(), report });
         }
     }
 

@@ -56,6 +56,7 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::JobRead { .. }
         | Input::TurnTimer { .. }
         | Input::TerminalInput { .. }
+        | Input::Guard { .. }
         | Input::Recovered => false,
     }
 }

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use sysop_core::catalog::VIEW_IMAGE_TOOL;
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
@@ -107,6 +108,7 @@ pub struct Fleet {
 struct HostCall {
     member: Arc<Member>,
     call: ToolCall,
+    guard: Option<GuardTimeout>,
 }
 
 impl Fleet {
@@ -130,7 +132,7 @@ impl Fleet {
 
     /// Returns the call for each host. For `undo`, each host gets only its own changes, and hosts without changes get
     /// no call.
-    fn jobs(&self, call: ToolCall) -> Result<Vec<HostCall>, String> {
+    fn jobs(&self, call: ToolCall, guard: Option<GuardTimeout>) -> Result<Vec<HostCall>, String> {
         if call.name == UNDO {
             return self.undo_jobs(&call);
         }
@@ -143,7 +145,7 @@ impl Fleet {
                 format!("no tool {name} on all of these hosts; available: {}", names.join(", "))
             });
         }
-        let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone() };
+        let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone(), guard };
         Ok(self.members.iter().map(job).collect())
     }
 
@@ -169,7 +171,11 @@ impl Fleet {
             .map(|(member, changes)| {
                 let changes = serde_json::to_value(changes).unwrap_or(Value::Null);
                 let arguments = Arguments::Object(Map::from_iter([("changes".to_owned(), changes)]));
-                HostCall { member: Arc::clone(member), call: ToolCall { arguments, ..call.clone() } }
+                HostCall {
+                    member: Arc::clone(member),
+                    call: ToolCall { arguments, ..call.clone() },
+                    guard: None,
+                }
             })
             .collect())
     }
@@ -190,6 +196,22 @@ impl Fleet {
             Some(canary) if !looks && tool != UNDO => canary.get().min(jobs),
             Some(_) | None => jobs,
         }
+    }
+
+    async fn run_everywhere(
+        &self,
+        call: ToolCall,
+        guard: Option<GuardTimeout>,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let started = Instant::now();
+        let mut outcome = match self.jobs(call, guard) {
+            Ok(jobs) => self.run_calls(jobs, &sink, &cancel).await,
+            Err(why) => Outcome::failed(why),
+        };
+        outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        outcome
     }
 
     async fn run_calls(
@@ -229,14 +251,14 @@ impl Fleet {
         loop {
             while running.len() < self.at_once
                 && !cancel.is_cancelled()
-                && let Some((place, HostCall { member, call })) = waiting.next()
+                && let Some((place, HostCall { member, call, guard })) = waiting.next()
             {
                 // Remains as the result if the host's task panics.
                 told[place].outcome = Outcome::new(Status::Unknown, "internal error; the result is unknown");
                 let (sink, cancel) = (sink.clone(), cancel.clone());
                 running.spawn(async move {
                     let lines = LinePrefixer::new(&member.name, sink);
-                    let outcome = member.run(call, lines.sink(), &cancel).await;
+                    let outcome = member.run(call, guard, lines.sink(), &cancel).await;
                     lines.finish();
                     (place, outcome)
                 });
@@ -263,15 +285,19 @@ impl Host for Fleet {
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        let started = Instant::now();
-        let mut outcome = match self.jobs(call) {
-            Ok(jobs) => self.run_calls(jobs, &sink, &cancel).await,
-            Err(why) => Outcome::failed(why),
-        };
-        outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        outcome
+        self.run_everywhere(call, None, sink, cancel).await
     }
 
+    /// Guards the call on each host. The hosts after the canary follow only once its change was confirmed.
+    async fn run_guarded(
+        &self,
+        call: ToolCall,
+        guard: GuardTimeout,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        self.run_everywhere(call, Some(guard), sink, cancel).await
+    }
     fn lift_time_limit(&self, call: &CallId) {
         self.members.iter().for_each(|member| member.host.lift_time_limit(call));
     }

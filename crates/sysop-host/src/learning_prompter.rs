@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::event::TypedInput;
-use sysop_core::id::SessionId;
+use sysop_core::guard::GuardReport;
+use sysop_core::id::{CallId, SessionId};
 use sysop_core::question::QuestionKind;
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 
@@ -45,6 +46,10 @@ impl Prompter for LearningPrompter {
 
     fn notice(&self, text: &str) {
         self.people.notice(text);
+    }
+
+    fn guard(&self, call: &CallId, host: &str, report: GuardReport) {
+        self.people.guard(call, host, report);
     }
 
     fn session(&self) -> Option<SessionId> {

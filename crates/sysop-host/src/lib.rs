@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::catalog::{self, Profile};
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
@@ -62,10 +63,11 @@ use crate::output::redact::Secrets;
 pub use crate::sandbox::SandboxSupport;
 pub use crate::settings::{ARTIFACT_BYTES_MAX, HostError, LocalSettings, RemoteSettings};
 pub use crate::skill_files::read_own_skill_files;
-use crate::ssh::SshMachine;
 pub use crate::ssh::{
-    CONNECT_TIMEOUT_DEFAULT, MachineInfo, PortForward, SshConnection, SshError, SshSettings,
+    CONNECT_TIMEOUT_DEFAULT, GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT, GuardStatus, GuardVerb,
+    MachineInfo, PortForward, SshConnection, SshError, SshSettings,
 };
+use crate::ssh::{Guards, SshMachine};
 use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
 
@@ -109,6 +111,7 @@ impl LocalHost {
 /// Tools on another machine, over ssh.
 pub struct SshHost {
     toolbox: Toolbox,
+    guards: Guards,
     connection: SshConnection,
 }
 
@@ -121,7 +124,8 @@ impl SshHost {
         let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
         let specs = specs(settings.profile, settings.allow_delete);
         let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
-        Ok(Self { toolbox, connection: settings.connection })
+        let guards = Guards::new(&settings.connection, settings.guard_seconds, settings.guard_settle);
+        Ok(Self { toolbox, guards, connection: settings.connection })
     }
 
     /// Resolves targets to files, as a survey does. Returns `None` if the machine cannot be reached.
@@ -215,16 +219,28 @@ impl Host for SshHost {
     }
 
     async fn survey(&self, call: &ToolCall) -> Survey {
-        self.toolbox.survey(call, &Fence::Off).await
+        let survey = self.toolbox.survey(call, &Fence::Off).await;
+        self.guards.survey(call, survey).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         self.toolbox.run(call, &Fence::Off, sink, &cancel).await
     }
 
+    async fn run_guarded(
+        &self,
+        call: ToolCall,
+        guard: GuardTimeout,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        self.guards.run(&self.toolbox, call, guard, sink, &cancel).await
+    }
+
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         let people = LearningPrompter::wrap(people, &self.toolbox.secrets);
         self.connection.set_prompter(Arc::clone(&people));
+        self.guards.set_prompter(Arc::clone(&people));
         self.toolbox.terminal.set_prompter(people);
     }
 

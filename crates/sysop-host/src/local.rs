@@ -171,6 +171,9 @@ impl LocalMachine {
 
     fn command(&self, program: Program) -> Result<ProgramInvocation, MachineError> {
         let (executable, arguments, environment) = match program {
+            Program::GuardedShell { .. } => {
+                return Err(MachineError::Refused("guards work over ssh only; nothing ran".to_owned()));
+            }
             Program::Shell { command, variables } => {
                 let name = self.shell.to_bytes().rsplit(|byte| *byte == b'/').next();
                 let name = String::from_utf8_lossy(name.unwrap_or_default()).into_owned();

@@ -171,6 +171,8 @@ pub(crate) enum Program {
     /// Command for the machine's shell, with environment variables to set in addition to the variables of every
     /// command.
     Shell { command: String, variables: &'static [(&'static str, &'static str)] },
+    /// Command for the machine's shell, in a process group that the guard in the folder `guard` can end.
+    GuardedShell { command: String, guard: String },
     /// Git, isolated from outside configuration.
     Git {
         /// Arguments after `git`.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use secrecy::SecretString;
 use sysop_core::catalog::Profile;
@@ -11,7 +11,7 @@ use sysop_core::policy::SandboxMode;
 use crate::machine::FILE_BYTES_MAX;
 use crate::output::OutputLimits;
 use crate::sandbox::SandboxSupport;
-use crate::ssh::SshConnection;
+use crate::ssh::{GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT, SshConnection};
 
 /// Default maximum size, in bytes, of the full output that is stored per call.
 pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -88,6 +88,10 @@ pub struct RemoteSettings {
     pub allow_delete: bool,
     /// Start of the session. Scripts that changed after it are judged by their text.
     pub session_start: SystemTime,
+    /// Seconds until a change that may lock people out is rolled back unless fresh logins work; 0 turns guards off.
+    pub guard_seconds: u32,
+    /// Least time between the two fresh logins after such a change.
+    pub guard_settle: Duration,
 }
 
 impl RemoteSettings {
@@ -103,6 +107,8 @@ impl RemoteSettings {
             secrets: Vec::new(),
             allow_delete: false,
             session_start: SystemTime::now(),
+            guard_seconds: GUARD_SECONDS_DEFAULT,
+            guard_settle: GUARD_SETTLE_DEFAULT,
         }
     }
 }

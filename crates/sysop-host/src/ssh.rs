@@ -23,6 +23,7 @@
 //!    up.
 //! 6. `files`, `find` and `resolve` are the file tools as `sh` scripts; `exec` runs programs; `forward` opens ports;
 //!    `machine` joins them to a [`Host`](sysop_driver::port::Host).
+//! 7. `guard` and `guarded_call` run a change that may lock people out, and roll it back unless fresh logins work.
 //!
 //! # Rejected
 //!
@@ -47,6 +48,8 @@ mod exec;
 mod files;
 mod find;
 mod forward;
+mod guard;
+mod guarded_call;
 mod machine;
 mod marks;
 mod master;
@@ -62,6 +65,9 @@ mod settings;
 pub use self::connection::SshConnection;
 pub use self::error::SshError;
 pub use self::forward::PortForward;
+pub use self::guard::{GuardStatus, GuardVerb};
+pub(crate) use self::guarded_call::Guards;
+pub use self::guarded_call::{GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT};
 pub(crate) use self::machine::SshMachine;
 pub use self::running_script::MachineInfo;
 pub use self::settings::{CONNECT_TIMEOUT_DEFAULT, SshSettings};

@@ -73,8 +73,19 @@ pub(crate) struct CallContext<'a> {
     pub(crate) id: &'a CallId,
     /// Sandbox rules for the programs of the call.
     pub(crate) fence: &'a Fence,
+    /// Guard of the call, with its time limit.
+    pub(crate) guard: Option<CallGuard<'a>>,
     pub(crate) sink: DeltaSink,
     pub(crate) cancel: &'a CancellationToken,
+}
+
+/// Guard under which a command runs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallGuard<'a> {
+    /// Folder of the guard on the host.
+    pub(crate) folder: &'a str,
+    /// Seconds that the command may take at most.
+    pub(crate) seconds: u64,
 }
 
 type ToolOutcome = Result<Outcome, ToolError>;
@@ -88,11 +99,28 @@ impl Toolbox {
         sink: DeltaSink,
         cancel: &CancellationToken,
     ) -> Outcome {
+        self.run_in(&call, &CallContext { id: &call.id, fence, guard: None, sink, cancel }).await
+    }
+
+    /// Runs one call whose command the guard in `folder` can end.
+    pub(crate) async fn run_under_guard(
+        &self,
+        call: ToolCall,
+        folder: &str,
+        seconds: u64,
+        sink: DeltaSink,
+        cancel: &CancellationToken,
+    ) -> Outcome {
+        let guard = Some(CallGuard { folder, seconds });
+        self.run_in(&call, &CallContext { id: &call.id, fence: &Fence::Off, guard, sink, cancel }).await
+    }
+
+    async fn run_in(&self, call: &ToolCall, context: &CallContext<'_>) -> Outcome {
         let started = Instant::now();
-        let answer = if cancel.is_cancelled() {
+        let answer = if context.cancel.is_cancelled() {
             Err(MachineError::Cancelled.into())
         } else {
-            self.dispatch(&call, &CallContext { id: &call.id, fence, sink, cancel }).await
+            self.dispatch(call, context).await
         };
         let mut outcome = match answer {
             Ok(outcome) => outcome,
@@ -254,7 +282,7 @@ fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_succes
     outcome
 }
 
-fn push_line(output: &mut String, line: &str) {
+pub(crate) fn push_line(output: &mut String, line: &str) {
     if !output.is_empty() && !output.ends_with('\n') {
         output.push('\n');
     }

@@ -153,6 +153,24 @@ pub enum Resolution {
     Elsewhere,
 }
 
+/// Answer of the host to whether it can roll back a call that may lock people out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GuardOffer {
+    /// The call needs no guard, or guards are off.
+    #[default]
+    NotNeeded,
+    Offered {
+        /// Seconds from arming to the rollback.
+        seconds: u32,
+    },
+    /// The call cannot be guarded.
+    Refused {
+        /// Reason as a clause: `it stops or restarts the machine`.
+        why: String,
+    },
+}
+
 /// Facts about a call, reported by the host right before the call is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -167,6 +185,8 @@ pub struct Survey {
     pub unreachable: Option<String>,
     /// State of the session's terminal; set only for calls that type keys.
     pub terminal: TerminalFocus,
+    /// Guard under which the call can run.
+    pub guard: GuardOffer,
 }
 
 impl Survey {

@@ -110,7 +110,8 @@ use program_call::{ScriptOrigin, Stdin};
 use state::State;
 
 pub use context::{
-    Access, CommandContext, Dialect, Resolution, ResolvedFile, ResolvedTarget, Survey, Target, TerminalFocus,
+    Access, CommandContext, Dialect, GuardOffer, Resolution, ResolvedFile, ResolvedTarget, Survey, Target,
+    TerminalFocus,
 };
 pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};

@@ -45,6 +45,12 @@ pub fn preview_rows(
     rows
 }
 
+/// Returns the rows about the guard of a call; none if the call would run without a guard.
+pub fn guard_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let text = plan.guarded.map(ui_text::guarded);
+    text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Strong))], columns)).collect()
+}
+
 /// Returns the rows of the model's reason for a call.
 pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());

@@ -490,6 +490,7 @@ impl ClientMessage {
             | Input::JobRead { .. }
             | Input::TurnTimer { .. }
             | Input::TerminalInput { .. }
+            | Input::Guard { .. }
             | Input::Recovered => return None,
         })
     }

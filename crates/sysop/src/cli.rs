@@ -160,6 +160,14 @@ pub(crate) enum Command {
                       sysop token revoke 1a2b3c4d"
     )]
     Token(TokenArguments),
+    /// List, confirm or roll back guarded changes of a host
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop guard list web1\n  sysop guard status web1\n  sysop guard fire web1    # Roll \
+                            back now\n\nA guard rolls a change back by itself unless a fresh login works in time. \
+                            Exit code 1: the decision came too late or failed; 2: the host or the guard is unknown."
+    )]
+    Guard(GuardCommand),
     /// Show and verify the audit log
     #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
     Audit(AuditCommand),
@@ -315,6 +323,46 @@ pub(crate) struct SessionsArguments {
     /// Database that stores the sessions.
     #[command(flatten)]
     pub(crate) database: DatabaseArgument,
+}
+
+/// `sysop guard`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum GuardCommand {
+    /// List the guards of a host
+    List {
+        /// Host from the config, or a destination of ssh
+        #[arg(value_name = "HOST", value_parser = word)]
+        host: String,
+    },
+    /// Show the state of a guard
+    Status {
+        /// Host and guard.
+        #[command(flatten)]
+        guard: GuardArguments,
+    },
+    /// Keep a change, although no fresh login was proven
+    Confirm {
+        /// Host and guard.
+        #[command(flatten)]
+        guard: GuardArguments,
+    },
+    /// Roll a change back now
+    Fire {
+        /// Host and guard.
+        #[command(flatten)]
+        guard: GuardArguments,
+    },
+}
+
+/// A guard on a host.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct GuardArguments {
+    /// Host from the config, or a destination of ssh
+    #[arg(value_name = "HOST", value_parser = word)]
+    pub(crate) host: String,
+    /// Id of the guard [default: the open one, or else the latest]
+    #[arg(value_name = "ID", value_parser = word)]
+    pub(crate) id: Option<String>,
 }
 
 /// `sysop token`.

@@ -13,6 +13,7 @@ mod desktop;
 mod doctor;
 mod exit;
 mod global_flags;
+mod guard;
 mod help;
 mod known_host;
 mod origin;
@@ -116,6 +117,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             emit(text.as_bytes())?;
             Ok(exit)
         }
+        Command::Guard(command) => wait_for(guard::run(load(&flags)?, command)),
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => {
             let settings = load(&flags)?.with_database(command.database.database);

@@ -21,7 +21,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::cli::{Command, SessionsCommand};
+use crate::cli::{Command, GuardCommand, SessionsCommand};
 use crate::exit::CommandError;
 
 /// Prefix of the environment variables that sysop sets for its children.
@@ -94,6 +94,9 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
                 return None;
             }
         },
+        Some(Command::Guard(GuardCommand::Confirm { .. })) => "sysop guard confirm",
+        Some(Command::Guard(GuardCommand::Fire { .. })) => "sysop guard fire",
+        Some(Command::Guard(GuardCommand::List { .. } | GuardCommand::Status { .. })) => return None,
         Some(
             Command::Completions { .. }
             | Command::Man
@@ -315,13 +318,24 @@ mod tests {
             "run x",
             "chat",
             "sessions delete x",
+            "guard confirm web1",
+            "guard fire web1 x",
         ] {
             assert!(
                 name(line).is_some_and(|name| line.contains(name.trim_start_matches("sysop "))),
                 "{line}"
             );
         }
-        for line in ["doctor", "policy check ls", "config show", "sessions list", "audit verify", "man"] {
+        for line in [
+            "doctor",
+            "policy check ls",
+            "config show",
+            "sessions list",
+            "audit verify",
+            "man",
+            "guard list x",
+            "guard status x",
+        ] {
             assert_eq!(name(line), None, "{line}");
         }
     }

@@ -19,6 +19,7 @@ use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_provider::is_known;
 use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
+use sysop_host::GUARD_SECONDS_DEFAULT;
 use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_provider::OpenAiApi;
 use sysop_term::ThemeName;
@@ -93,6 +94,8 @@ pub(crate) struct Settings {
     pub(crate) budget: Budget,
     /// Limits for all sessions of a day together.
     pub(crate) day_budget: BudgetLimits,
+    /// Seconds until a change that may lock people out is rolled back unless it is confirmed; 0 turns guards off.
+    pub(crate) guard_seconds: u32,
     /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
     /// Environment variables with provider keys and tokens, which children must not receive.
@@ -232,6 +235,7 @@ impl Settings {
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),
             day_budget: config.get("budget.day").unwrap_or_default(),
+            guard_seconds: config.get("guard.seconds").unwrap_or(GUARD_SECONDS_DEFAULT),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             environment,

@@ -150,6 +150,11 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           ))}
         </ul>
       )}
+      {stage !== "edit" && step.guardSeconds !== undefined && (
+        <p className="meta guarded">
+          Guarded: rolls back by itself after {step.guardSeconds} s unless a fresh login works.
+        </p>
+      )}
       {doubtful.length > 0 && <p className="warning">Look-alike letters: {doubtful.join(", ")}</p>}
       {stage === "edit" && <p className="meta">Runs the edited command. The model is told about the edit.</p>}
       {stage === "reject" && (

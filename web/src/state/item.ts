@@ -56,6 +56,8 @@ export interface Step {
   origin: Origin;
   risk: RiskClass | undefined;
   findings: readonly Finding[];
+  /** Seconds after which the host rolls the call back by itself; undefined without a guard. */
+  guardSeconds: number | undefined;
   /** What "for this session" covers; none for a call that was not asked about. */
   covers: Grant | undefined;
   /** The rule that "always" would write, and the file that it would be written to; none where that is not offered. */

@@ -426,7 +426,18 @@ class TranscriptBuilder {
   }
 
   private asked(message: Extract<ServerMessage, { type: "approval.request" }>): void {
-    const { toolCallId: call, name, command, reason, risk, findings, covers, always, rulesFile } = message;
+    const {
+      toolCallId: call,
+      name,
+      command,
+      reason,
+      risk,
+      findings,
+      covers,
+      always,
+      rulesFile,
+      guarded,
+    } = message;
     const step = this.stepOf(call, name, message.arguments);
     this.put({
       ...step,
@@ -435,6 +446,7 @@ class TranscriptBuilder {
       reason,
       risk,
       findings: findings ?? [],
+      guardSeconds: guarded?.seconds,
       covers,
       rule: always === undefined ? undefined : { toml: always, file: rulesFile ?? "" },
       decided: { state: "waiting" },
@@ -635,6 +647,7 @@ class TranscriptBuilder {
       origin: "model",
       risk: undefined,
       findings: [],
+      guardSeconds: undefined,
       covers: undefined,
       rule: undefined,
       decided: { state: "allowed", by: undefined, session: false },

@@ -55,8 +55,8 @@ impl Session {
                 self.state.phase = Phase::BetweenSteps;
             }
             Event::Compacted { keep } => (state.keep, state.phase) = (keep, Phase::BetweenSteps),
-            Event::ApprovalAsked { call, risk, covers, scope, .. } => {
-                let asked = PendingApproval { risk, covers, scope };
+            Event::ApprovalAsked { call, risk, covers, scope, guarded, .. } => {
+                let asked = PendingApproval { risk, covers, scope, guarded };
                 self.begin(CurrentCall::AwaitingApproval { call, asked });
             }
             Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),

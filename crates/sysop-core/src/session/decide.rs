@@ -8,12 +8,13 @@ use super::jobs::with_time_limit;
 use super::state::Phase;
 use super::{Consent, PendingSurvey, Session, chat};
 use crate::event::{Effect, Event, Origin, Output};
+use crate::guard::GuardTimeout;
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
-    ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, Policy, READ_ONLY_REFUSAL,
-    Risk, RiskClass, Survey, Verdict, grants_for,
+    ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
+    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, Verdict, grants_for,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -149,7 +150,7 @@ impl Session {
             return self.finish(out, id, Outcome::failed(why.clone()));
         }
         if origin == Origin::User {
-            return self.run(out, call, origin, Fence::Off);
+            return self.run(out, call, origin, Fence::Off, None);
         }
         let tools = Arc::clone(self.offered_tools());
         let review = match tools.check(&call) {
@@ -157,15 +158,19 @@ impl Session {
             Err(error) => return self.finish(out, id, Outcome::failed(error)),
         };
         let CallReview { assessment, command, reason, fence } = review;
+        let (guarded, unguarded) = guard_of(&survey.guard, command.len());
         let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
-        let allowed =
-            allowed.is_some_and(|seen| seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk));
+        let allowed = allowed.is_some_and(|seen| {
+            let keeps_guard = seen.guarded.is_none() || guarded.is_some();
+            keeps_guard && seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk)
+        });
         match assessment.verdict {
-            Verdict::Allow => self.run(out, call, origin, fence),
-            Verdict::Ask if allowed => self.run(out, call, origin, fence),
+            Verdict::Allow => self.run(out, call, origin, fence, guarded),
+            Verdict::Ask if allowed => self.run(out, call, origin, fence, guarded),
             Verdict::Ask => {
-                let (risk, covers) = (assessment.risk, assessment.covers);
-                let (preview, guarded) = (Vec::new(), None);
+                let (mut risk, covers) = (assessment.risk, assessment.covers);
+                risk.findings.extend(unguarded);
+                let preview = Vec::new();
                 self.emit(
                     out,
                     Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope },
@@ -221,6 +226,18 @@ impl Session {
             assessment.verdict != Verdict::Deny
         });
         (!read_only).then(|| READ_ONLY_REFUSAL.to_owned())
+    }
+}
+
+/// Returns the guard that a host offers for a call, or a finding that says why there is none.
+fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<GuardTimeout>, Option<Finding>) {
+    match offer {
+        GuardOffer::NotNeeded => (None, None),
+        GuardOffer::Offered { seconds } => (Some(GuardTimeout { seconds: *seconds }), None),
+        GuardOffer::Refused { why } => {
+            let why = format!("NOT guarded, nothing rolls it back: {why}");
+            (None, Some(Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use crate::budget::Spending;
 use crate::compaction::Compaction;
 use crate::event::{CancelFollowUp, Event, Origin, PauseReason};
-use crate::guard::{ArmedGuard, GUARDS_MAX};
+use crate::guard::{ArmedGuard, GUARDS_MAX, GuardTimeout};
 use crate::history::History;
 use crate::id::{CallId, JobId, StepId, TurnId};
 use crate::image::ImageRef;
@@ -173,6 +173,8 @@ pub(super) struct PendingApproval {
     pub(super) covers: Grant,
     /// Scope of a session-wide grant for the call.
     pub(super) scope: Option<GrantScope>,
+    /// Guard under which the call would run.
+    pub(super) guarded: Option<GuardTimeout>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -6,6 +6,7 @@ mod chat;
 mod client_tools;
 mod compaction;
 mod fence;
+mod guard;
 mod images;
 mod instructions;
 mod invariants;

@@ -6,13 +6,16 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Origin, Output, ToolLocation};
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::{
     Arguments, FailureKind, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
 };
 use sysop_core::mode::{CHAT_PROMPT, Mode};
 use sysop_core::outcome::{FileChange, Outcome};
-use sysop_core::policy::{ApprovalMode, CommandContext, Grant, Policy, Survey, TerminalFocus, Verdict};
+use sysop_core::policy::{
+    ApprovalMode, CommandContext, Grant, GuardOffer, Policy, Survey, TerminalFocus, Verdict,
+};
 use sysop_core::session::{Activity, Session};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -34,6 +37,10 @@ pub(crate) struct World {
     pub(crate) ran: Vec<ToolCall>,
     /// Time of the newest input, in seconds.
     now: i64,
+    /// Guards of the calls in `ran`.
+    pub(crate) guards: Vec<Option<GuardTimeout>>,
+    /// Guard that the host offers for every call.
+    pub(crate) guard: GuardOffer,
     pub(crate) last: Output,
     /// Oracle for permissions: a policy fed from the log alone.
     policy: Arc<Policy>,
@@ -118,6 +125,8 @@ impl World {
             running: None,
             jobs: Vec::new(),
             reading: None,
+            guards: Vec::new(),
+            guard: GuardOffer::default(),
             ran: Vec::new(),
             now: 0,
             last: out,
@@ -170,7 +179,7 @@ impl World {
                 Effect::CancelSummary { attempt } => {
                     assert_eq!(self.summary.take().map(|(asked, _)| asked), Some(*attempt));
                 }
-                Effect::RunTool { call, place, .. } => {
+                Effect::RunTool { call, place, guard, .. } => {
                     let client_tools = self.session.client_tools().named(&call.name).is_some();
                     assert_eq!(
                         *place == ToolLocation::Client,
@@ -180,6 +189,7 @@ impl World {
                     assert!(self.running.is_none(), "two tools at once");
                     self.running = Some(call.clone());
                     self.ran.push(call.clone());
+                    self.guards.push(*guard);
                 }
                 Effect::CancelTool { call } => {
                     let mut known = self.running.iter().chain(&self.jobs).map(|running| &running.id);
@@ -217,7 +227,11 @@ impl World {
         for effect in &before.effects {
             if let Effect::Survey { call, attempt, .. } = effect {
                 let (call, attempt) = (call.id.clone(), *attempt);
-                self.tell(Input::Surveyed { call, attempt, survey: Box::new(survey()) });
+                self.tell(Input::Surveyed {
+                    call,
+                    attempt,
+                    survey: Box::new(Survey { guard: self.guard.clone(), ..survey() }),
+                });
                 let after = std::mem::replace(&mut self.last, before.clone());
                 self.last.events.extend(after.events);
                 self.last.effects.extend(after.effects);

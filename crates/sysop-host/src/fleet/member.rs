@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::catalog::{BASH_TIMEOUT_S_DEFAULT, BASH_TIMEOUT_S_MAX};
+use sysop_core::guard::GuardTimeout;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::Survey;
@@ -38,11 +39,22 @@ impl Member {
     }
 
     /// Runs one call. Gives up if the host neither replies in time nor stops the call.
-    pub(super) async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
+    pub(super) async fn run(
+        &self,
+        call: ToolCall,
+        guard: Option<GuardTimeout>,
+        sink: DeltaSink,
+        cancel: &CancellationToken,
+    ) -> Outcome {
         let started = Instant::now();
-        let time_max = time_of(&call) + ANSWER_TIME;
+        let guard_time = guard.map_or(0, |guard| u64::from(guard.seconds));
+        let time_max = time_of(&call) + ANSWER_TIME + Duration::from_secs(guard_time);
         let stop = cancel.child_token();
-        let mut running = pin!(self.host.run(call, sink, stop.clone()));
+        let running = match guard {
+            None => self.host.run(call, sink, stop.clone()),
+            Some(guard) => self.host.run_guarded(call, guard, sink, stop.clone()),
+        };
+        let mut running = pin!(running);
         let why = tokio::select! {
             biased;
             outcome = &mut running => return outcome,

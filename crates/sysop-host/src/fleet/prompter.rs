@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::event::TypedInput;
+use sysop_core::guard::GuardReport;
+use sysop_core::id::CallId;
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use tokio::sync::{Mutex, watch};
 
@@ -64,6 +66,10 @@ impl Prompter for HostPrompter {
 
     /// Does nothing, because a fleet has no terminal whose control could change.
     fn control(&self, _: Option<&str>) {}
+
+    fn guard(&self, call: &CallId, _: &str, report: GuardReport) {
+        self.people.guard(call, &self.name, report);
+    }
 
     fn notice(&self, text: &str) {
         self.people.notice(&format!("{}: {text}", self.name));

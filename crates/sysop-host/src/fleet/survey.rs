@@ -1,7 +1,7 @@
 //! Merges the surveys of several hosts. A fact that differs between hosts becomes unknown, and if the hosts differ in
 //! how targets were resolved, the resolution counts as failed.
 
-use sysop_core::policy::{CommandContext, Dialect, Resolution, ResolvedTarget, Survey};
+use sysop_core::policy::{CommandContext, Dialect, GuardOffer, Resolution, ResolvedTarget, Survey};
 
 /// Merges the surveys of the hosts into one. Unreachable hosts are ignored, unless all are unreachable. `names` is the
 /// combined name of the hosts.
@@ -21,10 +21,24 @@ pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
             (one, other) if one == other => one,
             (Resolution::Failed | Resolution::Host | Resolution::Elsewhere, _) => Resolution::Failed,
         };
-        all = Survey { context, resolution, targets, ..Survey::default() };
+        let guard = common_guard(all.guard, survey.guard);
+        all = Survey { context, resolution, targets, guard, ..Survey::default() };
     }
     all.context.host = Some(names.to_owned());
     all
+}
+
+/// Returns the guard that all hosts offer, or the first refusal.
+fn common_guard(one: GuardOffer, other: GuardOffer) -> GuardOffer {
+    match (one, other) {
+        (refused @ GuardOffer::Refused { .. }, _) | (_, refused @ GuardOffer::Refused { .. }) => refused,
+        (GuardOffer::Offered { seconds: one }, GuardOffer::Offered { seconds: other }) => {
+            GuardOffer::Offered { seconds: one.max(other) }
+        }
+        (offered @ GuardOffer::Offered { .. }, GuardOffer::NotNeeded)
+        | (GuardOffer::NotNeeded, offered @ GuardOffer::Offered { .. }) => offered,
+        (GuardOffer::NotNeeded, GuardOffer::NotNeeded) => GuardOffer::NotNeeded,
+    }
 }
 
 fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContext {

@@ -218,7 +218,7 @@ impl ConnectionInner {
 
     /// Returns the settings for `ssh`, changed so that it prompts the session's users if that is possible, and the
     /// prompts that a login may wait for.
-    fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
+    pub(super) fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
         let people = self.people.lock().clone();
         let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {
             let asks = self.settings.askpass.is_some();
@@ -239,6 +239,10 @@ impl ConnectionInner {
         settings.askpass = Some(program.clone());
         settings.askpass_env = vec![askpass.variable()];
         Ok((Cow::Owned(settings), LoginPrompts::Session(askpass.questions())))
+    }
+
+    pub(super) fn prompter(&self) -> Option<Arc<dyn Prompter>> {
+        self.people.lock().clone()
     }
 
     pub(super) async fn running_master(&self) -> Option<Arc<Master>> {

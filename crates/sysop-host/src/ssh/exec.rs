@@ -49,6 +49,8 @@ pub(super) const ENTER: &str =
 const SHELL: &str =
     r#"s=sh; command -v bash >/dev/null 2>&1 && s="bash --norc"; (exec $s -c -- "$1" </dev/null 2>&1); e=$?"#;
 
+const RUN_GUARDED: &str = include_str!("guard/run.sh");
+
 /// Returns a script that runs `command` with bash, or with `sh` if there is no bash, and the arguments of the script.
 pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String, Vec<String>) {
     let mut text = String::new();
@@ -56,6 +58,11 @@ pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String
         text.push_str(&format!("export {name}={value}; "));
     }
     (text + SHELL, vec![command.to_owned()])
+}
+
+/// Returns a script that runs `command` like `shell_script`, under the guard in the folder `guard`.
+pub(super) fn guarded_script(command: &str, guard: &str) -> (String, Vec<String>) {
+    (RUN_GUARDED.trim_end().to_owned(), vec![guard.to_owned(), command.to_owned()])
 }
 
 /// Returns a script that runs git with a clean environment, and the arguments of the script. As on the local machine,

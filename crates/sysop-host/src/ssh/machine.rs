@@ -8,8 +8,8 @@ use sysop_core::policy::{CommandContext, Dialect, Fence, ResolvedTarget, Target}
 use sysop_driver::port::CancellationToken;
 
 use super::connection::{ConnectionInner, SCRIPT_MAX, SshConnection};
-use super::error::SshError;
-use super::exec::{ProgramResult, RemotePrograms, git_script, shell_script};
+use super::error::{SshError, one_line};
+use super::exec::{ProgramResult, RemotePrograms, git_script, guarded_script, shell_script};
 use super::files::{RemoteFiles, TREE_BYTES_MAX};
 use super::find::select_files;
 use super::resolve::resolve;
@@ -34,8 +34,11 @@ const ECHO: &str = r#"stty -a <"$1""#;
 /// modes of the terminal `$1`.
 const FOREGROUND: &str = r#"set -- "$1" $(ps -o pgid= -o tpgid= -p "$2" 2>/dev/null || { read -r l </proc/"$2"/stat; set -- ${l##*) }; echo "$3" "$6"; }); echo "$2 $3"; ps -o comm= -p "$3" 2>/dev/null || cat /proc/"$3"/comm; stty -a <"$1""#;
 /// Prints the directory and user of commands, and the host's clock.
-const CONTEXT: &str =
-    r#"unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
+///
+/// Guards that are open or have failed come first.
+const CONTEXT: &str = r#"for d in "${SYSOP_GUARD_DIR:-/var/lib/sysop-guard}" "${HOME:-/nowhere}/.sysop-guard"; do for s in armed firing failed; do for f in "$d"/*/$s; do [ -f "$f" ] && echo "guard $f"; done; done; done; unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
+/// Maximum guards that are named when a session connects.
+const GUARDS_NAMED_MAX: usize = 4;
 /// Timeout of `ECHO` and `FOREGROUND`.
 const ECHO_MAX: Duration = Duration::from_secs(5);
 
@@ -111,6 +114,8 @@ impl SshMachine {
 
     /// Parses the output of `CONTEXT`.
     fn read_surroundings(&self, said: &str) -> Option<&Surroundings> {
+        let (guards, said) = open_guards(said);
+        self.name_guards(&guards);
         let mut lines = said.splitn(4, '\n');
         let uid: u32 = lines.next()?.parse().ok()?;
         let user = lines.next()?.to_owned();
@@ -133,9 +138,37 @@ impl SshMachine {
         Some(self.surroundings.get_or_init(|| Surroundings { context, session_start_s }))
     }
 
+    /// Names open and failed guards of the host to the users.
+    fn name_guards(&self, guards: &[(String, String)]) {
+        let Some(people) = self.inner.prompter() else { return };
+        let name = self.inner.name();
+        for (id, state) in guards.iter().take(GUARDS_NAMED_MAX) {
+            let what = match state.as_str() {
+                "failed" => "failed to roll a change back",
+                "firing" => "is rolling a change back",
+                _ => "waits to be confirmed, or it rolls a change back",
+            };
+            people.notice(&format!("{name}: guard {id} {what}; see `sysop guard status {name}`"));
+        }
+    }
+
     async fn files(&self) -> Result<RemoteFiles<'_>, MachineError> {
         Ok(RemoteFiles { inner: &self.inner, root: self.resolved_root().await? })
     }
+}
+
+/// Splits the lines about guards off the output of `CONTEXT`. Returns id and state of each guard, and the rest.
+fn open_guards(said: &str) -> (Vec<(String, String)>, &str) {
+    let mut guards = Vec::new();
+    let mut rest = said;
+    while let Some((line, after)) = rest.strip_prefix("guard ").and_then(|rest| rest.split_once('\n')) {
+        let mut parts = line.rsplit('/');
+        if let (Some(state), Some(id)) = (parts.next(), parts.next()) {
+            guards.push((one_line(id), one_line(state)));
+        }
+        rest = after;
+    }
+    (guards, rest)
 }
 
 /// Runs a read-only operation until it is done or canceled.
@@ -176,6 +209,7 @@ impl Machine for SshMachine {
         }
         let piece = match &program {
             Program::Shell { command, variables } => shell_script(command, variables),
+            Program::GuardedShell { command, guard } => guarded_script(command, guard),
             Program::Git { arguments, settings } => git_script("git", arguments, settings),
             Program::GitScript { text, arguments, settings } => {
                 git_script(&format!("sh -c {} sh", quoted(text)), arguments, settings)

@@ -22,6 +22,7 @@ use super::master::{Master, reap, start};
 use super::mux::{MuxChannel, MuxError, open_session};
 use super::running_script::RunError;
 use super::script::EncodedScript;
+use super::settings::SshSettings;
 use crate::pipe::sized_pipe;
 
 /// Timeout of a session request. It is needed because the network may fail silently.
@@ -142,6 +143,25 @@ impl SshSession {
         Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
+    /// Opens a session on a connection of its own, which logs in anew and asks users if necessary.
+    pub(super) async fn open_fresh(
+        inner: &ConnectionInner,
+        sent: EncodedScript,
+        connect_max: Duration,
+    ) -> Result<Self, SshError> {
+        let permit = inner.permit().await;
+        let here = |error: io::Error| SshError::here(inner.name(), error);
+        let (output, output_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
+        let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
+        let (input, writing) = input(sent.input, sent.stream).map_err(here)?;
+        let ends = PipeEnds { input, output: output_end, errors: errors_end };
+        let (settings, _) = inner.login_settings()?;
+        let mut settings = settings.into_owned();
+        settings.connect_timeout = settings.connect_timeout.min(connect_max);
+        let pid = start_dedicated(&settings, sent.line, &ends)?;
+        Ok(Self { output, errors, _transport: SessionTransport::Dedicated(pid), writing, _permit: permit })
+    }
+
     /// Returns true if the session has its own connection.
     pub(super) fn is_dedicated(&self) -> bool {
         matches!(self._transport, SessionTransport::Dedicated(_))
@@ -207,7 +227,10 @@ async fn open_multiplexed(
 
 /// Starts a separate `ssh` for this session.
 fn open_dedicated(inner: &ConnectionInner, line: String, ends: &PipeEnds) -> Result<Pid, SshError> {
-    let settings = inner.settings();
+    start_dedicated(inner.settings(), line, ends)
+}
+
+fn start_dedicated(settings: &SshSettings, line: String, ends: &PipeEnds) -> Result<Pid, SshError> {
     let mut arguments = settings.arguments();
     arguments.extend(["-oControlMaster=no", "-oControlPath=none", "-oRequestTTY=no"].map(Into::into));
     arguments.extend(settings.target());

@@ -95,6 +95,7 @@ impl Toolbox {
             return Err(ToolError::Arguments(long));
         }
         let mut capture = self.capture(call.sink.clone());
+        let seconds = call.guard.map_or(seconds, |guard| seconds.min(guard.seconds));
         let limit = TimeLimit::new(Duration::from_secs(seconds));
         if arguments.background || arguments.on_timeout == OnTimeout::Background {
             limit.lifted.cancel();
@@ -109,7 +110,10 @@ impl Toolbox {
         let guarded = reads_with_git(&arguments.command, dialect);
         let variables: &[_] = if guarded { &GIT_GUARD } else { &[] };
         let command = with_pipeline_report(arguments.command, dialect);
-        let program = Program::Shell { command, variables };
+        let program = match call.guard {
+            None => Program::Shell { command, variables },
+            Some(guard) => Program::GuardedShell { command, guard: guard.folder.to_owned() },
+        };
         let exec = self.machine.exec(program, call.fence, &limit, &mut capture, call.cancel).await?;
         Ok(self.with_hint(ended(exec, limit.time, capture.finish().await, true), call.fence))
     }

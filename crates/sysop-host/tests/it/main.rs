@@ -7,6 +7,8 @@ mod files;
 mod fleet;
 mod forward;
 mod git;
+mod guard;
+mod guard_script;
 mod instructions;
 mod limits;
 mod local;

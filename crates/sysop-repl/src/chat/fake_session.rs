@@ -288,6 +288,7 @@ impl State {
             Input::Decision { call, decision, by } => self.decision(&call, decision, by),
             Input::Cancel => self.cancel(),
             Input::Pause => self.pause(PauseReason::Asked),
+            Input::Guard { .. } => {}
             Input::TerminalInput { by, typed } => self.publish(Event::TerminalInput { by, typed }),
             Input::Resume => {
                 self.paused = None;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use async_trait::async_trait;
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
@@ -81,6 +82,19 @@ impl Host for ClientToolHost {
     ) -> Outcome {
         let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
         let outcome = self.own.run_fenced(call, fence, sink, cancel).await;
+        self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
+        outcome
+    }
+
+    async fn run_guarded(
+        &self,
+        call: ToolCall,
+        guard: GuardTimeout,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        let (id, tool, began) = (call.id.clone(), call.name.clone(), Instant::now());
+        let outcome = self.own.run_guarded(call, guard, sink, cancel).await;
         self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
         outcome
     }

@@ -3,6 +3,7 @@
 use expect_test::expect;
 use serde_json::json;
 use sysop_core::event::Origin;
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::policy::{CommandContext, Finding, Policy, Risk, RiskClass, Survey};
@@ -11,7 +12,7 @@ use sysop_core::transcript::{Proposal, ProposalState};
 use super::{DARK, NASTY, buffer, drawn, intruder};
 use crate::cells::TextRow;
 use crate::diff::FileEdit;
-use crate::plan::{command_lines, preview_rows};
+use crate::plan::{command_lines, guard_rows, preview_rows};
 use crate::theme::StyleRole;
 
 fn call(id: &str, name: &str, arguments: serde_json::Value) -> ToolCall {
@@ -57,6 +58,15 @@ fn the_changed_part_of_a_line_is_highlighted() {
         .map(|span| span.text())
         .collect();
     assert_eq!(parts, ["80"], "{}", drawn(&rows, 60));
+}
+
+#[test]
+fn a_guarded_call_says_that_it_rolls_back_by_itself() {
+    let mut plan = plan(bash("a", "reboot"), "reboot");
+    assert!(guard_rows(&plan, 60, DARK).is_empty());
+    plan.guarded = Some(GuardTimeout { seconds: 120 });
+    let text: String = guard_rows(&plan, 200, DARK).iter().map(TextRow::text).collect();
+    assert_eq!(text, "guarded: rolls back by itself after 120 s unless a fresh login works");
 }
 
 #[test]

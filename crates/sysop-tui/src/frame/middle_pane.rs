@@ -10,7 +10,7 @@ use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
-use sysop_term::plan::{preview_rows, reason_rows};
+use sysop_term::plan::{guard_rows, preview_rows, reason_rows};
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
@@ -221,6 +221,9 @@ fn proposal_rows(
     rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
     rows.push(TextRow::default());
     rows.extend(risk_rows(plan, risk, theme, columns));
+    if command == plan.command {
+        rows.extend(guard_rows(plan, columns, theme));
+    }
     rows
 }
 

@@ -129,6 +129,7 @@ impl Machines {
             limits: self.limits(),
             secrets: self.secrets(),
             session_start,
+            guard_seconds: self.settings.guard_seconds,
             ..RemoteSettings::new(connection, target.root.clone(), self.artifacts())
         };
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::catalog::{self, REMEMBER_TOOL};
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
@@ -99,6 +100,16 @@ impl Host for NotesHost {
             true => self.remember(&call),
             false => self.inner.run_fenced(call, fence, sink, cancel).await,
         }
+    }
+
+    async fn run_guarded(
+        &self,
+        call: ToolCall,
+        guard: GuardTimeout,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        self.inner.run_guarded(call, guard, sink, cancel).await
     }
 
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -113,6 +113,13 @@ fn every_key_fits_the_type_that_reads_it() {
 }
 
 #[test]
+fn guards_are_on_unless_their_seconds_are_0() {
+    assert_eq!(settings("", &[]).guard_seconds, 120);
+    assert_eq!(settings("[guard]\nseconds = 300\n", &[]).guard_seconds, 300);
+    assert_eq!(settings("[guard]\nseconds = 0\n", &[]).guard_seconds, 0);
+}
+
+#[test]
 fn limits_of_models_are_read() {
     let written = settings(
         "ledger_only = true\n[models.\"openai/qwen2.5:7b\"]\ncontext_window = 8192\nmax_output_tokens = 1024\nvision = \

@@ -161,3 +161,36 @@ fn with_passphrase(sshd: &Sshd, passphrase: &str) {
         .status();
     assert!(changed.unwrap().success());
 }
+
+#[test]
+fn guards_of_a_host_are_listed_and_decided_by_hand() {
+    let rig = RemoteMachineRig::with(&[]);
+    let file = rig.there("kept");
+    fs::write(&file, "old").unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../sysop-host/src/ssh/guard/guard.sh");
+    let arm = |id: &str| {
+        let armed = std::process::Command::new("sh")
+            .args(["-c", r#"S=$(cat "$0"); eval "$S""#, script, "arm", id, "60"])
+            .arg(rustix::process::geteuid().as_raw().to_string())
+            .args(["", "", "", &text(&file)])
+            .env("SYSOP_GUARD_DIR", rig.sshd.path("guards"))
+            .output()
+            .unwrap();
+        assert!(armed.status.success(), "{armed:?}");
+    };
+    let run = |words: &[&str]| rig.world.finish(words);
+    assert_eq!(run(&["guard", "list", "far"]).code, Some(0));
+    assert_eq!(run(&["guard", "status", "far"]).code, Some(2));
+    arm("g1");
+    fs::write(&file, "new").unwrap();
+    assert!(run(&["guard", "list", "far"]).out.starts_with("g1  armed"));
+    assert!(run(&["guard", "status", "far"]).out.contains("timer=alive"));
+    let confirmed = run(&["guard", "confirm", "far"]);
+    assert_eq!(confirmed.code, Some(1), "a confirmation needs a terminal: {confirmed:?}");
+    let fired = run(&["guard", "fire", "far"]);
+    assert_eq!((fired.code, fs::read_to_string(&file).unwrap().as_str()), (Some(0), "old"), "{fired:?}");
+    assert_eq!(run(&["guard", "fire", "far", "g1"]).code, Some(1), "too late");
+    assert_eq!(run(&["guard", "status", "far", "nobody"]).code, Some(2));
+    assert_eq!(run(&["guard", "list", "local"]).code, Some(2));
+    rig.nothing_is_left();
+}

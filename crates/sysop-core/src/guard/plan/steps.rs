@@ -1,0 +1,159 @@
+//! Shell text of a plan: recording before the change, rollback, checks. Each step tolerates programs that are missing.
+
+use std::collections::BTreeSet;
+
+use super::Area;
+
+/// Units that are started again if they ran before the change.
+const UNITS: &str = "ssh.socket sshd.socket sssd nscd nftables iptables ufw firewalld fail2ban networking NetworkManager \
+    systemd-networkd systemd-resolved wpa_supplicant dhcpcd tailscaled";
+
+const CAPTURE_UNITS: &str = r#"if [ -d /run/systemd/system ]; then
+  for u in UNITS; do if systemctl -q is-active $u; then echo $u; fi; done >units
+fi"#;
+const HOOK_UNITS: &str = r#"if [ -s units ] && [ -d /run/systemd/system ]; then
+  systemctl daemon-reload
+  while read -r u; do systemctl -q is-active $u || { systemctl reset-failed $u; systemctl start $u || bad=1; }; done <units
+fi"#;
+
+/// The listener is found by its pid file, or by its ports.
+const HOOK_SSHD: &str = r#"if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload; r=
+  for u in ssh sshd; do
+    [ "$(systemctl show -p LoadState --value $u.service 2>/dev/null)" = loaded ] || continue
+    if grep -qsx -e ssh.socket -e sshd.socket units; then r=1; continue; fi
+    systemctl reset-failed $u 2>/dev/null; systemctl restart $u && r=1 && break
+  done
+  for u in ssh.socket sshd.socket; do grep -qsx $u units && { systemctl restart $u || r=; }; done
+  [ -n "$r" ] || bad=1
+elif [ -d /run/openrc ] && command -v rc-service >/dev/null; then rc-service sshd restart || bad=1
+else
+  mkdir -p /run/sshd
+  p=$(cat /run/sshd.pid 2>/dev/null)
+  case $(cat "/proc/${p:-x}/comm" 2>/dev/null) in
+  sshd*) kill -HUP "$p" || bad=1 ;;
+  *) s=$(command -v sshd) && "$s" || bad=1 ;;
+  esac
+fi"#;
+
+const CAPTURE_FIREWALL: &str = r#"k=
+if command -v nft >/dev/null && nft -s list ruleset >nft 2>/dev/null; then k=1; else rm -f nft; fi
+for t in iptables ip6tables iptables-legacy ip6tables-legacy; do
+  command -v $t-save >/dev/null || continue
+  if $t-save >$t 2>/dev/null; then k=1; else rm -f $t; fi
+done
+if command -v ipset >/dev/null; then ipset save >ipset 2>/dev/null || rm -f ipset; fi
+if command -v firewall-cmd >/dev/null && firewall-cmd -q --state 2>/dev/null; then echo 1 >firewalld; fi
+[ -n "$k" ]"#;
+/// Both back ends are tried: rules that iptables wrote into nft tables cannot always be read back by nft.
+const HOOK_FIREWALL: &str = r#"w=
+if [ -f nft ]; then { echo 'flush ruleset'; cat nft; } | nft -f - && w=1; fi
+[ -s ipset ] && ipset -exist restore <ipset
+for t in iptables ip6tables iptables-legacy ip6tables-legacy; do
+  [ -f $t ] || continue
+  [ -n $w ] && [ $t = iptables -o $t = ip6tables ] && $t-save 2>/dev/null | grep -v '^#' >now &&
+    grep -v '^#' $t >then && cmp -s now then && continue
+  $t-restore <$t && w=1
+done
+if [ -f firewalld ]; then firewall-cmd -q --reload && w=1; fi
+[ -n $w ] || bad=1"#;
+
+const CAPTURE_NETWORK: &str = r#"ip -o addr show >addr && ip route show >route && ip -o link show up >links || exit 1
+ip -6 route show >route6 2>/dev/null; ip rule show >rule 2>/dev/null
+for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/icmp_echo_ignore_all /proc/sys/net/ipv4/conf/*/* \
+  /proc/sys/net/ipv6/conf/*/*; do
+  { IFS= read -r v <$f; } 2>/dev/null && echo $f $v
+done >sysctl
+cat /proc/sys/kernel/hostname >host; true"#;
+/// Links first, then addresses, then routes: each needs the one before.
+const HOOK_NETWORK: &str = r#"while read -r f v; do
+  { IFS= read -r n <$f; } 2>/dev/null || continue; [ "$n" = "$v" ] || echo "$v" >$f
+done <sysctl 2>/dev/null
+cat host >/proc/sys/kernel/hostname
+if command -v netplan >/dev/null && [ -d /etc/netplan ]; then netplan apply; fi
+if command -v networkctl >/dev/null && systemctl -q is-active systemd-networkd 2>/dev/null; then networkctl reload; fi
+if command -v nmcli >/dev/null && systemctl -q is-active NetworkManager 2>/dev/null; then nmcli connection reload; fi
+while read -r _ l _; do l=${l%:}; ip link set dev "${l%%@*}" up || bad=1; done <links
+line() { read -r _ d f a r <<E
+$1
+E
+  s=; b=; case $r in *' brd '*) b=${r#* brd }; b="brd ${b%% *}" ;; esac; case $r in *'scope link'*) s='scope link' ;; esac; }
+ip -o addr show >now
+while IFS= read -r x; do line "$x"; grep -qF " $d " addr && ! grep -F " $d " addr | grep -qF " $a " && ip addr del $a dev $d; done <now
+while IFS= read -r x; do line "$x"; grep -F " $d " now | grep -qF " $a " || ip addr add $a $b $s dev $d || bad=1; done <addr
+for v in '' 6; do [ -s route$v ] || continue; o=${v:+-6}
+  ip $o route show >now
+  while IFS= read -r x; do grep -qxF "$x" route$v || ip $o route del $x; done <now
+  for i in 1 2; do
+    ip $o route show >now; e=
+    while IFS= read -r x; do grep -qxF "$x" now || ip $o route add ${x% linkdown*} || e=1; done <route$v
+  done
+  [ -z "$e" ] || bad=1
+done 2>/dev/null
+ip rule show >now 2>/dev/null
+while IFS= read -r x; do grep -qxF "$x" rule || ip rule del pref ${x%%:*}; done <now
+while IFS= read -r x; do grep -qxF "$x" now || ip rule add pref ${x%%:*} ${x#*:} || bad=1; done <rule"#;
+
+/// Areas whose services are started again.
+const WITH_UNITS: [Area; 4] = [Area::Sshd, Area::Login, Area::Firewall, Area::Network];
+
+/// Returns the shell text that records state before the change. Each area has its own shell, so that one cannot end
+/// the text of the next.
+pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
+    let mut steps: Vec<String> = Vec::new();
+    if areas.iter().any(|area| WITH_UNITS.contains(area)) {
+        steps.push(CAPTURE_UNITS.replace("UNITS", UNITS));
+    }
+    for area in areas {
+        match area {
+            Area::Firewall => steps.push(CAPTURE_FIREWALL.to_owned()),
+            Area::Network => steps.push(CAPTURE_NETWORK.to_owned()),
+            Area::Sshd | Area::Keys | Area::Sudo | Area::Login | Area::Accounts | Area::Names => {}
+        }
+    }
+    steps.iter().map(|step| format!("(\n{step}\n) || exit 1\n")).collect()
+}
+
+/// Returns the shell text of the rollback after the files are back: the network first, the ssh server last.
+pub(super) fn hook(areas: &BTreeSet<Area>) -> String {
+    let mut steps = vec!["bad=0"];
+    if areas.contains(&Area::Network) {
+        steps.push(HOOK_NETWORK);
+    }
+    if areas.contains(&Area::Firewall) {
+        steps.push(HOOK_FIREWALL);
+    }
+    if areas.iter().any(|area| WITH_UNITS.contains(area)) {
+        steps.push(HOOK_UNITS);
+    }
+    if areas.contains(&Area::Sshd) {
+        steps.push(HOOK_SSHD);
+    }
+    if areas.contains(&Area::Login) {
+        steps.push(
+            "if [ -d /run/systemd/system ] && grep -qsx sssd units; then systemctl restart sssd || bad=1; fi",
+        );
+    }
+    steps.push("exit $bad");
+    steps.join("\n")
+}
+
+/// Returns the commands that must not fail after the change if they succeeded before. Each is one line.
+pub(super) fn checks(areas: &BTreeSet<Area>, user: Option<&str>) -> Vec<String> {
+    let mut checks = Vec::new();
+    if areas.contains(&Area::Sshd) {
+        checks.push("sshd -t".to_owned());
+    }
+    if areas.iter().any(|area| matches!(area, Area::Sudo | Area::Accounts | Area::Login)) {
+        checks.push("visudo -c -q".to_owned());
+    }
+    let plain = |user: &&str| {
+        !user.is_empty() && user.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    if areas.iter().any(|area| matches!(area, Area::Accounts | Area::Login))
+        && let Some(user) = user.filter(plain)
+    {
+        checks.push(format!("getent passwd -- {user}"));
+    }
+    checks
+}

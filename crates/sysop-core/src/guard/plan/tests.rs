@@ -1,0 +1,89 @@
+//! Plans of typical commands.
+
+use super::{Area, GuardPlan, plan};
+use crate::policy::{CommandContext, Dialect, Survey};
+
+fn survey() -> Survey {
+    let text = |text: &str| Some(text.to_owned());
+    Survey::elsewhere(CommandContext {
+        dialect: Dialect::Bash,
+        folder: text("/home/ann"),
+        root: text("/home/ann"),
+        home: text("/home/ann"),
+        user: text("ann"),
+        uid: Some(1000),
+        host: text("web1"),
+    })
+}
+
+fn planned(command: &str) -> GuardPlan {
+    plan(command, &survey()).unwrap_or_else(|why| panic!("{command}: {why}"))
+}
+
+fn areas(command: &str) -> Vec<Area> {
+    planned(command).areas.into_iter().collect()
+}
+
+#[test]
+fn each_area_is_recognized_by_its_programs_units_and_paths() {
+    for (command, expected) in [
+        ("sudo systemctl restart sshd", &[Area::Sshd][..]),
+        ("sudo systemctl stop ssh.service", &[Area::Sshd]),
+        ("echo AllowUsers ann | sudo tee -a /etc/ssh/sshd_config.d/x.conf", &[Area::Sshd]),
+        ("sudo sh -c 'echo Port 2222 >> /etc/ssh/sshd_config'", &[Area::Sshd]),
+        ("echo key >> ~/.ssh/authorized_keys", &[Area::Keys]),
+        ("chmod 777 ~/.ssh", &[Area::Keys]),
+        ("sudo cp /tmp/x /etc/sudoers.d/web", &[Area::Sudo]),
+        ("sudo sed -i s/a/b/ /etc/pam.d/common-auth", &[Area::Login]),
+        ("sudo usermod -s /bin/false ann", &[Area::Sudo, Area::Accounts]),
+        ("sudo nft -f /tmp/rules", &[Area::Firewall]),
+        ("sudo ufw enable", &[Area::Firewall]),
+        ("sudo systemctl restart nftables", &[Area::Firewall]),
+        ("sudo ip route del default", &[Area::Network]),
+        ("sudo netplan apply", &[Area::Network]),
+        ("echo ALL: ALL | sudo tee /etc/hosts.deny", &[Area::Names]),
+    ] {
+        assert_eq!(areas(command), expected, "{command}");
+    }
+}
+
+#[test]
+fn a_change_that_no_script_takes_back_has_no_plan() {
+    for (command, why) in [
+        ("sudo reboot", "stops or restarts"),
+        ("sudo systemctl poweroff", "stops or restarts"),
+        ("sudo setenforce 1", "access rules"),
+        ("sudo pkill -u ann", "processes of a user"),
+        ("sudo userdel -r bob", "home folder"),
+        ("sudo nft flush ruleset; sudo reboot", "stops or restarts"),
+        ("sudo rm -rf /etc", "too many files"),
+        ("ls", "does not look like"),
+    ] {
+        let refused = plan(command, &survey()).unwrap_err();
+        assert!(refused.contains(why), "{command}: {refused}");
+    }
+}
+
+#[test]
+fn keys_of_the_login_user_need_no_root() {
+    let keys = planned("echo key >> ~/.ssh/authorized_keys");
+    assert_eq!(keys.paths, ["/home/ann/.ssh", "@/home/ann"]);
+    assert!(!keys.needs_root);
+    assert!(planned("sudo systemctl restart sshd").needs_root);
+    assert!(planned("echo key >> ~/.ssh/authorized_keys; sudo nft flush ruleset").needs_root);
+}
+
+#[test]
+fn a_path_with_a_line_break_is_refused() {
+    let mut survey = survey();
+    survey.context.home = Some("/home/a\nnn".to_owned());
+    let refused = plan("sudo tee /srv/.ssh/authorized_keys", &survey).unwrap_err();
+    assert!(refused.contains("home folder"), "{refused}");
+}
+
+#[test]
+fn words_of_the_command_never_become_shell_text() {
+    let plan = planned("sudo usermod -s '$(touch /tmp/x)' 'ann;reboot'");
+    let text = [plan.capture, plan.hook, plan.checks.join("\n")].join("\n");
+    assert!(!text.contains("touch /tmp/x") && !text.contains("ann;reboot"), "{text}");
+}

@@ -1,0 +1,304 @@
+//! The guard script alone, with each shell that a target may have. No ssh, no root needed for the files of the test.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
+
+use tempfile::TempDir;
+
+use crate::world::DEADLINE;
+
+const SCRIPT: &str = include_str!("../../src/ssh/guard/guard.sh");
+const RUN: &str = include_str!("../../src/ssh/guard/run.sh");
+const SHELLS: [&[&str]; 3] = [&["dash"], &["busybox", "sh"], &["bash", "--posix"]];
+
+/// A target with files of its own and a shell.
+struct Target {
+    home: TempDir,
+    shell: &'static [&'static str],
+}
+
+impl Target {
+    fn new(shell: &'static [&'static str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join("etc")).unwrap();
+        Self { home, shell }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(self.shell[0]);
+        command
+            .args(&self.shell[1..])
+            .args(["-c", r#"S=$(cat "$0"); eval "$S""#])
+            .arg(script_file(self.home.path()));
+        command.args(arguments).env("SYSOP_GUARD_DIR", self.path("guards")).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the script. Returns its exit code and its output.
+    fn guard(&self, arguments: &[&str]) -> (i32, String) {
+        let Output { status, stdout, .. } = self.command(arguments).output().unwrap();
+        (status.code().unwrap(), String::from_utf8(stdout).unwrap().trim_end().to_owned())
+    }
+
+    /// Arms a guard of the files below `etc`. Returns the output.
+    fn arm(&self, id: &str, seconds: &str, hook: &str) -> (i32, String) {
+        let etc = self.path("etc").display().to_string();
+        let uid = rustix::process::geteuid().as_raw().to_string();
+        let paths = ["a", "dir", "link", "new"].map(|name| format!("{etc}/{name}"));
+        let mut words = vec!["arm", id, seconds, &uid, "echo kept >kept", hook, ""];
+        words.extend(paths.iter().map(String::as_str));
+        self.guard(&words)
+    }
+
+    fn state(&self, id: &str) -> String {
+        self.guard(&["status", id]).1.split(' ').nth(2).unwrap_or_default().to_owned()
+    }
+
+    fn wait_for(&self, id: &str, state: &str) {
+        let until = Instant::now() + DEADLINE;
+        while self.state(id) != state {
+            assert!(Instant::now() < until, "{} is still {}", id, self.state(id));
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Target {
+    /// Ends the timers: without its guard, a timer ends at its next look.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.path("guards"));
+    }
+}
+
+fn script_file(home: &Path) -> PathBuf {
+    let path = home.join("guard.sh");
+    if !path.exists() {
+        fs::write(&path, SCRIPT).unwrap();
+    }
+    path
+}
+
+fn on_each_shell(test: impl Fn(&Target)) {
+    for shell in SHELLS {
+        test(&Target::new(shell));
+    }
+}
+
+#[test]
+fn a_guard_that_nobody_confirms_puts_everything_back() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        fs::create_dir(target.path("etc/dir")).unwrap();
+        target.put("etc/dir/x", "x");
+        symlink("a", target.path("etc/link")).unwrap();
+        fs::set_permissions(target.path("etc/a"), fs::Permissions::from_mode(0o640)).unwrap();
+        let (code, said) = target.arm("g1", "1", "cp kept ../hooked");
+        assert!(code == 0 && said.starts_with("G g1 armed 1 setsid "), "{said}");
+        target.put("etc/a", "new");
+        fs::set_permissions(target.path("etc/a"), fs::Permissions::from_mode(0o666)).unwrap();
+        target.put("etc/dir/y", "y");
+        fs::remove_file(target.path("etc/link")).unwrap();
+        target.put("etc/link", "a file");
+        target.put("etc/new", "new");
+        target.wait_for("g1", "fired");
+        assert_eq!(target.text("etc/a"), "old");
+        assert_eq!(fs::metadata(target.path("etc/a")).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(target.path("etc/dir/x").exists() && !target.path("etc/dir/y").exists());
+        assert!(fs::symlink_metadata(target.path("etc/link")).unwrap().is_symlink());
+        assert!(!target.path("etc/new").exists());
+        assert_eq!(target.text("guards/g1/hooked"), "kept\n");
+        assert_eq!(target.text("guards/g1/lost/4"), "new", "replaced files are kept");
+        assert_eq!(target.guard(&["confirm", "g1"]), (3, "G g1 fired late".to_owned()));
+    });
+}
+
+#[test]
+fn a_confirmed_guard_does_nothing_more() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        target.arm("g1", "60", "");
+        target.put("etc/a", "new");
+        assert_eq!(target.guard(&["confirm", "g1"]), (0, "G g1 confirmed timer-alive".to_owned()));
+        assert_eq!(target.guard(&["fire", "g1", "late"]), (3, "G g1 confirmed late".to_owned()));
+        assert_eq!(target.text("etc/a"), "new");
+        assert_eq!(target.arm("g2", "60", "").0, 0, "the lock is free again");
+    });
+}
+
+#[test]
+fn a_second_guard_is_refused_while_one_is_armed() {
+    on_each_shell(|target| {
+        target.arm("g1", "60", "");
+        assert_eq!(target.arm("g2", "60", ""), (4, "G g2 busy g1".to_owned()));
+        assert_eq!(target.guard(&["list"]).1.lines().count(), 1);
+        target.guard(&["fire", "g1", "test"]);
+        assert_eq!(target.arm("g1", "60", ""), (4, "G g1 busy used".to_owned()));
+        assert_eq!(target.arm("g3", "60", "").0, 0);
+    });
+}
+
+#[test]
+fn what_cannot_be_armed_leaves_nothing_behind() {
+    on_each_shell(|target| {
+        let (code, said) = target.arm("g1", "60", "if then");
+        assert!(code == 1 && said == "G g1 unarmed hook", "{said}");
+        let uid = rustix::process::geteuid().as_raw().to_string();
+        let (code, said) = target.guard(&["arm", "g2", "60", &uid, "", "", "", "/tmp/a\nb"]);
+        assert!(code == 1 && said.contains("line break"), "{said}");
+        let (code, said) = target.guard(&["arm", "g3", "60", &uid, "exit 1", "", "", "/nowhere/x"]);
+        assert!(code == 1 && said.contains("cannot be kept"), "{said}");
+        assert_eq!(target.guard(&["arm", "../g4", "60", &uid, "", "", ""]).0, 2);
+        assert_eq!(target.guard(&["list"]), (0, String::new()));
+        assert_eq!(target.arm("g5", "60", "").0, 0);
+    });
+}
+
+#[test]
+fn a_failing_hook_is_reported_and_the_files_are_back() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        target.arm("g1", "60", "exit 7");
+        target.put("etc/a", "new");
+        let (code, said) = target.guard(&["fire", "g1", "test"]);
+        assert!(code == 0 && said.starts_with("G g1 failed the hook failed with 7;test, rc 1"), "{said}");
+        assert_eq!(target.text("etc/a"), "old");
+    });
+}
+
+#[test]
+fn a_dead_timer_is_reported_and_the_guard_can_still_fire() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        let (_, said) = target.arm("g1", "60", "");
+        let pid: i32 = said.split(' ').nth(5).unwrap().parse().unwrap();
+        let process = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+        let until = Instant::now() + DEADLINE;
+        while !target.guard(&["status", "g1"]).1.contains("timer=dead") {
+            assert!(Instant::now() < until);
+        }
+        target.put("etc/a", "new");
+        assert_eq!(target.guard(&["fire", "g1", "test"]).0, 0);
+        assert_eq!(target.text("etc/a"), "old");
+        let (_, said) = target.arm("g2", "60", "");
+        // The number of the dead timer may belong to another process by now: the start time tells them apart.
+        fs::write(target.path("guards/g2/pid"), format!("{} 1\n", std::process::id())).unwrap();
+        assert!(target.guard(&["status", "g2"]).1.contains("timer=dead"), "{said}");
+    });
+}
+
+#[test]
+fn a_check_that_passed_before_and_fails_now_is_bad() {
+    on_each_shell(|target| {
+        target.put("etc/a", "good");
+        let file = target.path("etc/a").display().to_string();
+        let uid = rustix::process::geteuid().as_raw().to_string();
+        let checks = format!("grep good {file}\ngrep bad {file}");
+        target.guard(&["arm", "g1", "60", &uid, "", "", &checks, &file]);
+        assert_eq!(target.guard(&["check", "g1"]), (0, "G g1 checked".to_owned()));
+        target.put("etc/a", "other");
+        assert_eq!(target.guard(&["check", "g1"]).0, 1);
+    });
+}
+
+#[test]
+fn the_change_is_ended_before_it_is_rolled_back() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        let (_, said) = target.arm("g1", "60", "");
+        let folder = said.split(' ').nth(6).unwrap();
+        let file = target.path("etc/a").display().to_string();
+        let change = format!("echo 1 >{file}; (while sleep 0.05; do echo late >{file}; done) & wait");
+        let mut running = Command::new("sh")
+            .args(["-c", &format!("{}\nexit $e", RUN.trim_end()), "sh", folder, &change])
+            .spawn()
+            .unwrap();
+        let until = Instant::now() + DEADLINE;
+        while target.text("etc/a") != "late\n" {
+            assert!(Instant::now() < until);
+        }
+        assert_eq!(target.guard(&["fire", "g1", "test"]).0, 0);
+        running.wait().unwrap();
+        assert_eq!(target.text("etc/a"), "old");
+        let late = Command::new("sh")
+            .args(["-c", &format!("{}\nexit $e", RUN.trim_end()), "sh", folder, &format!("echo no >{file}")])
+            .output()
+            .unwrap();
+        assert_eq!((late.status.code(), target.text("etc/a").as_str()), (Some(3), "old"));
+    });
+}
+
+#[test]
+fn the_login_user_can_ask_for_the_rollback_without_the_script() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        target.arm("g1", "60", "");
+        target.put("etc/a", "new");
+        target.put("guards/g1/user/fire", "");
+        target.wait_for("g1", "fired");
+        assert_eq!(target.text("etc/a"), "old");
+    });
+}
+
+#[test]
+fn confirm_and_fire_have_exactly_one_winner() {
+    let mut wins = [0, 0];
+    for round in 0..60 {
+        let target = Arc::new(Target::new(SHELLS[round % 3]));
+        target.put("etc/a", "old");
+        target.arm("g1", "60", "");
+        target.put("etc/a", "new");
+        let start = Arc::new(Barrier::new(2));
+        let racing: Vec<_> = [["confirm", "g1"], ["fire", "g1"]]
+            .map(|words| {
+                let (target, start) = (Arc::clone(&target), Arc::clone(&start));
+                std::thread::spawn(move || {
+                    start.wait();
+                    target.guard(&words).0
+                })
+            })
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .collect();
+        let (content, state) = (target.text("etc/a"), target.state("g1"));
+        match racing[..] {
+            [0, 3] => assert_eq!((content.as_str(), state.as_str()), ("new", "confirmed")),
+            [3, 0] => assert_eq!((content.as_str(), state.as_str()), ("old", "fired")),
+            _ => panic!("{racing:?} {content} {state}"),
+        }
+        wins[usize::from(racing[0] == 3)] += 1;
+    }
+    eprintln!("confirm won {} times, fire {} times", wins[0], wins[1]);
+}
+
+#[test]
+fn arm_confirm_and_fire_are_quick() {
+    let target = Target::new(SHELLS[0]);
+    target.put("etc/a", "old");
+    let timed = |act: &dyn Fn()| {
+        let began = Instant::now();
+        act();
+        began.elapsed()
+    };
+    let arm = timed(&|| assert_eq!(target.arm("g1", "60", "").0, 0));
+    let fire = timed(&|| assert_eq!(target.guard(&["fire", "g1"]).0, 0));
+    target.arm("g2", "60", "");
+    let confirm = timed(&|| assert_eq!(target.guard(&["confirm", "g2"]).0, 0));
+    eprintln!("arm {arm:?}, fire {fire:?}, confirm {confirm:?}");
+}
