@@ -636,6 +636,7 @@ const COMMANDS: &[&str] = &[
     "desktop",
     "sessions",
     "token",
+    "guard",
     "audit",
     "mock-llm",
     "doctor",
