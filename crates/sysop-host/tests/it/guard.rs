@@ -27,7 +27,7 @@ use crate::world::DEADLINE;
 const BUILD: &str = r#"set -e; t=$1 user=$2
 mount --make-rprivate /; mkdir "$t/layer"; mount -t tmpfs -o size=8m t "$t/layer"; mkdir "$t/layer/up" "$t/layer/work"
 mount -t overlay o -o "lowerdir=/etc,upperdir=$t/layer/up,workdir=$t/layer/work" /etc
-mount -t tmpfs r /run; mkdir /run/sshd; ip link set lo up
+mount -t tmpfs r /run; mkdir /run/sshd; mount -t tmpfs v /var/lib; ip link set lo up
 rm -rf /etc/ssh; mkdir /etc/ssh; cp "$t/host" /etc/ssh/ssh_host_ed25519_key; cp "$t/sshd_config" /etc/ssh/
 if [ "$user" != root ]; then
   echo "$user:x:4242:4242::$t/home:/bin/sh" >>/etc/passwd; echo "$user:x:4242:" >>/etc/group
