@@ -106,6 +106,20 @@ export type ClientMessage =
     /** Message to the model, if the call is rejected. */
     reason?: string;
   }
+  /** Asks for the preview of an edited command before the decision; the answer is `approval.preview`. */
+  | {
+    type: "approval.preview";
+    /** The session; required only if the URL does not name it. */
+    sessionId?: SessionId;
+    /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
+    messageId?: string;
+    /** Trace of the message, in the format of W3C Trace Context. */
+    traceparent?: string;
+    /** The call. */
+    toolCallId: CallId;
+    /** The command as edited so far. It does not run. */
+    command: string;
+  }
   /** Moves the running command to the background. */
   | {
     type: "tool.background";
@@ -894,7 +908,7 @@ export type ServerMessage =
     findings?: Array<Finding>;
     /** Scope of `allow_session`. */
     covers: Grant;
-    /** Effects found by a dry run, one per line. */
+    /** Effects found by a probe that only reads: at most 2 lines of summary, then at most 20 lines of diff. */
     preview?: Array<string>;
     /** Set if the call would run under a guard. */
     guarded?: GuardTimeout;
@@ -902,6 +916,22 @@ export type ServerMessage =
     always?: string;
     /** Target file of the rule, for display; present if `always` is. */
     rulesFile?: string;
+  }
+  /** The preview of an open `approval.request`, computed after the request, or for an edited command. */
+  | {
+    type: "approval.preview";
+    /** The session. */
+    sessionId: SessionId;
+    /** Position of the event in the log. */
+    seq: Seq;
+    /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
+    more?: boolean;
+    /** The call. */
+    toolCallId: CallId;
+    /** The edited command that the preview describes; omitted for the command of the request. */
+    command?: string;
+    /** The new preview, as in `approval.request`. */
+    preview: Array<string>;
   }
   /** One of several required users allowed a call. */
   | {

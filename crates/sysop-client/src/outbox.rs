@@ -87,6 +87,7 @@ fn what(message: &ClientMessage) -> &'static str {
     match message {
         ClientMessage::UserMessage { .. } => "your last message",
         ClientMessage::ApprovalDecision { .. } => "your decision",
+        ClientMessage::ApprovalPreview { .. } => "your request for a preview",
         ClientMessage::Direct { .. } => "your command",
         ClientMessage::Cancel { .. } => "your stop",
         ClientMessage::Pause { .. } => "your pause",

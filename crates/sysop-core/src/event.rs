@@ -18,6 +18,7 @@ use crate::message::{ModelFailure, ModelRef, ModelRequest, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{self, ApprovalMode, Fence, Grant, GrantScope, PolicyOptions, Risk, Rule, Survey};
+use crate::preview::PreviewPlan;
 use crate::question::{Question, QuestionId};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
@@ -94,6 +95,17 @@ pub enum Input {
         /// Facts reported by the host.
         survey: Box<Survey>,
     },
+    /// Answer to `Effect::Preview`.
+    Previewed {
+        /// The `attempt` of the effect that this input answers. Answers to older attempts are ignored.
+        attempt: u32,
+        /// Lines to show.
+        lines: Vec<String>,
+    },
+    /// The answer to `Effect::Preview` takes long: ask for approval without it.
+    PreviewLate { attempt: u32 },
+    /// Compute the preview of the pending approval for another command, because a user edits the command.
+    PreviewCommand { call: CallId, command: String },
     /// Answer to `Effect::RunTool`.
     Outcome { call: CallId, outcome: Outcome },
     /// Move the running command to the background.
@@ -310,6 +322,15 @@ pub enum Event {
         /// 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
+    },
+    /// The preview of a pending approval was computed after the approval was asked for, or for an edited command.
+    ApprovalPreviewed {
+        call: CallId,
+        /// The edited command that the preview describes; `None` for the command of the approval.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+        /// Effects that the probe found; each element is one line.
+        preview: Vec<String>,
     },
     /// A user allowed a call that needs the consent of several users.
     ApprovalGiven {
@@ -556,6 +577,14 @@ pub enum Effect {
         /// Number of the survey. The answer repeats it, so that the two can be matched.
         attempt: u32,
     },
+    /// Run the probe of a preview; answer with `Input::Previewed`, and before with `Input::PreviewLate` if it takes long.
+    Preview {
+        /// Number of the probe. The answer repeats it, so that the two can be matched.
+        attempt: u32,
+        plan: Box<PreviewPlan>,
+    },
+    /// Stop a probe and ignore its answer.
+    CancelPreview { attempt: u32 },
     /// Run a tool; answer with `Input::Outcome`.
     RunTool {
         /// The call, exactly as it must run.

@@ -25,6 +25,7 @@ pub mod model_provider;
 pub mod model_table;
 pub mod outcome;
 pub mod policy;
+pub mod preview;
 pub mod question;
 pub mod redact;
 pub mod session;

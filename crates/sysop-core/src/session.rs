@@ -59,6 +59,7 @@ mod decide;
 mod instructions;
 mod jobs;
 mod own_tools;
+mod preview;
 mod state;
 mod step;
 
@@ -117,6 +118,8 @@ pub struct Session {
     survey: Option<PendingSurvey>,
     /// Number of surveys started; the source of `PendingSurvey::attempt`.
     surveys: u32,
+    /// Progress of effect previews. Not part of the state, like `survey`.
+    previews: preview::Previews,
     /// A compaction that waits for a summary. Not part of the state, like `survey`.
     summary: Option<compact::PendingSummary>,
     /// Number of summaries requested so far; used to match an answer to its request.
@@ -222,6 +225,7 @@ impl Session {
             listed: OnceLock::new(),
             survey: None,
             surveys: 0,
+            previews: preview::Previews::default(),
             summary: None,
             summaries: 0,
             reading: instructions::Reading::default(),
@@ -248,7 +252,7 @@ impl Session {
     /// Returns the current activity. A pending survey counts as `Running`. A pending summary counts as `Thinking`, and
     /// so do instructions that are being read.
     pub fn activity(&self) -> Activity {
-        if self.survey.is_some() {
+        if self.survey.is_some() || self.previews.delays_approval() {
             return Activity::Running;
         }
         if self.summary.is_some() || self.is_reading_instructions() {
@@ -335,6 +339,9 @@ impl Session {
                 self.on_instructions_read(&mut out, attempt, instructions);
             }
             Input::ReloadInstructions => self.on_reload_instructions(),
+            Input::Previewed { attempt, lines } => self.on_previewed(&mut out, attempt, lines),
+            Input::PreviewLate { attempt } => self.on_preview_late(&mut out, attempt),
+            Input::PreviewCommand { call, command } => self.on_preview_command(&mut out, &call, command),
             Input::Outcome { call, outcome } => self.on_outcome(&mut out, call, outcome),
             Input::Background => self.on_background(&mut out),
             Input::BackgroundTimer { call, output } => self.on_background_timer(&mut out, &call, &output),
@@ -488,6 +495,7 @@ impl Session {
             }
             Decision::Allow { .. } | Decision::AllowSession { .. } => None,
         };
+        self.cancel_preview(out);
         self.emit(out, Event::Decided { call: id.clone(), decision, by });
         if let Some(reason) = refused {
             self.emit(out, Event::ToolFinished { call: id, outcome: Outcome::new(Status::Rejected, reason) });
@@ -564,6 +572,7 @@ impl Session {
             | ConfigChange::Rules { .. } => None,
         };
         self.emit(out, Event::Configured { change });
+        self.review_again(out);
         if let Some(call) = elsewhere {
             self.withdraw_approval(out, call);
         }
@@ -582,6 +591,7 @@ impl Session {
     /// Rejects the pending approval, because the call that the user saw is not the one that would run.
     fn withdraw_approval(&mut self, out: &mut Output, call: CallId) {
         self.survey = None;
+        self.cancel_preview(out);
         let why = "this tool now runs at another location";
         let decision = Decision::Reject { reason: why.to_owned() };
         self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
@@ -747,6 +757,7 @@ impl Session {
     /// Ends a turn in which nothing runs. Every open call gets its `ToolFinished` first.
     fn stop_with_reason(&mut self, out: &mut Output, reason: StopReason, then: CancelFollowUp) {
         self.survey = None;
+        self.cancel_preview(out);
         for (call, asked) in self.state.open_calls() {
             if asked {
                 let decision = Decision::Reject { reason: "the turn was stopped".to_owned() };

@@ -43,6 +43,7 @@ use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
 use crate::ui_text;
 
+mod approval;
 mod backfill;
 mod bounded_text;
 mod item;
@@ -316,6 +317,9 @@ impl Transcript {
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
             | Event::Undone { .. } => self.event_notice(event),
+            Event::ApprovalPreviewed { call, command, preview } => {
+                self.approval_previewed(call, command.as_deref(), preview);
+            }
             Event::HistoryCleared => self.notice(Severity::Note, "history cleared".to_owned()),
             Event::TurnEnded { turn, reason, error, .. } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
@@ -326,26 +330,6 @@ impl Transcript {
         if let Some(notice) = event_notice(event) {
             self.notice(notice.weight, notice.text);
         }
-    }
-
-    fn approval_asked(&mut self, event: &Event) {
-        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, .. } = event else {
-            return;
-        };
-        let plan = Proposal {
-            call: call.clone(),
-            origin: Origin::Model,
-            command: command.clone(),
-            edited_from: None,
-            reason: reason.clone(),
-            risk: risk.clone(),
-            covers: Some(covers.clone()),
-            preview: preview.clone(),
-            guarded: *guarded,
-            state: ProposalState::Waiting,
-        };
-        self.put(ItemId::Proposal(call.id.clone()), ItemBody::Proposal(Box::new(plan)));
-        self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
     }
 
     /// Returns the running call, even if the phase already shows a pause.
@@ -664,6 +648,7 @@ impl Transcript {
             risk: Risk::default(),
             covers: None,
             preview: Vec::new(),
+            preview_command: None,
             guarded: None,
             state,
         }

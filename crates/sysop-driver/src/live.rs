@@ -22,6 +22,8 @@
 
 mod calls;
 mod jobs;
+mod previews;
+mod summary;
 mod time;
 
 use std::collections::{HashMap, VecDeque};
@@ -61,8 +63,6 @@ const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 /// Maximum number of model events that are merged into one batch if they are ready at the same time.
 const READY_EVENTS_MAX: usize = 256;
 
-/// Notice shown while a model writes the summary of a compaction.
-const COMPACTING: &str = "compacting the context: the model summarizes older messages";
 /// Notice shown if a user asks for a compaction that would not make the prompt smaller.
 const NOTHING_TO_COMPACT: &str = "nothing to compact: the context is short already";
 
@@ -124,6 +124,8 @@ struct Worker {
     model: Option<(StepId, CancellationToken)>,
     /// Attempt and cancellation of the pending request for a summary, if any.
     summary: Option<(u32, CancellationToken)>,
+    /// Attempt and cancellation of the running probe of a preview, if any.
+    preview: Option<(u32, CancellationToken)>,
     /// Running calls, including those in the background.
     tools: HashMap<CallId, RunningCall>,
     /// Time up to which the provider was told the time of the current turn, if it counts.
@@ -161,6 +163,7 @@ impl LiveSession {
             consumed: Vec::new(),
             model: None,
             summary: None,
+            preview: None,
             tools: HashMap::new(),
             time_counted: None,
         };
@@ -490,6 +493,8 @@ impl LiveSession {
                     cancel.cancel();
                 }
             }
+            Effect::Preview { attempt, plan } => self.start_preview(worker, attempt, plan),
+            Effect::CancelPreview { attempt } => worker.cancel_preview(attempt),
             Effect::ReadInstructions { attempt } => self.start_reading_instructions(attempt),
             Effect::Survey { call, place, shell, attempt } => {
                 let on_client = match place {
@@ -555,38 +560,6 @@ impl LiveSession {
                 result = reading => result.unwrap_or_else(|_| Err(bug("asking the model"))),
             };
             live.deliver(Input::Reply { step, result });
-        });
-    }
-
-    /// Asks the model for a summary of older messages. Users see only notices about the call, such as retries.
-    fn start_summary(self: &Arc<Self>, worker: &mut Worker, attempt: u32, request: ModelRequest) {
-        let cancel = self.end.child_token();
-        worker.summary = Some((attempt, cancel.clone()));
-        self.hub.delta(&Delta::Notice { text: COMPACTING.to_owned() });
-        let live = Arc::clone(self);
-        tokio::spawn(async move {
-            if !live.lease.is_valid() {
-                return live.lose_lease();
-            }
-            let reading = async {
-                let mut events = live.runtime.provider.stream(request);
-                while let Some(event) = events.next().await {
-                    match event {
-                        ModelEvent::Done(reply) => return Ok(*reply),
-                        ModelEvent::Failed(failure) => return Err(failure),
-                        ModelEvent::Notice(text) => live.hub.delta(&Delta::Notice { text }),
-                        ModelEvent::Text(_) | ModelEvent::Reasoning(_) | ModelEvent::Restarted => {}
-                    }
-                }
-                Err(unexpected_end())
-            };
-            let reading = AssertUnwindSafe(reading).catch_unwind();
-            let result = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return,
-                result = reading => result.unwrap_or_else(|_| Err(bug("summarizing"))),
-            };
-            live.deliver(Input::Summarized { attempt, result });
         });
     }
 
@@ -667,6 +640,7 @@ impl Worker {
             && self.pending.is_empty()
             && self.model.is_none()
             && self.summary.is_none()
+            && self.preview.is_none()
             && self.tools.is_empty()
     }
 
@@ -696,6 +670,9 @@ impl Worker {
         if let Input::Reply { step, .. } = input {
             self.model.take_if(|(asked, _)| asked == step);
         }
+        if let Input::Previewed { attempt, .. } = input {
+            self.preview.take_if(|(asked, _)| asked == attempt);
+        }
         if let Input::Summarized { attempt, .. } = input {
             self.summary.take_if(|(asked, _)| asked == attempt);
         }
@@ -714,7 +691,7 @@ impl Drop for Worker {
         if let Some((_, cancel)) = self.model.take() {
             cancel.cancel();
         }
-        if let Some((_, cancel)) = self.summary.take() {
+        for (_, cancel) in self.summary.take().into_iter().chain(self.preview.take()) {
             cancel.cancel();
         }
         for running in self.tools.values() {

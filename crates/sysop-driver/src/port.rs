@@ -13,6 +13,7 @@ use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::redact::shapes::redact_cut_shapes;
 use sysop_core::text::split_styles;
 use sysop_core::tool::ToolSpec;
@@ -60,6 +61,14 @@ pub trait Host: Send + Sync {
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
         let _ = shell;
         self.survey(call).await
+    }
+
+    /// Runs the probe of an effect preview, and returns its output for each machine of this host. The probe only reads;
+    /// a host that can fence programs fences it. The time limit of the plan ends the probe, and so does `cancel`.
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        drop(cancel);
+        let _ = plan;
+        Vec::new()
     }
 
     /// Runs one call to its end. A failure is reported as an outcome, too. If `cancel` is triggered, kills the call

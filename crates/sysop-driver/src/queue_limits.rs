@@ -36,6 +36,7 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         Input::Prompt { .. }
         | Input::Direct { .. }
         | Input::Decision { .. }
+        | Input::PreviewCommand { .. }
         | Input::Cancel
         | Input::Pause
         | Input::Resume
@@ -50,6 +51,8 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::Summarized { .. }
         | Input::InstructionsRead { .. }
         | Input::Surveyed { .. }
+        | Input::Previewed { .. }
+        | Input::PreviewLate { .. }
         | Input::Outcome { .. }
         | Input::Timer { .. }
         | Input::BackgroundTimer { .. }

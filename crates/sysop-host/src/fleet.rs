@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures::StreamExt;
 use serde_json::{Map, Value};
 use sysop_core::catalog::VIEW_IMAGE_TOOL;
 use sysop_core::guard::GuardTimeout;
@@ -28,6 +29,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::policy::Survey;
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -282,6 +284,15 @@ impl Host for Fleet {
         let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
         let surveys = self.members.iter().map(|member| member.survey(call));
         survey::merged(&names.join(","), futures::future::join_all(surveys).await)
+    }
+
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        let probe = |member: &Arc<Member>| {
+            let (member, plan, cancel) = (Arc::clone(member), plan.clone(), cancel.clone());
+            async move { member.probe(&plan, cancel).await }
+        };
+        let probes: Vec<_> = self.members.iter().map(probe).collect();
+        futures::stream::iter(probes).buffered(self.at_once).collect().await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

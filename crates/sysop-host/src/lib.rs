@@ -21,6 +21,7 @@ mod machine;
 mod output;
 mod path;
 mod pipe;
+mod probe;
 mod sandbox;
 mod settings;
 mod skill_files;
@@ -40,6 +41,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, ResolvedTarget, SandboxMode, Survey, Target};
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::redact::shapes::redact_cut_shapes;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -181,6 +183,12 @@ impl Host for LocalHost {
         self.toolbox.run(call, &Fence::Off, sink, &cancel).await
     }
 
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        let usable = SandboxSupport::of_kernel().is_usable();
+        let fence = if usable { Fence::ReadOnly { network: false } } else { Fence::Off };
+        vec![self.toolbox.probe(plan, &fence, &cancel).await]
+    }
+
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
         self.toolbox.survey(call, shell).await
     }
@@ -235,6 +243,10 @@ impl Host for SshHost {
         cancel: CancellationToken,
     ) -> Outcome {
         self.guards.run(&self.toolbox, call, guard, sink, &cancel).await
+    }
+
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        vec![self.toolbox.probe(plan, &Fence::Off, &cancel).await]
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {

@@ -188,6 +188,10 @@ impl LocalMachine {
                 };
                 (self.shell.clone(), arguments, environment)
             }
+            Program::Probe { text } => {
+                let arguments = ["sh", "-c", "--", text.as_str()].map(str::to_owned).to_vec();
+                (self.shell.clone(), arguments, Arc::clone(&self.variables))
+            }
             Program::Git { arguments, settings } => {
                 let missing = || MachineError::Refused("git is not installed".to_owned());
                 let executable = self.environment.program("git").ok_or_else(missing)?;
@@ -252,16 +256,23 @@ impl Machine for LocalMachine {
         capture: &mut Capture<'_>,
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError> {
+        let is_probe = matches!(program, Program::Probe { .. });
         let mut invocation = self.command(program)?;
         let refused = |error| MachineError::Refused(format!("cannot run the command: {error}"));
         let root = OpenRoot { folder: self.root.as_fd(), path: &self.root_path };
         let request = FenceRequest { fence, root: Some(root), tty: None };
-        let mut fence = PreparedFence::new(&request, self.sandbox).map_err(refused)?;
+        // A probe is fenced even if the config turns the sandbox off for commands.
+        let sandbox = if is_probe { SandboxSupport::of_kernel() } else { self.sandbox };
+        let mut fence = PreparedFence::new(&request, sandbox).map_err(refused)?;
         let temporary = fence.as_mut().and_then(PreparedFence::take_temporary_folder);
         if let Some(folder) = &temporary {
             invocation.set_temporary_folder(folder.path());
         }
         self.processes.run(&invocation, fence, limit, capture, cancel).await.map_err(refused)
+    }
+
+    fn uses_sudo(&self) -> bool {
+        false
     }
 
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {

@@ -51,6 +51,9 @@ pub(crate) trait Machine: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError>;
 
+    /// Returns true if probes may use `sudo -n`.
+    fn uses_sudo(&self) -> bool;
+
     /// Reads a file of at most `FILE_BYTES_MAX` bytes.
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError>;
 
@@ -180,6 +183,8 @@ pub(crate) enum Program {
         /// Config settings, each as key and value, that override the settings of the repository.
         settings: Vec<(String, String)>,
     },
+    /// Script of a probe, for the shell that runs the commands.
+    Probe { text: String },
     /// Script for `sh`, with its arguments. The script runs git with the same isolation.
     GitScript { text: &'static str, arguments: Vec<String>, settings: Vec<(String, String)> },
 }

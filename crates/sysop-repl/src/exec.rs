@@ -331,6 +331,7 @@ impl ExecRun {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }
@@ -378,6 +379,9 @@ impl ExecRun {
                 "`{command}` needs approval, but no terminal is available; not run; use --approve auto or run \
                  interactively"
             ));
+            for line in plan.preview.clone() {
+                self.printer.error(&format!("preview: {}", safe(&line)));
+            }
             return self.end(Exit::ApprovalNeeded);
         };
         let service = self.service.as_ref();

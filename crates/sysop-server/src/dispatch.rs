@@ -77,6 +77,7 @@ pub(crate) async fn handle_message(
         }
         ClientMessage::UserMessage { .. } => check_queue_capacity(inner, session_ref).await?,
         ClientMessage::Cancel { .. }
+        | ClientMessage::ApprovalPreview { .. }
         | ClientMessage::Direct { .. }
         | ClientMessage::Configure { .. }
         | ClientMessage::Pause { .. }
@@ -273,7 +274,9 @@ pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
         | ClientMessage::Heartbeat {}
         | ClientMessage::TerminalAttach { .. }
         | ClientMessage::TerminalDetach { .. } => Scopes::READ,
-        ClientMessage::ApprovalDecision { .. } | ClientMessage::QuestionAnswer { .. } => Scopes::DECIDE,
+        ClientMessage::ApprovalDecision { .. }
+        | ClientMessage::ApprovalPreview { .. }
+        | ClientMessage::QuestionAnswer { .. } => Scopes::DECIDE,
         ClientMessage::Configure { model, approve, mode, .. } => {
             let decide = approve.is_some();
             Scopes { operate: !decide || model.is_some() || mode.is_some(), decide }

@@ -88,6 +88,7 @@ mod operands;
 mod options;
 mod path;
 mod path_match;
+pub mod preview;
 mod program_call;
 mod programs;
 mod protected;

@@ -21,6 +21,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 
 use grammar::{Entry, Index, Kind};
+pub(super) use sed::only_edits_stream;
 
 use super::lexer::{UNKNOWN, Word};
 use super::options::{Effect, Reading, StopPoint, read};

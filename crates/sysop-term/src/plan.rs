@@ -4,6 +4,7 @@ use ratatui::style::Style;
 use serde_json::Value;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
+use sysop_core::text::visible_text;
 use sysop_core::transcript::Proposal;
 use sysop_core::ui_text;
 use sysop_shell::{HighlightKind, highlight};
@@ -49,6 +50,28 @@ pub fn preview_rows(
 pub fn guard_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let text = plan.guarded.map(ui_text::guarded);
     text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Strong))], columns)).collect()
+}
+
+/// Returns the rows of a preview: what the command would do. `preview` holds summary lines, then lines of a diff. The
+/// text comes from the host, so control characters are made visible.
+pub fn effect_rows(preview: &[String], columns: usize, theme: Theme) -> Vec<TextRow> {
+    let mut rows = Vec::new();
+    let mut in_diff = false;
+    for line in preview {
+        in_diff |= line.starts_with("@@ ") || line.starts_with("--- ");
+        let role = match line.chars().next() {
+            _ if !in_diff => StyleRole::Strong,
+            Some('+') => StyleRole::Good,
+            Some('-') => StyleRole::Bad,
+            _ => StyleRole::Dim,
+        };
+        let mark = if in_diff { "  " } else { "→ " };
+        let text =
+            wrap(&[Span::new(&visible_text(line), theme.style(role))], columns.saturating_sub(2).max(1));
+        let dim = theme.style(StyleRole::Dim);
+        rows.extend(hang(text, &Span::new(mark, dim), &Span::new("  ", dim)));
+    }
+    rows
 }
 
 /// Returns the rows of the model's reason for a call.

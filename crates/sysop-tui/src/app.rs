@@ -521,6 +521,7 @@ impl App {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. } => {}
         }
         if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {

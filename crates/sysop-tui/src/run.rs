@@ -643,7 +643,10 @@ impl RunLoop {
         self.app.reset_debounce();
         let now = self.now();
         match edited {
-            external_program::EditorResult::Text(text) => self.app.edited(what, Some(text), now),
+            external_program::EditorResult::Text(text) => {
+                let actions = self.app.edited(what, Some(text), now);
+                return Box::pin(self.perform_actions(actions)).await;
+            }
             external_program::EditorResult::Unchanged => {}
             external_program::EditorResult::Failed(why) => self.app.show_flash(why, now),
         }

@@ -91,6 +91,17 @@ pub enum ClientMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// Asks for the preview of an edited command before the decision; the answer is `approval.preview`.
+    #[serde(rename = "approval.preview")]
+    ApprovalPreview {
+        /// Session and message ids.
+        #[serde(flatten)]
+        envelope: Envelope,
+        /// The call.
+        tool_call_id: CallId,
+        /// The command as edited so far. It does not run.
+        command: String,
+    },
     /// Moves the running command to the background.
     #[serde(rename = "tool.background")]
     Background {
@@ -454,6 +465,9 @@ impl ClientMessage {
                 let tool_call_id = call.clone();
                 Self::ApprovalDecision { envelope, tool_call_id, decision, command, reason }
             }
+            Input::PreviewCommand { call, command } => {
+                Self::ApprovalPreview { envelope, tool_call_id: call.clone(), command: command.clone() }
+            }
             Input::Cancel => Self::Cancel { envelope },
             Input::Pause => Self::Pause { envelope },
             Input::Resume => Self::Resume { envelope },
@@ -484,6 +498,8 @@ impl ClientMessage {
             | Input::InstructionsRead { .. }
             | Input::ReloadInstructions
             | Input::Surveyed { .. }
+            | Input::Previewed { .. }
+            | Input::PreviewLate { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
             | Input::BackgroundTimer { .. }
@@ -504,6 +520,7 @@ impl ClientMessage {
             | Self::ToolOutput { envelope, .. }
             | Self::Cancel { envelope }
             | Self::ApprovalDecision { envelope, .. }
+            | Self::ApprovalPreview { envelope, .. }
             | Self::QuestionAnswer { envelope, .. }
             | Self::Direct { envelope, .. }
             | Self::Configure { envelope, .. }
@@ -550,6 +567,9 @@ impl ClientMessage {
                 let changes =
                     changes.chain(mode.map(ConfigChange::Mode)).chain(effort.map(ConfigChange::Effort));
                 changes.map(|change| Input::Configure { change }).collect()
+            }
+            Self::ApprovalPreview { tool_call_id, command, .. } => {
+                vec![Input::PreviewCommand { call: tool_call_id.clone(), command: command.clone() }]
             }
             Self::Cancel { .. } => vec![Input::Cancel],
             Self::Pause { .. } => vec![Input::Pause],

@@ -360,6 +360,9 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
         ServerMessage::GuardEnded { tool_call_id, host, how, .. } => {
             Event::GuardEnded { call: tool_call_id, host, how }
         }
+        ServerMessage::ApprovalPreview { tool_call_id, command, preview, .. } => {
+            Event::ApprovalPreviewed { call: tool_call_id, command, preview }
+        }
         ServerMessage::ApprovalGiven { tool_call_id, by, needed, .. } => {
             Event::ApprovalGiven { call: tool_call_id, by, needed }
         }

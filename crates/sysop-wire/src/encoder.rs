@@ -210,6 +210,7 @@ impl Encoder {
             }
             Event::Decided { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::TerminalInput { .. }
             | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
@@ -306,6 +307,7 @@ impl Encoder {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. } => {
                 notice::message(session_id, position, event, &self.jobs).into_iter().collect()
             }
@@ -396,6 +398,7 @@ fn state_event(event: &Event) -> Option<StateEvent> {
         | Event::GuardArmed { .. }
         | Event::GuardEnded { .. }
         | Event::ApprovalGiven { .. }
+        | Event::ApprovalPreviewed { .. }
         | Event::Undone { .. }
         | Event::TurnEnded { .. } => return None,
     })

@@ -330,7 +330,7 @@ pub enum ServerMessage {
         findings: Vec<Finding>,
         /// Scope of `allow_session`.
         covers: Grant,
-        /// Effects found by a dry run, one per line.
+        /// Effects found by a probe that only reads: at most 2 lines of summary, then at most 20 lines of diff.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
         /// Set if the call would run under a guard.
@@ -342,6 +342,22 @@ pub enum ServerMessage {
         /// Target file of the rule, for display; present if `always` is.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rules_file: Option<String>,
+    },
+    /// The preview of an open `approval.request`, computed after the request, or for an edited command.
+    #[serde(rename = "approval.preview")]
+    ApprovalPreview {
+        /// The session.
+        session_id: SessionId,
+        /// Position of this message's event in the log.
+        #[serde(flatten)]
+        position: LogPosition,
+        /// The call.
+        tool_call_id: CallId,
+        /// The edited command that the preview describes; omitted for the command of the request.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        command: Option<String>,
+        /// The new preview, as in `approval.request`.
+        preview: Vec<String>,
     },
     /// One of several required users allowed a call.
     #[serde(rename = "approval.given")]
@@ -667,6 +683,7 @@ impl ServerMessage {
             | Self::ApprovalRequest { position, .. }
             | Self::ApprovalClosed { position, .. }
             | Self::ApprovalGiven { position, .. }
+            | Self::ApprovalPreview { position, .. }
             | Self::ContextCompacted { position, .. }
             | Self::Instructions { position, .. }
             | Self::PromptExpanded { position, .. }
@@ -714,6 +731,7 @@ impl ServerMessage {
             | Self::ApprovalRequest { position, .. }
             | Self::ApprovalClosed { position, .. }
             | Self::ApprovalGiven { position, .. }
+            | Self::ApprovalPreview { position, .. }
             | Self::ContextCompacted { position, .. }
             | Self::Instructions { position, .. }
             | Self::PromptExpanded { position, .. }

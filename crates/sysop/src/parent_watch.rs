@@ -129,6 +129,7 @@ fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> O
         | Event::GuardArmed { .. }
         | Event::GuardEnded { .. }
         | Event::ApprovalGiven { .. }
+        | Event::ApprovalPreviewed { .. }
         | Event::Undone { .. }
         | Event::HistoryCleared => return None,
     };

@@ -9,6 +9,8 @@ import { CommandText } from "./CommandText";
 
 /** How long it must have had the focus before Enter counts: who just typed Enter meant something else. */
 export const ENTER_AFTER_MS = 300;
+/** How long nobody must type before an edited command is previewed. */
+const PREVIEW_AFTER_MS = 500;
 
 type Stage = "ask" | "edit" | "reject" | "always";
 
@@ -40,6 +42,19 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     const elsewhere = active?.closest(".terminal-side, dialog, .sidebar") ?? null;
     if (!writes && !elsewhere) card.current?.focus();
   }, []);
+
+  // An edited command gets a preview of its own, and so does the proposed one when the edit is given up.
+  const shown = stage === "edit" ? text : step.proposal;
+  const described = step.previewCommand ?? step.proposal;
+  const requested = useRef(step.proposal);
+  useEffect(() => {
+    if (!editable || !online || !shown.trim() || shown === described || shown === requested.current) return;
+    const timer = setTimeout(() => {
+      requested.current = shown;
+      store.previewCommand(step.call, shown);
+    }, PREVIEW_AFTER_MS);
+    return () => clearTimeout(timer);
+  }, [shown, described, editable, online, store, step.call]);
 
   const run = () => !disabled && store.decide(step.call, "allow");
   const covered = asksAlways(step.risk) ? undefined : step.covers;
@@ -140,6 +155,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           <CommandText text={step.proposal} findings={step.findings} />
         </pre>
       )}
+      {(!editable || shown === described) && <Preview lines={step.preview} />}
       {stage !== "edit" && <Arguments step={step} />}
       {stage !== "edit" && step.findings.length > 0 && (
         <ul className="findings">
@@ -241,6 +257,25 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         {sent && <span className="meta">Answered. Waiting for the server…</span>}
         {!online && <span className="meta">Offline. You can answer when the connection is back.</span>}
       </footer>
+    </section>
+  );
+}
+
+/** What a probe found that the call would do. Its text comes from the host. */
+function Preview({ lines }: { lines: readonly string[] }) {
+  if (lines.length === 0) return null;
+  const first = lines.findIndex((line) => line.startsWith("@@ ") || line.startsWith("--- "));
+  const cut = first < 0 ? lines.length : first;
+  return (
+    <section className="effect" aria-label="Effect preview" role="status">
+      {lines.slice(0, cut).map((line) => (
+        <p key={line}>{neutralizeLine(line)}</p>
+      ))}
+      {cut < lines.length && (
+        <pre className="what" tabIndex={0}>
+          <SafeText text={lines.slice(cut).join("\n")} />
+        </pre>
+      )}
     </section>
   );
 }

@@ -53,6 +53,10 @@ export interface Step {
   /** The command as it was proposed, where a person changed it. */
   editedFrom: string | undefined;
   reason: string;
+  /** What a probe found that it would do; the first lines sum it up, a diff may follow. */
+  preview: readonly string[];
+  /** The edited command that `preview` is about; none for the proposed one. */
+  previewCommand: string | undefined;
   origin: Origin;
   risk: RiskClass | undefined;
   findings: readonly Finding[];

@@ -174,6 +174,11 @@ export class SessionStore {
     );
   }
 
+  /** Asks what an edited command would do; what comes back replaces the preview of the call. */
+  previewCommand(call: string, command: string): void {
+    this.link.send({ type: "approval.preview", toolCallId: call, command });
+  }
+
   /** Runs a step that was proposed while the session was read-only; it is judged by the mode of now. */
   runStep({ tool, arguments: args }: Step): void {
     const given = typeof args === "object" && args !== null ? (args as Record<string, unknown>) : {};

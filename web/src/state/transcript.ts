@@ -244,6 +244,8 @@ class TranscriptBuilder {
         return this.toolFinished(message);
       case "approval.request":
         return this.asked(message);
+      case "approval.preview":
+        return this.previewed(message);
       case "approval.closed":
         return this.decided(message);
       case "state":
@@ -447,10 +449,17 @@ class TranscriptBuilder {
       risk,
       findings: findings ?? [],
       guardSeconds: guarded?.seconds,
+      preview: message.preview ?? [],
+      previewCommand: undefined,
       covers,
       rule: always === undefined ? undefined : { toml: always, file: rulesFile ?? "" },
       decided: { state: "waiting" },
     });
+  }
+
+  private previewed(message: Extract<ServerMessage, { type: "approval.preview" }>): void {
+    const { toolCallId, preview, command } = message;
+    this.change(toolCallId, (step) => ({ ...step, preview, previewCommand: command }));
   }
 
   private decided(message: Extract<ServerMessage, { type: "approval.closed" }>): void {
@@ -648,6 +657,8 @@ class TranscriptBuilder {
       risk: undefined,
       findings: [],
       guardSeconds: undefined,
+      preview: [],
+      previewCommand: undefined,
       covers: undefined,
       rule: undefined,
       decided: { state: "allowed", by: undefined, session: false },

@@ -98,9 +98,9 @@ impl Session {
             }
             Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
             Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
-            // For users and the log only: keys typed show up on the terminal, and an undo is reported by the outcome of
-            // its own call.
-            Event::TerminalInput { .. } | Event::Undone { .. } => {}
+            // For users and the log only: keys typed show up on the terminal, an undo is reported by the outcome of its
+            // own call, and a preview has no influence on the decision.
+            Event::TerminalInput { .. } | Event::Undone { .. } | Event::ApprovalPreviewed { .. } => {}
             Event::HistoryCleared => self.apply_history_cleared(),
             Event::TurnEnded { reason, active_ms, .. } => self.apply_turn_ended(reason, active_ms),
         }

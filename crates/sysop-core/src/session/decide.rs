@@ -171,10 +171,9 @@ impl Session {
                 let (mut risk, covers) = (assessment.risk, assessment.covers);
                 risk.findings.extend(unguarded);
                 let preview = Vec::new();
-                self.emit(
-                    out,
-                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope },
-                );
+                let asked =
+                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope };
+                self.ask_with_preview(out, asked, origin, survey);
             }
             Verdict::Deny => {
                 let outcome = Outcome::new(Status::Rejected, assessment.refusal);

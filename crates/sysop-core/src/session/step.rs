@@ -38,7 +38,10 @@ impl Session {
     /// Advances until the session needs an input from the world.
     pub(super) fn advance(&mut self, out: &mut Output) {
         loop {
-            if self.survey.is_some() || self.summary.is_some() || self.is_reading_instructions() {
+            if self.survey.is_some() || self.previews.delays_approval() {
+                return;
+            }
+            if self.summary.is_some() || self.is_reading_instructions() {
                 return;
             }
             match &mut self.state.phase {

@@ -117,6 +117,8 @@ pub struct Proposal {
     pub covers: Option<Grant>,
     /// Effects that a dry run found; each element is one line.
     pub preview: Vec<String>,
+    /// The edited command that `preview` describes; `None` for the proposed command.
+    pub preview_command: Option<String>,
     /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
     pub guarded: Option<GuardTimeout>,
     pub state: ProposalState,

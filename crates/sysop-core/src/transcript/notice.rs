@@ -45,6 +45,7 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
         | Event::Replied { .. }
         | Event::ModelFailed { .. }
         | Event::ApprovalAsked { .. }
+        | Event::ApprovalPreviewed { .. }
         | Event::Decided { .. }
         | Event::ToolStarted { .. }
         | Event::ToolFinished { .. }

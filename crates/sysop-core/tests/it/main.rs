@@ -13,6 +13,7 @@ mod invariants;
 mod jobs;
 mod own_tools;
 mod policy;
+mod preview;
 mod properties;
 mod replayed_state;
 mod scripts;

@@ -42,6 +42,8 @@ pub(crate) struct World {
     /// Guard that the host offers for every call.
     pub(crate) guard: GuardOffer,
     pub(crate) last: Output,
+    /// Answer of the host to every survey.
+    pub(crate) survey: Survey,
     /// Oracle for permissions: a policy fed from the log alone.
     policy: Arc<Policy>,
 }
@@ -130,6 +132,7 @@ impl World {
             ran: Vec::new(),
             now: 0,
             last: out,
+            survey: survey(),
             policy,
         }
     }
@@ -206,6 +209,8 @@ impl World {
                 }
                 Effect::ReadInstructions { .. }
                 | Effect::Survey { .. }
+                | Effect::Preview { .. }
+                | Effect::CancelPreview { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::SetTimer { .. }
                 | Effect::Notify { .. }
@@ -230,7 +235,7 @@ impl World {
                 self.tell(Input::Surveyed {
                     call,
                     attempt,
-                    survey: Box::new(Survey { guard: self.guard.clone(), ..survey() }),
+                    survey: Box::new(Survey { guard: self.guard.clone(), ..self.survey.clone() }),
                 });
                 let after = std::mem::replace(&mut self.last, before.clone());
                 self.last.events.extend(after.events);
@@ -592,6 +597,7 @@ pub(crate) fn line(event: &Event) -> String {
         | Event::GuardArmed { .. }
         | Event::GuardEnded { .. }
         | Event::ApprovalGiven { .. }
+        | Event::ApprovalPreviewed { .. }
         | Event::Undone { .. } => format!("{event:?}"),
         Event::HistoryCleared => "cleared".to_owned(),
         Event::TerminalInput { by, typed } => format!("{by} typed {typed:?}"),

@@ -9,6 +9,7 @@ use sysop_core::guard::GuardTimeout;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::Survey;
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
@@ -17,6 +18,8 @@ use tokio::time::{Instant, sleep, timeout};
 const ANSWER_TIME: Duration = Duration::from_secs(90);
 /// Maximum time of a survey. It is limited so that one host does not delay the others.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(8);
+/// Time that a host has in addition to a probe's own limit.
+const PROBE_ANSWER_TIME: Duration = Duration::from_secs(1);
 /// Maximum time for a host to stop a call.
 const STOP_TIME: Duration = Duration::from_secs(10);
 
@@ -80,6 +83,19 @@ impl Member {
             survey = self.host.survey(call) => survey,
             () = self.overdue(SURVEY_TIME_MAX) => Survey::default(),
         }
+    }
+
+    /// Runs the probe of a preview. Gives up if the host does not reply in time.
+    pub(super) async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> ProbeResult {
+        let limit = plan.limit() + PROBE_ANSWER_TIME;
+        let output = tokio::select! {
+            mut results = self.host.probe(plan, cancel) => match results.pop() {
+                Some(result) => result.output,
+                None => Err("the host has no previews".to_owned()),
+            },
+            () = self.overdue(limit) => Err(format!("no answer within {} s", limit.as_secs())),
+        };
+        ProbeResult { host: self.name.to_string(), output }
     }
 
     /// Returns after the time `left` has passed. Time during which a question of this host is open does not count.

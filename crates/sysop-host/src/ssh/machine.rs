@@ -210,6 +210,7 @@ impl Machine for SshMachine {
         let piece = match &program {
             Program::Shell { command, variables } => shell_script(command, variables),
             Program::GuardedShell { command, guard } => guarded_script(command, guard),
+            Program::Probe { text } => shell_script(text, &[]),
             Program::Git { arguments, settings } => git_script("git", arguments, settings),
             Program::GitScript { text, arguments, settings } => {
                 git_script(&format!("sh -c {} sh", quoted(text)), arguments, settings)
@@ -226,6 +227,10 @@ impl Machine for SshMachine {
             self.resolved_root.get_or_init(|| folder);
         }
         Ok(exec)
+    }
+
+    fn uses_sudo(&self) -> bool {
+        true
     }
 
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {

@@ -56,6 +56,10 @@ impl Machine for RemoteMachine {
         self.machine.exec(program, fence, limit, capture, cancel).await
     }
 
+    fn uses_sudo(&self) -> bool {
+        self.machine.uses_sudo()
+    }
+
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError> {
         self.machine.read(path, cancel).await
     }

@@ -14,6 +14,7 @@ mod limits;
 mod local;
 mod network;
 mod paths;
+mod preview;
 mod properties;
 mod proxy;
 mod sandbox;

@@ -307,6 +307,9 @@ impl State {
             | Input::InstructionsRead { .. }
             | Input::ReloadInstructions
             | Input::Surveyed { .. }
+            | Input::Previewed { .. }
+            | Input::PreviewLate { .. }
+            | Input::PreviewCommand { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
             | Input::BackgroundTimer { .. }

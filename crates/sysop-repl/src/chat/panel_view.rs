@@ -289,6 +289,7 @@ impl PanelView {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. }
             | Event::HistoryCleared => {
                 self.close_answer(screen)?;

@@ -84,6 +84,7 @@ impl ReplView for PlainView {
                 | Event::GuardArmed { .. }
                 | Event::GuardEnded { .. }
                 | Event::ApprovalGiven { .. }
+                | Event::ApprovalPreviewed { .. }
                 | Event::Undone { .. }
                 | Event::HistoryCleared => {
                     self.end_answer(screen)?;

@@ -200,6 +200,7 @@ impl ExecPrinter {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. }
             | Event::HistoryCleared => Ok(()),
         }

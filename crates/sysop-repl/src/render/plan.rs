@@ -4,7 +4,7 @@
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::Proposal;
 use sysop_term::TextRow;
-use sysop_term::plan::{guard_rows, preview_rows, reason_rows};
+use sysop_term::plan::{effect_rows, guard_rows, preview_rows, reason_rows};
 
 use super::{StyleRole, THEME, row, span, words, wrap};
 
@@ -26,6 +26,7 @@ pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize)
     out.push(TextRow::default());
     out.extend(preview_rows(plan, &plan.command, &plan.risk.findings, THEME, columns));
     out.push(TextRow::default());
+    out.extend(effect_rows(&plan.preview, columns, THEME));
     out.extend(risk_rows(plan, columns));
     out.extend(guard_rows(plan, columns, THEME));
     if let Some(grant) = plan.session_grant() {

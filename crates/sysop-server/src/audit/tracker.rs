@@ -137,6 +137,7 @@ pub(super) fn is_audited(event: &Event) -> bool {
         | Event::GuardArmed { .. }
         | Event::GuardEnded { .. }
         | Event::ApprovalGiven { .. }
+        | Event::ApprovalPreviewed { .. }
         | Event::Undone { .. }
         | Event::HistoryCleared
         | Event::TurnEnded { .. } => false,
@@ -198,6 +199,7 @@ impl TrackedSession {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }

@@ -10,6 +10,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -67,6 +68,10 @@ impl Host for ClientToolHost {
         let outcome = self.own.run(call, sink, cancel).await;
         self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
         outcome
+    }
+
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        self.own.probe(plan, cancel).await
     }
 
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {

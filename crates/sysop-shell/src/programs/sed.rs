@@ -1,7 +1,7 @@
 //! Recognizes `sed` scripts that only edit the stream. A command that is not listed here is rejected.
 
 /// Returns true if a script is fully understood and neither runs commands (`e`) nor reads or writes files (`r`, `w`).
-pub(super) fn only_edits_stream(script: &str) -> bool {
+pub(crate) fn only_edits_stream(script: &str) -> bool {
     let mut rest = script;
     loop {
         rest = rest.trim_start_matches([' ', '\t', '\n', ';', '{', '}']);

@@ -120,11 +120,12 @@ pub(crate) fn kind(event: &Event) -> usize {
         Event::Undone { .. } => 25,
         Event::InstructionsLoaded { .. } => 26,
         Event::PromptExpanded { .. } => 27,
+        Event::ApprovalPreviewed { .. } => 28,
     }
 }
 
 /// Number of kinds that `kind` distinguishes.
-pub(crate) const KINDS: usize = 28;
+pub(crate) const KINDS: usize = 29;
 
 /// Random events of one kind.
 pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
@@ -226,6 +227,9 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
             .boxed(),
         24 => (call_id(), text(), any::<u32>())
             .prop_map(|(call, by, needed)| Event::ApprovalGiven { call, by, needed })
+            .boxed(),
+        28 => (call_id(), option::of(text()), vec(text(), 0..3))
+            .prop_map(|(call, command, preview)| Event::ApprovalPreviewed { call, command, preview })
             .boxed(),
         25 => (call_id(), text(), reversibility())
             .prop_map(|(call, by, how)| Event::Undone { call, by, how })

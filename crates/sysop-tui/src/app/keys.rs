@@ -323,7 +323,7 @@ impl App {
                     review.debounce.note_typing(now);
                     self.next.key(key);
                 }
-                Vec::new()
+                self.preview_edited()
             }
             review::ReviewEvent::Message(text) => {
                 self.show_flash(text, now);
@@ -564,8 +564,8 @@ impl App {
     }
 
     /// Applies the text from the user's editor. `text` is `None` if the editor failed or left no text.
-    pub fn edited(&mut self, what: EditTarget, text: Option<String>, now: Duration) {
-        let Some(text) = text else { return };
+    pub fn edited(&mut self, what: EditTarget, text: Option<String>, now: Duration) -> Vec<Action> {
+        let Some(text) = text else { return Vec::new() };
         match what {
             EditTarget::Draft => {
                 let composer = self.composer_mut();
@@ -577,6 +577,15 @@ impl App {
                 None => self.show_flash("that command no longer needs approval", now),
             },
         }
+        self.preview_edited()
+    }
+
+    /// Requests the preview of an edited command.
+    fn preview_edited(&mut self) -> Vec<Action> {
+        let Some(review) = &mut self.review else { return Vec::new() };
+        let call = review.call().clone();
+        let request = review.take_preview_request().map(|command| Input::PreviewCommand { call, command });
+        request.map(Action::Send).into_iter().collect()
     }
 
     fn submit(&mut self, now: Duration) -> Vec<Action> {

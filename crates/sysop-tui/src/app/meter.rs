@@ -67,6 +67,7 @@ impl UsageMeter {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. } => {}
         }
     }

@@ -46,6 +46,8 @@ pub struct Review {
     page: u16,
     /// True if the editor shows the whole command.
     whole: bool,
+    /// Command whose preview was requested last.
+    previewed: String,
     /// Rule for "allow always". `None` until it is looked up, `Some(None)` if there is none.
     offered: Option<Option<OfferedRule>>,
 }
@@ -88,6 +90,7 @@ impl Review {
             below: 0,
             page: 1,
             whole: true,
+            previewed: plan.command.clone(),
             offered: None,
         }
     }
@@ -139,6 +142,16 @@ impl Review {
     /// Returns true if the user has changed the command.
     pub fn is_edited(&self) -> bool {
         self.editable && self.command() != self.proposed
+    }
+
+    /// Returns the command if it was edited since its preview was last requested, and is not being edited now.
+    pub(super) fn take_preview_request(&mut self) -> Option<String> {
+        let command = self.command();
+        let is_new = self.editable && self.mode != ReviewMode::Editing && command != self.previewed;
+        is_new.then(|| {
+            self.previewed.clone_from(&command);
+            command
+        })
     }
 
     pub fn area(&self) -> &TextArea<'static> {

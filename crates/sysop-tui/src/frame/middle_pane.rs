@@ -10,7 +10,7 @@ use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
-use sysop_term::plan::{guard_rows, preview_rows, reason_rows};
+use sysop_term::plan::{effect_rows, guard_rows, is_command, preview_rows, reason_rows};
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
@@ -220,11 +220,18 @@ fn proposal_rows(
     }
     rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
     rows.push(TextRow::default());
+    rows.extend(effect_rows(shown_preview(plan, command), columns, theme));
     rows.extend(risk_rows(plan, risk, theme, columns));
     if command == plan.command {
         rows.extend(guard_rows(plan, columns, theme));
     }
     rows
+}
+
+/// Returns the preview of the command as it is edited now; empty if it is not known yet.
+fn shown_preview<'a>(plan: &'a Proposal, command: &str) -> &'a [String] {
+    let described = plan.preview_command.as_deref().unwrap_or(&plan.command);
+    if !is_command(plan) || described == command { &plan.preview } else { &[] }
 }
 
 /// Returns rows with the rule and the file that it would be written to.

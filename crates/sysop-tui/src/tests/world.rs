@@ -158,6 +158,8 @@ impl World {
                 Effect::CancelModel { .. } => self.asked = None,
                 Effect::RunTool { call, .. } => self.running = Some(call.clone()),
                 Effect::Survey { .. }
+                | Effect::Preview { .. }
+                | Effect::CancelPreview { .. }
                 | Effect::ReadInstructions { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetBackgroundTimer { .. }

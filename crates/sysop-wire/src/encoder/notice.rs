@@ -54,6 +54,9 @@ pub(super) fn message(
         Event::GuardEnded { call: tool_call_id, host, how } => {
             ServerMessage::GuardEnded { session_id, position, tool_call_id, host, how }
         }
+        Event::ApprovalPreviewed { call: tool_call_id, command, preview } => {
+            ServerMessage::ApprovalPreview { session_id, position, tool_call_id, command, preview }
+        }
         Event::ApprovalGiven { call: tool_call_id, by, needed } => {
             ServerMessage::ApprovalGiven { session_id, position, tool_call_id, by, needed }
         }

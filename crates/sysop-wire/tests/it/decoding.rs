@@ -208,6 +208,7 @@ fn random_sessions_cover_every_message_kind_and_match_the_schema() {
         "terminal.control",
         "terminal.typed",
         "approval.given",
+        "approval.preview",
         "context.compacted",
         "todo",
         "job.started",

@@ -160,6 +160,10 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
             let how = *u.choose(&[GuardEnd::Confirmed, GuardEnd::Fired, GuardEnd::Unknown])?;
             Event::GuardEnded { call, host: text(u)?, how }
         }
+        6 if u.ratio(1, 2)? => {
+            let command = u.ratio(1, 2)?.then(|| text(u)).transpose()?;
+            Event::ApprovalPreviewed { call, command, preview: vec![text(u)?] }
+        }
         6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2 },
         7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
         8 => {
@@ -325,6 +329,8 @@ impl World {
                     self.tell(Input::Summarized { attempt, result });
                 }
                 Effect::CancelSummary { .. }
+                | Effect::Preview { .. }
+                | Effect::CancelPreview { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::Background { .. }

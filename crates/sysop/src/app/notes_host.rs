@@ -13,6 +13,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -76,6 +77,10 @@ impl Host for NotesHost {
 
     async fn survey(&self, call: &ToolCall) -> Survey {
         self.inner.survey(call).await
+    }
+
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        self.inner.probe(plan, cancel).await
     }
 
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {

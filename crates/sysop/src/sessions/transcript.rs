@@ -168,6 +168,7 @@ impl TranscriptWriter {
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
+            | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. }
             | Event::TurnEnded { .. }
             | Event::ModelFailed { .. }
@@ -259,6 +260,7 @@ fn note(event: &Event) -> Option<String> {
         | Event::GuardArmed { .. }
         | Event::GuardEnded { .. }
         | Event::ApprovalGiven { .. }
+        | Event::ApprovalPreviewed { .. }
         | Event::Undone { .. } => event_notice(event).map(|notice| notice.text),
         Event::Compacted { keep } => Some(format!("context trimmed: sending only the last {keep} messages")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),

@@ -1,0 +1,56 @@
+//! Effect previews: what a call that waits for approval would do. The planning is in [`sysop_shell::preview`]; this
+//! module connects it with calls, and cleans the lines before anyone sees or logs them.
+
+use sysop_shell::preview::{PreviewPlace, plan, plan_write};
+pub use sysop_shell::preview::{PreviewPlan, ProbeClass, ProbeResult};
+
+use crate::message::ToolCall;
+use crate::policy::{ApprovalMode, CommandContext, Survey};
+use crate::redact::shapes::redact_shapes;
+use crate::text::neutralize_line;
+use crate::tool::{ToolEffect, ToolSpec};
+
+/// Tool whose commands run in the shell that users share.
+const RUN_COMMAND: &str = "run_command";
+
+/// Returns the plan of a call's preview, or `None` if there is nothing to show. In the approval mode `never`, only
+/// probes that read without temporary files and connections are planned.
+pub fn plan_of(
+    spec: &ToolSpec,
+    call: &ToolCall,
+    context: &CommandContext,
+    mode: ApprovalMode,
+) -> Option<PreviewPlan> {
+    let planned = match spec.effect {
+        ToolEffect::Command => {
+            let is_shared_shell = spec.name == RUN_COMMAND;
+            // A private shell starts in the root; the shared one may be anywhere.
+            let enter = context.folder.clone().filter(|_| is_shared_shell);
+            if is_shared_shell && enter.is_none() {
+                return None;
+            }
+            let place = PreviewPlace { context: context.clone(), enter, is_shared_shell };
+            plan(call.text_argument("command")?, &place)
+        }
+        ToolEffect::Writes if spec.name == "write_file" => {
+            plan_write(call.text_argument("path")?, call.text_argument("content")?)
+        }
+        ToolEffect::Writes
+        | ToolEffect::Reads
+        | ToolEffect::Keys
+        | ToolEffect::Completes
+        | ToolEffect::Session => None,
+    };
+    planned.filter(|plan| mode != ApprovalMode::Never || plan.class() == ProbeClass::ReadOnly)
+}
+
+/// Returns the lines of a finished probe, on one line each, without control characters and secrets.
+pub fn lines(plan: &PreviewPlan, results: &[ProbeResult]) -> Vec<String> {
+    let text = plan.lines(results).join("\n");
+    redact_shapes(&text).lines().map(|line| neutralize_line(line).into_owned()).collect()
+}
+
+/// Returns true if the machine that the survey describes is the one on which a probe would run.
+pub fn is_probeable(survey: &Survey) -> bool {
+    survey.resolution == crate::policy::Resolution::Host
+}

@@ -1,0 +1,171 @@
+//! Effect previews of calls that wait for approval: when a probe runs, and where its lines go.
+//!
+//! The approval waits a short time for its preview. If the probe takes longer, the approval is asked for without it, and
+//! the preview follows as an event. A preview changes neither the risk nor the verdict. None of this is part of the
+//! state: after a replay, an approval keeps the preview that the log contains.
+
+use super::Session;
+use crate::event::{Effect, Event, Origin, Output, ToolLocation};
+use crate::id::CallId;
+use crate::message::ToolCall;
+use crate::policy::{CommandContext, Survey};
+use crate::preview::{self, PreviewPlan};
+
+/// Maximum previews of edited commands for one approval. Later edits have no preview.
+const EDITS_MAX: u32 = 100;
+
+/// Previews of the current call.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Previews {
+    /// Number of probes started; the source of `attempt`.
+    attempts: u32,
+    pending: Option<PendingPreview>,
+    /// The call that waits for approval, with the circumstances in which its command would run.
+    context: Option<(CallId, CommandContext)>,
+    /// Number of edited commands of this call so far.
+    edits: u32,
+}
+
+#[derive(Debug, Clone)]
+struct PendingPreview {
+    attempt: u32,
+    call: CallId,
+    /// The edited command that the probe describes.
+    command: Option<String>,
+    /// The approval that waits for this preview.
+    delayed: Option<Box<(Event, Origin)>>,
+}
+
+impl Previews {
+    /// Returns true if an approval waits for its preview.
+    pub(super) fn delays_approval(&self) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.delayed.is_some())
+    }
+}
+
+impl Session {
+    /// Asks for approval. If the call has a preview, its probe runs first.
+    pub(super) fn ask_with_preview(
+        &mut self,
+        out: &mut Output,
+        asked: Event,
+        origin: Origin,
+        survey: &Survey,
+    ) {
+        self.previews.context = None;
+        self.previews.edits = 0;
+        let mut planned = None;
+        if let Event::ApprovalAsked { call, .. } = &asked
+            && self.location(call) == ToolLocation::Host
+        {
+            let known = preview::is_probeable(survey).then(|| (call.id.clone(), survey.context.clone()));
+            self.previews.context = known;
+            planned = self.preview_plan(call).map(|plan| (call.id.clone(), plan));
+        }
+        let Some((call, plan)) = planned else { return self.emit(out, asked) };
+        match finished(&plan) {
+            Some(lines) => self.emit(out, with_preview(asked, lines)),
+            None => self.start_preview(out, plan, call, None, Some(Box::new((asked, origin)))),
+        }
+    }
+
+    /// Plans the preview of a call that waits for approval.
+    fn preview_plan(&self, call: &ToolCall) -> Option<PreviewPlan> {
+        let (_, context) = self.previews.context.as_ref().filter(|(id, _)| *id == call.id)?;
+        let spec = self.offered_tools().named(&call.name)?;
+        preview::plan_of(spec, call, context, self.state.spec.approve)
+    }
+
+    fn start_preview(
+        &mut self,
+        out: &mut Output,
+        plan: PreviewPlan,
+        call: CallId,
+        command: Option<String>,
+        delayed: Option<Box<(Event, Origin)>>,
+    ) {
+        self.cancel_preview(out);
+        self.previews.attempts = self.previews.attempts.wrapping_add(1);
+        let attempt = self.previews.attempts;
+        self.previews.pending = Some(PendingPreview { attempt, call, command, delayed });
+        out.effects.push(Effect::Preview { attempt, plan: Box::new(plan) });
+    }
+
+    /// Stops a running probe. An approval that waits for it is dropped.
+    pub(super) fn cancel_preview(&mut self, out: &mut Output) {
+        if let Some(pending) = self.previews.pending.take() {
+            out.effects.push(Effect::CancelPreview { attempt: pending.attempt });
+        }
+    }
+
+    /// Reviews a call again whose approval was not asked for yet, because the configuration changed.
+    pub(super) fn review_again(&mut self, out: &mut Output) {
+        let delayed = self.previews.pending.as_mut().and_then(|pending| pending.delayed.take());
+        let Some((Event::ApprovalAsked { call, .. }, origin)) = delayed.map(|delayed| *delayed) else {
+            return;
+        };
+        self.cancel_preview(out);
+        self.start_survey(out, call, origin, None);
+    }
+
+    pub(super) fn on_previewed(&mut self, out: &mut Output, attempt: u32, lines: Vec<String>) {
+        let Some(pending) = self.previews.pending.take_if(|pending| pending.attempt == attempt) else {
+            return; // stale answer: the call was decided, or its command was edited again
+        };
+        match pending.delayed {
+            Some(delayed) => self.emit(out, with_preview(delayed.0, lines)),
+            None if self.state.waiting_call(&pending.call).is_some() => {
+                let PendingPreview { call, command, .. } = pending;
+                self.emit(out, Event::ApprovalPreviewed { call, command, preview: lines });
+            }
+            None => {}
+        }
+    }
+
+    pub(super) fn on_preview_late(&mut self, out: &mut Output, attempt: u32) {
+        let pending = self.previews.pending.as_mut().filter(|pending| pending.attempt == attempt);
+        if let Some(delayed) = pending.and_then(|pending| pending.delayed.take()) {
+            self.emit(out, delayed.0);
+        }
+    }
+
+    /// Previews a command that a user edited. Ignored if the approval was answered in the meantime.
+    pub(super) fn on_preview_command(&mut self, out: &mut Output, id: &CallId, command: String) {
+        let Some((call, ..)) = self.state.waiting_call(id).filter(|_| self.survey.is_none()) else { return };
+        let Some(original) = call.text_argument("command") else { return };
+        if self.previews.edits >= EDITS_MAX {
+            return;
+        }
+        self.previews.edits += 1;
+        let edited = (command != original).then(|| command.clone());
+        let call = super::decide::with_command(call.clone(), command);
+        self.cancel_preview(out);
+        let plan = self.preview_plan(&call);
+        let lines = match (&plan, &self.previews.context) {
+            (Some(plan), _) => finished(plan),
+            (None, Some(_)) => Some(Vec::new()),
+            (None, None) => Some(vec!["effect unknown (the session was reopened)".to_owned()]),
+        };
+        match (plan, lines) {
+            (_, Some(preview)) => {
+                self.emit(out, Event::ApprovalPreviewed { call: call.id, command: edited, preview });
+            }
+            (Some(plan), None) => self.start_preview(out, plan, call.id, edited, None),
+            (None, None) => {}
+        }
+    }
+}
+
+/// Returns the lines of a plan that needs no probe.
+fn finished(plan: &PreviewPlan) -> Option<Vec<String>> {
+    let no_probe = plan.script(false).is_none();
+    let result = preview::ProbeResult { host: String::new(), output: Ok(Vec::new()) };
+    no_probe.then(|| preview::lines(plan, &[result]))
+}
+
+fn with_preview(mut asked: Event, lines: Vec<String>) -> Event {
+    if let Event::ApprovalAsked { preview, .. } = &mut asked {
+        *preview = lines;
+    }
+    asked
+}

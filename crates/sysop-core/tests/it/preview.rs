@@ -1,0 +1,138 @@
+//! Effect previews of calls that wait for approval.
+
+use sysop_core::event::{ConfigChange, Effect, Event, Input};
+use sysop_core::id::CallId;
+use sysop_core::policy::{ApprovalMode, CommandContext, Resolution, RiskClass, Survey};
+use sysop_core::session::Activity;
+
+use crate::world::{World, bash, calls, spec};
+
+/// Lets the model propose a command whose survey the host answered.
+fn proposed(mode: ApprovalMode, command: &str) -> World {
+    let mut world = World::new(spec(mode));
+    world.survey = host_survey();
+    world.prompt("tidy up").reply(calls(vec![bash("a", command)]));
+    world
+}
+
+fn probe(world: &World) -> u32 {
+    let attempt = world.last.effects.iter().find_map(|effect| match effect {
+        Effect::Preview { attempt, .. } => Some(*attempt),
+        _ => None,
+    });
+    attempt.expect("a probe starts")
+}
+
+fn preview(world: &World) -> Option<&Vec<String>> {
+    world.log.iter().rev().find_map(|event| match event {
+        Event::ApprovalAsked { preview, .. } | Event::ApprovalPreviewed { preview, .. } => Some(preview),
+        _ => None,
+    })
+}
+
+fn lines(text: &str) -> Vec<String> {
+    vec![text.to_owned()]
+}
+
+#[test]
+fn an_approval_comes_with_its_preview() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let attempt = probe(&world);
+    assert_eq!(preview(&world), None, "the approval waits for the preview");
+    assert_eq!(world.session.activity(), Activity::Running);
+    world.tell(Input::Previewed { attempt, lines: lines("removes 3 files") });
+    assert_eq!(preview(&world), Some(&lines("removes 3 files")));
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval);
+}
+
+#[test]
+fn a_slow_preview_follows_its_approval() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let attempt = probe(&world);
+    world.tell(Input::PreviewLate { attempt });
+    assert_eq!(preview(&world), Some(&Vec::new()), "the user can answer");
+    world.tell(Input::Previewed { attempt, lines: lines("removes 3 files") });
+    assert_eq!(preview(&world), Some(&lines("removes 3 files")));
+}
+
+#[test]
+fn an_answer_stops_the_probe() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let attempt = probe(&world);
+    world.tell(Input::PreviewLate { attempt });
+    world.allow();
+    let stops = world.last.effects.iter().any(|effect| *effect == Effect::CancelPreview { attempt });
+    assert!(stops, "{:?}", world.last.effects);
+    let before = world.log.len();
+    world.tell(Input::Previewed { attempt, lines: lines("late") });
+    assert_eq!(world.log.len(), before, "a late preview is ignored");
+}
+
+#[test]
+fn a_stopped_turn_stops_the_probe() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let attempt = probe(&world);
+    world.tell(Input::Cancel);
+    assert!(world.last.effects.contains(&Effect::CancelPreview { attempt }));
+    assert_eq!(world.session.activity(), Activity::Idle);
+    world.tell(Input::Previewed { attempt, lines: lines("late") });
+    assert_eq!(preview(&world), None);
+}
+
+#[test]
+fn an_edited_command_gets_a_preview_of_its_own() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let first = probe(&world);
+    world.tell(Input::Previewed { attempt: first, lines: lines("removes 3 files") });
+    let call = CallId::new("a");
+    world.tell(Input::PreviewCommand { call: call.clone(), command: "rm -rf build/tmp".to_owned() });
+    let second = probe(&world);
+    world.tell(Input::PreviewCommand { call, command: "rm -rf build/old".to_owned() });
+    assert!(
+        world.last.effects.contains(&Effect::CancelPreview { attempt: second }),
+        "only the newest edit counts"
+    );
+    let third = probe(&world);
+    world.tell(Input::Previewed { attempt: second, lines: lines("stale") });
+    world.tell(Input::Previewed { attempt: third, lines: lines("removes 1 file") });
+    let newest = world.log.last().expect("an event");
+    let expected = matches!(newest, Event::ApprovalPreviewed { command: Some(command), preview, .. }
+        if command == "rm -rf build/old" && *preview == lines("removes 1 file"));
+    assert!(expected, "{newest:?}");
+}
+
+#[test]
+fn a_preview_never_lowers_a_risk_or_skips_an_approval() {
+    let mut world = proposed(ApprovalMode::Auto, "rm -rf /etc/ssh");
+    let attempt = probe(&world);
+    world.tell(Input::Previewed { attempt, lines: lines("nothing to remove") });
+    let asked = world.log.iter().find_map(|event| match event {
+        Event::ApprovalAsked { risk, .. } => Some(risk.class),
+        _ => None,
+    });
+    assert!(asked.is_some_and(|class| class >= RiskClass::Dangerous), "{asked:?}");
+}
+
+#[test]
+fn a_new_mode_is_applied_before_the_approval_is_asked_for() {
+    let mut world = proposed(ApprovalMode::Each, "rm -rf build");
+    let attempt = probe(&world);
+    world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Never) });
+    assert!(world.last.effects.contains(&Effect::CancelPreview { attempt }));
+    assert_eq!(preview(&world), None, "the call is denied, and nobody is asked");
+    let denied = world.log.iter().any(|event| matches!(event, Event::ToolFinished { .. }));
+    assert!(denied, "the call is over");
+}
+
+#[test]
+fn a_command_without_a_row_in_the_table_asks_at_once() {
+    let world = proposed(ApprovalMode::Each, "frobnicate --all");
+    assert_eq!(preview(&world), Some(&Vec::new()));
+}
+
+/// Survey of a host that resolves targets itself.
+fn host_survey() -> Survey {
+    let folder = Some("/srv".to_owned());
+    let context = CommandContext { folder: folder.clone(), root: folder, ..CommandContext::bash() };
+    Survey { context, resolution: Resolution::Host, ..Survey::default() }
+}

@@ -1,0 +1,673 @@
+//! Computes what a command would do, before it runs: "removes 12 files, 4.2 MB".
+//!
+//! # Problem
+//!
+//! A user who approves `rm -r build` wants to know what is in `build`. Few programs have a dry mode, some dry modes
+//! write, and the effect depends on the files of the host. So the effect is computed by other programs, which only
+//! read: `find` for `rm`, `sed | diff` for `sed -i`, `pgrep` for `pkill`.
+//!
+//! # Design
+//!
+//! [`plan`] reads the command and returns a [`PreviewPlan`]: the script of a probe, and the way to read its output.
+//! The host runs the script where the command would run; [`PreviewPlan::lines`] turns the output into lines. Both
+//! steps are pure.
+//!
+//! 1. `scan` reads a small language; a command with a substitution, a loop or a function has no preview.
+//! 2. `effective` takes off `sudo`, `env`, `sh -c` and the like.
+//! 3. `files`, `services` and the other modules know the programs. For each call they return a section: constant text
+//!    that gets the words of the command as its arguments, and a view that reads the records it prints.
+//!
+//! # Rejected
+//!
+//! - The dry modes of the programs themselves, unless they are known to write nothing: `apt-get -s` writes as root,
+//!   `dpkg --dry-run` writes a log, `systemctl --dry-run` prints nothing.
+//! - Changing the text of the command (`rm` → `ls`): a word of the user would be code again.
+//!
+//! # Invariants
+//!
+//! - A probe contains the words of a command only as quoted arguments, plain variables and globs.
+//! - A failure is reported as "effect unknown", never as "no effect".
+//! - A preview has no influence on the risk of a command.
+
+mod accounts;
+mod archives;
+mod containers;
+mod disks;
+mod effective;
+mod files;
+mod git;
+mod modes;
+mod opaque;
+mod packages;
+mod probe;
+mod processes;
+mod report;
+mod scan;
+mod search;
+mod services;
+mod stream_edit;
+mod system;
+mod text_diff;
+mod transfer;
+mod write;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::effective::{EffectiveCommand, RunsAs, Unwrapped, check_name, unwrap};
+pub use self::probe::ProbeClass;
+use self::probe::{OPENING, Records, Section, section_text};
+use self::report::Report;
+use self::scan::{Pipeline, Reason, RedirectKind, SimpleText, Word, scan};
+use crate::context::{CommandContext, Dialect, Survey};
+use crate::risk::RiskClass;
+
+/// Maximum lines that summarize the effect.
+pub const SUMMARY_LINES_MAX: usize = 2;
+/// Maximum lines of a diff below the summary.
+pub const DIFF_LINES_MAX: usize = 20;
+/// Maximum commands of one line that are probed.
+const SECTIONS_MAX: usize = 6;
+/// Maximum characters of a line.
+const LINE_CHARS_MAX: usize = 200;
+
+/// Place at which a command would run.
+#[derive(Debug, Clone, Default)]
+pub struct PreviewPlace {
+    /// Dialect and folder of the command.
+    pub context: CommandContext,
+    /// Folder in which probes start, if it differs from the folder of the command.
+    pub enter: Option<String>,
+    /// True if the command runs in a shell that a user also uses. Its variables are unknown.
+    pub is_shared_shell: bool,
+}
+
+/// Reading of a probe's output. Each variant belongs to one kind of section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum View {
+    Remove(files::Remove),
+    Transfer(transfer::Transfer),
+    Mode(modes::ModeChange),
+    Owner(modes::OwnerChange),
+    Write(write::Write),
+    StreamEdit(stream_edit::StreamEdit),
+    Patch,
+    Search(search::Search),
+    Link,
+    Truncate(files::Truncate),
+    Git(git::GitView),
+    Processes,
+    Services(services::ServiceChange),
+    Packages,
+    Archive,
+    Rsync,
+    /// Sentences that the probe prints itself.
+    Sentences,
+}
+
+impl View {
+    fn report(&self, records: &Records) -> Result<Report, Reason> {
+        match self {
+            Self::Remove(view) => view.report(records),
+            Self::Transfer(view) => view.report(records),
+            Self::Mode(view) => view.report(records),
+            Self::Owner(view) => view.report(records),
+            Self::Write(view) => view.report(records),
+            Self::StreamEdit(view) => view.report(records),
+            Self::Patch => stream_edit::patch_report(records),
+            Self::Search(view) => view.report(records),
+            Self::Link => files::link_report(records),
+            Self::Truncate(view) => view.report(records),
+            Self::Git(view) => view.report(records),
+            Self::Processes => processes::report(records),
+            Self::Services(view) => view.report(records),
+            Self::Packages => packages::report(records),
+            Self::Archive => archives::report(records),
+            Self::Rsync => archives::rsync_report(records),
+            Self::Sentences => disks::sentences(records),
+        }
+    }
+}
+
+/// Result of looking at one command.
+enum Planned {
+    Section(Box<Section>),
+    /// A line that needs no probe.
+    Line(String),
+    /// The command changes nothing, or it is not in the table.
+    Nothing,
+}
+
+impl Planned {
+    fn probe(section: Section) -> Result<Self, Reason> {
+        Ok(Self::Section(Box::new(section)))
+    }
+}
+
+/// Entry of a plan, in the order of the commands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Entry {
+    Line(String),
+    Unknown(Reason),
+    Section(View),
+}
+
+/// A probe, and the way to read its output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviewPlan {
+    entries: Vec<Entry>,
+    /// Script without `sudo`, and script with it.
+    scripts: [String; 2],
+    class: ProbeClass,
+    limit: Duration,
+}
+
+/// Output of a probe on one host, or the reason for its failure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbeResult {
+    /// Name of the host; empty if there is only one.
+    pub host: String,
+    pub output: Result<Vec<u8>, String>,
+}
+
+/// Returns the plan of a command's preview, or `None` if there is nothing to show.
+pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
+    if !place.context.dialect.is_analyzed() {
+        return None;
+    }
+    let reads = |text: &str| {
+        let survey = Survey::elsewhere(place.context.clone());
+        crate::analyze(text, &survey).risk.class <= RiskClass::ReadOnly
+    };
+    if reads(command) {
+        return None;
+    }
+    let mut planner = Planner {
+        place,
+        command,
+        entries: Vec::new(),
+        sections: Vec::new(),
+        before: Vec::new(),
+        assigned: Vec::new(),
+    };
+    planner.before.extend(place.enter.as_deref().map(enter));
+    match scan(command) {
+        Ok(pipelines) => planner.pipelines(&pipelines, &RunsAs::Caller, &reads),
+        Err(why) if opaque::is_known(command) => planner.entries.push(Entry::Unknown(why)),
+        Err(_) => {}
+    }
+    planner.finish()
+}
+
+/// Returns the plan of the preview for a file tool that writes a file.
+pub fn plan_write(path: &str, content: &str) -> Option<PreviewPlan> {
+    let place = PreviewPlace::default();
+    let mut planner = Planner {
+        place: &place,
+        command: "",
+        entries: Vec::new(),
+        sections: Vec::new(),
+        before: Vec::new(),
+        assigned: Vec::new(),
+    };
+    let section = write::section(Word::of(path), false, Some(content.to_owned()));
+    planner.add(section, &RunsAs::Caller);
+    planner.finish()
+}
+
+fn enter(folder: &str) -> String {
+    let folder = Word::of(folder).source();
+    format!("cd -P -- {folder} || {{ r failed 'the folder does not exist'; r end 1; exit; }}")
+}
+
+struct Planner<'a> {
+    place: &'a PreviewPlace,
+    command: &'a str,
+    entries: Vec<Entry>,
+    /// Sections with the lines that the shell runs before each, and the user of each.
+    sections: Vec<(Section, Vec<String>, RunsAs)>,
+    /// Changes of folder and assignments so far.
+    before: Vec<String>,
+    assigned: Vec<String>,
+}
+
+impl Planner<'_> {
+    fn pipelines(&mut self, pipelines: &[Pipeline], runs_as: &RunsAs, reads: &dyn Fn(&str) -> bool) {
+        for pipeline in pipelines {
+            if self.entries.len() >= SECTIONS_MAX {
+                return;
+            }
+            let planned = match pipeline.as_slice() {
+                [simple] => self.simple(simple, runs_as, reads),
+                stages => self.pipeline(stages, runs_as, reads),
+            };
+            if let Err(why) = planned {
+                self.entries.push(Entry::Unknown(why));
+            }
+        }
+    }
+
+    fn simple(
+        &mut self,
+        simple: &SimpleText,
+        runs_as: &RunsAs,
+        reads: &dyn Fn(&str) -> bool,
+    ) -> Result<(), Reason> {
+        let text = self.command.get(simple.start..simple.end).unwrap_or("");
+        let command = match unwrap(simple, runs_as)? {
+            Unwrapped::Command(command) => command,
+            Unwrapped::Assignments(assignments) => {
+                for (name, value) in assignments {
+                    check_name(&name)?;
+                    self.before.push(format!("{name}={}", value.source()));
+                    self.assigned.push(name);
+                }
+                return Ok(());
+            }
+            Unwrapped::Script(pipelines, runs_as) => {
+                let before = (self.before.len(), self.assigned.len());
+                // A script of its own: offsets of the outer command mean nothing there.
+                self.pipelines(&pipelines, &runs_as, &|_: &str| false);
+                self.before.truncate(before.0);
+                self.assigned.truncate(before.1);
+                return Ok(());
+            }
+        };
+        if command.program == "cd" {
+            let [folder] = command.arguments.as_slice() else {
+                return Err("the folder is unclear".to_owned());
+            };
+            if !folder.is_single() || folder.beginning().starts_with('-') {
+                return Err("the folder is unclear".to_owned());
+            }
+            let failed = "{ r failed 'the folder does not exist'; r end 1; exit; }";
+            self.before.push(format!("cd -- {} || {failed}", folder.source()));
+            return Ok(());
+        }
+        self.redirects(&command)?;
+        if reads(text) && command.runs_as == RunsAs::Caller {
+            return Ok(());
+        }
+        self.check_words(&command)?;
+        let planned = opaque::planned(&command).map_or_else(|| planned(&command), Ok)?;
+        self.take(planned, &command.runs_as);
+        Ok(())
+    }
+
+    fn take(&mut self, planned: Planned, runs_as: &RunsAs) {
+        match planned {
+            Planned::Section(section) => self.add(*section, runs_as),
+            Planned::Line(line) => self.entries.push(Entry::Line(line)),
+            Planned::Nothing => {}
+        }
+    }
+
+    fn add(&mut self, section: Section, runs_as: &RunsAs) {
+        self.entries.push(Entry::Section(section.view.clone()));
+        self.sections.push((section, self.before.clone(), runs_as.clone()));
+    }
+
+    /// Adds what the redirections of a command do to files.
+    fn redirects(&mut self, command: &EffectiveCommand) -> Result<(), Reason> {
+        for redirect in &command.redirects {
+            let target = redirect.target.literal();
+            let is_file = matches!(redirect.kind, RedirectKind::Write | RedirectKind::Append)
+                && target.as_deref().is_none_or(|path| !path.starts_with("/dev/") || disks::is_disk(path));
+            if !is_file {
+                continue;
+            }
+            if !redirect.target.is_single() {
+                return Err("the file of a redirection is unclear".to_owned());
+            }
+            if let Some(path) = target.as_deref().filter(|path| disks::is_disk(path)) {
+                self.add(disks::section(Word::of(path), disks::DiskAction::Overwrite), &command.runs_as);
+                continue;
+            }
+            let content = (redirect.descriptor == 1).then(|| write::content_of(command)).flatten();
+            let append = redirect.kind == RedirectKind::Append;
+            // The shell of the user opens the file, even if the command runs with `sudo`.
+            self.add(write::section(redirect.target.clone(), append, content), &RunsAs::Caller);
+        }
+        Ok(())
+    }
+
+    /// Fails if the words of a command depend on something that a probe cannot see.
+    fn check_words(&self, command: &EffectiveCommand) -> Result<(), Reason> {
+        let words = || command.arguments.iter();
+        if self.place.context.dialect == Dialect::Zsh && words().any(|word| !word.is_single()) {
+            return Err("zsh expands its words".to_owned());
+        }
+        let unknown =
+            words().flat_map(Word::variables).find(|name| !self.assigned.iter().any(|known| known == name));
+        match unknown {
+            Some(name) if self.place.is_shared_shell && !matches!(name, "HOME" | "USER") => {
+                Err(format!("it uses ${name} of the terminal"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Handles commands that are joined by `|`. Only their ends can change something that is known.
+    fn pipeline(
+        &mut self,
+        stages: &[SimpleText],
+        runs_as: &RunsAs,
+        reads: &dyn Fn(&str) -> bool,
+    ) -> Result<(), Reason> {
+        let mut commands = Vec::new();
+        for stage in stages {
+            match unwrap(stage, runs_as)? {
+                Unwrapped::Command(command) => commands.push(command),
+                Unwrapped::Assignments(_) | Unwrapped::Script(..) => {
+                    return Err("its input comes from a pipe".to_owned());
+                }
+            }
+        }
+        if let [first, last] = commands.as_slice() {
+            if let Some(section) = search::piped(first, last)? {
+                self.check_words(first)?;
+                self.add(section, &last.runs_as);
+                return Ok(());
+            }
+            if last.program == "tee" {
+                return self.tee(Some(first), last);
+            }
+        }
+        if let Some(line) = opaque::piped(&commands) {
+            self.entries.push(Entry::Line(line));
+            return Ok(());
+        }
+        for (stage, command) in stages.iter().zip(&commands) {
+            self.redirects(command)?;
+            let text = self.command.get(stage.start..stage.end).unwrap_or("");
+            if command.program == "tee" {
+                self.tee(None, command)?;
+            } else if !reads(text) && is_known(&command.program) {
+                return Err("its input comes from a pipe".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn tee(&mut self, source: Option<&EffectiveCommand>, tee: &EffectiveCommand) -> Result<(), Reason> {
+        let found = effective::split(&tee.arguments, "ai", "", &["append", "ignore-interrupts"])?;
+        self.check_words(tee)?;
+        let content = source.filter(|source| source.redirects.is_empty()).and_then(write::content_of);
+        let content = content.or_else(|| tee.document.clone().flatten());
+        for target in &found.operands {
+            if target.literal().is_some_and(|path| path.starts_with("/dev/")) {
+                continue;
+            }
+            if !target.is_single() {
+                return Err("the file is unclear".to_owned());
+            }
+            let section = write::section(target.clone(), found.has(&["a", "-append"]), content.clone());
+            self.add(section, &tee.runs_as);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Option<PreviewPlan> {
+        if self.entries.is_empty() {
+            return None;
+        }
+        let text = |sudo: bool| {
+            let numbered = self.sections.iter().enumerate();
+            let sections = numbered.map(|(index, (section, before, runs_as))| {
+                section_text(index, section, before, runs_as, sudo)
+            });
+            OPENING.to_owned() + &sections.collect::<String>()
+        };
+        let scripts = [text(false), text(true)];
+        let class = self.sections.iter().map(|(section, ..)| section.class).max();
+        let seconds = self.sections.iter().map(|(section, ..)| section.seconds).max();
+        Some(PreviewPlan {
+            entries: self.entries,
+            scripts,
+            class: class.unwrap_or(ProbeClass::ReadOnly),
+            limit: Duration::from_secs(seconds.unwrap_or(probe::SECONDS)),
+        })
+    }
+}
+
+/// Returns true if the table has a row for the program.
+fn is_known(program: &str) -> bool {
+    PROGRAMS.contains(&program) || program.starts_with("mkfs")
+}
+
+/// Programs with a row in the table.
+const PROGRAMS: &[&str] = &[
+    "rm",
+    "rmdir",
+    "unlink",
+    "mv",
+    "cp",
+    "install",
+    "chmod",
+    "chown",
+    "chgrp",
+    "ln",
+    "truncate",
+    "sed",
+    "find",
+    "tee",
+    "tar",
+    "unzip",
+    "rsync",
+    "dd",
+    "wipefs",
+    "mount",
+    "umount",
+    "apt",
+    "apt-get",
+    "dpkg",
+    "rpm",
+    "dnf",
+    "yum",
+    "zypper",
+    "apk",
+    "pacman",
+    "systemctl",
+    "service",
+    "kill",
+    "pkill",
+    "killall",
+    "userdel",
+    "deluser",
+    "usermod",
+    "passwd",
+    "chage",
+    "crontab",
+    "sysctl",
+    "git",
+    "docker",
+    "podman",
+    "kubectl",
+    "reboot",
+    "shutdown",
+    "poweroff",
+    "halt",
+    "patch",
+    "xargs",
+    "lvremove",
+    "vgremove",
+    "lvreduce",
+    "shred",
+    "gpasswd",
+    "iptables",
+    "ufw",
+    "logrotate",
+    "journalctl",
+];
+
+/// Returns the preview of a command by its program.
+fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
+    match command.program.as_str() {
+        "rm" | "rmdir" | "unlink" | "shred" => files::remove(command),
+        "mv" | "cp" | "install" => transfer::planned(command),
+        "chmod" => modes::chmod(command),
+        "chown" | "chgrp" => modes::chown(command),
+        "ln" => files::link(command),
+        "truncate" => files::truncate(command),
+        "tee" => write::tee(command),
+        "sed" => stream_edit::planned(command),
+        "patch" => stream_edit::patch(command),
+        "find" => search::planned(command),
+        "tar" | "unzip" => archives::planned(command),
+        "rsync" => archives::rsync(command),
+        "dd" | "wipefs" | "mount" | "umount" | "lvremove" | "vgremove" | "lvreduce" => {
+            disks::planned(command)
+        }
+        program if program.starts_with("mkfs") => disks::planned(command),
+        "apt" | "apt-get" | "dpkg" | "rpm" | "dnf" | "yum" | "zypper" | "apk" | "pacman" => {
+            packages::planned(command)
+        }
+        "systemctl" | "service" => services::planned(command),
+        "kill" | "pkill" | "killall" => processes::planned(command),
+        "userdel" | "deluser" | "usermod" | "passwd" | "chage" | "gpasswd" => accounts::planned(command),
+        "crontab" | "sysctl" | "reboot" | "shutdown" | "poweroff" | "halt" | "logrotate" | "journalctl"
+        | "iptables" | "ufw" => system::planned(command),
+        "git" => git::planned(command),
+        "docker" | "podman" | "kubectl" => containers::planned(command),
+        _ => Ok(Planned::Nothing),
+    }
+}
+
+impl PreviewPlan {
+    /// Returns the script of the probe, or `None` if the lines need no probe. `sudo` is true if the probe may use
+    /// `sudo -n` for commands that use `sudo`.
+    pub fn script(&self, sudo: bool) -> Option<&str> {
+        let needed = self.entries.iter().any(|entry| matches!(entry, Entry::Section(_)));
+        needed.then(|| self.scripts[usize::from(sudo)].as_str())
+    }
+
+    pub fn class(&self) -> ProbeClass {
+        self.class
+    }
+
+    /// Returns the time limit of the probe.
+    pub fn limit(&self) -> Duration {
+        self.limit
+    }
+
+    /// Returns the lines of a plan that needs no probe, or whose probe was not run for a reason.
+    pub fn lines_without(&self, why: &str) -> Vec<String> {
+        self.lines(&[ProbeResult { host: String::new(), output: Err(why.to_owned()) }])
+    }
+
+    /// Returns the lines to show. The hosts are grouped by what would happen on them. The lines contain text of the
+    /// hosts, which nobody has checked.
+    pub fn lines(&self, results: &[ProbeResult]) -> Vec<String> {
+        let mut groups: BTreeMap<Vec<Report>, Vec<&str>> = BTreeMap::new();
+        for result in results {
+            groups.entry(self.reports(&result.output)).or_default().push(&result.host);
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+        let (summary, diff) = match groups.as_slice() {
+            [] => return Vec::new(),
+            [(reports, hosts)] => {
+                let mut summary = self.summary(reports);
+                if let (Some(first), true) = (summary.first_mut(), hosts.len() > 1) {
+                    *first = format!("{}: {first}", report::counted(hosts.len() as u64, "host"));
+                }
+                (summary, diff_of(reports))
+            }
+            groups => {
+                let parts: Vec<String> = groups
+                    .iter()
+                    .map(|(reports, hosts)| {
+                        format!("{}: {}", hosts_text(hosts), self.summary(reports).join(", then "))
+                    })
+                    .collect();
+                (parts_in_lines(&parts), Vec::new())
+            }
+        };
+        let cut = |line: String| -> String {
+            match line.char_indices().nth(LINE_CHARS_MAX) {
+                Some((at, _)) => format!("{}…", line.get(..at).unwrap_or("")),
+                None => line,
+            }
+        };
+        summary.into_iter().chain(diff).map(cut).collect()
+    }
+
+    fn reports(&self, output: &Result<Vec<u8>, String>) -> Vec<Report> {
+        let count = self.entries.iter().filter(|entry| matches!(entry, Entry::Section(_))).count();
+        let mut sections = output.as_ref().map(|output| Records::by_section(output, count).into_iter());
+        let mut report = |entry: &Entry| match entry {
+            Entry::Line(line) => Ok(Report::from(line.clone())),
+            Entry::Unknown(why) => Err(why.clone()),
+            Entry::Section(view) => match &mut sections {
+                Err(why) => Err((*why).clone()),
+                Ok(sections) => read_section(view, &sections.next().unwrap_or_default()),
+            },
+        };
+        let unknown = |why: Reason| Report::from(format!("effect unknown ({why})"));
+        self.entries.iter().map(|entry| report(entry).unwrap_or_else(unknown)).collect()
+    }
+
+    /// Joins the summaries of several commands to at most [`SUMMARY_LINES_MAX`] lines.
+    fn summary(&self, reports: &[Report]) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
+        for (at, report) in reports.iter().enumerate() {
+            // What an earlier command does is not seen by the probe of a later one.
+            let text =
+                if at == 0 { report.summary.clone() } else { format!("then, as of now: {}", report.summary) };
+            if !reports[..at].contains(report) {
+                lines.push(text);
+            }
+        }
+        let more = lines.len().saturating_sub(SUMMARY_LINES_MAX);
+        lines.truncate(SUMMARY_LINES_MAX);
+        if let (Some(last), true) = (lines.last_mut(), more > 0) {
+            last.push_str(&format!("; and {}", report::counted(more as u64, "more effect")));
+        }
+        lines
+    }
+}
+
+fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
+    if let Some(why) = records.first("failed") {
+        return Err(report::name(why));
+    }
+    if !records.has("end") {
+        return Err("the probe did not finish".to_owned());
+    }
+    if let Some(count) = records.number("many") {
+        return Err(format!("it names {}", report::counted(count, "path")));
+    }
+    let mut report = view.report(records)?;
+    if records.has("nosudo") {
+        report.summary.push_str(" (seen without sudo)");
+    }
+    Ok(report)
+}
+
+fn diff_of(reports: &[Report]) -> Vec<String> {
+    let all: Vec<&String> = reports.iter().flat_map(|report| &report.diff).collect();
+    let mut lines: Vec<String> = all.iter().take(DIFF_LINES_MAX).map(|line| (*line).clone()).collect();
+    if all.len() > DIFF_LINES_MAX {
+        lines.truncate(DIFF_LINES_MAX - 1);
+        lines.push(format!("… {}", report::counted((all.len() - DIFF_LINES_MAX + 1) as u64, "more line")));
+    }
+    lines
+}
+
+fn hosts_text(hosts: &[&str]) -> String {
+    match hosts {
+        [host] => report::name(host),
+        hosts => report::counted(hosts.len() as u64, "host"),
+    }
+}
+
+/// Puts the parts of several groups of hosts on at most [`SUMMARY_LINES_MAX`] lines.
+fn parts_in_lines(parts: &[String]) -> Vec<String> {
+    match parts {
+        [first, rest @ ..] if rest.len() > 2 => {
+            let more = report::counted((rest.len() - 2) as u64, "other result");
+            vec![first.clone(), format!("{}; {}; {more}", rest[0], rest[1])]
+        }
+        parts => vec![parts.join("; ")],
+    }
+}

@@ -1,0 +1,83 @@
+//! Commands whose effect cannot be computed without running code: the sentence to show instead.
+
+use super::Planned;
+use super::effective::EffectiveCommand;
+use super::report::name;
+use super::scan::Word;
+
+/// Returns the line for a command that runs code of others.
+pub(super) fn planned(command: &EffectiveCommand) -> Option<Planned> {
+    let words: Vec<String> = command.arguments.iter().filter_map(Word::literal).collect();
+    let verb = words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);
+    let has =
+        |option: &str| words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
+    let downloads = "downloads packages and may run their code; the effect cannot be computed";
+    let line = match (command.program.as_str(), verb) {
+        (
+            "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "gem" | "cargo" | "go" | "pipx" | "composer",
+            "install" | "i" | "add" | "ci" | "update" | "upgrade",
+        ) => downloads.to_owned(),
+        ("npm" | "pnpm" | "yarn" | "bun", "run" | "start" | "test")
+        | ("make" | "gmake" | "just" | "rake" | "ninja", _) => {
+            format!("{} runs commands from its file; the effect cannot be computed", command.program)
+        }
+        ("terraform" | "tofu", "apply" | "destroy") => {
+            "the effect is known only from a saved plan: run `terraform plan -out FILE` first".to_owned()
+        }
+        ("ansible-playbook", _) => {
+            "shell tasks of a playbook cannot be computed; `--check --diff` shows the others".to_owned()
+        }
+        ("psql" | "mysql" | "mariadb" | "sqlite3", _) => sql(&words)?,
+        ("perl" | "ruby", _)
+            if words
+                .iter()
+                .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('i')) =>
+        {
+            format!("{} edits files by a program; the change cannot be computed", command.program)
+        }
+        ("gawk" | "awk", _) if has("-i") => {
+            "awk edits files by a program; the change cannot be computed".to_owned()
+        }
+        ("ed" | "ex", _) => {
+            format!("{} edits a file by a script; the change cannot be computed", command.program)
+        }
+        ("aws" | "gcloud" | "az" | "helm", _) => {
+            "changes in a cloud or a cluster cannot be computed here".to_owned()
+        }
+        _ => return None,
+    };
+    Some(Planned::Line(line))
+}
+
+fn sql(words: &[String]) -> Option<String> {
+    let text = words.iter().map(|word| word.to_ascii_uppercase()).find(|word| word.contains(' '))?;
+    let changes = ["UPDATE ", "DELETE ", "DROP ", "TRUNCATE ", "ALTER ", "INSERT "]
+        .iter()
+        .any(|verb| text.contains(verb));
+    let all = (text.contains("UPDATE ") || text.contains("DELETE ")) && !text.contains(" WHERE ");
+    let unbounded = if all { "UPDATE or DELETE without WHERE: all rows; " } else { "" };
+    changes.then(|| format!("{unbounded}the number of rows cannot be computed without running the statement"))
+}
+
+/// Returns the line for a pipeline that runs a downloaded program.
+pub(super) fn piped(commands: &[EffectiveCommand]) -> Option<String> {
+    let shells = ["sh", "bash", "dash", "zsh", "python", "python3", "perl", "ruby", "node"];
+    let at = commands.iter().position(|command| shells.contains(&command.program.as_str()))?;
+    let source = commands
+        .get(..at)?
+        .iter()
+        .find(|command| matches!(command.program.as_str(), "curl" | "wget" | "fetch"))?;
+    let words = source.arguments.iter().filter_map(Word::literal);
+    let host =
+        words.filter_map(|word| Some(word.split_once("://")?.1.split(['/', '?']).next()?.to_owned())).next();
+    let host =
+        host.map_or_else(|| "the network".to_owned(), |host| name(host.rsplit('@').next().unwrap_or(&host)));
+    Some(format!("runs an unknown program from {host}; download it, read it, then run that file"))
+}
+
+/// Returns true if a command that cannot be read names a program of the table.
+pub(super) fn is_known(command: &str) -> bool {
+    let words = command.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+    let mut words = words.filter(|word| !word.is_empty());
+    words.any(super::is_known)
+}

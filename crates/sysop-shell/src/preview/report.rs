@@ -1,0 +1,90 @@
+//! Words and numbers of a preview.
+
+/// Maximum characters of a name in a line.
+const NAME_CHARS_MAX: usize = 80;
+/// Maximum names in a line.
+const NAMES_MAX: usize = 3;
+
+/// Lines that a preview shows for one command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Report {
+    pub(super) summary: String,
+    /// Lines of a unified diff, without its two header lines.
+    pub(super) diff: Vec<String>,
+}
+
+impl From<String> for Report {
+    fn from(summary: String) -> Self {
+        Self { summary, diff: Vec::new() }
+    }
+}
+
+/// Formats a number with separators: `12,345`.
+pub(super) fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Formats a count with its noun: `1 file`, `2 files`, `3 entries`.
+pub(super) fn counted(value: u64, noun: &str) -> String {
+    let plural = match noun.strip_suffix('y') {
+        _ if value == 1 => noun.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o']) => format!("{stem}ies"),
+        Some(_) | None if noun.ends_with(['s', 'x']) => format!("{noun}es"),
+        Some(_) | None => format!("{noun}s"),
+    };
+    format!("{} {plural}", number(value))
+}
+
+/// Formats a size: `512 bytes`, `4.2 kB`, `1.3 GB`.
+pub(super) fn size(bytes: u64) -> String {
+    if bytes < 1_000 {
+        return counted(bytes, "byte");
+    }
+    let mut value = bytes;
+    let mut tenths = 0;
+    let mut unit = "";
+    for next in ["kB", "MB", "GB", "TB", "PB"] {
+        if value < 1_000 && !unit.is_empty() {
+            break;
+        }
+        tenths = value % 1_000 / 100;
+        value /= 1_000;
+        unit = next;
+    }
+    if value >= 100 { format!("{value} {unit}") } else { format!("{value}.{tenths} {unit}") }
+}
+
+/// Returns a name on one line, without control characters and shortened.
+pub(super) fn name(text: &str) -> String {
+    let text = text.strip_prefix("./-").map_or_else(|| text.to_owned(), |rest| format!("-{rest}"));
+    let clean = |c: char| if c.is_control() { '?' } else { c };
+    let mut out: String = text.chars().map(clean).take(NAME_CHARS_MAX).collect();
+    if text.chars().count() > NAME_CHARS_MAX {
+        out.push('…');
+    }
+    out
+}
+
+/// Lists names: `a, b, c and 4 more`.
+pub(super) fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
+    let all: Vec<&str> = all.collect();
+    let shown: Vec<String> = all.iter().take(NAMES_MAX).map(|text| name(text)).collect();
+    match all.len().saturating_sub(NAMES_MAX) {
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), number(more as u64)),
+    }
+}
+
+/// Counts the removed and added lines of a unified diff without headers.
+pub(super) fn diff_counts(lines: &[String]) -> (u64, u64) {
+    let with = |sign: char| lines.iter().filter(|line| line.starts_with(sign)).count() as u64;
+    (with('-'), with('+'))
+}

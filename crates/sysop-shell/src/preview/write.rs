@@ -1,0 +1,138 @@
+//! Files that a redirection, `tee` or a file tool writes.
+
+use super::effective::{EffectiveCommand, split};
+use super::probe::{Records, Section};
+use super::report::{Report, counted, diff_counts, name, size};
+use super::scan::{Reason, Word};
+use super::text_diff::unified;
+use super::{Planned, View};
+
+/// Maximum bytes of a file whose content is compared.
+const CONTENT_BYTES_MAX: usize = 256 * 1024;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Write {
+    appends: bool,
+    /// The written text, if it is known.
+    content: Option<String>,
+}
+
+const WRITE: &str = r#"
+p=$1; case $p in -*) p=./$p;; esac
+r path "$p"
+if [ -d "$p" ]; then r folder 1
+elif [ -e "$p" ]; then
+[ -f "$p" ] || { r special 1; exit; }
+n=$(stat -Lc %s "$p"); r size "$n"; r lines "$(wc -l <"$p")"
+[ -r "$p" ] || { r unreadable 1; exit; }
+if [ "$2" = c ] && [ "$n" -le 262144 ] && tr -d '\000' <"$p" | cmp -s - "$p"; then printf 'text\0'; cat <"$p" | tr -d '\000'; printf '\0'; fi
+else
+r new 1; d=.; case $p in */*) d=${p%/*}; d=${d:-/};; esac; [ -d "$d" ] || r noparent "$d"
+fi
+"#;
+
+/// Returns the section for a file that is written.
+pub(super) fn section(path: Word, appends: bool, content: Option<String>) -> Section {
+    let content = content.filter(|text| text.len() <= CONTENT_BYTES_MAX);
+    let compares = if content.is_some() && !appends { "c" } else { "-" };
+    Section::new(WRITE, View::Write(Write { appends, content })).with_scalars(vec![path, Word::of(compares)])
+}
+
+/// `tee` whose input does not come from a pipe.
+pub(super) fn tee(command: &EffectiveCommand) -> Result<Planned, Reason> {
+    let found = split(&command.arguments, "ai", "", &["append", "ignore-interrupts"])?;
+    let content = command.document.clone().flatten();
+    let [target] = found.operands.as_slice() else { return Err("it writes several files".to_owned()) };
+    if !target.is_single() {
+        return Err("the file is unclear".to_owned());
+    }
+    Planned::probe(section(target.clone(), found.has(&["a", "-append"]), content))
+}
+
+/// Returns the output of a command, if it is known without running it: that of `echo`, `printf` and `cat` of literal
+/// text.
+pub(super) fn content_of(command: &EffectiveCommand) -> Option<String> {
+    let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
+    let words = words?;
+    match command.program.as_str() {
+        ":" | "true" => Some(String::new()),
+        "cat" if words.is_empty() => command.document.clone().flatten(),
+        "echo" if words.first().is_none_or(|word| !word.starts_with('-')) => {
+            let text = words.join(" ");
+            // Shells disagree on backslashes.
+            (!text.contains('\\')).then(|| text + "\n")
+        }
+        "printf" => match words.as_slice() {
+            [format] => printf_text(format),
+            [format, text] if format == "%s" => Some(text.clone()),
+            [format, texts @ ..] if format == "%s\\n" => {
+                Some(texts.iter().map(|text| format!("{text}\n")).collect())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn printf_text(format: &str) -> Option<String> {
+    if format.contains('%') || format.starts_with('-') {
+        return None;
+    }
+    let mut out = String::new();
+    let mut chars = format.chars();
+    while let Some(c) = chars.next() {
+        out.push(match (c, c == '\\') {
+            (_, false) => c,
+            (_, true) => match chars.next()? {
+                'n' => '\n',
+                't' => '\t',
+                '\\' => '\\',
+                _ => return None,
+            },
+        });
+    }
+    Some(out)
+}
+
+impl Write {
+    pub(super) fn report(&self, records: &Records) -> Result<Report, Reason> {
+        let path = records.first("path").map(name).ok_or("the file cannot be read")?;
+        if records.has("folder") {
+            return Ok(format!("fails: {path} is a folder").into());
+        }
+        if records.has("noparent") {
+            return Ok(format!("creates {path} and its folder, if the folder can be created").into());
+        }
+        if records.has("special") {
+            return Ok(format!("writes to {path}, which is not a regular file").into());
+        }
+        let length = self.content.as_ref().map(|text| text.len() as u64);
+        let lines = self.content.as_ref().map(|text| text.lines().count() as u64);
+        let size_text = || length.map_or(String::new(), |bytes| format!(" with {}", size(bytes)));
+        if records.has("new") {
+            let lines = lines
+                .filter(|lines| *lines > 0)
+                .map_or(size_text(), |lines| format!(" with {}", counted(lines, "line")));
+            return Ok(format!("creates {path}{lines}").into());
+        }
+        let old = records.number("size").ok_or("the file cannot be read")?;
+        if self.appends {
+            let what = lines.map_or("text".to_owned(), |lines| counted(lines, "line"));
+            return Ok(format!("appends {what} to {path} ({})", size(old)).into());
+        }
+        let before = format!("{}, {}", size(old), counted(records.number("lines").unwrap_or(0), "line"));
+        match (&self.content, records.first("text")) {
+            (Some(new), _) if new.is_empty() => Ok(format!("empties {path} ({before})").into()),
+            (Some(new), Some(text)) if new == text => Ok(format!("leaves {path} as it is").into()),
+            (Some(new), Some(text)) => {
+                let diff = unified(text, new);
+                let (removed, added) = diff_counts(&diff);
+                Ok(Report {
+                    summary: format!("overwrites {path} ({before}): +{added} −{removed} lines"),
+                    diff,
+                })
+            }
+            (Some(_) | None, _) => Ok(format!("overwrites {path} ({before}){}", size_text()).into()),
+        }
+    }
+}
