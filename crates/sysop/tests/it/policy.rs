@@ -195,3 +195,27 @@ fn read_only_git_is_judged_by_its_repositorys_settings() {
     assert!(answer["reasons"][0]["why"].as_str().unwrap().contains("diff.x.textconv"), "{answer}");
     assert_eq!(check(&world, &["--mode", "auto", "git add a"])["verdict"], "allow");
 }
+
+#[test]
+fn an_approval_says_what_the_command_would_do() {
+    let script = [("clean up", vec![bash("rm -rf build")])];
+    let shown = "removes 2 files, 1 folder, 8 bytes in build";
+    for json in [false, true] {
+        let mock = Mock::start(&script);
+        let world = World::with_openai(&mock.url());
+        let folder = world.work().join("build");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join("one"), "text").unwrap();
+        std::fs::write(folder.join("two"), "more").unwrap();
+        let options: &[&str] = if json { &["exec", "--json", "clean up"] } else { &["exec", "clean up"] };
+        let run = world.finish(options);
+        assert_eq!((run.code, world.has("build/one")), (Some(3), true), "{run:?}");
+        if json {
+            let messages = crate::support::lines_of_json(&run.out);
+            let request = messages.iter().find(|message| message["type"] == "approval.request").unwrap();
+            assert_eq!(request["preview"], serde_json::json!([shown]), "{run:?}");
+        } else {
+            assert!(run.err.contains(&format!("preview: {shown}")), "{run:?}");
+        }
+    }
+}
