@@ -180,13 +180,13 @@ fn the_minutes_of_a_session_count_over_its_turns_and_survive_a_restart() {
     let log = world.log.clone();
     let mut reopened = Session::replay(log).expect("a log");
     assert_eq!(reopened, world.session);
-    let started = reopened.handle_at(Timestamp(3_600_000), Input::Prompt { text: "two".to_owned() });
+    let started = reopened.handle_at(Timestamp(3_600_000), Input::prompt("two"));
     let after = started.effects.iter().find_map(|effect| match effect {
         Effect::SetTurnTimer { after, .. } => Some(after.as_secs()),
         _ => None,
     });
     assert_eq!(after, Some(2 * 60), "8 minutes are 80 %, of which 6 are spent");
-    world.tell_at(60 * 60, Input::Prompt { text: "two".to_owned() });
+    world.tell_at(60 * 60, Input::prompt("two"));
     time_out(&mut world, 3, 62 * 60);
     assert_eq!(notices(&world), ["80 % of the session's budget is used: 8 of 10 minutes"]);
     time_out(&mut world, 3, 64 * 60);

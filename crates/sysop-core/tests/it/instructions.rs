@@ -144,7 +144,7 @@ fn init_asks_for_an_agents_md_from_any_front_end() {
     world.reply(says("done")).prompt("/init later");
     let (_, request) = world.asked.as_ref().expect("a model call");
     let last = request.messages.last().expect("a prompt").message();
-    assert_ne!(*last, Message::User { text: INIT_PROMPT.to_owned() });
+    assert_ne!(*last, Message::user(INIT_PROMPT));
 }
 
 #[test]
