@@ -102,6 +102,9 @@ pub(crate) fn bash(command: &str) -> Value {
     call("bash", json!({ "command": command }))
 }
 
+/// Reply of a server that has no list of models.
+const NO_MODELS: &[u8] = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
 /// Server whose responses are written by the test.
 pub(crate) struct RawServer {
     address: SocketAddr,
@@ -110,7 +113,7 @@ pub(crate) struct RawServer {
 
 impl RawServer {
     /// Starts the server. `answer` gets the number of the request, counted from 0, its head, and the connection, which is
-    /// closed when `answer` returns.
+    /// closed when `answer` returns. Requests for the list of models are not counted and get a 404.
     pub(crate) fn start(answer: impl Fn(usize, &str, &mut TcpStream) + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -124,6 +127,10 @@ impl RawServer {
                 };
                 std::thread::spawn(move || {
                     let Some((head, body)) = read_request(&mut stream) else { return };
+                    if head.starts_with("GET ") && head.lines().next().unwrap_or("").contains("/models ") {
+                        let _ = stream.write_all(NO_MODELS);
+                        return;
+                    }
                     let number = {
                         let mut kept = kept.lock();
                         kept.push(serde_json::from_slice(&body).unwrap_or(Value::Null));
