@@ -1,5 +1,6 @@
 //! Guards over a real sshd. The target has its own mount, process and network namespace, so that the tests change the
-//! real paths (`/etc/ssh`, `/etc/sudoers`) of a copy. Needs root; without it, each test returns at once.
+//! real paths (`/etc/ssh`, `/etc/sudoers`) of a copy. Needs root; without it, each test says that it
+//! is skipped.
 
 use std::fs;
 use std::path::PathBuf;
@@ -78,6 +79,7 @@ impl Target {
     /// Starts a target, or returns `None` without the rights to do so.
     fn start(user: &'static str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: mounts and a network of its own need root");
             return None;
         }
         let home = tempfile::tempdir().unwrap();
