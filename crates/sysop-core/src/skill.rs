@@ -7,11 +7,15 @@
 mod expand;
 mod front_matter;
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 pub use self::expand::Expansion;
 use crate::instructions::InstructionSource;
 use crate::ledger::cut;
+use crate::policy::{Access, Finding, ResolvedFile, RiskClass, Survey};
 
 /// Maximum bytes of one skill or command file.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
@@ -142,6 +146,18 @@ impl Skill {
         }
     }
 
+    /// Returns true if the folder of the skill contains this file. A folder that was reached through links is
+    /// recognized by its name and the file's path below it.
+    fn contains(&self, path: &str) -> bool {
+        let Some(folder) = Path::new(&self.path).parent() else { return false };
+        let path = Path::new(path);
+        self.kind == SkillKind::Skill
+            && (path.starts_with(folder)
+                || folder.file_name().is_some_and(|name| {
+                    self.files.iter().any(|file| path.ends_with(Path::new(name).join(file)))
+                }))
+    }
+
     /// Returns the text that the model gets when it invokes the skill.
     pub fn answer(&self) -> String {
         let mut text = format!("folder: {}\n", self.folder());
@@ -188,6 +204,25 @@ impl Skills {
         }
     }
 
+    /// Returns a finding for each script of a skill that a command runs: the hash of its text, and whether it was
+    /// changed since the session began. `command_bytes` is the length of the command.
+    pub fn script_findings(&self, survey: &Survey, command_bytes: usize) -> Vec<Finding> {
+        let runs = survey.targets.iter().filter(|resolved| resolved.target.access == Access::Run);
+        let finding = |file: &ResolvedFile| {
+            let skill = self.found.iter().find(|skill| skill.contains(&file.path))?;
+            let name = Path::new(&file.path).file_name()?.to_string_lossy();
+            let hash = match &file.script {
+                Some(text) => format!("sha256 {}", short_hash(text)),
+                None => "its text is too long or no text".to_owned(),
+            };
+            let age =
+                if file.changed_in_session { "CHANGED in this session" } else { "unchanged in this session" };
+            let why = format!("runs {name} of the skill {}: {hash}, {age}", skill.name);
+            Some(Finding { start: 0, end: command_bytes, class: RiskClass::Changes, why })
+        };
+        runs.flat_map(|resolved| resolved.files.iter().filter_map(finding)).collect()
+    }
+
     /// Returns the list of skills for the model, or `None` if the model may not invoke any.
     pub fn prompt(&self) -> Option<String> {
         let lines: Vec<_> = self
@@ -209,6 +244,11 @@ impl Skills {
         let skill = self.find(word.strip_prefix('/')?)?;
         Some(Expansion::new(skill, arguments.trim()))
     }
+}
+
+/// Returns the first 16 digits of the SHA-256 of a text, as `sha256sum` prints them.
+fn short_hash(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Returns true if a text can be the name of a skill or command. Such a name cannot be mistaken for a path or an

@@ -157,13 +157,17 @@ impl Session {
             Ok(spec) => CallReview::new(self, spec, &call, survey),
             Err(error) => return self.finish(out, id, Outcome::failed(error)),
         };
-        let CallReview { assessment, command, reason, fence } = review;
+        let CallReview { mut assessment, command, reason, fence } = review;
+        let scripts = self.state.instructions.skills.script_findings(survey, command.len());
         let (guarded, unguarded) = guard_of(&survey.guard, command.len());
         let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
         let allowed = allowed.is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
-            keeps_guard && seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk)
+            let shown = |script: &Finding| seen.risk.findings.iter().any(|finding| finding.why == script.why);
+            let same_scripts = scripts.iter().all(shown);
+            keeps_guard && same_scripts && seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk)
         });
+        assessment.risk.findings.extend(scripts);
         match assessment.verdict {
             Verdict::Allow => self.run(out, call, origin, fence, guarded),
             Verdict::Ask if allowed => self.run(out, call, origin, fence, guarded),

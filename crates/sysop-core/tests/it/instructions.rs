@@ -8,7 +8,9 @@ use sysop_core::instructions::{
 use sysop_core::message::Message;
 use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{
+    Access, ApprovalMode, CommandContext, Resolution, ResolvedFile, ResolvedTarget, Survey, Target,
+};
 use sysop_core::session::Activity;
 use sysop_core::skill::{Skill, SkillKind};
 
@@ -309,4 +311,46 @@ fn a_compaction_keeps_the_instructions() {
     let first = first_message(&world);
     assert!(first.starts_with("--- /srv/AGENTS.md") && first.contains("Use make."), "{first}");
     assert!(first.contains("the goal"));
+}
+
+/// Survey of a host where `sh /srv/.sysop/certs/renew.sh` runs a script with this text.
+fn survey_of_script(text: &str) -> Survey {
+    let target = Target {
+        word: "/srv/.sysop/certs/renew.sh".to_owned(),
+        glob: false,
+        folder: None,
+        access: Access::Run,
+    };
+    let path = target.word.clone();
+    let file = ResolvedFile { path, changed_in_session: false, script: Some(text.to_owned()) };
+    let targets = vec![ResolvedTarget { target, files: vec![file] }];
+    Survey { resolution: Resolution::Host, targets, context: CommandContext::bash(), ..Survey::default() }
+}
+
+#[test]
+fn a_script_of_a_skill_is_asked_with_its_hash_and_again_if_it_changed() {
+    let mut spec = spec(ApprovalMode::Each);
+    spec.instructions = true;
+    let mut world = World::new(spec);
+    world.survey = survey_of_script("certbot renew\n");
+    world.prompt("renew the certificate");
+    let text = "---\ndescription: Renew a certificate\n---\nRun renew.sh.";
+    read(&mut world, Some(with_skills(&[(SkillKind::Skill, "certs", text)])));
+    world.reply(calls(vec![bash("a", "sh /srv/.sysop/certs/renew.sh")]));
+    let asked = |world: &World| {
+        let asked = world.log.iter().rev().find_map(|event| match event {
+            Event::ApprovalAsked { risk, .. } => risk.findings.last().map(|finding| finding.why.clone()),
+            _ => None,
+        });
+        asked.expect("an approval with a finding")
+    };
+    let [first, second] = ["62dd020d1b563265", "e90585e5008e6d98"]
+        .map(|hash| format!("runs renew.sh of the skill certs: sha256 {hash}, unchanged in this session"));
+    assert_eq!(asked(&world), first);
+    world.survey = survey_of_script("certbot renew --force-renewal\n");
+    world.allow();
+    assert_eq!(asked(&world), second);
+    assert_eq!((world.session.activity(), world.ran.len()), (Activity::AwaitingApproval, 0));
+    world.allow();
+    assert_eq!(world.ran.len(), 1);
 }
