@@ -59,6 +59,8 @@ export type ClientMessage =
     traceparent?: string;
     /** The prompt. */
     content: string;
+    /** Images of the prompt, at most 8, as `POST …/images` returned them. */
+    images?: Array<PromptImage>;
   }
   /** Result of a `tool.call` that this client ran. */
   | ToolResult & {

@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use reqwest::header::CONTENT_TYPE;
 use reqwest::{Method, Response, StatusCode};
 use secrecy::ExposeSecret;
 use serde_json::Value;
@@ -66,15 +67,32 @@ impl Api {
         json(&self.request(Method::POST, self.server.at(parts), Some(body)).await?)
     }
 
+    /// Posts bytes of a media type.
+    pub(crate) async fn upload(
+        &self,
+        parts: &[&str],
+        query: &[(&str, &str)],
+        media_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<Value, ClientError> {
+        let mut url = self.server.at(parts);
+        url.query_pairs_mut().extend_pairs(query);
+        let request = self.requests.post(url).header(CONTENT_TYPE, media_type).body(bytes);
+        json(&self.answer(request).await?)
+    }
+
     pub(crate) async fn bytes(&self, parts: &[&str]) -> Result<Vec<u8>, ClientError> {
         self.request(Method::GET, self.server.at(parts), None).await
     }
 
     async fn request(&self, method: Method, url: Url, body: Option<&Value>) -> Result<Vec<u8>, ClientError> {
-        let mut request = self.requests.request(method, url).bearer_auth(self.server.token().expose_secret());
-        if let Some(body) = body {
-            request = request.json(body);
-        }
+        let request = self.requests.request(method, url);
+        self.answer(if let Some(body) = body { request.json(body) } else { request }).await
+    }
+
+    /// Sends a request with the token, and returns the body of its response.
+    async fn answer(&self, request: reqwest::RequestBuilder) -> Result<Vec<u8>, ClientError> {
+        let request = request.bearer_auth(self.server.token().expose_secret());
         let response = request.send().await.map_err(|error| self.unreachable(&error))?;
         let status = response.status();
         let answer = read(response).await.map_err(|error| self.unreachable(&error))?;

@@ -118,7 +118,11 @@ mod tests {
     use super::*;
 
     fn say(text: &str) -> ClientMessage {
-        ClientMessage::UserMessage { envelope: Envelope::default(), content: text.to_owned() }
+        ClientMessage::UserMessage {
+            envelope: Envelope::default(),
+            content: text.to_owned(),
+            images: Vec::new(),
+        }
     }
 
     fn written(outbox: &mut Outbox) -> Vec<(String, String)> {

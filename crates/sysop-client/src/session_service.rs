@@ -1,6 +1,8 @@
 //! Lists and opens the sessions of a server for front ends.
 
 use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use serde_json::{Map, Value, json};
 use sysop_core::event::Event;
 use sysop_core::event::Update;
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
+use sysop_core::image::{self, IMAGE_BYTES_MAX, ImageRef};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::spec::SessionSpec;
@@ -19,7 +22,8 @@ use sysop_driver::frontend::{
     AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
 };
 use sysop_driver::port::SessionSummary;
-use sysop_wire::{Decoder, ServerMessage};
+use sysop_wire::{Decoder, PromptImage, ServerMessage};
+use tokio::io::AsyncReadExt as _;
 use tokio_util::task::TaskTracker;
 
 use crate::api::{Api, sentence};
@@ -57,6 +61,8 @@ pub struct RemoteSessionService {
     options: NewSessionOptions,
     local_tools: Option<Arc<LocalTools>>,
     hosts: Vec<NamedItem>,
+    /// The user's home folder on this machine.
+    home: PathBuf,
     tasks: TaskTracker,
     /// Sessions that are open in a front end. Opening one of them again returns the same object.
     open: Mutex<HashMap<SessionId, Weak<RemoteSession>>>,
@@ -64,6 +70,7 @@ pub struct RemoteSessionService {
 
 impl RemoteSessionService {
     /// Connects to a server and checks the token. If `local_tools` is given, its tools are lent to each opened session.
+    /// `home` is the user's home folder on this machine.
     ///
     /// # Errors
     /// If the server is unreachable or rejects the token.
@@ -71,6 +78,7 @@ impl RemoteSessionService {
         server: ServerAddress,
         mut options: NewSessionOptions,
         local_tools: Option<Arc<LocalTools>>,
+        home: PathBuf,
     ) -> Result<Self, ClientError> {
         let api = Api::new(server)?;
         api.get(&["api", "agent", "sessions"], &[("limit", "1")]).await?;
@@ -84,7 +92,7 @@ impl RemoteSessionService {
         if local_tools.is_some() {
             options.tool_placement = ToolPlacement::ClientOnly;
         }
-        Ok(Self { api, options, local_tools, hosts, tasks: TaskTracker::new(), open: Mutex::default() })
+        Ok(Self { api, options, local_tools, hosts, home, tasks: TaskTracker::new(), open: Mutex::default() })
     }
 
     /// Returns the server's address for display.
@@ -260,6 +268,17 @@ struct PathList {
     paths: Vec<String>,
 }
 
+/// Reads a file up to one byte more than an image may have.
+async fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
+    let file = tokio::fs::File::open(path).await?;
+    if !file.metadata().await?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(IMAGE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
 #[async_trait]
 impl SessionService for RemoteSessionService {
     async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
@@ -268,6 +287,26 @@ impl SessionService for RemoteSessionService {
 
     async fn list(&self) -> Result<Vec<SessionSummary>, String> {
         self.sessions(SESSIONS_MAX).await.map_err(|error| error.to_string())
+    }
+
+    async fn attach_image(&self, session: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
+        let path = match path.strip_prefix("~") {
+            Ok(rest) => self.home.join(rest),
+            Err(_) => path.to_owned(),
+        };
+        let shown = path.display();
+        let bytes = match read_image_file(&path).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| format!("cannot read {shown}: {error}"))?,
+        };
+        let header = image::check(&bytes).map_err(|error| format!("{shown}: {error}"))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let parts = ["api", "agent", "sessions", session.as_str(), "images"];
+        let sent = self.api.upload(&parts, &[("name", &name)], header.format.media_type(), bytes).await;
+        let stored = sent.map_err(|error| format!("cannot send {shown}: {error}"))?;
+        let stored: PromptImage =
+            serde_json::from_value(stored).map_err(|error| format!("cannot send {shown}: {error}"))?;
+        Ok(Some(stored.into()))
     }
 
     async fn models(&self) -> Vec<ModelRef> {

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use sysop_core::event::ConfigChange;
 use sysop_core::id::{Seq, SessionId, TurnId};
+use sysop_core::image::{ImageHeader, ImageRef};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::policy::{ApprovalMode, Rule};
 use sysop_driver::frontend::{NamedItem, SessionHandle};
@@ -80,6 +81,24 @@ pub trait SessionBackend: Send + Sync {
 
     /// Opens a stored output of a call.
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError>;
+
+    /// Checks an image and stores it for a prompt. `name` is the name of its file, for display.
+    async fn store_image(
+        &self,
+        id: &SessionId,
+        image: bytes::Bytes,
+        name: String,
+    ) -> Result<ImageRef, BackendError> {
+        let _ = (id, image, name);
+        Err(BackendError::Invalid("this server accepts no images".to_owned()))
+    }
+
+    /// Returns the format and the size of a stored image, read from its bytes.
+    async fn image_header(&self, artifact: &str) -> Result<ImageHeader, BackendError> {
+        Err(BackendError::Invalid(format!(
+            "the image {artifact} is not stored on this server; send it again"
+        )))
+    }
 
     /// Creates session `id` for `person`. Its log is a copy of the log of `from` that ends just before the prompt of
     /// turn `before`.

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sysop_core::event::{ConfigChange, Input};
 use sysop_core::id::CallId;
+use sysop_core::image::{ImageHeader, PROMPT_IMAGES_MAX};
 use sysop_core::policy::Rule;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_driver::QUEUE_IS_FULL;
 use sysop_driver::prompter::{PromptReply, Terminal, TerminalSize, TerminalView};
 use sysop_driver::tokens::Scopes;
-use sysop_wire::{ClientMessage, DecisionKind, DirectOrigin, ErrorCode, QuestionReply};
+use sysop_wire::{ClientMessage, DecisionKind, DirectOrigin, ErrorCode, PromptImage, QuestionReply};
 
 use crate::ServerInner;
 use crate::authenticator::Caller;
@@ -72,10 +73,15 @@ pub(crate) async fn handle_message(
         ClientMessage::ApprovalDecision { tool_call_id, decision, .. } => {
             check_decision(inner, session_ref, caller, tool_call_id, *decision).await?;
         }
-        ClientMessage::UserMessage { content, .. } if content.trim().is_empty() => {
+        ClientMessage::UserMessage { content, images, .. }
+            if content.trim().is_empty() && images.is_empty() =>
+        {
             return Err(rejection(ErrorCode::BadMessage, "the message is empty"));
         }
-        ClientMessage::UserMessage { .. } => check_queue_capacity(inner, session_ref).await?,
+        ClientMessage::UserMessage { images, .. } => {
+            check_images(inner, images).await?;
+            check_queue_capacity(inner, session_ref).await?;
+        }
         ClientMessage::Cancel { .. }
         | ClientMessage::ApprovalPreview { .. }
         | ClientMessage::Direct { .. }
@@ -184,6 +190,24 @@ async fn check_queue_capacity(inner: &ServerInner, session_ref: &SessionRef) -> 
     let now = now.map_err(|error| rejection(ErrorCode::Closed, error.to_string()))?;
     if Follower::caught_up(&now).await.now().queued as usize >= QUEUED_PROMPTS_MAX {
         return Err(rejection(ErrorCode::TooMany, QUEUE_IS_FULL));
+    }
+    Ok(())
+}
+
+/// Rejects images that are not stored here, and those whose stated format or size is not that of the stored bytes.
+async fn check_images(inner: &ServerInner, images: &[PromptImage]) -> Result<(), MessageRejection> {
+    if images.len() > PROMPT_IMAGES_MAX {
+        let why = format!("a prompt may have at most {PROMPT_IMAGES_MAX} images");
+        return Err(rejection(ErrorCode::BadMessage, why));
+    }
+    for image in images {
+        let stored = inner.registry.backend.image_header(&image.artifact).await;
+        let stored = stored.map_err(|error| rejection(ErrorCode::BadMessage, error.to_string()))?;
+        let stated = ImageHeader { format: image.media_type, width: image.width, height: image.height };
+        if stated != stored {
+            let why = format!("the image {} has another format or size than stated", image.artifact);
+            return Err(rejection(ErrorCode::BadMessage, why));
+        }
     }
     Ok(())
 }

@@ -26,6 +26,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{self, MethodRouter};
 use schemars::JsonSchema;
 use serde_json::{Map, Value};
+use sysop_wire::PromptImage;
 
 use self::body::Object;
 pub(crate) use self::chat::Chats;
@@ -108,6 +109,13 @@ fn session_routes() -> Vec<Route> {
         get(session!("/artefacts/{name}"), Read, sessions::artifact, "Get the full output of a call")
             .ok("The output", bytes(&["application/octet-stream"]))
             .response("422", "Invalid artifact name", json::<Problem>()),
+        post(session!("/images"), Operate, sessions::store_image, "Store an image for a prompt")
+            .query::<sessions::ImageQuery>()
+            .body(bytes(&["image/png", "image/jpeg", "image/gif", "image/webp"]))
+            .response("201", "Stored; pass it in `images` of `user.message`", json::<PromptImage>())
+            .response("413", "The image has more than 5 MB", json::<Problem>())
+            .response("415", "The content type is not that of an image", json::<Problem>())
+            .response("422", "The image is not accepted", json::<Problem>()),
         post(
             session!("/fork"),
             Operate,

@@ -15,6 +15,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 
 use crate::secret::Secret;
+use crate::server_message::PromptImage;
 
 /// Tool that runs a `direct` message that contains only a command.
 const COMMAND_TOOL: &str = "bash";
@@ -52,6 +53,9 @@ pub enum ClientMessage {
         envelope: Envelope,
         /// The prompt.
         content: String,
+        /// Images of the prompt, at most 8, as `POST …/images` returned them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        images: Vec<PromptImage>,
     },
     /// Result of a `tool.call` that this client ran.
     #[serde(rename = "tool.result")]
@@ -451,7 +455,10 @@ impl ClientMessage {
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
         Some(match input {
-            Input::Prompt { text, .. } => Self::UserMessage { envelope, content: text.clone() },
+            Input::Prompt { text, images } => {
+                let images = images.iter().map(PromptImage::from).collect();
+                Self::UserMessage { envelope, content: text.clone(), images }
+            }
             Input::Direct { tool, arguments, origin } => {
                 let origin = match origin {
                     Origin::User => DirectOrigin::Typed,
@@ -550,7 +557,10 @@ impl ClientMessage {
     /// [`Hello::client_tools`]. `by` is the sender's name for the log.
     pub fn inputs(&self, by: &str) -> Vec<Input> {
         match self {
-            Self::UserMessage { content, .. } => vec![Input::prompt(content.clone())],
+            Self::UserMessage { content, images, .. } => {
+                let images = images.iter().cloned().map(Into::into).collect();
+                vec![Input::Prompt { text: content.clone(), images }]
+            }
             Self::ApprovalDecision { tool_call_id, decision, command, reason, .. } => {
                 let decision = decision.into_decision(command.clone(), reason.clone().unwrap_or_default());
                 vec![Input::Decision { call: tool_call_id.clone(), decision, by: by.to_owned() }]

@@ -45,9 +45,9 @@ pub(crate) async fn connect(
         approve: Some(settings.approve(&HostChoice::Local)),
         ..NewSessionOptions::default()
     };
-    let service = Arc::new(
-        RemoteSessionService::connect(server, options, Some(Arc::new(local_tools))).await.map_err(failure)?,
-    );
+    let home = settings.folders.home.clone();
+    let connecting = RemoteSessionService::connect(server, options, Some(Arc::new(local_tools)), home);
+    let service = Arc::new(connecting.await.map_err(failure)?);
     let which = match &settings.resume {
         None => SessionSelector::New,
         Some(ResumeTarget::Latest) => SessionSelector::Existing(String::new()),
@@ -79,10 +79,11 @@ pub(crate) async fn attach(
         approve: flags.approve.map(Into::into),
         ..NewSessionOptions::default()
     };
+    let connecting = RemoteSessionService::connect(server, options, None, settings.folders.home.clone());
     let terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
     let term = settings.environment.value("TERM").unwrap_or_default();
     if arguments.plain || arguments.chat || !terminal || matches!(term, "" | "dumb") {
-        let service = Arc::new(RemoteSessionService::connect(server, options, None).await.map_err(failure)?);
+        let service = Arc::new(connecting.await.map_err(failure)?);
         let which = select_session(&service, asked_for).await.map_err(failure)?;
         let face = ConversationOptions {
             task: None,
@@ -96,8 +97,7 @@ pub(crate) async fn attach(
     let kept = Arc::clone(&opened);
     let open = Box::pin(async move {
         let from_client = |error| tui::from_anyhow(failure(error).into());
-        let service =
-            Arc::new(RemoteSessionService::connect(server, options, None).await.map_err(from_client)?);
+        let service = Arc::new(connecting.await.map_err(from_client)?);
         *kept.lock() = Some(Arc::clone(&service));
         let which = select_session(&service, asked_for).await.map_err(from_client)?;
         let session = service.open_session(which).await.map_err(from_client)?;

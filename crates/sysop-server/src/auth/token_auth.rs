@@ -286,7 +286,7 @@ fn check(
     if !needed.is_met_by(bearer.scopes) {
         return Err(AuthError::Scope(needed));
     }
-    if !read_only && has_body(&request.headers) && !is_json(&request.headers) {
+    if !read_only && has_body(&request.headers) && !needs_preflight(&request.headers) {
         return Err(AuthError::ContentType);
     }
     Ok(())
@@ -299,11 +299,13 @@ fn has_body(headers: &HeaderMap) -> bool {
         || length.is_some_and(|length| length != b"0")
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// Returns true if the body is JSON or an image: a foreign page cannot send either without a preflight.
+fn needs_preflight(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(kind), None) = (types.next(), types.next()) else { return false };
     let Ok(kind) = kind.to_str() else { return false };
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    matches!(kind.as_str(), "application/json" | "image/png" | "image/jpeg" | "image/gif" | "image/webp")
 }
 
 /// Answers a CORS preflight request. `add_response_headers` adds the allowed origin.

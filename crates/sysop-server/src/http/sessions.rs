@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::{Extension, Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -12,16 +12,18 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sysop_core::event::{ConfigChange, Input};
 use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::image::IMAGE_BYTES_MAX;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
 use sysop_driver::port::SessionSummary;
 use sysop_wire::{
-    ClientMessage, ErrorCode, Hello, ManifestTool, ServerMessage, SessionState, State as SessionStatus,
+    ClientMessage, ErrorCode, Hello, ManifestTool, PromptImage, ServerMessage, SessionState,
+    State as SessionStatus,
 };
 
 use super::body::Object;
-use super::{SharedServer, openapi, problem};
+use super::{SharedServer, body, openapi, problem};
 use crate::authenticator::Caller;
 use crate::backend::{Artifact, CreateSession};
 use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
@@ -270,6 +272,37 @@ pub(super) async fn artifact(
             ];
             (headers, Body::from_stream(pieces)).into_response()
         }
+        Err(error) => problem::backend_error(&shared, &error),
+    }
+}
+
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(default)]
+pub(super) struct ImageQuery {
+    /// Name of the file, for display.
+    #[schemars(length(max = WISH_CHARS_MAX))]
+    name: String,
+}
+
+/// `POST /api/agent/sessions/{id}/images`. A content type of an image is required, because a foreign page cannot send
+/// one without a preflight.
+pub(super) async fn store_image(
+    State(shared): State<SharedServer>,
+    Path(id): Path<String>,
+    Query(ImageQuery { name }): Query<ImageQuery>,
+    request: Request,
+) -> Response {
+    let kind = request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("image/")) {
+        let why = "send the bytes of an image with its `Content-Type`, such as `image/png`";
+        return problem::of(StatusCode::UNSUPPORTED_MEDIA_TYPE, ErrorCode::BadMessage, why);
+    }
+    let image = match body::read(request.into_body(), &shared, IMAGE_BYTES_MAX).await {
+        Ok(image) => image,
+        Err(response) => return response,
+    };
+    match shared.registry.backend.store_image(&SessionId::new(id), image, name).await {
+        Ok(image) => (StatusCode::CREATED, Json(PromptImage::from(&image))).into_response(),
         Err(error) => problem::backend_error(&shared, &error),
     }
 }

@@ -383,6 +383,7 @@ async fn every_endpoint_rejects_an_oversized_body() {
     let paths = described["paths"].as_object().unwrap().iter();
     let paths: Vec<_> = paths
         .filter(|(_, methods)| methods["post"]["requestBody"].is_object())
+        .filter(|(path, _)| !path.ends_with("/images")) // takes images, with a limit of its own
         .map(|(path, _)| path.replace("{id}", &id))
         .collect();
     assert!(paths.len() > 15, "{paths:?}");

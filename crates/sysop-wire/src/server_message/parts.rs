@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sysop_core::event::{PauseReason, StopReason};
 use sysop_core::id::{CallId, TurnId};
-use sysop_core::image::{ImageFormat, ImageRef};
+use sysop_core::image::{ImageFormat, ImageHeader, ImageRef};
 use sysop_core::message::{Arguments, ToolCall, Usage};
 use sysop_core::outcome::FileChange;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -70,7 +70,7 @@ impl From<&ImageRef> for PromptImage {
 impl From<PromptImage> for ImageRef {
     fn from(image: PromptImage) -> Self {
         let PromptImage { artifact, media_type, width, height, name } = image;
-        Self { artifact, media_type, width, height, name }
+        Self::new(artifact, ImageHeader { format: media_type, width, height }, &name)
     }
 }
 

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use sysop_core::catalog::Profile;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
+use sysop_core::image::{self, ImageHeader, ImageRef};
 use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::model_provider::{OLLAMA_SSH, is_known};
 use sysop_core::outcome::Outcome;
@@ -24,6 +25,7 @@ use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
 use sysop_driver::{Driver, DriverError, Ports, Runtime, RuntimeFactory, system_clock};
+use sysop_host::ImageStoreError;
 use sysop_server::audit::{Actor, AuditedCluster, AuditedStore};
 use sysop_server::{Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend};
 use sysop_store::PostgresNode;
@@ -254,6 +256,34 @@ impl SessionBackend for LocalSessions {
         // Limited to the current size, in case the file is still growing.
         let pieces = ReaderStream::new(tokio::io::AsyncReadExt::take(file, bytes));
         Ok(Artifact { bytes, pieces: pieces.boxed() })
+    }
+
+    async fn store_image(
+        &self,
+        id: &SessionId,
+        image: bytes::Bytes,
+        name: String,
+    ) -> Result<ImageRef, BackendError> {
+        self.opening_of(id).await?;
+        let folder = self.services.machines.artifacts();
+        let storing =
+            tokio::task::spawn_blocking(move || sysop_host::store_image(&folder, &image, &name)).await;
+        let stored = storing.map_err(|error| BackendError::Failed(error.to_string()))?;
+        stored.map_err(|error| match error {
+            ImageStoreError::Refused(why) => BackendError::Invalid(why.to_string()),
+            ImageStoreError::Io(_) => BackendError::Failed(error.to_string()),
+        })
+    }
+
+    async fn image_header(&self, artifact: &str) -> Result<ImageHeader, BackendError> {
+        let (folder, name) = (self.services.machines.artifacts(), artifact.to_owned());
+        let loading = tokio::task::spawn_blocking(move || sysop_host::load_image(&folder, &name)).await;
+        let bytes = loading.ok().and_then(Result::ok);
+        let header = bytes.and_then(|bytes| image::check(&bytes).ok());
+        header.ok_or_else(|| {
+            let why = format!("the image {artifact} is not stored on this server; send it again");
+            BackendError::Invalid(why)
+        })
     }
 
     async fn fork(

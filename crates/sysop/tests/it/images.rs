@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::World;
+use crate::serve::serve;
 use crate::support::{Mock, RawServer, call, http, lines_of_json, say, streamed};
 
 /// The header of a PNG file of this size. sysop reads no more of it.
@@ -150,4 +151,78 @@ fn chat_sends_the_images_that_a_prompt_names() {
     let parts = prompt(&body).as_array().expect("parts");
     assert_eq!(parts.len(), 3, "a text and two images: {parts:?}");
     assert_eq!(parts[0]["text"], "look at @photo.png, @\"my photo.png\" and @missing.png");
+}
+
+#[test]
+fn a_server_stores_an_uploaded_image_for_a_prompt() {
+    let mock = Mock::start(&[("look", vec![say("A red light.")])]);
+    let server_world = world(&mock.url(), SEES);
+    let server = serve(&server_world, &[]);
+    let session = server.session();
+    let images = format!("/api/agent/sessions/{session}/images");
+    let (status, stored) = server.upload(&format!("{images}?name=photo.png"), "image/png", &png(1280, 720));
+    assert_eq!(status, 201, "{stored}");
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    assert_eq!((&stored["width"], &stored["name"]), (&1280.into(), &"photo.png".into()));
+
+    let messages = format!("/api/agent/sessions/{session}/messages");
+    let send = |image: &Value| {
+        server.post_as(&server.token, &messages, &json!({"content": "look", "images": [image]}))
+    };
+    let mut lies = stored.clone();
+    lies["width"] = 10.into();
+    let mut unknown = stored.clone();
+    unknown["artifact"] = "../sysop.db".into();
+    for (image, why) in
+        [(&lies, "another format or size than stated"), (&unknown, "is not stored on this server")]
+    {
+        let (status, text) = send(image);
+        assert!(status == 400 && text.contains(why), "{status}: {text}");
+    }
+    assert_eq!(send(&stored).0, 202);
+    let told = server.events(&session, 0).until("assistant.done");
+    assert!(told.iter().any(|message| message["content"] == "A red light."), "{told:?}");
+    let part = json!({"type": "image_url", "image_url": {"url": data_url()}});
+    assert_eq!(*prompt(&mock.last_body()), json!([{"type": "text", "text": "look"}, part]));
+}
+
+#[test]
+fn an_upload_that_is_no_image_is_refused() {
+    let mock = Mock::start(&[]);
+    let server_world = world(&mock.url(), SEES);
+    let server = serve(&server_world, &[]);
+    let images = format!("/api/agent/sessions/{}/images", server.session());
+    let large = [png(10, 10), vec![0; 5 * 1024 * 1024]].concat();
+    for (media_type, bytes, status, why) in [
+        ("text/plain", png(10, 10), 415, "Content-Type"),
+        ("application/json", b"{}".to_vec(), 415, "Content-Type"),
+        ("image/png", b"text".to_vec(), 422, "not a PNG"),
+        ("image/png", png(2001, 10), 422, "2001"),
+        ("image/png", large, 413, "too large"),
+    ] {
+        let (refused, text) = server.upload(&images, media_type, &bytes);
+        assert!(refused == status && text.contains(why), "{media_type}: {refused} {text}");
+    }
+    let folder = server_world.data().join("artefacts");
+    let stored = fs::read_dir(folder).map(Iterator::count).unwrap_or(0);
+    assert_eq!(stored, 0, "nothing refused is stored");
+}
+
+#[test]
+fn an_attached_client_sends_images_of_its_own_machine() {
+    let mock = Mock::start(&[("look", vec![say("A red light.")])]);
+    let server_world = World::with_openai(&mock.url()).file(".config/sysop/config.toml", SEES);
+    let server = serve(&server_world, &[]);
+    let here = World::new().variable("SYSOP_TOKEN", &server.token);
+    fs::write(here.work().join("photo.png"), png(1280, 720)).unwrap();
+    let mut attached = here.start_with_input(&["attach", "--plain", &format!("http://{}", server.address)]);
+    attached.out.wait_for_text("You: ");
+    attached.type_text("look at @photo.png\n");
+    attached.out.wait_for_text("A red light.");
+    attached.type_text("/exit\n");
+    attached.end_input();
+    let run = attached.finish();
+    assert!(run.out.contains("image 1280×720 photo.png"), "{run:?}");
+    let part = json!({"type": "image_url", "image_url": {"url": data_url()}});
+    assert_eq!(prompt(&mock.last_body())[1], part);
 }
