@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use serde_json::json;
+use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, TurnId};
 use sysop_core::image::ImageRef;
@@ -29,6 +30,7 @@ use crate::render::{RenderOptions, safe, words};
 mod call_output;
 mod printer;
 mod program_prompts;
+mod sequence;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +38,11 @@ pub use call_output::CallOutput;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
+use sequence::SequenceRun;
+pub use sequence::{
+    CommandSequence, ConfirmHandler, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
+    SequenceStep, confirm_on_terminal,
+};
 
 /// Maximum time that a stopped turn gets to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
@@ -48,11 +55,12 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// Name under which this front end answers approvals.
 const BY: &str = "exec";
 
-#[derive(Debug, Clone)]
 pub enum ExecTask {
     Prompt(String),
     /// A routine's rendered command.
     Routine(String),
+    /// Calls without a model, one after another.
+    Sequence(Box<dyn CommandSequence>),
 }
 
 /// Format of standard output.
@@ -100,6 +108,8 @@ pub struct ExecContext {
     pub ask: Option<ApprovalHandler>,
     /// Handler for prompts of programs; `None` if nobody can be asked.
     pub ask_for_program: Option<ProgramPromptHandler>,
+    /// Handler for questions of a sequence; `None` if nobody can be asked.
+    pub confirm: Option<ConfirmHandler>,
     /// Service that saves rules; `None` if "always" is not offered.
     pub service: Option<Arc<dyn SessionService>>,
     /// Requests to end the process.
@@ -179,11 +189,31 @@ pub async fn run(context: ExecContext) -> Exit {
     };
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
+    let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
+    let (input, sequence) = match context.task {
+        ExecTask::Prompt(text) => (Some(Input::Prompt { text, images: context.images }), None),
+        ExecTask::Routine(command) => (Some(direct(&command)), None),
+        ExecTask::Sequence(sequence) => {
+            let (confirm, answers) = (context.confirm, confirmations);
+            (
+                None,
+                Some(SequenceRun {
+                    sequence,
+                    outcome: None,
+                    is_busy: false,
+                    scheduled: None,
+                    confirm,
+                    answers,
+                }),
+            )
+        }
+    };
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
         printer,
         turn: None,
+        sequence,
         ending: None,
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
@@ -191,16 +221,20 @@ pub async fn run(context: ExecContext) -> Exit {
     };
     // A turn left running is canceled, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
-    for input in left.into_iter().chain([input_of(context.task, context.images)]) {
+    for input in left.into_iter().chain(input) {
         if let Err(error) = session.send(input) {
             run.printer.error(&error);
             return Exit::Failed;
         }
     }
+    if let Some(exit) = run.advance(SequenceEvent::Started) {
+        return exit;
+    }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     let (replies, mut replied) = tokio::sync::mpsc::unbounded_channel();
     loop {
         let deadline = run.ending.map(|(_, deadline)| deadline);
+        let scheduled = run.sequence.as_ref().and_then(|run| run.scheduled.as_ref()).map(|(at, _)| *at);
         let next = tokio::select! {
             update = updates.next() => match update {
                 Some(update) => run.handle_update(&update, context.ask.as_ref(), &answers, &replies),
@@ -212,6 +246,8 @@ pub async fn run(context: ExecContext) -> Exit {
             },
             Some(stop) = stops.recv() => run.handle_signal(stop),
             Some(answer) = answered.recv() => run.handle_approval(answer, context.ask.as_ref(), &answers).await,
+            Some(answer) = confirmed.recv() => run.handle_confirmation(answer),
+            () = sleep_until(scheduled.unwrap_or_else(distant_future)), if scheduled.is_some() => run.send_scheduled(),
             Some((id, reply)) = replied.recv() => run.handle_prompt_outcome(id, reply, &replies),
             () = sleep_until(deadline.unwrap_or_else(distant_future)), if deadline.is_some() => run.ending.map(|(exit, _)| exit),
         };
@@ -231,14 +267,11 @@ fn distant_future() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
-fn input_of(task: ExecTask, images: Vec<ImageRef>) -> Input {
-    match task {
-        ExecTask::Prompt(text) => Input::Prompt { text, images },
-        ExecTask::Routine(command) => Input::Direct {
-            tool: "bash".to_owned(),
-            arguments: json!({ "command": command }).as_object().cloned().unwrap_or_default(),
-            origin: Origin::Routine,
-        },
+fn direct(command: &str) -> Input {
+    Input::Direct {
+        tool: BASH_TOOL.to_owned(),
+        arguments: json!({ "command": command }).as_object().cloned().unwrap_or_default(),
+        origin: Origin::Routine,
     }
 }
 
@@ -249,6 +282,7 @@ struct ExecRun {
     transcript: Transcript,
     printer: ExecPrinter,
     turn: Option<TurnId>,
+    sequence: Option<SequenceRun>,
     /// Exit code, and the time by which the turn must have ended; set once the end was requested.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
@@ -305,7 +339,19 @@ impl ExecRun {
             {
                 self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())
             }
-            Event::TurnEnded { turn, .. } if self.turn == Some(*turn) => Some(self.ended(*turn)),
+            Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
+                if let Some(run) = &mut self.sequence {
+                    run.outcome = Some(outcome.clone());
+                }
+                None
+            }
+            Event::TurnEnded { turn, reason, .. } if self.turn == Some(*turn) => {
+                let is_going = self.ending.is_none() && *reason != StopReason::Cancelled;
+                match self.sequence.as_mut().and_then(|run| run.outcome.take()).filter(|_| is_going) {
+                    Some(outcome) => self.advance(SequenceEvent::Ended(&outcome)),
+                    None => Some(self.ended(*turn)),
+                }
+            }
             Event::TurnStarted { .. }
             | Event::ApprovalAsked { .. }
             | Event::Paused { .. }
@@ -453,6 +499,9 @@ impl ExecRun {
             StopSignal::Terminate => Exit::Terminated,
             StopSignal::HangUp => Exit::HungUp,
         };
+        if self.sequence.as_ref().is_some_and(|run| !run.is_busy) {
+            return Some(exit); // nothing runs between two calls
+        }
         // A second request does not wait.
         if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
             return Some(exit);

@@ -16,7 +16,11 @@ use sysop_driver::tokens::Scopes;
 use crate::config::nearest_word;
 use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
-use crate::sessions::ExportFormat;
+use crate::sessions::{ExportFormat, ReportFormat};
+
+mod runbook;
+
+pub(crate) use runbook::{RunArguments, RunbookCommand, RunbookExportArguments, RunbookFormat};
 
 /// Maximum characters of a token's name.
 const TOKEN_NAME_CHARS_MAX: usize = 64;
@@ -112,8 +116,20 @@ pub(crate) enum Command {
     )]
     Exec(ExecArguments),
     /// Run a routine from the config file
-    #[command(after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service")]
+    #[command(
+        after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service\n  sysop run renew_cert \
+                            site=a.example --plan\n  sysop run --file book.toml renew_cert site=a.example -H @web --canary \
+                            1\n\nNo model is asked. The approval policy judges every command. A routine with steps stops at \
+                            the first difference from what it expects, with exit code 1."
+    )]
     Run(RunArguments),
+    /// Make runbooks from sessions, and check them
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop runbook export 0198c2f1 --name renew_cert --output book.toml\n  sysop runbook \
+                            export 0198c2f1 --format sh > renew.sh\n  sysop runbook check book.toml"
+    )]
+    Runbook(RunbookCommand),
     /// Start the web UI and API server
     #[command(
         after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\n  # One of several servers \
@@ -257,17 +273,6 @@ impl ImageArguments {
         let words: Vec<String> = task.into_iter().chain(mentions).collect();
         (!words.is_empty()).then(|| words.join(" "))
     }
-}
-
-/// `sysop run`.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct RunArguments {
-    /// Name of the routine
-    #[arg(value_name = "ROUTINE")]
-    pub(crate) routine: String,
-    /// Values for the routine's variables
-    #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
-    pub(crate) values: Vec<(String, String)>,
 }
 
 /// `sysop serve`.
@@ -439,6 +444,15 @@ pub(crate) enum SessionsCommand {
         /// Output format
         #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
         format: ExportFormat,
+    },
+    /// Print a report for a ticket: what was asked, done, changed and undone
+    Report {
+        /// Session id or id prefix
+        #[arg(value_name = "ID", value_parser = word)]
+        id: String,
+        /// Output format
+        #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+        format: ReportFormat,
     },
     /// Delete a session and its stored output
     Delete {
@@ -630,6 +644,7 @@ const COMMANDS: &[&str] = &[
     "chat",
     "exec",
     "run",
+    "runbook",
     "serve",
     "connect",
     "attach",

@@ -16,9 +16,9 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_repl::RenderOptions;
 use sysop_repl::chat::{self, ReplContext, TerminalTraits};
-use sysop_repl::exec::{self, CallOutput, ExecContext, ExecFormat, ExecTask};
+use sysop_repl::exec::{self, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask};
 
-use crate::app::{Machines, Services, Storage, database, delete_session, providers};
+use crate::app::{Machines, Services, Storage, artifacts, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};
 use crate::doctor::DoctorProbe;
 use crate::exit::{CommandError, Exit};
@@ -83,6 +83,13 @@ pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit>
     headless(settings, model, ExecTask::Routine(command), &[], false).await
 }
 
+/// Runs the steps of a routine. No model is asked.
+pub(crate) async fn runbook(settings: Settings, sequence: Box<dyn CommandSequence>) -> Result<Exit> {
+    let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
+    let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
+    headless(settings, model, ExecTask::Sequence(sequence), &[], false).await
+}
+
 async fn headless(
     settings: Settings,
     model: ModelRef,
@@ -120,6 +127,7 @@ async fn headless(
         err: Box::new(io::stderr()),
         call_output,
         ask: asks.then(|| exec::ask_on_terminal(color)),
+        confirm: asks.then(|| exec::confirm_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         service: Some(Arc::new(services.clone())),
         stops,
@@ -159,6 +167,10 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
         SessionsCommand::List { limit } => sessions::list(store, limit as usize, &view, &mut out).await,
         SessionsCommand::Show { id } => sessions::show(store, &id, &view, &mut out).await,
         SessionsCommand::Export { id, format } => sessions::export(store, &id, format, &view, &mut out).await,
+        SessionsCommand::Report { id, format } => {
+            let artifacts = artifacts(&settings.folders.data);
+            sessions::write_report(store, &id, format, &artifacts, &view, &mut out).await
+        }
         SessionsCommand::Delete { id } => {
             let delete_session = async |id: &SessionId| delete_session(store, &storage, &settings, id).await;
             sessions::delete(store, &id, delete_session, &mut out).await

@@ -9,8 +9,10 @@ mod file;
 mod keys;
 mod private_files;
 mod routine;
+mod routine_file;
 mod rules;
 mod show;
+mod steps;
 mod trust;
 mod ui_state;
 mod value;
@@ -31,7 +33,17 @@ pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
 #[cfg(test)]
 pub(crate) use keys::{KEYS, ListKind, TextKind, ValueKind};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
-pub(crate) use routine::Routine;
+pub(crate) use routine::{
+    Routine, RoutineError, RoutineSource, TemplatePart, Variable, fill_template, takes_a_word, template_of,
+    template_parts,
+};
+pub(crate) use routine_file::routines_in;
+#[cfg(test)]
+pub(crate) use routine_file::routines_of_text;
+pub(crate) use steps::{
+    ABSENT, EditContent, FailureAction, FileEdit, RunbookStep, STEP_TIMEOUT_S_DEFAULT, STEPS_MAX, StepAction,
+    StepExpectation, StepFault, VerifyRetry, output_pattern, with_sample_values,
+};
 pub(crate) use trust::{InstructionSet, TrustDecision, UntrustedWorkspace, save_trust, trust_file};
 pub(crate) use ui_state::{keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, without_credentials};
@@ -135,6 +147,32 @@ impl ConfigEntry {
     }
 }
 
+impl RoutineSteps {
+    /// Returns the warning about a fault in these steps, which names the place of the fault.
+    pub(crate) fn warning(&self, name: &str, fault: StepFault) -> ConfigWarning {
+        let origin = match &self.origin {
+            ConfigOrigin::File { path, .. } => {
+                ConfigOrigin::File { path: Arc::clone(path), line: fault.line }
+            }
+            other => other.clone(),
+        };
+        let message = format!("the routine {name:?} cannot run: {}", fault.message);
+        ConfigWarning { origin, message }
+    }
+
+    /// Describes each step in one line, for a user who decides about them.
+    fn lines(&self, name: &str) -> impl Iterator<Item = String> {
+        self.steps.iter().map(move |step| {
+            let texts: Vec<String> = step
+                .templates()
+                .iter()
+                .map(|(key, text, _)| format!("{key} = {}", value::quoted(text)))
+                .collect();
+            format!("routines.{name}.steps += {{ {} }}", texts.join(", "))
+        })
+    }
+}
+
 /// Problem in a config that does not prevent its use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigWarning {
@@ -161,6 +199,17 @@ pub(crate) struct ConfigLayer {
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Rules for commands, from `[[policy.rules]]`.
     pub(crate) rules: Vec<Rule>,
+    /// Steps by the name of their routine.
+    pub(crate) steps: Vec<(String, RoutineSteps)>,
+}
+
+/// Steps of one routine.
+#[derive(Debug, Clone)]
+pub(crate) struct RoutineSteps {
+    pub(crate) steps: Vec<RunbookStep>,
+    pub(crate) faults: Vec<StepFault>,
+    /// Place of the first step.
+    pub(crate) origin: ConfigOrigin,
 }
 
 impl ConfigLayer {
@@ -262,6 +311,8 @@ pub(crate) struct Config {
     pub(crate) entries: BTreeMap<KeyPath, ConfigEntry>,
     /// Rules for commands, in the order of the layers.
     pub(crate) rules: Vec<Rule>,
+    /// Steps by the name of their routine.
+    pub(crate) steps: BTreeMap<String, RoutineSteps>,
     /// Warnings about all layers.
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Files that were read, in the order of the layers.
@@ -323,6 +374,16 @@ impl Config {
         path: &'a KeyPath,
     ) -> impl Iterator<Item = (&'a [String], &'a ConfigEntry)> {
         self.entries.iter().filter_map(|(key, entry)| Some((key.names().strip_prefix(path.names())?, entry)))
+    }
+
+    /// Adds the steps to their routines, and finds the faults of the whole routines.
+    pub(crate) fn add_steps(&self, routines: &mut BTreeMap<String, Routine>) {
+        for (name, steps) in &self.steps {
+            let routine = routines.entry(name.clone()).or_default();
+            routine.steps.clone_from(&steps.steps);
+            routine.faults.clone_from(&steps.faults);
+            routine.find_faults();
+        }
     }
 
     fn load_own(&mut self, sources: &ConfigSources<'_>) -> Result<(), ConfigError> {
@@ -422,6 +483,7 @@ impl Config {
         self.take_warnings(&mut layer);
         self.entries.extend(layer.entries);
         self.rules.append(&mut layer.rules);
+        self.steps.extend(layer.steps);
     }
 
     /// Merges the values of an untrusted layer that make settings stricter. Returns the values that were left out, as
@@ -436,6 +498,13 @@ impl Config {
                     format!("ignoring `{path}`: an untrusted workspace can only make settings stricter");
                 layer.warn(entry.origin().clone(), message);
             }
+        }
+        for (name, steps) in std::mem::take(&mut layer.steps) {
+            left_out.extend(steps.lines(&name));
+            let message = format!(
+                "ignoring the steps of the routine {name:?}: an untrusted workspace can only make settings stricter"
+            );
+            layer.warn(steps.origin, message);
         }
         for rule in std::mem::take(&mut layer.rules) {
             if rule.action == RuleAction::Allow {

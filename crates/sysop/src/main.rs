@@ -21,6 +21,7 @@ mod otlp_exporter;
 mod parent_watch;
 mod policy_check;
 mod process_guard;
+mod runbook;
 mod select_model;
 mod serve;
 mod serve_options;
@@ -43,7 +44,7 @@ use sysop_core::text::neutralize;
 use sysop_core::ui_text::error_lines;
 
 use crate::cli::{
-    Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunArguments,
+    Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunbookCommand,
     SkillsCommand,
 };
 use crate::exit::{CommandError, Exit};
@@ -140,7 +141,16 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Attach(arguments) => wait_for(connect::attach(load(&flags)?, &flags, arguments)),
         Command::Desktop(arguments) => wait_for(desktop::run(flags, arguments)),
-        Command::Run(arguments) => routine(load(&flags)?, &arguments),
+        Command::Run(arguments) => runbook::run(load(&flags)?, &arguments),
+        Command::Runbook(RunbookCommand::Export(arguments)) => {
+            let settings = load(&flags)?.with_database(arguments.database.database.clone());
+            wait_for(runbook::export(settings, arguments))
+        }
+        Command::Runbook(RunbookCommand::Check { files }) => {
+            let (text, exit) = runbook::check(&files);
+            emit(text.as_bytes())?;
+            Ok(exit)
+        }
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_with_trust_prompt(&flags)?)?;
             wait_for(commands::chat(settings, pick, arguments))
@@ -192,15 +202,6 @@ fn with_model(settings: Settings) -> Result<(Settings, ModelChoice)> {
     let pick = select_model::select_model(&settings, select_model::installed_models)
         .map_err(|none| CommandError::usage(none.to_string()))?;
     Ok((settings, pick))
-}
-
-fn routine(settings: Settings, arguments: &RunArguments) -> Result<Exit> {
-    settings.require_runnable()?;
-    let command = settings
-        .routine(&arguments.routine)?
-        .render(&arguments.values)
-        .map_err(|error| CommandError::usage(error.to_string()))?;
-    wait_for(commands::routine(settings, command))
 }
 
 fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {

@@ -90,9 +90,10 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Chat(_)) => "sysop chat",
         Some(Command::Sessions(arguments)) => match arguments.command {
             SessionsCommand::Delete { .. } => "sysop sessions delete",
-            SessionsCommand::List { .. } | SessionsCommand::Show { .. } | SessionsCommand::Export { .. } => {
-                return None;
-            }
+            SessionsCommand::List { .. }
+            | SessionsCommand::Show { .. }
+            | SessionsCommand::Export { .. }
+            | SessionsCommand::Report { .. } => return None,
         },
         Some(Command::Guard(GuardCommand::Confirm { .. })) => "sysop guard confirm",
         Some(Command::Guard(GuardCommand::Fire { .. })) => "sysop guard fire",
@@ -104,6 +105,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
             | Command::Config(_)
             | Command::Policy(_)
             | Command::Skills(_)
+            | Command::Runbook(_)
             | Command::Doctor
             | Command::Audit(_),
         ) => return None,

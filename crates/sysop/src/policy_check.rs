@@ -110,6 +110,16 @@ impl PolicyAnswer {
         format!("{answer}\n")
     }
 
+    /// Returns the class and the decision in a few words.
+    pub(crate) fn summary(&self) -> String {
+        let verdict = match self.assessment.verdict {
+            Verdict::Allow => "runs",
+            Verdict::Ask => "asks",
+            Verdict::Deny => "is denied",
+        };
+        format!("{}: {verdict}", class_words(self.assessment.risk.class))
+    }
+
     /// Returns the text for people: the decision first, then the reasons.
     pub(crate) fn to_text(&self) -> String {
         let Assessment { verdict, risk, rule, .. } = &self.assessment;

@@ -1,10 +1,11 @@
-//! `sysop sessions list|show|export|delete`, and the resolution of `--resume`.
+//! `sysop sessions list|show|export|report|delete`, and the resolution of `--resume`.
 //!
 //! Reads logs and writes text; it never runs or changes a session. Text for users is neutralized, because titles, prompts
 //! and outputs come from models, files and commands.
 
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
@@ -14,10 +15,15 @@ use sysop_wire::to_json_line;
 use self::table::write_table;
 use self::transcript::{TranscriptFormat, TranscriptWriter};
 
+mod record;
+mod report;
 mod table;
 #[cfg(test)]
 mod tests;
 mod transcript;
+
+pub(crate) use record::{RecordedCall, SessionRecord, read_record};
+pub(crate) use report::ReportFormat;
 
 /// Maximum sessions searched or listed.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
@@ -170,6 +176,20 @@ pub(crate) async fn export(
             write_transcript(store, &summary, TranscriptFormat::Markdown, view, out).await
         }
     }
+}
+
+/// Writes the report of a session. `artifacts` is the folder with recordings of terminals.
+pub(crate) async fn write_report(
+    store: &dyn Store,
+    text: &str,
+    format: ReportFormat,
+    artifacts: &Path,
+    view: &DisplayOptions,
+    out: &mut impl Write,
+) -> Result<(), SessionsError> {
+    let summary = resolve(store, text).await?;
+    let record = read_record(store, &summary.id).await?;
+    Ok(out.write_all(report::report(&summary.id, &record, artifacts, &view.zone, format).as_bytes())?)
 }
 
 /// Calls `forget` to delete a session, and prints its id.

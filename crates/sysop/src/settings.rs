@@ -388,14 +388,21 @@ impl Settings {
 
     fn read_routines(&mut self) {
         self.routines = self.config.get("routines").unwrap_or_default();
+        self.config.add_steps(&mut self.routines);
+        for (name, steps) in &self.config.steps {
+            let fault = self.routines.get(name).and_then(|routine| routine.faults.first());
+            self.config.warnings.extend(fault.map(|fault| steps.warning(name, fault.clone())));
+        }
         self.routines.retain(|name, routine| {
             let table = KeyPath::new(["routines", name]);
             let origin = self.config.below(&table).next().map(|(_, entry)| entry.origin().clone());
-            if let (Some(origin), "") = (origin, routine.cmd.as_str()) {
+            if !self.config.steps.contains_key(name)
+                && let (Some(origin), "") = (origin, routine.cmd.as_str())
+            {
                 let message = format!("the routine {name:?} has no `cmd`");
                 self.config.warnings.push(ConfigWarning { origin, message });
             }
-            !routine.cmd.is_empty()
+            !routine.cmd.is_empty() || self.config.steps.contains_key(name)
         });
     }
 }

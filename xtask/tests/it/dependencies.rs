@@ -24,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     (
         "sysop",
         &[
+            "sysop-shell",
             "sysop-core",
             "sysop-driver",
             "sysop-wire",

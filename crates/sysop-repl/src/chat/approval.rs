@@ -146,6 +146,28 @@ fn confirm_rule(
     }
 }
 
+/// Asks a question that is answered with yes or no.
+pub(crate) fn confirm(
+    console: &mut impl ApprovalIo,
+    question: &str,
+    withdrawn: &AtomicBool,
+) -> io::Result<ApprovalOutcome> {
+    for line in visible_text(question).lines() {
+        say(console, line, StyleRole::Strong)?;
+    }
+    drop_early_keys(console, withdrawn)?;
+    say(console, "y yes  n no", StyleRole::Strong)?;
+    loop {
+        let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
+        match letter(key) {
+            Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
+            Some('y') => return Ok(ApprovalOutcome::Allow(None)),
+            Some('n') => return Ok(ApprovalOutcome::Reject(String::new())),
+            Some(_) | None => {}
+        }
+    }
+}
+
 fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<Option<ApprovalOutcome>> {
     let Some(command) = &question.command else {
         say(console, "only commands can be edited; n to reject with feedback", StyleRole::Dim)?;

@@ -21,7 +21,8 @@ pub(super) struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,
     pub(super) call_output: CallOutput,
-    routine: bool,
+    /// True if the output of calls belongs on standard output.
+    pub(super) routine: bool,
     /// Set after the end was requested and its reason was printed. Later output is dropped.
     pub(super) ending: bool,
 }
@@ -80,6 +81,13 @@ impl ExecPrinter {
         let text = safe(text).replace('\n', " ");
         let _ = self.err.write_all(error_lines(&text).as_bytes());
         let _ = self.err.flush();
+    }
+
+    /// Prints a line about the progress of a run.
+    pub(super) fn note(&mut self, text: &str) {
+        if !self.ending {
+            self.progress(&safe(text));
+        }
     }
 
     fn progress(&mut self, text: &str) {

@@ -12,6 +12,8 @@ use super::*;
 use crate::chat::fake_session::FakeSession;
 use crate::chat::program_prompt::PromptOutcome;
 
+mod sequence;
+
 /// Maximum duration of any step.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -72,6 +74,7 @@ fn rig(task: ExecTask) -> Rig {
         call_output: CallOutput::Hidden,
         ask: None,
         ask_for_program: None,
+        confirm: None,
         service: None,
         stops,
     };

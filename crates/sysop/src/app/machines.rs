@@ -1,7 +1,7 @@
 //! Machines of one process: the hosts of tools, and one connection per machine.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -24,6 +24,11 @@ use crate::settings::{HostChoice, Settings, SshTarget};
 /// Name of the directory, beside the database, for whole outputs of calls and for the previous content of changed
 /// files.
 pub(super) const ARTIFACTS: &str = "artefacts";
+
+/// Returns the folder of artifacts below sysop's data directory.
+pub(crate) fn artifacts(data: &Path) -> PathBuf {
+    data.join(ARTIFACTS)
+}
 /// Name of the directory for connection sockets, in the cache.
 const SOCKETS: &str = "ssh";
 /// Default root of a remote machine: the user's home directory there.
@@ -177,7 +182,7 @@ impl Machines {
 
     /// Returns the directory for whole outputs of calls and for the previous content of changed files.
     pub(super) fn artifacts(&self) -> PathBuf {
-        self.settings.folders.data.join(ARTIFACTS)
+        artifacts(&self.settings.folders.data)
     }
 
     fn secrets(&self) -> Vec<SecretString> {

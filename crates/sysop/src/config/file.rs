@@ -11,8 +11,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::keys::{self, KeyPath, PROVIDERS, SECRET, ValueKind};
 use super::rules;
+use super::steps;
 use super::value::{self, ConfigValue, PatternCheck};
-use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin};
+use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, RoutineSteps};
 
 /// Maximum size of a config file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -112,6 +113,7 @@ impl ConfigFileReader {
                     self.leaf(&KeyPath::new(["providers", "gemini", "api_key"]), SECRET, raw);
                 }
                 (Some("policy"), DeValue::Table(inner)) => self.rules(inner),
+                _ if keys::is_steps(&path) => self.steps(&path, name.span().start, raw),
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
                 (Some("model"), found) => self.model(found, raw.span().start),
                 (_, found) => match keys::find(&path) {
@@ -136,6 +138,13 @@ impl ConfigFileReader {
                 Err(why) => self.warn(at, why),
             }
         }
+    }
+
+    fn steps(&mut self, path: &KeyPath, at: usize, raw: &Spanned<DeValue<'_>>) {
+        let (steps, faults) = steps::read(raw, |at| self.lines.number(at));
+        let origin = self.origin(at);
+        let routine = path.names()[1].clone();
+        self.layer.steps.push((routine, RoutineSteps { steps, faults, origin }));
     }
 
     fn unknown(&mut self, path: &KeyPath, at: usize) {

@@ -261,6 +261,11 @@ pub(crate) const KEYS: &[ConfigKey] = &[
         WorkspaceRule::Ignored,
     ),
     key(&["routines", "*", "vars", "*", "default"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "made_from", "session"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "made_from", "date"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "made_from", "os"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "made_from", "arch"], TEXT, WorkspaceRule::Ignored),
+    key(&["routines", "*", "made_from", "policy"], count(1_000_000), WorkspaceRule::Ignored),
 ];
 
 impl ConfigKey {
@@ -283,6 +288,11 @@ pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
 /// Returns true if a key decides how much runs without approval, anywhere or on one host.
 pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == word(APPROVE))
+}
+
+/// Returns true if a path is the array of a routine's steps, which has a parser of its own.
+pub(crate) fn is_steps(path: &KeyPath) -> bool {
+    matches!(path.names(), [outer, _, last] if outer == "routines" && last == "steps")
 }
 
 /// Returns true if a path is a table with keys.

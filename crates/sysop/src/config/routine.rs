@@ -7,18 +7,45 @@ use std::collections::BTreeMap;
 use regex::Regex;
 use serde::Deserialize;
 
+use super::steps::{RunbookStep, StepFault};
 use super::value::quoted;
 
-/// A command defined by the user.
+/// Placeholder that stands for the two braces themselves.
+pub(crate) const BRACES: &str = "{{\"{{\"}}";
+
+/// A command or a sequence of steps, defined by the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Routine {
     /// One line for lists of routines.
     pub(crate) description: String,
-    /// Command, with `{{name}}` as the placeholder of a variable.
+    /// Command, with `{{name}}` as the placeholder of a variable. Empty if the routine has steps.
     pub(crate) cmd: String,
-    /// Variables of the command, by name.
+    /// Variables of the commands, by name.
     pub(crate) vars: BTreeMap<String, Variable>,
+    /// Source of a routine that was made from a session.
+    pub(crate) made_from: Option<RoutineSource>,
+    #[serde(skip)]
+    pub(crate) steps: Vec<RunbookStep>,
+    /// Faults that prevent the routine from running.
+    #[serde(skip)]
+    pub(crate) faults: Vec<StepFault>,
+}
+
+/// Origin of a routine that was made from a session. Users see it; nothing relies on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct RoutineSource {
+    /// Id of the session.
+    pub(crate) session: String,
+    /// Day of the export.
+    pub(crate) date: String,
+    /// Operating system and its version, such as `debian 12`.
+    pub(crate) os: Option<String>,
+    /// Machine hardware name, such as `x86_64`.
+    pub(crate) arch: Option<String>,
+    /// Number of rules of the policy at the time.
+    pub(crate) policy: Option<i64>,
 }
 
 /// Variable of a routine.
@@ -77,6 +104,9 @@ pub(crate) enum RoutineError {
         name: String,
         known: String,
     },
+    /// The routine has steps, so it is not one command.
+    #[error("this routine has steps; run it with `sysop run`")]
+    HasSteps,
     /// The pattern itself is invalid.
     #[error("the pattern {pattern:?} of `{name}` is not a valid regular expression; fix it in the config")]
     Pattern {
@@ -91,55 +121,169 @@ impl Routine {
     /// Returns the command with its values, each quoted as one word for a POSIX shell.
     ///
     /// # Errors
-    /// If a value is missing, unknown or does not match its pattern.
+    /// If a value is missing, unknown or does not match its pattern, or if the routine has steps.
     pub(crate) fn render(&self, values: &[(String, String)]) -> Result<String, RoutineError> {
-        let mut given: BTreeMap<&str, &str> = BTreeMap::new();
-        for (name, value) in values {
+        if !self.steps.is_empty() {
+            return Err(RoutineError::HasSteps);
+        }
+        self.fill(&self.cmd, &self.values(values)?)
+    }
+
+    /// Returns the value of each variable: the given one or its default.
+    ///
+    /// # Errors
+    /// If a value is missing, unknown or does not match its pattern.
+    pub(crate) fn values(
+        &self,
+        given: &[(String, String)],
+    ) -> Result<BTreeMap<String, String>, RoutineError> {
+        let (values, missing) = self.known_values(given)?;
+        match missing.into_iter().next() {
+            Some(missing) => Err(missing),
+            None => Ok(values),
+        }
+    }
+
+    /// Like [`Self::values`], but returns the missing values as a list of errors beside the others.
+    pub(crate) fn known_values(
+        &self,
+        given: &[(String, String)],
+    ) -> Result<(BTreeMap<String, String>, Vec<RoutineError>), RoutineError> {
+        let mut by_name: BTreeMap<&str, &str> = BTreeMap::new();
+        for (name, value) in given {
             if !self.vars.contains_key(name) {
                 return Err(RoutineError::Unknown { name: name.clone(), known: self.known() });
             }
-            given.insert(name, value);
+            by_name.insert(name, value);
         }
-        let mut checked = BTreeMap::new();
+        let (mut checked, mut missing) = (BTreeMap::new(), Vec::new());
         for (name, variable) in &self.vars {
-            let value = given.get(name.as_str()).copied().or(variable.default.as_deref());
-            let value = value
-                .ok_or_else(|| RoutineError::Missing { name: name.clone(), wanted: variable.wanted() })?;
-            variable.check(name, value)?;
-            checked.insert(name.as_str(), value);
-        }
-        self.fill(&checked)
-    }
-
-    fn fill(&self, values: &BTreeMap<&str, &str>) -> Result<String, RoutineError> {
-        let mut command = String::with_capacity(self.cmd.len());
-        let mut rest = self.cmd.as_str();
-        while let Some((before, after)) = rest.split_once("{{") {
-            command.push_str(before);
-            match after.split_once("}}") {
-                Some((name, later)) if is_name(name.trim()) => {
-                    let name = name.trim();
-                    let value = values.get(name).ok_or_else(|| RoutineError::Undeclared {
-                        name: name.to_owned(),
-                        known: self.known(),
-                    })?;
-                    let word = shell_words::quote(value);
-                    if word != *value && !takes_a_word(&self.cmd[..self.cmd.len() - after.len() - 2]) {
-                        let (name, value) = (name.to_owned(), (*value).to_owned());
-                        return Err(RoutineError::Quoted { name, value });
-                    }
-                    command.push_str(&word);
-                    rest = later;
+            match by_name.get(name.as_str()).copied().or(variable.default.as_deref()) {
+                Some(value) => {
+                    variable.check(name, value)?;
+                    checked.insert(name.clone(), value.to_owned());
                 }
-                // Not ours: `docker ps --format '{{.Names}}'` remains unchanged.
-                Some(_) | None => {
-                    command.push_str("{{");
-                    rest = after;
+                None => {
+                    missing.push(RoutineError::Missing { name: name.clone(), wanted: variable.wanted() });
                 }
             }
         }
-        command.push_str(rest);
+        Ok((checked, missing))
+    }
+
+    /// Fills a template that a shell reads. Each value becomes one quoted word.
+    ///
+    /// # Errors
+    /// If the template names an unknown value, or a value that needs quotes would be placed inside quotes.
+    pub(crate) fn fill(
+        &self,
+        template: &str,
+        values: &BTreeMap<String, String>,
+    ) -> Result<String, RoutineError> {
+        let mut command = String::with_capacity(template.len());
+        for part in template_parts(template) {
+            let name = match part {
+                TemplatePart::Text(text) => {
+                    command.push_str(text);
+                    continue;
+                }
+                TemplatePart::Name(name) => name,
+            };
+            let value = self.value(name, values)?;
+            let word = shell_words::quote(value);
+            if word != *value && !takes_a_word(&command) {
+                return Err(RoutineError::Quoted { name: name.to_owned(), value: value.to_owned() });
+            }
+            command.push_str(&word);
+        }
         Ok(command)
+    }
+
+    /// Fills a template that no shell reads. The values are inserted as they are.
+    ///
+    /// # Errors
+    /// If the template names an unknown value.
+    pub(crate) fn fill_plain(
+        &self,
+        template: &str,
+        values: &BTreeMap<String, String>,
+    ) -> Result<String, RoutineError> {
+        template_parts(template)
+            .map(|part| match part {
+                TemplatePart::Text(text) => Ok(text),
+                TemplatePart::Name(name) => self.value(name, values),
+            })
+            .collect()
+    }
+
+    fn value<'a>(&self, name: &str, values: &'a BTreeMap<String, String>) -> Result<&'a str, RoutineError> {
+        let undeclared = || RoutineError::Undeclared { name: name.to_owned(), known: self.known() };
+        values.get(name).map(String::as_str).ok_or_else(undeclared)
+    }
+
+    /// Adds the faults that only the whole routine shows: unknown placeholders, values that no shell could quote where
+    /// they stand, and invalid defaults.
+    pub(crate) fn find_faults(&mut self) {
+        let mut faults = Vec::new();
+        if !self.steps.is_empty() && !self.cmd.is_empty() {
+            let line = self.steps[0].line("");
+            let message = "a routine has either `cmd` or `steps`".to_owned();
+            faults.push(StepFault { line, message });
+        }
+        for (name, variable) in &self.vars {
+            let checked = variable.default.as_deref().map_or(Ok(()), |value| variable.check(name, value));
+            if let Err(error) = checked {
+                let line = self.steps.first().map_or(1, |step| step.line(""));
+                faults.push(StepFault { line, message: error.to_string() });
+            }
+        }
+        let mut captured: Vec<String> = Vec::new();
+        for (number, step) in (1..).zip(&self.steps) {
+            let own = step.captures();
+            if let Some(name) = own.iter().find(|name| self.vars.contains_key(*name)) {
+                let message = format!("step {number}: the group {name:?} has the name of a variable");
+                faults.push(StepFault { line: step.line("expect"), message });
+            }
+            for (key, text, is_command) in step.templates() {
+                let own = if matches!(key, "verify" | "undo") { own.as_slice() } else { &[] };
+                let is_known = |name: &str| {
+                    self.vars.contains_key(name) || captured.iter().chain(own).any(|known| known == name)
+                };
+                if let Some(why) = self.template_fault(text, is_command, is_known) {
+                    let message = format!("step {number}: `{key}`: {why}");
+                    faults.push(StepFault { line: step.line(key), message });
+                }
+            }
+            captured.extend(own);
+        }
+        self.faults.extend(faults);
+        self.faults.sort_by_key(|fault| fault.line);
+    }
+
+    /// Returns the fault of one template, if it has one.
+    fn template_fault(
+        &self,
+        template: &str,
+        is_command: bool,
+        is_known: impl Fn(&str) -> bool,
+    ) -> Option<String> {
+        let mut before = String::new();
+        for part in template_parts(template) {
+            match part {
+                TemplatePart::Text(text) => before.push_str(text),
+                TemplatePart::Name(name) if !is_known(name) => {
+                    return Some(format!("unknown value {{{{{name}}}}}; {}", self.known()));
+                }
+                TemplatePart::Name(name) if is_command && !takes_a_word(&before) => {
+                    return Some(format!(
+                        "{{{{{name}}}}} is inside quotes or a comment; values are quoted automatically, so remove \
+                         the quotes around it"
+                    ));
+                }
+                TemplatePart::Name(_) => before.push('x'),
+            }
+        }
+        None
     }
 
     fn known(&self) -> String {
@@ -167,7 +311,7 @@ impl Variable {
         if whole.is_match(value) { Ok(()) } else { Err(invalid()) }
     }
 
-    fn wanted(&self) -> String {
+    pub(crate) fn wanted(&self) -> String {
         match (&self.pattern, self.description.as_str()) {
             (None, "") => String::new(),
             (None, description) => format!(" ({description})"),
@@ -180,7 +324,7 @@ impl Variable {
 /// Returns true if a quoted word may follow this beginning of a command. This requires that the beginning ends outside
 /// quotes, comments and expansions, and that it contains no backticks, arithmetic or here-document. Returns false in
 /// case of doubt.
-fn takes_a_word(beginning: &str) -> bool {
+pub(crate) fn takes_a_word(beginning: &str) -> bool {
     let mut chars = beginning.chars().peekable();
     let mut before = '\n';
     while let Some(c) = chars.next() {
@@ -229,6 +373,61 @@ fn skip_past(chars: &mut impl Iterator<Item = char>, end: char, escapes: QuoteEs
         }
     }
     false
+}
+
+/// Part of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TemplatePart<'a> {
+    Text(&'a str),
+    /// Placeholder of the value with this name.
+    Name(&'a str),
+}
+
+/// Splits a template. Braces that enclose no name, such as those of `docker ps --format '{{.Names}}'`, are text.
+pub(crate) fn template_parts(template: &str) -> impl Iterator<Item = TemplatePart<'_>> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let Some(at) = rest.find("{{") else { return Some(TemplatePart::Text(std::mem::take(&mut rest))) };
+        if at > 0 {
+            let (text, later) = rest.split_at(at);
+            rest = later;
+            return Some(TemplatePart::Text(text));
+        }
+        if let Some(later) = rest.strip_prefix(BRACES) {
+            rest = later;
+            return Some(TemplatePart::Text("{{"));
+        }
+        match rest[2..].split_once("}}") {
+            Some((name, later)) if is_name(name.trim()) => {
+                rest = later;
+                Some(TemplatePart::Name(name.trim()))
+            }
+            Some(_) | None => {
+                let (text, later) = rest.split_at(2);
+                rest = later;
+                Some(TemplatePart::Text(text))
+            }
+        }
+    })
+}
+
+/// Fills a template with the values that `value` returns, unquoted. A placeholder without a value stays.
+pub(crate) fn fill_template(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    let parts = template_parts(template).map(|part| match part {
+        TemplatePart::Text(text) => text.to_owned(),
+        TemplatePart::Name(name) => value(name).unwrap_or_else(|| format!("{{{{{name}}}}}")),
+    });
+    parts.collect()
+}
+
+/// Returns a template that is filled to exactly this text.
+pub(crate) fn template_of(text: &str) -> String {
+    let is_plain = fill_template(text, |_| None) == text
+        && template_parts(text).all(|part| matches!(part, TemplatePart::Text(_)));
+    if is_plain { text.to_owned() } else { text.replace("{{", BRACES) }
 }
 
 fn is_name(text: &str) -> bool {

@@ -26,6 +26,10 @@ impl Config {
             let origins: Vec<String> = entry.origins.iter().map(ConfigOrigin::to_string).collect();
             rows.push((format!("{path} = {}", entry.value), origins.join(", then ")));
         }
+        for (name, steps) in &self.steps {
+            let text = format!("routines.{name}.steps = [{} steps]", steps.steps.len());
+            rows.push((text, steps.origin.to_string()));
+        }
         for rule in &self.rules {
             rows.push((super::rules::RuleLine(rule).to_string(), rule.origin.clone()));
         }

@@ -23,6 +23,7 @@ mod pg;
 mod policy;
 mod protected;
 mod remote;
+mod runbook;
 mod sandbox;
 mod screen;
 mod serve;

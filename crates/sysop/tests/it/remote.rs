@@ -7,6 +7,7 @@ mod instructions;
 mod models;
 mod pickers;
 mod repl;
+mod runbook;
 mod secrets;
 mod tools;
 

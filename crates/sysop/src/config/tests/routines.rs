@@ -17,6 +17,7 @@ fn routine(cmd: &str, pattern: Option<&str>, default: Option<&str>) -> Routine {
         description: String::new(),
         cmd: cmd.to_owned(),
         vars: BTreeMap::from([("name".to_owned(), variable)]),
+        ..Routine::default()
     }
 }
 

@@ -1,0 +1,180 @@
+//! Calls that run one after another without a model, each in a turn of its own. This module knows nothing of what the
+//! calls are for.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use sysop_core::event::{Input, Origin};
+use sysop_core::outcome::Outcome;
+use tokio::time::Instant;
+
+use super::ExecRun;
+use crate::Exit;
+use crate::chat::approval::{ApprovalOutcome, TtyApprovalIo, confirm};
+
+/// Source of the calls of a run. It decides each next call by the outcome of the one before.
+pub trait CommandSequence: Send {
+    /// Returns the next step of the run. It is called at the start, and again after each call and each answer.
+    fn next(&mut self, event: SequenceEvent<'_>) -> SequenceStep;
+}
+
+/// What happened since the last step of a run.
+#[derive(Debug, Clone, Copy)]
+pub enum SequenceEvent<'a> {
+    Started,
+    /// The call ended.
+    Ended(&'a Outcome),
+    Answered(SequenceAnswer),
+}
+
+/// A user's answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SequenceAnswer {
+    Yes,
+    No,
+    /// Nobody could be asked.
+    Unavailable,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct SequenceStep {
+    /// Lines to print on standard error before the action.
+    pub progress: Vec<String>,
+    pub action: SequenceAction,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum SequenceAction {
+    Run(SequenceCall),
+    /// Ask the user this question, which is answered with yes or no.
+    Ask(String),
+    /// End the run.
+    Finish {
+        exit: Exit,
+        /// One sentence if the run failed.
+        error: Option<String>,
+    },
+}
+
+/// Call of a tool, judged by the policy like a call of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SequenceCall {
+    pub tool: String,
+    pub arguments: Map<String, Value>,
+    /// True if the output belongs on standard output.
+    pub shows_output: bool,
+    /// Time to wait before the call.
+    pub delay: Duration,
+}
+
+/// Handler that asks the user a question that is answered with yes or no. It blocks until there is an answer.
+#[derive(Clone)]
+pub struct ConfirmHandler(pub(super) Arc<ConfirmFn>);
+
+type ConfirmFn = dyn Fn(&str, &AtomicBool) -> io::Result<ApprovalOutcome> + Send + Sync;
+
+/// Returns a handler that asks on this terminal. Standard input and standard error must be terminals.
+pub fn confirm_on_terminal(color: bool) -> ConfirmHandler {
+    ConfirmHandler(Arc::new(move |question, withdrawn| {
+        confirm(&mut TtyApprovalIo::new(color)?, question, withdrawn)
+    }))
+}
+
+pub(super) type ConfirmSender = tokio::sync::mpsc::UnboundedSender<io::Result<ApprovalOutcome>>;
+
+/// State of a run of a sequence.
+pub(super) struct SequenceRun {
+    pub(super) sequence: Box<dyn CommandSequence>,
+    /// Outcome of the call of the current turn.
+    pub(super) outcome: Option<Outcome>,
+    /// True if a call was sent and has not ended.
+    pub(super) is_busy: bool,
+    /// Call that waits for its time.
+    pub(super) scheduled: Option<(Instant, Input)>,
+    pub(super) confirm: Option<ConfirmHandler>,
+    pub(super) answers: ConfirmSender,
+}
+
+impl ExecRun {
+    /// Carries out the next step of the sequence. Returns the exit code if the run has ended.
+    pub(super) fn advance(&mut self, event: SequenceEvent<'_>) -> Option<Exit> {
+        let run = self.sequence.as_mut()?;
+        run.is_busy = false;
+        let SequenceStep { progress, action } = run.sequence.next(event);
+        for line in progress {
+            self.printer.note(&line);
+        }
+        match action {
+            SequenceAction::Run(SequenceCall { tool, arguments, shows_output, delay }) => {
+                self.turn = None;
+                self.printer.routine = shows_output;
+                let input = Input::Direct { tool, arguments, origin: Origin::Routine };
+                if delay.is_zero() {
+                    return self.send_call(input);
+                }
+                run.scheduled = Some((Instant::now() + delay, input));
+                None
+            }
+            SequenceAction::Ask(question) => self.request_confirmation(question),
+            SequenceAction::Finish { exit, error } => {
+                if let Some(error) = error {
+                    self.printer.error(&error);
+                }
+                Some(exit)
+            }
+        }
+    }
+
+    pub(super) fn send_scheduled(&mut self) -> Option<Exit> {
+        let (_, input) = self.sequence.as_mut()?.scheduled.take()?;
+        self.send_call(input)
+    }
+
+    fn send_call(&mut self, input: Input) -> Option<Exit> {
+        if let Some(run) = &mut self.sequence {
+            run.is_busy = true;
+        }
+        let error = self.opened.session.send(input).err()?;
+        self.printer.error(&error);
+        Some(Exit::Failed)
+    }
+
+    fn request_confirmation(&mut self, question: String) -> Option<Exit> {
+        let run = self.sequence.as_ref()?;
+        let Some(confirm) = run.confirm.clone() else {
+            return self.advance(SequenceEvent::Answered(SequenceAnswer::Unavailable));
+        };
+        let answers = run.answers.clone();
+        self.withdrawn = Arc::new(AtomicBool::new(false));
+        let withdrawn = Arc::clone(&self.withdrawn);
+        tokio::task::spawn_blocking(move || {
+            let answer = (confirm.0)(&question, &withdrawn);
+            // The receiver is gone if the run has ended.
+            let _ = answers.send(answer);
+        });
+        None
+    }
+
+    pub(super) fn handle_confirmation(&mut self, answer: io::Result<ApprovalOutcome>) -> Option<Exit> {
+        let answer = match answer {
+            Ok(ApprovalOutcome::Allow(_)) => SequenceAnswer::Yes,
+            Ok(ApprovalOutcome::Interrupt) => return Some(Exit::Interrupted),
+            Ok(ApprovalOutcome::Withdrawn) => return None,
+            Ok(
+                ApprovalOutcome::Reject(_)
+                | ApprovalOutcome::StopTurn
+                | ApprovalOutcome::AllowSession(_)
+                | ApprovalOutcome::Always(_),
+            ) => SequenceAnswer::No,
+            Err(error) => {
+                self.printer.error(&format!("cannot ask on this terminal: {error}"));
+                SequenceAnswer::Unavailable
+            }
+        };
+        self.withdrawn.store(true, Ordering::Relaxed);
+        self.advance(SequenceEvent::Answered(answer))
+    }
+}

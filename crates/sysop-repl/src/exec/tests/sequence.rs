@@ -1,0 +1,120 @@
+//! Sequences of calls: each call is decided by the outcome of the one before.
+
+use serde_json::Map;
+
+use super::*;
+
+/// Sequence that runs one command per answer or outcome, and records what it was told.
+struct Script {
+    actions: std::vec::IntoIter<SequenceAction>,
+    events: Arc<Mutex<Vec<String>>>,
+}
+
+impl CommandSequence for Script {
+    fn next(&mut self, event: SequenceEvent<'_>) -> SequenceStep {
+        let event = match event {
+            SequenceEvent::Started => "started".to_owned(),
+            SequenceEvent::Ended(outcome) => format!("ended {:?}", outcome.exit_code),
+            SequenceEvent::Answered(answer) => format!("{answer:?}"),
+        };
+        self.events.lock().push(event.clone());
+        let finish = SequenceAction::Finish { exit: Exit::Done, error: None };
+        SequenceStep { progress: vec![format!("-- {event}")], action: self.actions.next().unwrap_or(finish) }
+    }
+}
+
+fn run_command(command: &str, shows_output: bool) -> SequenceAction {
+    let arguments = Map::from_iter([("command".to_owned(), command.into())]);
+    SequenceAction::Run(SequenceCall {
+        tool: "bash".to_owned(),
+        arguments,
+        shows_output,
+        delay: Duration::ZERO,
+    })
+}
+
+fn sequence(actions: Vec<SequenceAction>) -> (Rig, Arc<Mutex<Vec<String>>>) {
+    let events: Arc<Mutex<Vec<String>>> = Arc::default();
+    let script = Script { actions: actions.into_iter(), events: Arc::clone(&events) };
+    (rig(ExecTask::Sequence(Box::new(script))), events)
+}
+
+#[tokio::test]
+async fn each_outcome_decides_the_next_call() {
+    let (rig, events) = sequence(vec![run_command("echo a; false", false), run_command("echo b", true)]);
+    check(
+        rig,
+        expect![[r#"
+            exit 0
+            --- out
+            ran echo b
+            --- err
+            -- started
+            [Tool: bash("echo a; false")]
+              failed, exit code 1, 12 ms
+            -- ended Some(1)
+            [Tool: bash("echo b")]
+            -- ended Some(0)
+        "#]],
+    )
+    .await;
+    assert_eq!(*events.lock(), ["started", "ended Some(1)", "ended Some(0)"]);
+}
+
+#[tokio::test]
+async fn a_question_is_answered_by_a_person_or_by_nobody() {
+    let ask = || vec![SequenceAction::Ask("Go on?".to_owned()), run_command("echo b", true)];
+    let (nobody, events) = sequence(ask());
+    assert_eq!(exit(nobody.context).await, Exit::Done);
+    assert_eq!(*events.lock(), ["started", "Unavailable", "ended Some(0)"]);
+    for (answer, event) in
+        [(ApprovalOutcome::Allow(None), "Yes"), (ApprovalOutcome::Reject(String::new()), "No")]
+    {
+        let (mut person, events) = sequence(ask());
+        person.context.confirm = Some(ConfirmHandler(Arc::new(move |question, _| {
+            assert_eq!(question, "Go on?");
+            Ok(answer.clone())
+        })));
+        assert_eq!(exit(person.context).await, Exit::Done);
+        assert_eq!(events.lock()[1], event);
+    }
+    let (mut person, events) = sequence(ask());
+    person.context.confirm = Some(ConfirmHandler(Arc::new(|_, _| Ok(ApprovalOutcome::Interrupt))));
+    assert_eq!(exit(person.context).await, Exit::Interrupted);
+    assert_eq!(*events.lock(), ["started"]);
+}
+
+#[tokio::test]
+async fn a_call_without_consent_ends_the_run() {
+    let (rig, events) = sequence(vec![run_command("sudo reboot", true), run_command("echo b", true)]);
+    assert_eq!(exit(rig.context).await, Exit::ApprovalNeeded);
+    assert_eq!(*events.lock(), ["started"]);
+}
+
+#[tokio::test]
+async fn an_error_of_the_run_is_printed_with_its_hint() {
+    let error = Some("stopped at step 2; continue".to_owned());
+    let (rig, _) = sequence(vec![SequenceAction::Finish { exit: Exit::Failed, error }]);
+    check(
+        rig,
+        expect![[r#"
+            exit 1
+            --- out
+            --- err
+            -- started
+            error: stopped at step 2
+            hint: continue
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_signal_between_two_calls_ends_the_run_at_once() {
+    let SequenceAction::Run(call) = run_command("echo b", true) else { unreachable!("it is a call") };
+    let delay = Duration::from_secs(3600);
+    let (rig, events) = sequence(vec![SequenceAction::Run(SequenceCall { delay, ..call })]);
+    rig.stop.send(StopSignal::Interrupt).unwrap();
+    assert_eq!(exit(rig.context).await, Exit::Interrupted);
+    assert_eq!(*events.lock(), ["started"]);
+}

@@ -1,0 +1,178 @@
+//! Runbooks: routines with steps. They run without a model, are made from sessions, and are checked.
+//!
+//! A step is judged by the policy of the time when it runs. A recorded approval is never replayed.
+
+mod call;
+mod check;
+mod export;
+mod judge;
+mod plan;
+mod run;
+mod system_check;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use sysop_core::id::SessionId;
+use sysop_core::text::neutralize;
+
+use crate::app::{Storage, artifacts};
+use crate::cli::{RunArguments, RunbookExportArguments};
+use crate::commands;
+use crate::config::{Routine, display_path};
+use crate::exit::{CommandError, Exit};
+use crate::sessions::{SessionRecord, read_record, resolve_id};
+use crate::settings::Settings;
+use export::{ExportOptions, RunbookDraft};
+use plan::RunbookPlan;
+use run::{RunRange, RunbookRun};
+
+pub(crate) use check::check;
+
+/// A routine with the values of one run.
+#[derive(Debug, Clone)]
+pub(crate) struct Runbook {
+    pub(crate) name: String,
+    pub(crate) routine: Routine,
+    pub(crate) values: BTreeMap<String, String>,
+    /// Command line of the run without its flags, to quote in hints.
+    pub(crate) invocation: String,
+}
+
+/// Runs a routine, or prints its plan.
+pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Exit> {
+    settings.require_runnable()?;
+    if let Some(file) = &arguments.file {
+        settings.routines = check::routines_of(file)?;
+    }
+    let routine = settings.routine(&arguments.routine)?.clone();
+    let place = arguments.file.clone().unwrap_or_else(|| settings.config.own_file.clone());
+    refuse_faults(&arguments.routine, &routine, &place)?;
+    let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
+    if routine.steps.is_empty() && !arguments.plan {
+        if arguments.from.is_some() || arguments.undo {
+            return Err(
+                CommandError::usage("this routine is one command; --from and --undo need steps").into()
+            );
+        }
+        let command = routine.render(&arguments.values).map_err(|error| usage(&error))?;
+        return crate::wait_for(commands::routine(settings, command));
+    }
+    let (values, missing) = routine.known_values(&arguments.values).map_err(|error| usage(&error))?;
+    let words = std::iter::once(arguments.routine.clone())
+        .chain(arguments.values.iter().map(|(name, value)| format!("{name}={value}")));
+    let words: Vec<String> = words.map(|word| shell_words::quote(&word).into_owned()).collect();
+    let file = arguments.file.as_ref().map(|file| shell_words::quote(&file.to_string_lossy()).into_owned());
+    let file = file.map(|file| format!("--file {file} ")).unwrap_or_default();
+    let book = Runbook {
+        name: arguments.routine.clone(),
+        routine,
+        values,
+        invocation: format!("sysop run {file}{}", words.join(" ")),
+    };
+    let last = book.routine.steps.len().max(1);
+    if let Some(from) = arguments.from.filter(|from| *from > last) {
+        let why = format!("there is no step {from}; the last step is {last}");
+        return Err(CommandError::usage(why).into());
+    }
+    if arguments.plan {
+        let plan = RunbookPlan::new(&settings, &book, &missing, arguments.from, arguments.undo)?;
+        return crate::emit(plan.to_text().as_bytes());
+    }
+    if let Some(error) = missing.first() {
+        return Err(usage(error).into());
+    }
+    let range = match (arguments.undo, arguments.from) {
+        (true, from) => RunRange::Undo { from: from.unwrap_or(last) },
+        (false, from) => RunRange::Steps { from: from.unwrap_or(1) },
+    };
+    let sequence = RunbookRun::new(book, range, &settings)?;
+    crate::wait_for(commands::runbook(settings, Box::new(sequence)))
+}
+
+fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), CommandError> {
+    let Some(fault) = routine.faults.first() else { return Ok(()) };
+    let more = match routine.faults.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    Err(CommandError::usage(format!(
+        "the routine {name:?} cannot run: {}:{}: {}{more}; run `sysop runbook check FILE` to see each fault",
+        display_path(place),
+        fault.line,
+        fault.message
+    )))
+}
+
+/// Makes a runbook from a session and prints it, or writes it to a file.
+pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments) -> Result<Exit> {
+    let storage = Storage::open(&settings).await?;
+    let record = read(&storage, &arguments.session).await;
+    storage.close().await;
+    let (id, record) = record?;
+    let options = ExportOptions {
+        name: arguments.name.clone(),
+        variables: arguments.variables.clone(),
+        finds_variables: !arguments.no_variables,
+        keeps_reads: arguments.all,
+        keeps_failures: arguments.failed,
+        matches_output: arguments.match_output,
+        date: jiff::Timestamp::from_millisecond(sysop_driver::system_clock().now().0)
+            .map(|now| now.strftime("%Y-%m-%d").to_string())
+            .unwrap_or_default(),
+        policy: i64::try_from(settings.config.rules.len()).unwrap_or(0),
+        artifacts: artifacts(&settings.folders.data),
+    };
+    let mut draft = RunbookDraft::new(&id, &record, &options)
+        .map_err(|why| CommandError::failed(format!("{why}; see `sysop sessions show {}`", id.as_str())))?;
+    let asks = !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal();
+    if asks {
+        draft.confirm(&mut io::stdin().lock(), &mut io::stderr().lock())?;
+    }
+    let text = draft.write(arguments.format);
+    for note in draft.notes() {
+        crate::tell(&format!("note: {note}"));
+    }
+    match &arguments.output {
+        Some(path) => {
+            write_new(path, text.as_bytes())?;
+            crate::tell(&format!("wrote {} ({} steps)", display_path(path), draft.routine.steps.len()));
+            Ok(Exit::Done)
+        }
+        None => crate::emit(text.as_bytes()),
+    }
+}
+
+async fn read(storage: &Storage, session: &str) -> Result<(SessionId, SessionRecord), CommandError> {
+    let store = storage.store();
+    let of = |error: crate::sessions::SessionsError| match error.exit_code() {
+        2 => CommandError::usage(error.to_string()),
+        _ => CommandError::failed(error.to_string()),
+    };
+    let id = resolve_id(store.as_ref(), session).await.map_err(of)?;
+    let record = read_record(store.as_ref(), &id).await.map_err(of)?;
+    Ok((id, record))
+}
+
+/// Writes a file that did not exist.
+fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<()> {
+    let failed = |error: io::Error| {
+        let why = match error.kind() {
+            io::ErrorKind::AlreadyExists => "it exists; remove it or name another file".to_owned(),
+            _ => error.to_string(),
+        };
+        CommandError::failed(format!("cannot write {}: {why}", display_path(path)))
+    };
+    let mut file = std::fs::File::options().write(true).create_new(true).open(path).map_err(failed)?;
+    file.write_all(bytes).map_err(failed)?;
+    Ok(())
+}
+
+/// Returns one line of a text for users.
+fn shown(text: &str) -> String {
+    neutralize(text).into_owned()
+}

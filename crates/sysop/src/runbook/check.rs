@@ -1,0 +1,57 @@
+//! `sysop runbook check`: the faults of files with routines, with their lines. Nothing runs.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use sysop_core::text::neutralize_line;
+
+use crate::config::{Routine, display_path, routines_in};
+use crate::exit::{CommandError, Exit};
+
+/// Checks files. Returns one line per fault or file, and `Exit::Failed` if a routine cannot run.
+pub(crate) fn check(files: &[PathBuf]) -> (String, Exit) {
+    let (mut text, mut exit) = (String::new(), Exit::Done);
+    for file in files {
+        let lines = check_file(file);
+        if lines.is_err() {
+            exit = Exit::Failed;
+        }
+        for line in lines.map_or_else(|faults| faults, |line| vec![line]) {
+            let _ = writeln!(text, "{}", neutralize_line(&line));
+        }
+    }
+    (text, exit)
+}
+
+fn check_file(file: &Path) -> Result<String, Vec<String>> {
+    let shown = display_path(file);
+    let read = routines_in(file).map_err(|error| vec![error.to_string()])?;
+    let mut faults: Vec<(usize, String)> = read.warnings;
+    for (name, routine) in &read.routines {
+        let of = routine.faults.iter();
+        faults.extend(of.map(|fault| (fault.line, format!("routine {name:?}: {}", fault.message))));
+    }
+    if read.routines.is_empty() && faults.is_empty() {
+        faults.push((1, "no routines; a runbook has [[routines.NAME.steps]]".to_owned()));
+    }
+    if !faults.is_empty() {
+        faults.sort();
+        return Err(faults.into_iter().map(|(line, message)| format!("{shown}:{line}: {message}")).collect());
+    }
+    let named: Vec<String> = read
+        .routines
+        .iter()
+        .map(|(name, routine)| format!("{name} ({} steps)", routine.steps.len().max(1)))
+        .collect();
+    Ok(format!("{shown}: ok, {}", named.join(", ")))
+}
+
+/// Returns the routines of a file.
+///
+/// # Errors
+/// If the file cannot be read or is not valid TOML.
+pub(super) fn routines_of(file: &Path) -> Result<BTreeMap<String, Routine>, CommandError> {
+    let read = routines_in(file).map_err(|error| CommandError::usage(error.to_string()))?;
+    Ok(read.routines)
+}

@@ -1,0 +1,253 @@
+//! `sysop runbook export`: makes a routine from what ran in a session.
+//!
+//! Kept are the calls that ended well, as they ran, in their order. Everything that is left out is named in a note.
+//! Secrets of known forms never reach the runbook: such a call becomes a question to a person.
+
+mod markdown;
+mod output_line;
+mod script;
+mod selection;
+mod toml_text;
+mod undo;
+mod variables;
+
+use std::io::{BufRead, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use sysop_core::id::SessionId;
+use sysop_core::redact::shapes::redact_shapes;
+use sysop_core::text::neutralize_line;
+
+use crate::cli::RunbookFormat;
+use crate::config::{EditContent, Routine, RoutineSource, RunbookStep, StepAction, Variable, template_of};
+use crate::sessions::SessionRecord;
+use selection::{SelectedStep, Selection};
+use variables::{VariableProposal, parametrize, propose};
+
+/// Maximum characters of a routine's description.
+const DESCRIPTION_CHARS_MAX: usize = 100;
+/// Maximum words of a name that is made from a prompt.
+const NAME_WORDS_MAX: usize = 4;
+/// Name of a routine that nothing names.
+const NAME_DEFAULT: &str = "runbook";
+
+/// Choices of the user.
+#[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags of the command line")]
+pub(super) struct ExportOptions {
+    pub(super) name: Option<String>,
+    /// Names and values of variables.
+    pub(super) variables: Vec<(String, String)>,
+    pub(super) finds_variables: bool,
+    pub(super) keeps_reads: bool,
+    pub(super) keeps_failures: bool,
+    pub(super) matches_output: bool,
+    /// Day of the export.
+    pub(super) date: String,
+    /// Number of rules of the policy.
+    pub(super) policy: i64,
+    /// Folder with the earlier contents of changed files.
+    pub(super) artifacts: PathBuf,
+}
+
+/// A routine in the making.
+#[derive(Debug, Clone)]
+pub(super) struct RunbookDraft {
+    pub(super) name: String,
+    /// The routine with the variables and expressions chosen so far.
+    pub(super) routine: Routine,
+    /// Steps as they were recorded, without placeholders.
+    steps: Vec<SelectedStep>,
+    variables: Vec<VariableProposal>,
+    /// For each step, true if its stable line of output is expected.
+    matched: Vec<bool>,
+    notes: Vec<String>,
+}
+
+impl RunbookDraft {
+    /// Makes a routine from a session.
+    ///
+    /// # Errors
+    /// If nothing in the session can run again.
+    pub(super) fn new(
+        id: &SessionId,
+        record: &SessionRecord,
+        options: &ExportOptions,
+    ) -> Result<Self, String> {
+        let Selection { steps, mut notes } = Selection::new(record, options);
+        if steps.is_empty() {
+            return Err("nothing in this session can run again".to_owned());
+        }
+        let prompt = record.turns.iter().map(|turn| turn.prompt.trim()).find(|prompt| !prompt.is_empty());
+        let prompt = redact_shapes(prompt.unwrap_or_default()).into_owned();
+        let first_line = neutralize_line(prompt.lines().next().unwrap_or_default()).into_owned();
+        let source = RoutineSource {
+            session: id.as_str().to_owned(),
+            date: options.date.clone(),
+            policy: Some(options.policy),
+            ..system_of(record)
+        };
+        let routine = Routine {
+            description: first_line.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+            made_from: Some(source),
+            ..Routine::default()
+        };
+        let mut variables: Vec<VariableProposal> = options
+            .variables
+            .iter()
+            .map(|(name, value)| VariableProposal::given(name.clone(), value.clone()))
+            .collect();
+        if options.finds_variables {
+            let found = propose(&steps, &variables);
+            variables.extend(found);
+        }
+        let matched = vec![options.matches_output; steps.len()];
+        let name = options.name.clone().unwrap_or_else(|| name_of(&prompt));
+        for variable in &options.variables {
+            let needle = shell_words::quote(&variable.1).into_owned();
+            if !steps
+                .iter()
+                .any(|step| step.step.templates().iter().any(|(_, text, _)| text.contains(&needle)))
+            {
+                notes.push(format!("the value of the variable `{}` occurs in no step", variable.0));
+            }
+        }
+        let mut draft = Self { name, routine, steps, variables, matched, notes };
+        draft.build();
+        Ok(draft)
+    }
+
+    /// Returns what was left out or could not be kept, one line each.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.notes.iter().map(|note| neutralize_line(note).into_owned()).collect()
+    }
+
+    /// Asks about each variable and each expected line of output.
+    pub(super) fn confirm(&mut self, input: &mut impl BufRead, out: &mut impl Write) -> Result<()> {
+        let mut kept = Vec::new();
+        for mut variable in std::mem::take(&mut self.variables) {
+            let value = neutralize_line(&variable.value).into_owned();
+            write!(
+                out,
+                "variable {} = {value} ({} times): Enter keeps it, a name renames it, - leaves it out: ",
+                variable.name, variable.count
+            )?;
+            match read_answer(input, out)?.as_str() {
+                "-" => continue,
+                "" => {}
+                name if is_variable_name(name) => variable.name = name.to_owned(),
+                other => writeln!(out, "{other:?} is not a name; keeping {}", variable.name)?,
+            }
+            kept.push(variable);
+        }
+        self.variables = kept;
+        for (step, matched) in self.steps.iter().zip(&mut self.matched) {
+            let Some(line) = &step.stable_line else { continue };
+            let (name, line) = (neutralize_line(&step.step.name), neutralize_line(line));
+            write!(out, "{name}: expect the output to have the line {line:?}? [y/N] ")?;
+            *matched = matches!(read_answer(input, out)?.as_str(), "y" | "Y" | "yes");
+        }
+        self.build();
+        Ok(())
+    }
+
+    /// Builds the routine from the steps and the choices.
+    fn build(&mut self) {
+        self.routine.vars = self
+            .variables
+            .iter()
+            .map(|variable| {
+                let known = Variable {
+                    description: variable.description.clone(),
+                    pattern: variable.pattern.clone(),
+                    default: Some(variable.value.clone()),
+                };
+                (variable.name.clone(), known)
+            })
+            .collect();
+        let of = |(selected, matched): (&SelectedStep, &bool)| {
+            let mut step = with_templates(&selected.step, &self.variables);
+            let line = selected.stable_line.as_ref().filter(|_| *matched);
+            step.expect.pattern = line.map(|line| format!("^{}$", regex::escape(line)));
+            step
+        };
+        self.routine.steps = self.steps.iter().zip(&self.matched).map(of).collect();
+    }
+
+    /// Writes the routine.
+    pub(super) fn write(&self, format: RunbookFormat) -> String {
+        match format {
+            RunbookFormat::Toml => toml_text::write(&self.name, &self.routine, &self.notes()),
+            RunbookFormat::Sh => script::write(&self.name, &self.routine, &self.notes()),
+            RunbookFormat::Md => markdown::write(&self.name, &self.routine, &self.notes()),
+        }
+    }
+}
+
+fn read_answer(input: &mut impl BufRead, out: &mut impl Write) -> Result<String> {
+    out.flush()?;
+    let mut answer = String::new();
+    input.read_line(&mut answer).context("cannot read the answer")?;
+    Ok(answer.trim().to_owned())
+}
+
+fn is_variable_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// Replaces the values of variables in a step by placeholders, and escapes everything else that looks like one.
+fn with_templates(step: &RunbookStep, variables: &[VariableProposal]) -> RunbookStep {
+    let command = |text: &String| parametrize(text, variables);
+    let action = match &step.action {
+        StepAction::Manual => StepAction::Manual,
+        StepAction::Command(text) => StepAction::Command(command(text)),
+        StepAction::Edit(edit) => {
+            let mut edit = edit.clone();
+            edit.file = template_of(&edit.file);
+            edit.content = match edit.content {
+                EditContent::Whole(text) => EditContent::Whole(template_of(&text)),
+                EditContent::Replace { old, new } => {
+                    EditContent::Replace { old: template_of(&old), new: template_of(&new) }
+                }
+            };
+            StepAction::Edit(edit)
+        }
+    };
+    RunbookStep {
+        action,
+        ask: step.ask.as_deref().map(template_of),
+        cwd: step.cwd.as_deref().map(template_of),
+        env: step.env.iter().map(|(name, value)| (name.clone(), template_of(value))).collect(),
+        check: step.check.as_ref().map(command),
+        unless: step.unless.as_ref().map(command),
+        verify: step.verify.as_ref().map(command),
+        undo: step.undo.as_ref().map(command),
+        ..step.clone()
+    }
+}
+
+/// Returns the system of this machine, if the session ran here.
+fn system_of(record: &SessionRecord) -> RoutineSource {
+    if record.spec.as_ref().is_none_or(|spec| spec.host != "local") {
+        return RoutineSource::default();
+    }
+    let release = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    RoutineSource {
+        os: super::system_check::os_of(&release),
+        arch: Some(std::env::consts::ARCH.to_owned()),
+        ..RoutineSource::default()
+    }
+}
+
+/// Returns a name for a routine from the first words of a prompt.
+fn name_of(prompt: &str) -> String {
+    let words = prompt
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(NAME_WORDS_MAX)
+        .map(str::to_ascii_lowercase);
+    let name = words.collect::<Vec<_>>().join("_");
+    if name.is_empty() { NAME_DEFAULT.to_owned() } else { name }
+}

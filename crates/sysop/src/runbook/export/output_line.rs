@@ -1,0 +1,39 @@
+//! Choice of a line of output that another run probably prints again.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Maximum characters of such a line.
+const LINE_CHARS_MAX: usize = 80;
+/// Minimum letters of such a line.
+const LETTERS_MIN: usize = 4;
+
+/// Dates, times, durations, sizes, numbers of processes, hashes, UUIDs, addresses and names below `/tmp`: everything with
+/// a digit, in short, and hexadecimal texts without one.
+static UNSTABLE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"[0-9]|\b[a-f]{7,}\b|/tmp/|/var/tmp/").expect("a valid expression"));
+
+/// Returns the first line of the output that has nothing that differs from run to run.
+pub(super) fn stable_line(output: &str) -> Option<String> {
+    let is_stable = |line: &&str| {
+        line.chars().count() <= LINE_CHARS_MAX
+            && line.chars().filter(|c| c.is_alphabetic()).count() >= LETTERS_MIN
+            && !line.chars().any(char::is_control)
+            && !line.starts_with("== ")
+            && !UNSTABLE.is_match(line)
+    };
+    output.lines().find(is_stable).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::stable_line;
+
+    #[test]
+    fn lines_with_times_numbers_and_hashes_are_not_stable() {
+        let output = "pid 4711\n2026-11-22 ok\nabcdefa\n/tmp/x done\nok\nnginx: syntax is ok\n";
+        assert_eq!(stable_line(output).as_deref(), Some("nginx: syntax is ok"));
+        assert_eq!(stable_line("1\n"), None);
+    }
+}

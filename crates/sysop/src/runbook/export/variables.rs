@@ -1,0 +1,298 @@
+//! Variables of a runbook: values that recur in its commands, and their replacement by placeholders.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::selection::SelectedStep;
+use crate::config::{Routine, StepAction, takes_a_word, template_of};
+
+/// Maximum number of variables that are proposed.
+const PROPOSALS_MAX: usize = 8;
+/// Minimum number of steps in which a value must occur.
+const STEPS_MIN: usize = 2;
+/// Minimum characters of a path that is proposed.
+const PATH_CHARS_MIN: usize = 5;
+
+/// A value that may become a variable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct VariableProposal {
+    pub(super) name: String,
+    pub(super) value: String,
+    pub(super) description: String,
+    /// Regular expression that the whole value must match.
+    pub(super) pattern: Option<String>,
+    /// Number of steps in which the value occurs; 0 if the user named the value.
+    pub(super) count: usize,
+}
+
+/// Kind of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum ValueForm {
+    Unit,
+    Path,
+    Host,
+    Version,
+    User,
+    Port,
+}
+
+impl ValueForm {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Unit => "unit",
+            Self::Path => "path",
+            Self::Host => "host",
+            Self::Version => "version",
+            Self::User => "user",
+            Self::Port => "port",
+        }
+    }
+
+    fn description(self) -> &'static str {
+        match self {
+            Self::Unit => "unit of systemd",
+            Self::Path => "path",
+            Self::Host => "host name or address",
+            Self::Version => "version",
+            Self::User => "name of a user",
+            Self::Port => "port",
+        }
+    }
+
+    /// Returns the expression of valid values. None of them matches a blank or a dash at the start.
+    fn pattern(self) -> &'static str {
+        match self {
+            Self::Unit => "[A-Za-z0-9@_][A-Za-z0-9@_.:-]*",
+            Self::Path => "/[A-Za-z0-9._/@+:-]+",
+            Self::Host => "[A-Za-z0-9][A-Za-z0-9.-]*",
+            Self::Version => "[0-9][A-Za-z0-9.+~:-]*",
+            Self::User => "[a-z_][a-z0-9_-]*",
+            Self::Port => "[0-9]{1,5}",
+        }
+    }
+}
+
+static UNIT: LazyLock<Regex> = LazyLock::new(|| {
+    expression(r"^[A-Za-z0-9@_][A-Za-z0-9@_.:-]*\.(service|timer|socket|mount|path|target)$")
+});
+static PATH: LazyLock<Regex> = LazyLock::new(|| expression("^/[A-Za-z0-9._/@+:-]+$"));
+static HOST: LazyLock<Regex> = LazyLock::new(|| {
+    expression(r"^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,24}$|^[0-9]{1,3}(\.[0-9]{1,3}){3}$")
+});
+static VERSION: LazyLock<Regex> =
+    LazyLock::new(|| expression(r"^[0-9]+(\.[0-9]+)+([-+~][A-Za-z0-9.+~-]+)?$"));
+
+/// Endings of file names that look like top-level domains.
+const FILE_ENDINGS: [&str; 24] = [
+    "conf", "txt", "sh", "py", "pem", "key", "log", "json", "toml", "yaml", "yml", "service", "timer",
+    "socket", "gz", "tar", "md", "html", "cfg", "ini", "bak", "list", "repo", "rs",
+];
+/// Paths that are the same everywhere.
+const COMMON_PATHS: [&str; 8] = [
+    "/dev/null",
+    "/etc/passwd",
+    "/etc/hosts",
+    "/bin/sh",
+    "/bin/bash",
+    "/usr/bin/env",
+    "/var/log",
+    "/usr/bin",
+];
+/// Programs whose last operand is a user.
+const USER_PROGRAMS: [&str; 6] = ["useradd", "adduser", "usermod", "userdel", "passwd", "chage"];
+
+fn expression(text: &str) -> Regex {
+    Regex::new(text).expect("a valid expression")
+}
+
+impl VariableProposal {
+    /// Returns the variable that the user asked for.
+    pub(super) fn given(name: String, value: String) -> Self {
+        Self { name, value, description: String::new(), pattern: None, count: 0 }
+    }
+}
+
+/// Proposes variables for values that recur and have the form of a host, unit, path, version, user or port.
+pub(super) fn propose(steps: &[SelectedStep], given: &[VariableProposal]) -> Vec<VariableProposal> {
+    let commands: Vec<&str> = steps
+        .iter()
+        .filter_map(|step| match &step.step.action {
+            StepAction::Command(command) => Some(command.as_str()),
+            StepAction::Manual | StepAction::Edit(_) => None,
+        })
+        .collect();
+    let mut found: BTreeMap<(ValueForm, String), usize> = BTreeMap::new();
+    for command in &commands {
+        for (form, value) in candidates(command) {
+            let is_given = given.iter().any(|variable| variable.value == value);
+            if !is_given && shell_words::quote(&value) == value {
+                found.entry((form, value)).or_default();
+            }
+        }
+    }
+    for ((_, value), count) in &mut found {
+        *count = commands.iter().filter(|command| !places(command, value).is_empty()).count();
+    }
+    let mut found: Vec<_> = found.into_iter().filter(|(_, count)| *count >= STEPS_MIN).collect();
+    found.sort_by(|((form, value), count), ((other_form, other), other_count)| {
+        (other_count, form, other.len(), value).cmp(&(count, other_form, value.len(), other))
+    });
+    let mut proposals: Vec<VariableProposal> = Vec::new();
+    for ((form, value), count) in found {
+        if proposals.len() == PROPOSALS_MAX || proposals.iter().any(|proposal| proposal.value == value) {
+            continue;
+        }
+        let taken = |name: &str| given.iter().chain(&proposals).any(|variable| variable.name == name);
+        let names = std::iter::once(form.name().to_owned())
+            .chain((2..).map(|number| format!("{}{number}", form.name())));
+        let name = names.into_iter().find(|name| !taken(name)).unwrap_or_default();
+        let (description, pattern) = (form.description().to_owned(), Some(form.pattern().to_owned()));
+        proposals.push(VariableProposal { name, value, description, pattern, count });
+    }
+    proposals
+}
+
+/// Returns the words of a command that have the form of a value.
+fn candidates(command: &str) -> Vec<(ValueForm, String)> {
+    let Ok(words) = shell_words::split(command) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let before = at.checked_sub(1).map(|at| words[at].as_str()).unwrap_or_default();
+        found.extend(form_of(word, before, &words).map(|form| (form, word.clone())));
+        // The value of `--option=VALUE`, and the parts of an address.
+        for part in word.split(['=', ',']).chain(word.split("://").skip(1).flat_map(|rest| rest.split('/'))) {
+            if part != word && (HOST.is_match(part) && !is_file(part)) {
+                found.push((ValueForm::Host, part.to_owned()));
+            }
+        }
+    }
+    found
+}
+
+fn form_of(word: &str, before: &str, words: &[String]) -> Option<ValueForm> {
+    let is_systemctl = words.iter().any(|word| word == "systemctl");
+    let verbs = ["start", "stop", "restart", "reload", "enable", "disable", "status", "is-active", "--now"];
+    if UNIT.is_match(word) || is_systemctl && verbs.contains(&before) && is_name(word) {
+        return Some(ValueForm::Unit);
+    }
+    if PATH.is_match(word) && word.len() >= PATH_CHARS_MIN && !COMMON_PATHS.contains(&word) {
+        return Some(ValueForm::Path);
+    }
+    if VERSION.is_match(word) && word.matches('.').count() < 3 {
+        return Some(ValueForm::Version);
+    }
+    if HOST.is_match(word) && !is_file(word) {
+        return Some(ValueForm::Host);
+    }
+    if ["--port", "-p", "--dport"].contains(&before) && word.parse::<u16>().is_ok_and(|port| port > 9) {
+        return Some(ValueForm::Port);
+    }
+    let names_user = words.iter().any(|program| USER_PROGRAMS.contains(&program.as_str()))
+        && words.last().is_some_and(|last| last == word);
+    (names_user && is_name(word)).then_some(ValueForm::User)
+}
+
+fn is_name(word: &str) -> bool {
+    word.len() > 1
+        && word.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"@_.-".contains(&byte))
+}
+
+fn is_file(word: &str) -> bool {
+    word.rsplit('.').next().is_some_and(|ending| FILE_ENDINGS.contains(&ending))
+}
+
+/// Returns the places where a value stands alone in a command and a placeholder can take its place.
+fn places(command: &str, value: &str) -> Vec<usize> {
+    let needle = shell_words::quote(value);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    let fits = |at: usize| {
+        let (before, after) = (&command[..at], &command[at + needle.len()..]);
+        let (last, next) = (before.chars().next_back(), after.chars().next());
+        let is_free = last.is_none_or(|c| !is_part(c) && !"{.$\\".contains(c))
+            && next.is_none_or(|c| !is_part(c) && c != '}');
+        // A path may go on after a value, but not a name before a path.
+        let is_path_end =
+            !value.starts_with('/') || last.is_none_or(|c| c.is_whitespace() || "=:'\"".contains(c));
+        is_free && is_path_end && takes_a_word(before)
+    };
+    command.match_indices(needle.as_ref()).map(|(at, _)| at).filter(|at| fits(*at)).collect()
+}
+
+/// Replaces the values of variables in a command by placeholders. The result, filled with these values, is the command
+/// again.
+pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> String {
+    let mut by_length: Vec<&VariableProposal> = variables.iter().collect();
+    by_length.sort_by_key(|variable| std::cmp::Reverse(variable.value.len()));
+    let mut taken: Vec<(usize, usize, &str)> = Vec::new();
+    for variable in by_length {
+        if variable.value.is_empty() {
+            continue;
+        }
+        let length = shell_words::quote(&variable.value).len();
+        for at in places(command, &variable.value) {
+            if taken.iter().all(|(from, to, _)| at + length <= *from || at >= *to) {
+                taken.push((at, at + length, &variable.name));
+            }
+        }
+    }
+    taken.sort_unstable();
+    let (mut template, mut from) = (String::new(), 0);
+    for (at, end, name) in taken {
+        template.push_str(&template_of(&command[from..at]));
+        template.push_str(&format!("{{{{{name}}}}}"));
+        from = end;
+    }
+    template.push_str(&template_of(&command[from..]));
+    let values = variables.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
+    match Routine::default().fill(&template, &values) {
+        Ok(filled) if filled == command => template,
+        Ok(_) | Err(_) => template_of(command),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{VariableProposal, candidates, parametrize};
+
+    fn variable(name: &str, value: &str) -> VariableProposal {
+        VariableProposal::given(name.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn values_with_a_known_form_are_found() {
+        let forms = |command: &str| {
+            let found = candidates(command);
+            found.into_iter().map(|(form, value)| format!("{}={value}", form.name())).collect::<Vec<_>>()
+        };
+        assert_eq!(forms("systemctl restart nginx"), ["unit=nginx"]);
+        assert_eq!(forms("ls /etc/nginx/sites"), ["path=/etc/nginx/sites"]);
+        assert_eq!(forms("curl -fsS https://a.example.org/x"), ["host=a.example.org"]);
+        assert_eq!(forms("apt-get install x=1.2.3"), Vec::<String>::new());
+        assert_eq!(forms("wget v 1.2.3"), ["version=1.2.3"]);
+        assert_eq!(forms("useradd -m ops"), ["user=ops"]);
+        assert_eq!(forms("cat nginx.conf"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_placeholder_stands_only_where_a_word_can() {
+        let site = [variable("site", "a.example")];
+        for (command, template) in [
+            ("cat /etc/ssl/a.example.pem", "cat /etc/ssl/{{site}}.pem"),
+            ("echo 'a.example' a.example", "echo 'a.example' {{site}}"),
+            ("echo b.a.example", "echo b.a.example"),
+            ("echo ${a.example}", "echo ${a.example}"),
+            ("docker ps --format '{{end}}' a.example", "docker ps --format '{{\"{{\"}}end}}' {{site}}"),
+            ("cat <<E\na.example\nE", "cat <<E\na.example\nE"),
+        ] {
+            assert_eq!(parametrize(command, &site), template);
+        }
+        let nested = [variable("path", "/srv/app"), variable("conf", "/srv/app/conf")];
+        assert_eq!(
+            parametrize("cp /srv/app/conf /srv/app /srv/app2", &nested),
+            "cp {{conf}} {{path}} /srv/app2"
+        );
+    }
+}

@@ -1,0 +1,573 @@
+//! Run of a runbook: decides after each call what comes next. It runs nothing itself.
+//!
+//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, the action, `verify`. Any
+//! difference from what the step expects is drift, and stops the run unless the step says otherwise.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use sysop_core::catalog::BASH_TIMEOUT_S_DEFAULT;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_repl::Exit;
+use sysop_repl::exec::{
+    CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent, SequenceStep,
+};
+
+use super::call::{StepCall, hash_command};
+use super::judge::{ProbeResult, judge, probe_result, sections};
+use super::system_check::{SystemDifference, programs, system_command, system_difference};
+use super::{Runbook, shown};
+use crate::config::{
+    FailureAction, RoutineError, RunbookStep, StepAction, StepExpectation, TemplatePart, template_parts,
+};
+use crate::exit::CommandError;
+use crate::settings::Settings;
+
+/// The part of a runbook that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RunRange {
+    /// The steps from this one, counted from 1.
+    Steps { from: usize },
+    /// The undo of the steps, from this one back to the first.
+    Undo { from: usize },
+}
+
+/// Phase of a step, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum StepPhase {
+    Unless,
+    Ask,
+    Check,
+    Hash,
+    Action,
+    Verify,
+    End,
+}
+
+impl StepPhase {
+    fn next(self) -> Self {
+        match self {
+            Self::Unless => Self::Ask,
+            Self::Ask => Self::Check,
+            Self::Check => Self::Hash,
+            Self::Hash => Self::Action,
+            Self::Action => Self::Verify,
+            Self::Verify | Self::End => Self::End,
+        }
+    }
+}
+
+/// What the run waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Waiting {
+    Start,
+    System,
+    /// An answer about a host with another system.
+    OtherSystem,
+    Step(StepPhase),
+    /// An answer about the undo of the steps so far. The error ends the run afterwards.
+    UndoConsent(String),
+    /// The end of an undo call. The error, if any, ends the run after the last one.
+    Undo(Option<String>),
+}
+
+/// Undo of a step that ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct StepUndo {
+    /// Index of the step.
+    step: usize,
+    call: Option<StepCall>,
+}
+
+/// State of a run.
+pub(super) struct RunbookRun {
+    book: Runbook,
+    range: RunRange,
+    /// Values of the variables, and of the groups of `match` so far.
+    values: BTreeMap<String, String>,
+    waiting: Waiting,
+    /// Index of the current step.
+    step: usize,
+    /// Tries of `verify` so far.
+    tries: u32,
+    /// Steps that ran, in order; during an undo, those that are left.
+    done: Vec<StepUndo>,
+    skipped: usize,
+    /// Numbers of the failed steps that the run passed over.
+    passed_over: Vec<usize>,
+    undone: usize,
+    progress: Vec<String>,
+}
+
+impl RunbookRun {
+    /// Creates the run.
+    ///
+    /// # Errors
+    /// If a step needs a value that an omitted step provides, or names another host.
+    pub(super) fn new(book: Runbook, range: RunRange, settings: &Settings) -> Result<Self, CommandError> {
+        let values = book.values.clone();
+        let mut run = Self {
+            book,
+            range,
+            values,
+            waiting: Waiting::Start,
+            step: 0,
+            tries: 0,
+            done: Vec::new(),
+            skipped: 0,
+            passed_over: Vec::new(),
+            undone: 0,
+            progress: Vec::new(),
+        };
+        run.check_hosts(settings)?;
+        match range {
+            RunRange::Steps { from } => {
+                run.step = from.saturating_sub(1);
+                run.check_values(from)?;
+            }
+            RunRange::Undo { from } => run.plan_undo(from)?,
+        }
+        Ok(run)
+    }
+
+    fn check_hosts(&self, settings: &Settings) -> Result<(), CommandError> {
+        for (number, step) in (1..).zip(&self.book.routine.steps) {
+            let Some(host) = &step.host else { continue };
+            let named = settings.hosts.resolve(host)?;
+            if named.to_string() != settings.host.to_string() {
+                return Err(CommandError::usage(format!(
+                    "step {number} runs on {host}, but this run is on {}; run it with `--host {host}`",
+                    settings.host
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no step needs a value that an omitted step provides.
+    fn check_values(&self, from: usize) -> Result<(), CommandError> {
+        let steps = &self.book.routine.steps;
+        let omitted = steps.iter().take(from.saturating_sub(1)).enumerate();
+        let omitted: BTreeMap<String, usize> = omitted
+            .flat_map(|(at, step)| step.captures().into_iter().map(move |name| (name, at + 1)))
+            .collect();
+        for (number, step) in (1..).zip(steps).skip(from.saturating_sub(1)) {
+            for (_, template, _) in step.templates() {
+                let needed = template_parts(template).find_map(|part| match part {
+                    TemplatePart::Name(name) => Some((name, *omitted.get(name)?)),
+                    TemplatePart::Text(_) => None,
+                });
+                if let Some((name, provider)) = needed {
+                    return Err(CommandError::usage(format!(
+                        "step {number} needs {{{{{name}}}}}, which step {provider} reads; start at step {provider}"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_undo(&mut self, from: usize) -> Result<(), CommandError> {
+        for (at, step) in self.book.routine.steps.iter().enumerate().take(from) {
+            let call = self.book.undo(step, &self.values).map_err(|error| {
+                CommandError::usage(format!("the undo of step {} cannot run on its own: {error}", at + 1))
+            })?;
+            self.done.push(StepUndo { step: at, call });
+        }
+        if self.done.iter().all(|undo| undo.call.is_none()) {
+            return Err(CommandError::usage("none of these steps has an undo"));
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> Option<&RunbookStep> {
+        self.book.routine.steps.get(self.step)
+    }
+
+    fn say(&mut self, line: String) {
+        self.progress.push(line);
+    }
+
+    fn title(&self, at: usize) -> String {
+        let (steps, number) = (&self.book.routine.steps, at + 1);
+        let name = steps.get(at).map(|step| shown(&step.name).replace('\n', " ")).unwrap_or_default();
+        format!("step {number} of {} ({name})", steps.len())
+    }
+
+    fn finish(&mut self, exit: Exit, error: Option<String>) -> SequenceAction {
+        SequenceAction::Finish { exit, error }
+    }
+
+    fn start(&mut self) -> SequenceAction {
+        if matches!(self.range, RunRange::Undo { .. }) {
+            return self.undo_next(None);
+        }
+        let steps = self.book.routine.steps.iter().skip(self.step);
+        let source = self.book.routine.made_from.as_ref();
+        match system_command(&programs(steps), source) {
+            Some(command) => {
+                self.waiting = Waiting::System;
+                self.probe(
+                    &StepCall::Command(command),
+                    "check the host",
+                    BASH_TIMEOUT_S_DEFAULT,
+                    Duration::ZERO,
+                )
+            }
+            None => self.enter(StepPhase::Unless),
+        }
+    }
+
+    fn probe(&self, call: &StepCall, reason: &str, timeout_s: u64, delay: Duration) -> SequenceAction {
+        let call = call.to_call(reason, timeout_s);
+        SequenceAction::Run(SequenceCall { shows_output: false, delay, ..call })
+    }
+
+    fn system_checked(&mut self, outcome: &Outcome) -> SequenceAction {
+        if outcome.status != Status::Ok && outcome.exit_code.is_none() && outcome.hosts.is_empty() {
+            let why = outcome.output.lines().next().unwrap_or("the call failed").to_owned();
+            return self.finish(Exit::Failed, Some(format!("cannot check the host: {}", shown(&why))));
+        }
+        match system_difference(outcome, self.book.routine.made_from.as_ref()) {
+            None => self.enter(StepPhase::Unless),
+            Some(SystemDifference::MissingPrograms(names)) => {
+                let error = format!(
+                    "nothing ran: the host has no {}; install what is missing, or adapt the runbook",
+                    shown(&names.join(", "))
+                );
+                self.finish(Exit::Failed, Some(error))
+            }
+            Some(SystemDifference::OtherSystem(difference)) => {
+                self.waiting = Waiting::OtherSystem;
+                SequenceAction::Ask(shown(&format!("{difference}. Run it anyway?")))
+            }
+        }
+    }
+
+    /// Continues with a phase of the current step, or with the first one after it that the step has.
+    fn enter(&mut self, phase: StepPhase) -> SequenceAction {
+        let mut phase = phase;
+        loop {
+            let Some(step) = self.current().cloned() else { return self.end() };
+            if phase == StepPhase::Unless {
+                let title = self.title(self.step);
+                self.say(format!("── {title}"));
+                self.tries = 0;
+            }
+            if phase == StepPhase::End {
+                self.step += 1;
+                phase = StepPhase::Unless;
+                continue;
+            }
+            match self.phase_action(&step, phase) {
+                Ok(Some(action)) => {
+                    self.waiting = Waiting::Step(phase);
+                    return action;
+                }
+                Ok(None) => phase = phase.next(),
+                Err(error) => return self.stop(&error.to_string()),
+            }
+        }
+    }
+
+    fn phase_action(
+        &mut self,
+        step: &RunbookStep,
+        phase: StepPhase,
+    ) -> Result<Option<SequenceAction>, RoutineError> {
+        let reason = format!("{}: {}", self.title(self.step), phase_words(phase));
+        let probe = |run: &Self, template: &Option<String>, delay: Duration| {
+            let Some(template) = template else { return Ok(None) };
+            let command = run.book.command(step, template, &run.values)?;
+            Ok(Some(run.probe(&StepCall::Command(command), &reason, step.timeout_s, delay)))
+        };
+        match phase {
+            StepPhase::Unless => probe(self, &step.unless, Duration::ZERO),
+            StepPhase::Ask => {
+                let Some(ask) = &step.ask else { return Ok(None) };
+                let ask = self.book.routine.fill_plain(ask, &self.values)?;
+                let by_hand = if step.action == StepAction::Manual { "\nIs it done?" } else { "" };
+                Ok(Some(SequenceAction::Ask(shown(&format!("{}: {ask}{by_hand}", self.title(self.step))))))
+            }
+            StepPhase::Check => probe(self, &step.check, Duration::ZERO),
+            StepPhase::Hash => match self.book.action(step, &self.values)? {
+                Some(StepCall::Edit(edit)) if edit.sha256.is_some() => {
+                    let call = StepCall::Command(hash_command(&edit.file));
+                    Ok(Some(self.probe(&call, &reason, step.timeout_s, Duration::ZERO)))
+                }
+                Some(StepCall::Edit(_) | StepCall::Command(_)) | None => Ok(None),
+            },
+            StepPhase::Action => {
+                let call = self.book.action(step, &self.values)?;
+                if let Some(guard) = step.guard.as_ref().filter(|_| call.is_some()) {
+                    self.say(format!("this step wants the lockout guard `{guard}`"));
+                }
+                Ok(call.map(|call| SequenceAction::Run(call.to_call(&self.title(self.step), step.timeout_s))))
+            }
+            StepPhase::Verify => {
+                let wait = if self.tries == 0 { 0 } else { step.retry.every_s };
+                probe(self, &step.verify, Duration::from_secs(wait))
+            }
+            StepPhase::End => Ok(None),
+        }
+    }
+
+    fn step_ended(&mut self, phase: StepPhase, outcome: &Outcome) -> SequenceAction {
+        let Some(step) = self.current().cloned() else { return self.end() };
+        if outcome.status == Status::Rejected {
+            let why = outcome.output.lines().next().unwrap_or_default().to_owned();
+            let why = if why.is_empty() { String::new() } else { format!(": {}", shown(&why)) };
+            return self.stop_with(format!("{} was not allowed{why}", self.title(self.step)));
+        }
+        match phase {
+            StepPhase::Unless => match probe_result(outcome) {
+                ProbeResult::Yes => {
+                    self.skipped += 1;
+                    self.say("already so: skipped".to_owned());
+                    self.enter(StepPhase::End)
+                }
+                ProbeResult::No(_) => self.enter(phase.next()),
+                ProbeResult::Unclear(why) => self.fail(&step, &format!("`unless`: {why}")),
+            },
+            StepPhase::Check => match probe_result(outcome) {
+                ProbeResult::Yes => self.enter(phase.next()),
+                ProbeResult::No(why) | ProbeResult::Unclear(why) => {
+                    self.fail(&step, &format!("`check` before the step: {why}"))
+                }
+            },
+            StepPhase::Hash => self.hash_ended(&step, outcome),
+            StepPhase::Action => self.action_ended(&step, outcome),
+            StepPhase::Verify => match probe_result(outcome) {
+                ProbeResult::Yes => self.enter(phase.next()),
+                ProbeResult::No(why) | ProbeResult::Unclear(why) => {
+                    self.tries += 1;
+                    if self.tries < step.retry.times {
+                        return self.enter(StepPhase::Verify);
+                    }
+                    let tries = match self.tries {
+                        1 => String::new(),
+                        tries => format!(" after {tries} tries"),
+                    };
+                    self.fail(&step, &format!("`verify` after the step: {why}{tries}"))
+                }
+            },
+            StepPhase::Ask | StepPhase::End => self.enter(phase.next()),
+        }
+    }
+
+    fn hash_ended(&mut self, step: &RunbookStep, outcome: &Outcome) -> SequenceAction {
+        let wanted = match self.book.action(step, &self.values) {
+            Ok(Some(StepCall::Edit(edit))) => edit.sha256.unwrap_or_default(),
+            Ok(Some(StepCall::Command(_)) | None) | Err(_) => String::new(),
+        };
+        for section in sections(outcome) {
+            let found = section.split_whitespace().next().unwrap_or_default();
+            if found != wanted {
+                let now = if found.is_empty() { "unknown" } else { found };
+                let difference = format!("the file is not the expected one: sha256 {now}, expected {wanted}");
+                return self.fail(step, &shown(&difference));
+            }
+        }
+        self.enter(StepPhase::Action)
+    }
+
+    fn action_ended(&mut self, step: &RunbookStep, outcome: &Outcome) -> SequenceAction {
+        match judge(&step.expect, outcome) {
+            Ok(values) => {
+                self.values.extend(values);
+                // A step whose undo cannot be filled has none.
+                let call = self.book.undo(step, &self.values).unwrap_or_default();
+                self.done.push(StepUndo { step: self.step, call });
+                self.enter(StepPhase::Verify)
+            }
+            Err(difference) => self.fail(step, &difference),
+        }
+    }
+
+    /// Reacts to a difference from what the step expects.
+    fn fail(&mut self, step: &RunbookStep, difference: &str) -> SequenceAction {
+        match step.on_fail {
+            FailureAction::Stop => self.stop(difference),
+            FailureAction::Continue => {
+                self.say(format!("failed, and the run continues: {difference}"));
+                self.passed_over.push(self.step + 1);
+                self.enter(StepPhase::End)
+            }
+            FailureAction::Undo => {
+                let error = self.stop_message(difference);
+                let lines = self.undo_lines();
+                if lines.is_empty() {
+                    return self.finish(Exit::Failed, Some(error));
+                }
+                self.progress.extend(lines);
+                self.waiting = Waiting::UndoConsent(error);
+                let question = "Undo these steps now, in this order?".to_owned();
+                SequenceAction::Ask(question)
+            }
+        }
+    }
+
+    fn stop(&mut self, difference: &str) -> SequenceAction {
+        let message = self.stop_message(difference);
+        self.stop_with(message)
+    }
+
+    fn stop_with(&mut self, error: String) -> SequenceAction {
+        let lines = self.undo_lines();
+        self.progress.extend(lines);
+        self.finish(Exit::Failed, Some(error))
+    }
+
+    fn stop_message(&self, difference: &str) -> String {
+        format!(
+            "stopped at {}: {difference}; fix it and continue with `{} --from {}`",
+            self.title(self.step),
+            self.book.invocation,
+            self.step + 1
+        )
+    }
+
+    /// Describes the undo of the steps so far, the last one first.
+    fn undo_lines(&self) -> Vec<String> {
+        let steps: Vec<String> = self
+            .done
+            .iter()
+            .rev()
+            .filter_map(|undo| Some(format!("  step {}: {}", undo.step + 1, undo.call.as_ref()?.to_text())))
+            .collect();
+        if steps.is_empty() {
+            return steps;
+        }
+        let without: Vec<String> = self
+            .done
+            .iter()
+            .filter(|undo| undo.call.is_none())
+            .map(|undo| (undo.step + 1).to_string())
+            .collect();
+        let mut lines = vec!["to undo the steps so far, in this order:".to_owned()];
+        lines.extend(steps);
+        if !without.is_empty() {
+            lines.push(format!("  without undo: step {}", without.join(", ")));
+        }
+        lines
+    }
+
+    /// Runs the undo of the last step that is left.
+    fn undo_next(&mut self, error: Option<String>) -> SequenceAction {
+        while let Some(undo) = self.done.pop() {
+            let Some(call) = undo.call else {
+                self.say(format!("── {} has no undo", self.title(undo.step)));
+                continue;
+            };
+            self.step = undo.step;
+            let title = format!("undo {}", self.title(undo.step));
+            self.say(format!("── {title}"));
+            let timeout_s = self.current().map_or(BASH_TIMEOUT_S_DEFAULT, |step| step.timeout_s);
+            self.waiting = Waiting::Undo(error);
+            return SequenceAction::Run(call.to_call(&title, timeout_s));
+        }
+        let undone = self.undone;
+        self.say(format!("undone: {undone} steps"));
+        let exit = if error.is_some() { Exit::Failed } else { Exit::Done };
+        self.finish(exit, error)
+    }
+
+    fn undo_ended(&mut self, outcome: &Outcome, error: Option<String>) -> SequenceAction {
+        if outcome.status == Status::Ok {
+            self.undone += 1;
+            return self.undo_next(error);
+        }
+        let why = judge(&StepExpectation::default(), outcome).err().unwrap_or_default();
+        let title = self.title(self.step);
+        let next = self.step + 1;
+        let invocation = &self.book.invocation;
+        let message = format!(
+            "the undo of {title} failed: {why}; fix it and continue with `{invocation} --undo --from {next}`"
+        );
+        let error = error.map_or_else(|| message.clone(), |error| format!("{error}; {message}"));
+        self.finish(Exit::Failed, Some(error))
+    }
+
+    fn end(&mut self) -> SequenceAction {
+        let mut summary = format!("done: {} steps", self.done.len());
+        if self.skipped > 0 {
+            summary.push_str(&format!(", {} already so", self.skipped));
+        }
+        if !self.passed_over.is_empty() {
+            let numbers: Vec<String> = self.passed_over.iter().map(usize::to_string).collect();
+            summary.push_str(&format!(", failed but passed over: step {}", numbers.join(", ")));
+        }
+        self.say(summary);
+        self.finish(Exit::Done, None)
+    }
+
+    fn answered(&mut self, answer: SequenceAnswer) -> SequenceAction {
+        match (self.waiting.clone(), answer) {
+            (Waiting::OtherSystem, SequenceAnswer::Yes) => self.enter(StepPhase::Unless),
+            (Waiting::OtherSystem, SequenceAnswer::No) => {
+                self.finish(Exit::Failed, Some("nothing ran".to_owned()))
+            }
+            (Waiting::OtherSystem, SequenceAnswer::Unavailable) => {
+                let error = "the host has another system than the runbook was made on; run it on a terminal, or \
+                             remove `os` and `arch` from `made_from`";
+                self.finish(Exit::ApprovalNeeded, Some(error.to_owned()))
+            }
+            (Waiting::UndoConsent(error), SequenceAnswer::Yes) => self.undo_next(Some(error)),
+            (Waiting::UndoConsent(error), SequenceAnswer::No | SequenceAnswer::Unavailable) => {
+                let last = self.done.last().map_or(1, |undo| undo.step + 1);
+                self.say(format!(
+                    "nothing was undone; undo with `{} --undo --from {last}`",
+                    self.book.invocation
+                ));
+                self.finish(Exit::Failed, Some(error))
+            }
+            (Waiting::Step(StepPhase::Ask), SequenceAnswer::Yes) => {
+                if self.current().is_some_and(|step| step.action == StepAction::Manual) {
+                    self.done.push(StepUndo { step: self.step, call: None });
+                }
+                self.enter(StepPhase::Check)
+            }
+            (Waiting::Step(StepPhase::Ask), SequenceAnswer::No) => self.stop("answered with no"),
+            (Waiting::Step(StepPhase::Ask), SequenceAnswer::Unavailable) => {
+                let error = format!("{} needs a person; run it on a terminal", self.title(self.step));
+                self.finish(Exit::ApprovalNeeded, Some(error))
+            }
+            (Waiting::Start | Waiting::System | Waiting::Step(_) | Waiting::Undo(_), _) => {
+                self.finish(Exit::Failed, Some("an unexpected answer".to_owned()))
+            }
+        }
+    }
+
+    fn ended(&mut self, outcome: &Outcome) -> SequenceAction {
+        match self.waiting.clone() {
+            Waiting::System => self.system_checked(outcome),
+            Waiting::Step(phase) => self.step_ended(phase, outcome),
+            Waiting::Undo(error) => self.undo_ended(outcome, error),
+            Waiting::Start | Waiting::OtherSystem | Waiting::UndoConsent(_) => {
+                self.finish(Exit::Failed, Some("an unexpected outcome".to_owned()))
+            }
+        }
+    }
+}
+
+impl CommandSequence for RunbookRun {
+    fn next(&mut self, event: SequenceEvent<'_>) -> SequenceStep {
+        let action = match event {
+            SequenceEvent::Started => self.start(),
+            SequenceEvent::Ended(outcome) => self.ended(outcome),
+            SequenceEvent::Answered(answer) => self.answered(answer),
+        };
+        SequenceStep { progress: std::mem::take(&mut self.progress), action }
+    }
+}
+
+fn phase_words(phase: StepPhase) -> &'static str {
+    match phase {
+        StepPhase::Unless => "is it already so?",
+        StepPhase::Ask => "ask",
+        StepPhase::Check => "check before the step",
+        StepPhase::Hash => "compare the file",
+        StepPhase::Action | StepPhase::End => "run",
+        StepPhase::Verify => "verify after the step",
+    }
+}

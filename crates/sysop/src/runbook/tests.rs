@@ -1,0 +1,315 @@
+//! Export of sessions and the way back: no processes, no store.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sysop_core::event::{Decision, Event, Logged, Origin};
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, Reply, ToolCall};
+use sysop_core::outcome::{FileChange, Outcome, Status};
+
+use super::Runbook;
+use super::call::StepCall;
+use super::export::{ExportOptions, RunbookDraft};
+use crate::cli::RunbookFormat;
+use crate::config::{ABSENT, EditContent, FileEdit, Routine, StepAction, routines_of_text};
+use crate::sessions::SessionRecord;
+
+fn call(number: usize, tool: &str, arguments: &Value) -> ToolCall {
+    ToolCall {
+        id: CallId::new(format!("c{number}")),
+        wire_id: None,
+        name: tool.to_owned(),
+        arguments: Arguments::Object(arguments.as_object().unwrap().clone()),
+    }
+}
+
+/// Record of a session whose calls ended with these outcomes.
+fn record(calls: &[(&str, Value, Outcome)]) -> SessionRecord {
+    let mut events = vec![Event::TurnStarted {
+        turn: TurnId(1),
+        prompt: "Renew the certificate".to_owned(),
+        origin: Origin::Model,
+    }];
+    for (number, (tool, arguments, outcome)) in calls.iter().enumerate() {
+        let call = call(number, tool, arguments);
+        let id = call.id.clone();
+        if outcome.status == Status::Rejected {
+            let reply = Reply { calls: vec![call], ..Reply::default() };
+            events.push(Event::Replied { step: StepId { turn: TurnId(1), step: 1 }, reply });
+        } else {
+            events.push(Event::ToolStarted { call, origin: Origin::Model });
+        }
+        events.push(Event::ToolFinished { call: id, outcome: outcome.clone() });
+    }
+    recorded(events)
+}
+
+fn recorded(events: Vec<Event>) -> SessionRecord {
+    let mut record = SessionRecord::default();
+    for (seq, event) in (1..).zip(events) {
+        record.apply(&Logged { seq: Seq(seq), at: Timestamp(0), event });
+    }
+    record
+}
+
+fn ended(code: i32, output: &str) -> Outcome {
+    let status = if code == 0 { Status::Ok } else { Status::Failed };
+    Outcome { exit_code: Some(code), ..Outcome::new(status, output) }
+}
+
+fn bash(command: &str, code: i32) -> (&'static str, Value, Outcome) {
+    ("bash", json!({ "command": command }), ended(code, ""))
+}
+
+fn options() -> ExportOptions {
+    ExportOptions { finds_variables: true, date: "2026-01-02".to_owned(), ..ExportOptions::default() }
+}
+
+fn draft(record: &SessionRecord, options: &ExportOptions) -> RunbookDraft {
+    RunbookDraft::new(&SessionId::new("0198c2f1"), record, options).unwrap()
+}
+
+/// Reads the draft back from its file.
+fn read_back(draft: &RunbookDraft) -> Routine {
+    let text = draft.write(RunbookFormat::Toml);
+    let mut read =
+        routines_of_text(Path::new("book.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(read.warnings, [], "{text}");
+    let routine =
+        read.routines.remove(&draft.name).unwrap_or_else(|| panic!("{} is missing: {text}", draft.name));
+    assert_eq!(routine.faults, [], "{text}");
+    routine
+}
+
+/// Calls that a run with the default values would make.
+fn planned(routine: Routine) -> Vec<StepCall> {
+    let values = routine.values(&[]).unwrap();
+    let book = Runbook { name: "r".to_owned(), routine, values, invocation: String::new() };
+    let calls = book.routine.steps.iter().filter_map(|step| book.action(step, &book.values).unwrap());
+    calls.collect()
+}
+
+fn commands(routine: Routine) -> Vec<String> {
+    planned(routine).iter().map(StepCall::to_text).collect()
+}
+
+#[test]
+fn failed_and_rejected_calls_are_left_out_and_noted() {
+    let record = record(&[
+        bash("mkdir a", 0),
+        bash("mkdir a", 1),
+        ("bash", json!({ "command": "reboot" }), Outcome::new(Status::Rejected, "no")),
+        bash("ls a", 0),
+        ("bash", json!({ "command": "sleep 99" }), Outcome::new(Status::Unknown, "")),
+        bash("touch a/b", 0),
+    ]);
+    let draft = draft(&record, &options());
+    assert_eq!(commands(draft.routine.clone()), ["mkdir a", "touch a/b"]);
+    let expected = [
+        "left out: call 2 `mkdir a` exited with 1",
+        "left out: call 3 `reboot` was rejected",
+        "left out: call 5 `sleep 99` ended as unknown",
+        "left out: 1 commands that only looked around (--all keeps them)",
+    ];
+    assert_eq!(draft.notes(), expected);
+    assert_eq!(
+        (draft.name.as_str(), draft.routine.description.as_str()),
+        ("renew_the_certificate", "Renew the certificate")
+    );
+    let all = ExportOptions { keeps_reads: true, keeps_failures: true, ..options() };
+    let draft = super::tests::draft(&record, &all);
+    assert_eq!(commands(draft.routine.clone()), ["mkdir a", "mkdir a", "ls a", "touch a/b"]);
+    assert_eq!(read_back(&draft).steps[1].expect.exit, [1]);
+}
+
+#[test]
+fn an_edited_command_is_exported_as_it_ran() {
+    let proposed = call(1, "bash", &json!({ "command": "touch proposed" }));
+    let ran = call(1, "bash", &json!({ "command": "touch edited" }));
+    let (id, step) = (ran.id.clone(), StepId { turn: TurnId(1), step: 1 });
+    let decision = Decision::Allow { command: Some("touch edited".to_owned()) };
+    let record = recorded(vec![
+        Event::Replied { step, reply: Reply { calls: vec![proposed], ..Reply::default() } },
+        Event::Decided { call: id.clone(), decision, by: "ada".to_owned() },
+        Event::ToolStarted { call: ran, origin: Origin::Model },
+        Event::ToolFinished { call: id, outcome: ended(0, "") },
+    ]);
+    assert_eq!(commands(read_back(&draft(&record, &options()))), ["touch edited"]);
+    assert!(record.calls[0].decision.as_ref().is_some_and(|decision| decision.is_edit));
+}
+
+#[test]
+fn a_look_around_stays_if_a_later_command_used_its_output() {
+    let record = record(&[
+        ("bash", json!({ "command": "ls /srv" }), ended(0, "webapp-blue\nother\n")),
+        ("bash", json!({ "command": "ls /opt" }), ended(0, "nothing\n")),
+        bash("touch /srv/webapp-blue/x", 0),
+    ]);
+    let commands = commands(draft(&record, &ExportOptions { finds_variables: false, ..options() }).routine);
+    assert_eq!(commands, ["ls /srv", "touch /srv/webapp-blue/x"]);
+}
+
+#[test]
+fn secrets_are_never_exported() {
+    let secret = "hunter2hunter2";
+    let record = record(&[
+        bash(&format!("mysql -p{secret} -e 'select 1'"), 0),
+        ("write_file", json!({ "path": "env", "content": format!("API_KEY={secret}\n") }), Outcome::ok("")),
+        (
+            "run_command",
+            json!({ "command": format!("export TOKEN={secret}"), "reasoning": "" }),
+            ended(0, ""),
+        ),
+        ("bash", json!({ "command": "touch a", "reason": format!("password={secret}") }), ended(0, "")),
+        (
+            "send_keys",
+            json!({ "keys": format!("--password {secret} Enter"), "reasoning": "" }),
+            Outcome::ok(""),
+        ),
+        ("bash", json!({ "command": format!("false --token {secret}") }), ended(1, "")),
+    ]);
+    let draft = draft(&record, &ExportOptions { matches_output: true, ..options() });
+    for format in [RunbookFormat::Toml, RunbookFormat::Sh, RunbookFormat::Md] {
+        let text = draft.write(format);
+        assert!(!text.contains(secret), "{text}");
+    }
+    assert!(!draft.notes().concat().contains(secret));
+    let routine = read_back(&draft);
+    let by_hand = routine.steps.iter().filter(|step| step.action == StepAction::Manual);
+    assert_eq!(by_hand.count(), 4);
+}
+
+#[test]
+fn directories_and_variables_of_the_terminal_become_keys() {
+    let terminal =
+        |command: &str| ("run_command", json!({ "command": command, "reasoning": "" }), ended(0, ""));
+    let record = record(&[
+        terminal("cd /srv && export COLOR='light blue'"),
+        terminal("cd app"),
+        terminal("touch x"),
+        bash("touch y", 0),
+    ]);
+    let routine = read_back(&draft(&record, &options()));
+    let wrapped = "cd -- /srv/app && {\nexport COLOR='light blue'\ntouch x\n}";
+    assert_eq!(commands(routine), [wrapped, "touch y"]);
+}
+
+#[test]
+fn edits_of_files_keep_their_content_and_the_state_before() {
+    let mut created = Outcome::ok("");
+    created.changes = vec![FileChange { path: "a".to_owned(), before: None, after_hash: String::new() }];
+    let content = "{{end}} 'x' \"y\"\n\n";
+    let record = record(&[
+        ("write_file", json!({ "path": "a", "content": content }), created),
+        ("edit_file", json!({ "path": "a", "old_string": "x", "new_string": "" }), Outcome::ok("")),
+        ("edit_file", json!({ "path": "a", "old_string": "y", "new_string": "z" }), Outcome::ok("")),
+        ("undo", json!({}), Outcome::ok("")),
+    ]);
+    let routine = read_back(&draft(&record, &options()));
+    let edit = |content, sha256: Option<&str>| {
+        let sha256 = sha256.map(str::to_owned);
+        StepCall::Edit(FileEdit { file: "a".to_owned(), content, sha256 })
+    };
+    let replaced = EditContent::Replace { old: "x".to_owned(), new: String::new() };
+    assert_eq!(
+        planned(routine),
+        [edit(EditContent::Whole(content.to_owned()), Some(ABSENT)), edit(replaced, None)]
+    );
+}
+
+#[test]
+fn recurring_values_become_variables_with_patterns() {
+    let record = record(&[
+        bash("systemctl stop nginx.service", 0),
+        bash("cp /srv/app/conf /srv/app/conf.bak", 0),
+        bash("chmod 600 /srv/app/conf", 0),
+        bash("systemctl start nginx.service", 0),
+    ]);
+    let draft = draft(&record, &options());
+    let routine = read_back(&draft);
+    assert_eq!(routine.vars.keys().collect::<Vec<_>>(), ["path", "unit"]);
+    assert_eq!(routine.steps[0].action, StepAction::Command("systemctl stop {{unit}}".to_owned()));
+    assert_eq!(routine.steps[0].undo.as_deref(), Some("systemctl start {{unit}}"));
+    let injected = routine.values(&[("unit".to_owned(), "x; reboot".to_owned())]);
+    assert!(injected.is_err() && routine.values(&[("unit".to_owned(), "-x".to_owned())]).is_err());
+    let script = draft.write(RunbookFormat::Sh);
+    assert!(script.contains("run '0' 'systemctl stop \"${UNIT}\"'"), "{script}");
+}
+
+#[test]
+fn a_person_renames_variables_and_chooses_expected_lines() {
+    let record = record(&[
+        (
+            "bash",
+            json!({ "command": "systemctl restart nginx.service" }),
+            ended(0, "12:01 done\nall is well\n"),
+        ),
+        bash("systemctl enable nginx.service", 0),
+        bash("touch /srv/app/x", 0),
+        bash("chmod 600 /srv/app/x", 0),
+    ]);
+    let mut draft = draft(&record, &options());
+    let mut asked = Vec::new();
+    draft.confirm(&mut "service\n-\ny\n".as_bytes(), &mut asked).unwrap();
+    let asked = String::from_utf8(asked).unwrap();
+    assert!(asked.contains("variable unit = nginx.service (2 times)"), "{asked}");
+    let routine = read_back(&draft);
+    assert_eq!(routine.vars.keys().collect::<Vec<_>>(), ["service"]);
+    assert_eq!(routine.steps[0].expect.pattern.as_deref(), Some("^all is well$"));
+}
+
+/// Pieces of awkward commands.
+fn piece() -> impl Strategy<Value = String> {
+    prop_oneof![
+        Just("'it'\\''s'".to_owned()),
+        Just("\"a b\"".to_owned()),
+        Just("{{unit}}".to_owned()),
+        Just("'{{range .}}{{end}}'".to_owned()),
+        Just("{{\"{{\"}}".to_owned()),
+        Just("-rf --".to_owned()),
+        Just("nginx.service".to_owned()),
+        Just("/srv/app/conf".to_owned()),
+        Just("a.example.org".to_owned()),
+        Just("{".to_owned()),
+        Just("}}".to_owned()),
+        Just("<<E\n{{x}}\nE\n".to_owned()),
+        Just("\\\n".to_owned()),
+        Just("'''\"\"\"".to_owned()),
+        "[ -~]{0,8}",
+        "[^\\x00]{0,6}",
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Whatever ran is what a run of the exported file would run.
+    #[test]
+    fn an_export_is_read_back_as_it_ran(
+        texts in prop::collection::vec(prop::collection::vec(piece(), 1..5), 1..6),
+        file in "[^\\x00]{1,12}",
+        separator in prop::sample::select(vec!["", " ", "\n", "\t"]),
+    ) {
+        let texts: Vec<String> = texts.into_iter().map(|pieces| pieces.join(separator)).collect();
+        prop_assume!(texts.iter().all(|text| !text.trim().is_empty()));
+        let mut calls: Vec<_> = texts.iter().map(|text| bash(text, 0)).collect();
+        let content = texts.concat();
+        calls.push(("write_file", json!({ "path": file, "content": content }), Outcome::ok("")));
+        let record = record(&calls);
+        let options = ExportOptions { keeps_reads: true, ..options() };
+        let Ok(draft) = RunbookDraft::new(&SessionId::new("0198c2f1"), &record, &options) else {
+            return Ok(());
+        };
+        let asks = draft.routine.steps.iter().filter(|step| step.action == StepAction::Manual).count();
+        let calls = planned(read_back(&draft));
+        prop_assert_eq!(calls.len() + asks, texts.len() + 1);
+        let edit = FileEdit { file, content: EditContent::Whole(content), sha256: None };
+        let mut expected = texts.into_iter().map(StepCall::Command).chain([StepCall::Edit(edit)]);
+        // Calls that may contain a secret are questions; the others are the same, in the same order.
+        for call in calls {
+            prop_assert!(expected.any(|expected| expected == call), "{:?}", call);
+        }
+    }
+}

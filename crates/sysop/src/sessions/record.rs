@@ -1,0 +1,222 @@
+//! What happened in a session, folded from its log: prompts, calls with their outcomes, changes and undos.
+
+use std::collections::HashMap;
+
+use sysop_core::event::{ConfigChange, Decision, Event, Logged, Origin, StopReason};
+use sysop_core::guard::GuardEnd;
+use sysop_core::id::{CallId, SessionId, Timestamp};
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Reversibility, Status};
+use sysop_core::session::UNDO_TOOL;
+use sysop_core::spec::SessionSpec;
+use sysop_core::transcript::OutputReaders;
+use sysop_driver::port::Store;
+
+use super::{SessionsError, each_event};
+
+/// Record of one session.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SessionRecord {
+    pub(crate) spec: Option<SessionSpec>,
+    pub(crate) opened_by: Option<String>,
+    pub(crate) started: Option<Timestamp>,
+    pub(crate) ended: Option<Timestamp>,
+    pub(crate) turns: Vec<RecordedTurn>,
+    /// Calls in the order in which they started or, if they never started, in which they were rejected.
+    pub(crate) calls: Vec<RecordedCall>,
+    pub(crate) undos: Vec<RecordedUndo>,
+    pub(crate) guards: Vec<RecordedGuard>,
+    /// Users who answered approvals, typed or undid something, each once.
+    pub(crate) people: Vec<String>,
+    pub(crate) readers: OutputReaders,
+    /// Models that were configured, each once.
+    pub(crate) models: Vec<String>,
+    /// Text of the calls that have not started, by id.
+    proposed: HashMap<CallId, ToolCall>,
+    /// Decisions by call.
+    decisions: HashMap<CallId, RecordedDecision>,
+}
+
+/// One turn.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordedTurn {
+    /// The prompt; empty for a call without a model.
+    pub(crate) prompt: String,
+    pub(crate) end: Option<StopReason>,
+    pub(crate) error: Option<String>,
+}
+
+/// One tool call.
+#[derive(Debug, Clone)]
+pub(crate) struct RecordedCall {
+    /// Number of the call in the session, from 1.
+    pub(crate) number: usize,
+    /// The call exactly as it ran.
+    pub(crate) call: ToolCall,
+    pub(crate) origin: Origin,
+    pub(crate) decision: Option<RecordedDecision>,
+    /// False if the call never ran.
+    pub(crate) has_started: bool,
+    /// `None` if the log ends before the call does.
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// Answer to an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecordedDecision {
+    pub(crate) by: String,
+    pub(crate) is_rejection: bool,
+    /// True if the user changed the command.
+    pub(crate) is_edit: bool,
+}
+
+/// Undo of the changes of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecordedUndo {
+    /// Number of the call whose changes were undone; `None` if it is unknown.
+    pub(crate) call: Option<usize>,
+    pub(crate) by: String,
+    pub(crate) how: Reversibility,
+}
+
+/// Lockout guard of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RecordedGuard {
+    pub(crate) call: Option<usize>,
+    pub(crate) host: String,
+    /// `None` if the log does not contain the end.
+    pub(crate) end: Option<GuardEnd>,
+}
+
+impl RecordedCall {
+    /// Returns the text of the call: its command, or the tool with its path.
+    pub(crate) fn text(&self) -> String {
+        if let Some(command) = self.call.text_argument("command") {
+            return command.to_owned();
+        }
+        match self.call.text_argument("path").or_else(|| self.call.text_argument("keys")) {
+            Some(text) => format!("{} {text}", self.call.name),
+            None => match &self.call.arguments {
+                Arguments::Object(_) if self.call.name == UNDO_TOOL => {
+                    "undo the last change of a file".to_owned()
+                }
+                Arguments::Object(map) if map.is_empty() => self.call.name.clone(),
+                Arguments::Object(_) => format!("{} {}", self.call.name, self.call.arguments.to_value()),
+                Arguments::Invalid(text) => format!("{} {text}", self.call.name),
+            },
+        }
+    }
+
+    pub(crate) fn status(&self) -> Option<Status> {
+        self.outcome.as_ref().map(|outcome| outcome.status)
+    }
+}
+
+impl SessionRecord {
+    /// Applies one event.
+    pub(crate) fn apply(&mut self, logged: &Logged) {
+        self.started.get_or_insert(logged.at);
+        self.ended = Some(logged.at);
+        self.readers.apply(&logged.event);
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all others say nothing about what was done")]
+        match &logged.event {
+            Event::SessionOpened { spec, opened_by } => {
+                self.models.push(spec.model.to_string());
+                self.opened_by.clone_from(opened_by);
+                self.spec = Some(spec.clone());
+            }
+            Event::Configured { change: ConfigChange::Model(model) } => {
+                let model = model.to_string();
+                if !self.models.contains(&model) {
+                    self.models.push(model);
+                }
+            }
+            Event::TurnStarted { prompt, .. } => {
+                self.turns.push(RecordedTurn { prompt: prompt.clone(), end: None, error: None });
+            }
+            Event::TurnEnded { reason, error, .. } => {
+                if let Some(turn) = self.turns.last_mut() {
+                    turn.end = Some(*reason);
+                    turn.error.clone_from(error);
+                }
+            }
+            Event::Replied { reply, .. } => {
+                let proposed = reply.calls.iter().map(|call| (call.id.clone(), call.clone()));
+                self.proposed.extend(proposed);
+            }
+            Event::ApprovalAsked { call, .. } => {
+                self.proposed.insert(call.id.clone(), call.clone());
+            }
+            Event::Decided { call, decision, by } => self.decided(call, decision, by),
+            Event::ToolStarted { call, origin } => self.call_started(call.clone(), *origin, true),
+            Event::ToolFinished { call, outcome } => self.call_ended(call, outcome),
+            Event::TerminalInput { by, .. } => self.add_person(by),
+            Event::GuardArmed { call, host, .. } => {
+                let call = self.number_of(call);
+                self.guards.push(RecordedGuard { call, host: host.clone(), end: None });
+            }
+            Event::GuardEnded { call, host, how } => {
+                let call = self.number_of(call);
+                let open =
+                    self.guards.iter_mut().rev().find(|guard| guard.call == call && guard.host == *host);
+                if let Some(guard) = open {
+                    guard.end = Some(*how);
+                }
+            }
+            Event::Undone { call, by, how } => {
+                self.add_person(by);
+                let call = self.number_of(call);
+                self.undos.push(RecordedUndo { call, by: by.clone(), how: *how });
+            }
+            _ => {}
+        }
+    }
+
+    fn decided(&mut self, call: &CallId, decision: &Decision, by: &str) {
+        self.add_person(by);
+        let (is_rejection, is_edit) = match decision {
+            Decision::Allow { command } | Decision::AllowSession { command } => (false, command.is_some()),
+            Decision::Reject { .. } => (true, false),
+        };
+        let decision = RecordedDecision { by: by.to_owned(), is_rejection, is_edit };
+        self.decisions.insert(call.clone(), decision);
+    }
+
+    fn call_started(&mut self, call: ToolCall, origin: Origin, has_started: bool) {
+        self.proposed.remove(&call.id);
+        let decision = self.decisions.remove(&call.id);
+        let number = self.calls.len() + 1;
+        self.calls.push(RecordedCall { number, call, origin, decision, has_started, outcome: None });
+    }
+
+    fn call_ended(&mut self, id: &CallId, outcome: &Outcome) {
+        if let Some(call) = self.proposed.get(id).cloned() {
+            self.call_started(call, Origin::Model, false);
+        }
+        let open = self.calls.iter_mut().rev().find(|recorded| recorded.call.id == *id);
+        if let Some(recorded) = open {
+            recorded.outcome = Some(outcome.clone());
+        }
+    }
+
+    fn add_person(&mut self, by: &str) {
+        if !self.people.iter().any(|person| person == by) {
+            self.people.push(by.to_owned());
+        }
+    }
+
+    fn number_of(&self, call: &CallId) -> Option<usize> {
+        self.calls.iter().rev().find(|recorded| recorded.call.id == *call).map(|recorded| recorded.number)
+    }
+}
+
+/// Reads the record of a session.
+pub(crate) async fn read_record(store: &dyn Store, id: &SessionId) -> Result<SessionRecord, SessionsError> {
+    let mut record = SessionRecord::default();
+    each_event(store, id, |logged| {
+        record.apply(logged);
+        Ok(())
+    })
+    .await?;
+    Ok(record)
+}

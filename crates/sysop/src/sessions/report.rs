@@ -1,0 +1,258 @@
+//! Report of a session for a ticket: what was asked, done, changed and undone, by whom and where.
+//!
+//! Texts come from models, files and commands. Secrets of known forms are redacted, and everything is neutralized; the
+//! writers escape it for their format.
+
+mod html;
+mod markdown;
+
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use sysop_core::event::{Origin, StopReason};
+use sysop_core::guard::GuardEnd;
+use sysop_core::id::{SessionId, Timestamp};
+use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
+use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
+use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::ui_text::{duration, host_groups};
+
+use super::record::{RecordedCall, SessionRecord};
+
+/// Format of a report.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// Markdown
+    #[default]
+    Md,
+    /// One self-contained HTML file
+    Html,
+}
+
+/// Content of a report. All texts are neutralized.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SessionReport {
+    title: String,
+    /// Names and values.
+    facts: Vec<(&'static str, String)>,
+    prompts: Vec<String>,
+    done: Vec<ReportedCall>,
+    not_run: Vec<ReportedCall>,
+    /// Changes, with the number of their call.
+    changes: Vec<String>,
+    undone: Vec<String>,
+    /// File names of the recordings of the session's terminal.
+    recordings: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct ReportedCall {
+    number: usize,
+    /// The command; may have several lines.
+    text: String,
+    /// Facts about the call, in one line.
+    facts: String,
+    /// Outcomes on several hosts, one line per group.
+    hosts: Vec<String>,
+    /// True if the call ran without a failure.
+    is_ok: bool,
+}
+
+/// Returns the report of a session. `artifacts` is the folder with recordings of terminals.
+pub(crate) fn report(
+    id: &SessionId,
+    record: &SessionRecord,
+    artifacts: &Path,
+    zone: &TimeZone,
+    format: ReportFormat,
+) -> String {
+    let report = SessionReport::new(id, record, artifacts, zone);
+    match format {
+        ReportFormat::Md => markdown::write(&report),
+        ReportFormat::Html => html::write(&report),
+    }
+}
+
+impl SessionReport {
+    fn new(id: &SessionId, record: &SessionRecord, artifacts: &Path, zone: &TimeZone) -> Self {
+        let prompts: Vec<String> = record
+            .turns
+            .iter()
+            .filter(|turn| !turn.prompt.trim().is_empty())
+            .map(|turn| {
+                let end = match (&turn.error, turn.end) {
+                    (Some(error), _) => format!("\n({error})"),
+                    (None, Some(StopReason::EndTurn) | None) => String::new(),
+                    (None, Some(reason)) => format!("\n({})", reason.as_str().replace('_', " ")),
+                };
+                prose(&format!("{}{end}", turn.prompt.trim()))
+            })
+            .collect();
+        let title = prompts.first().and_then(|prompt| prompt.lines().next()).unwrap_or("Session");
+        let mut report = Self {
+            title: title.chars().take(120).collect(),
+            facts: facts(id, record, zone),
+            recordings: recordings(id, artifacts),
+            ..Self::default()
+        };
+        for call in &record.calls {
+            let reported = ReportedCall::new(call);
+            if call.has_started {
+                report.done.push(reported)
+            } else {
+                report.not_run.push(reported)
+            }
+            report.changes.extend(call.outcome.iter().flat_map(|outcome| changes(call.number, outcome)));
+        }
+        report.changes.extend(record.guards.iter().map(|guard| {
+            let end = match guard.end {
+                Some(GuardEnd::Confirmed) => "confirmed, so the change stays",
+                Some(GuardEnd::Fired) => "fired, so the change was rolled back",
+                Some(GuardEnd::Unknown) => "end unknown",
+                None => "no end in the log",
+            };
+            line(&format!("{}lockout guard on {}: {end}", of_call(guard.call), guard.host))
+        }));
+        report.undone = record
+            .undos
+            .iter()
+            .map(|undo| {
+                let how = match undo.how {
+                    Reversibility::Exact => "exactly",
+                    Reversibility::Partly => "partly",
+                    Reversibility::None => "not possible",
+                };
+                line(&format!("{}undone {how}, by {}", of_call(undo.call), undo.by))
+            })
+            .collect();
+        report.prompts = prompts;
+        report
+    }
+}
+
+fn of_call(number: Option<usize>) -> String {
+    number.map_or_else(String::new, |number| format!("call {number}: "))
+}
+
+fn facts(id: &SessionId, record: &SessionRecord, zone: &TimeZone) -> Vec<(&'static str, String)> {
+    let mut facts = vec![("Session", line(id.as_str()))];
+    if let Some(spec) = &record.spec {
+        facts.push(("Hosts", line(&spec.host)));
+        facts.push(("Directory", line(&spec.root)));
+    }
+    if let Some(by) = &record.opened_by {
+        facts.push(("Opened by", line(by)));
+    }
+    if !record.people.is_empty() {
+        facts.push(("Answered or typed", line(&record.people.join(", "))));
+    }
+    if let (Some(started), Some(ended)) = (record.started, record.ended) {
+        let length = u64::try_from(ended.0.saturating_sub(started.0)).unwrap_or_default();
+        facts.push((
+            "Time",
+            format!("{} to {} ({})", time(started, zone), time(ended, zone), duration(length)),
+        ));
+    }
+    facts.push(("Models", line(&record.models.join(", "))));
+    let readers: Vec<String> = record.readers.models().iter().map(ToString::to_string).collect();
+    let readers = if readers.is_empty() { "none".to_owned() } else { readers.join(", ") };
+    facts.push(("Models that received output", line(&readers)));
+    let running: u64 =
+        record.calls.iter().filter_map(|call| call.outcome.as_ref()).map(|outcome| outcome.duration_ms).sum();
+    let ran = record.calls.iter().filter(|call| call.has_started).count();
+    facts.push(("Calls", format!("{ran} ran ({}), {} did not", duration(running), record.calls.len() - ran)));
+    facts
+}
+
+fn time(at: Timestamp, zone: &TimeZone) -> String {
+    match jiff::Timestamp::from_millisecond(at.0) {
+        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+        Err(_) => "an unknown time".to_owned(),
+    }
+}
+
+impl ReportedCall {
+    fn new(call: &RecordedCall) -> Self {
+        let mut facts = vec![match call.origin {
+            Origin::Model => "proposed by the model".to_owned(),
+            Origin::User => "typed".to_owned(),
+            Origin::Routine => "routine".to_owned(),
+        }];
+        if let Some(decision) = &call.decision {
+            let words = match (decision.is_rejection, decision.is_edit) {
+                (true, _) => "rejected",
+                (false, true) => "edited and allowed",
+                (false, false) => "allowed",
+            };
+            facts.push(format!("{words} by {}", decision.by));
+        }
+        match &call.outcome {
+            Some(outcome) => facts.extend(outcome_facts(outcome)),
+            None => facts.push("no end in the log".to_owned()),
+        }
+        let hosts = call.outcome.iter().flat_map(|outcome| host_groups(&outcome.hosts));
+        Self {
+            number: call.number,
+            text: neutralize(&redact_command_shapes(&call.text())).into_owned(),
+            facts: line(&facts.join(", ")),
+            hosts: hosts.map(|(text, _)| line(&text)).collect(),
+            is_ok: call.status() == Some(Status::Ok),
+        }
+    }
+}
+
+fn outcome_facts(outcome: &Outcome) -> Vec<String> {
+    let mut facts = vec![match (outcome.status, outcome.exit_code) {
+        (Status::Ok | Status::Failed, Some(code)) => format!("exit code {code}"),
+        (status, _) => status.as_str().to_owned(),
+    }];
+    if outcome.duration_ms > 0 {
+        facts.push(duration(outcome.duration_ms));
+    }
+    match outcome.undo {
+        Some(Reversibility::Exact) => facts.push("can be undone".to_owned()),
+        Some(Reversibility::Partly) => facts.push("can be undone partly".to_owned()),
+        Some(Reversibility::None) => facts.push("cannot be undone".to_owned()),
+        None => {}
+    }
+    facts
+}
+
+fn changes(number: usize, outcome: &Outcome) -> Vec<String> {
+    let files = outcome.changes.iter().map(|change| {
+        let how = if change.before.is_some() { "changed" } else { "created" };
+        format!("file {} {how}", change.path)
+    });
+    let system = outcome.changed.iter().map(|change| {
+        let kind = match change.kind {
+            ChangeKind::File => "file",
+            ChangeKind::Unit => "unit",
+            ChangeKind::Package => "package",
+            ChangeKind::User => "user",
+            ChangeKind::Cron => "crontab",
+            ChangeKind::Firewall => "firewall",
+            ChangeKind::Sysctl => "sysctl",
+        };
+        format!("{kind} {} {}", change.name, change.how)
+    });
+    files.chain(system).map(|change| line(&format!("call {number}: {change}"))).collect()
+}
+
+/// Returns the names of the session's recordings, sorted.
+fn recordings(id: &SessionId, artifacts: &Path) -> Vec<String> {
+    let prefix = format!("terminal-{}-", id.as_str());
+    let entries = std::fs::read_dir(artifacts).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> =
+        names.filter(|name| name.starts_with(&prefix) && name.ends_with(".cast")).collect();
+    names.sort();
+    names.iter().map(|name| line(&artifacts.join(name).to_string_lossy())).collect()
+}
+
+fn line(text: &str) -> String {
+    neutralize_line(&redact_shapes(text)).into_owned()
+}
+
+fn prose(text: &str) -> String {
+    neutralize(&redact_shapes(text)).into_owned()
+}

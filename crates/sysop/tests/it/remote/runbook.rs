@@ -1,0 +1,211 @@
+//! A session on one host becomes a runbook for others.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{quiet, text};
+use crate::World;
+use crate::sshd::{Login, Sshd};
+use crate::support::{Mock, bash, call, say};
+
+/// Hosts that ssh reaches, each with a home of its own.
+struct Hosts {
+    machines: Vec<Sshd>,
+    mock: Mock,
+    world: World,
+}
+
+const NAMES: [&str; 3] = ["one", "two", "three"];
+/// Steps of the runbook that the session becomes.
+const STEPS: usize = 12;
+
+impl Hosts {
+    fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
+        let machines: Vec<Sshd> = NAMES.iter().map(|_| quiet(Sshd::start(Login::Own))).collect();
+        let mock = Mock::start(scenarios);
+        let (mut ssh, mut config) = (String::new(), String::new());
+        for (name, machine) in NAMES.iter().zip(&machines) {
+            ssh.push_str(&format!(
+                "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+                 IdentityAgent none\n  UserKnownHostsFile {}\n",
+                machine.port(),
+                text(&machine.path("user")),
+                text(&machine.path("known_hosts")),
+            ));
+            let root = text(&machine.path("home"));
+            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['all']\n"));
+        }
+        let world = World::with_openai(&mock.url())
+            .file("hosts.ssh", &ssh)
+            .file(".config/sysop/config.toml", &config);
+        let path = text(&world.home().join("hosts.ssh"));
+        Self { machines, mock, world: world.variable("SYSOP_SSH_CONFIG", &path) }
+    }
+
+    fn site(&self, host: usize) -> std::path::PathBuf {
+        self.machines[host].path("home/site")
+    }
+
+    /// Runs the task on the first host, and makes a runbook of it. Returns the path of the runbook.
+    fn recorded(&self) -> String {
+        let run = self.world.finish(&["exec", "--host", "one", "--approve", "auto", "set up the site"]);
+        assert_eq!(run.code, Some(0), "{run:?}");
+        let book = text(&self.world.home().join("book.toml"));
+        let session = self.world.only_session();
+        let run = self.world.finish(&["runbook", "export", &session, "--name", "site", "--output", &book]);
+        assert_eq!((run.code, run.out.as_str()), (Some(0), ""), "{run:?}");
+        assert!(run.err.contains("note: left out: call 3 `cat missing` exited with 1"), "{run:?}");
+        assert!(run.err.contains("note: left out: 1 commands that only looked around"), "{run:?}");
+        book
+    }
+}
+
+fn write(path: &str, content: &str) -> Value {
+    call("write_file", json!({ "path": path, "content": content }))
+}
+
+/// Task with a failed command and one that only looks, besides the steps.
+fn the_task() -> Vec<Value> {
+    vec![
+        bash("mkdir -p site"),
+        bash("mkdir site/conf.d"),
+        bash("cat missing"),
+        bash("mkdir site/logs"),
+        write("site/conf.d/base.conf", "listen 80\nname {{end}} it's \"a\"\n"),
+        call(
+            "edit_file",
+            json!({ "path": "site/conf.d/base.conf", "old_string": "listen 80\n", "new_string": "listen 8080\n" }),
+        ),
+        bash("ls site"),
+        bash("ln -s conf.d/base.conf site/current"),
+        bash("mkdir 'site/a b'"),
+        write("site/-umlaut ü", "grüße\n\n\n"),
+        bash("ln -s ../logs 'site/a b/logs'"),
+        bash("mkdir -- site/-dash"),
+        bash("ln -s logs site/log"),
+        bash("chmod 700 site/logs"),
+        say("The site is set up."),
+    ]
+}
+
+/// Paths below a folder with their kind and content, sorted.
+fn tree(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().display().to_string();
+            if path.is_symlink() {
+                found.push(format!("{name} -> {}", fs::read_link(&path).unwrap().display()));
+            } else if path.is_dir() {
+                found.push(format!("{name}/"));
+                folders.push(path);
+            } else {
+                found.push(format!("{name}: {:?}", fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_recorded_session_is_replayed_stops_at_drift_and_is_undone() {
+    let hosts = Hosts::with(&[("set up", the_task())]);
+    let book = hosts.recorded();
+    let checked = hosts.world.finish(&["runbook", "check", &book]);
+    assert_eq!(checked.code, Some(0), "{checked:?}");
+    assert!(checked.out.ends_with(&format!("ok, site ({STEPS} steps)\n")), "{checked:?}");
+    let asked = hosts.mock.requests().len();
+    let run = |host: &str, more: &[&str]| {
+        let line = ["run", "--file", &book, "--host", host, "--approve", "auto", "site"];
+        hosts.world.finish(&[&line[..], more].concat())
+    };
+
+    let plan = run("two", &["--plan"]);
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    assert!(plan.out.contains(&format!("\n{STEPS}. chmod 700 site/logs\n")), "{plan:?}");
+    assert!(plan.out.contains(&format!("without undo: step {STEPS}\n")), "{plan:?}");
+    assert!(!hosts.site(1).exists(), "a plan runs nothing");
+
+    let replay = run("two", &[]);
+    assert_eq!(replay.code, Some(0), "{replay:?}");
+    assert!(replay.err.contains(&format!("── step 1 of {STEPS} (mkdir -p site)")), "{replay:?}");
+    assert!(replay.err.contains(&format!("done: {STEPS} steps")), "{replay:?}");
+    assert_eq!(tree(&hosts.site(1)), tree(&hosts.site(0)));
+
+    fs::create_dir_all(hosts.site(2).join("a b")).unwrap();
+    let drifted = run("three", &[]);
+    assert_eq!(drifted.code, Some(1), "{drifted:?}");
+    let difference = format!("stopped at step 7 of {STEPS} (mkdir 'site/a b'): exit code 1, expected 0");
+    assert!(drifted.err.contains(&difference), "{drifted:?}");
+    assert!(drifted.err.contains("  step 6: rm -- site/current\n"), "{drifted:?}");
+    assert!(hosts.site(2).join("current").exists() && !hosts.site(2).join("log").exists());
+
+    fs::remove_dir(hosts.site(2).join("a b")).unwrap();
+    let resumed = run("three", &["--from", "7"]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+    assert_eq!(tree(&hosts.site(2)), tree(&hosts.site(0)));
+
+    let undone = run("three", &["--undo"]);
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    let order: Vec<usize> = (1..STEPS)
+        .map(|step| {
+            let title = format!("── undo step {step} of ");
+            undone.err.find(&title).unwrap_or_else(|| panic!("{title}: {undone:?}"))
+        })
+        .collect();
+    assert!(order.is_sorted_by(|first, later| first > later), "{undone:?}");
+    assert!(!hosts.site(2).exists(), "{:?}", tree(&hosts.site(2)));
+    assert_eq!(hosts.mock.requests().len(), asked, "no model was asked");
+}
+
+#[test]
+fn the_exported_script_does_the_same() {
+    let hosts = Hosts::with(&[("set up", the_task())]);
+    hosts.recorded();
+    let session = hosts.world.only_session();
+    let script = hosts.world.finish(&["runbook", "export", &session, "--name", "site", "--format", "sh"]);
+    assert_eq!(script.code, Some(0), "{script:?}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("book.sh");
+    fs::write(&path, &script.out).unwrap();
+    let sh =
+        |folder: &Path| std::process::Command::new("sh").arg(&path).current_dir(folder).output().unwrap();
+    let done = sh(folder.path());
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.success(), "{said}");
+    assert!(said.ends_with(&format!("done: {STEPS} steps\n")), "{said}");
+    assert_eq!(tree(&folder.path().join("site")), tree(&hosts.site(0)));
+    let again = sh(folder.path());
+    let said = String::from_utf8_lossy(&again.stderr).into_owned();
+    assert_eq!(again.status.code(), Some(1), "{said}");
+    assert!(said.contains(&format!("stopped at step 2 of {STEPS}")), "{said}");
+}
+
+#[test]
+fn a_run_on_several_hosts_names_the_host_that_differs() {
+    let mut hosts = Hosts::with(&[]);
+    let path = ".config/sysop/config.toml";
+    let config = fs::read_to_string(hosts.world.home().join(path)).unwrap();
+    let steps = "[[routines.probe.steps]]\nname = 'kind'\ncmd = 'cat kind'\nexpect = { match = '^new$' }\n\
+                 [[routines.probe.steps]]\ncmd = 'touch done'\n";
+    hosts.world = hosts.world.file(path, &format!("{config}{steps}"));
+    for (machine, kind) in hosts.machines.iter().zip(["new", "old", "new"]) {
+        fs::write(machine.path("home/kind"), format!("{kind}\n")).unwrap();
+    }
+    let line = ["run", "--host", "@all", "--approve", "auto", "probe"];
+    let run = hosts.world.finish(&line);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let difference =
+        "stopped at step 1 of 2 (kind): the output does not match /^new$/; it begins with \"old\"";
+    assert!(run.err.contains(difference), "{run:?}");
+    let has = |hosts: &Hosts| hosts.machines.iter().filter(|it| it.path("home/done").exists()).count();
+    assert_eq!(has(&hosts), 0);
+    fs::write(hosts.machines[1].path("home/kind"), "new\n").unwrap();
+    let run = hosts.world.finish(&line);
+    assert_eq!((run.code, has(&hosts)), (Some(0), 3), "{run:?}");
+}
