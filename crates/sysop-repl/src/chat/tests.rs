@@ -71,6 +71,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         call_output: exec::CallOutput::Hidden,
         ask: Some(exec::ask_on_terminal(true)),
         ask_for_program: Some(exec::ask_for_programs_on_terminal(true)),
+        confirm: Some(exec::confirm_on_terminal(true)),
         service: None,
         stops: exec::signals().unwrap(),
     }

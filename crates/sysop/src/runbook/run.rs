@@ -1,6 +1,6 @@
 //! Run of a runbook: decides after each call what comes next. It runs nothing itself.
 //!
-//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, the action, `verify`. Any
+//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, `guard`, the action, `verify`. Any
 //! difference from what the step expects is drift, and stops the run unless the step says otherwise.
 
 use std::collections::BTreeMap;
@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sysop_core::catalog::BASH_TIMEOUT_S_DEFAULT;
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{CommandContext, Policy, RiskClass, Survey};
 use sysop_repl::Exit;
 use sysop_repl::exec::{
     CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent, SequenceStep,
@@ -39,6 +40,7 @@ enum StepPhase {
     Ask,
     Check,
     Hash,
+    Guard,
     Action,
     Verify,
     End,
@@ -50,7 +52,8 @@ impl StepPhase {
             Self::Unless => Self::Ask,
             Self::Ask => Self::Check,
             Self::Check => Self::Hash,
-            Self::Hash => Self::Action,
+            Self::Hash => Self::Guard,
+            Self::Guard => Self::Action,
             Self::Action => Self::Verify,
             Self::Verify | Self::End => Self::End,
         }
@@ -297,11 +300,13 @@ impl RunbookRun {
                 }
                 Some(StepCall::Edit(_) | StepCall::Command(_)) | None => Ok(None),
             },
+            StepPhase::Guard => {
+                let call = self.book.action(step, &self.values)?;
+                let (Some(guard), Some(call)) = (&step.guard, call) else { return Ok(None) };
+                Ok(unguarded_question(guard, &call).map(SequenceAction::Ask))
+            }
             StepPhase::Action => {
                 let call = self.book.action(step, &self.values)?;
-                if let Some(guard) = step.guard.as_ref().filter(|_| call.is_some()) {
-                    self.say(format!("this step wants the lockout guard `{guard}`"));
-                }
                 Ok(call.map(|call| SequenceAction::Run(call.to_call(&self.title(self.step), step.timeout_s))))
             }
             StepPhase::Verify => {
@@ -351,7 +356,7 @@ impl RunbookRun {
                     self.fail(&step, &format!("`verify` after the step: {why}{tries}"))
                 }
             },
-            StepPhase::Ask | StepPhase::End => self.enter(phase.next()),
+            StepPhase::Ask | StepPhase::Guard | StepPhase::End => self.enter(phase.next()),
         }
     }
 
@@ -368,7 +373,7 @@ impl RunbookRun {
                 return self.fail(step, &shown(&difference));
             }
         }
-        self.enter(StepPhase::Action)
+        self.enter(StepPhase::Hash.next())
     }
 
     fn action_ended(&mut self, step: &RunbookStep, outcome: &Outcome) -> SequenceAction {
@@ -527,8 +532,11 @@ impl RunbookRun {
                 }
                 self.enter(StepPhase::Check)
             }
-            (Waiting::Step(StepPhase::Ask), SequenceAnswer::No) => self.stop("answered with no"),
-            (Waiting::Step(StepPhase::Ask), SequenceAnswer::Unavailable) => {
+            (Waiting::Step(StepPhase::Guard), SequenceAnswer::Yes) => self.enter(StepPhase::Action),
+            (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::No) => {
+                self.stop("answered with no")
+            }
+            (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::Unavailable) => {
                 let error = format!("{} needs a person; run it on a terminal", self.title(self.step));
                 self.finish(Exit::ApprovalNeeded, Some(error))
             }
@@ -561,10 +569,26 @@ impl CommandSequence for RunbookRun {
     }
 }
 
+/// Returns the question before a step that wants a lockout guard, if sysop does not see from its text that it may lock
+/// people out. Such changes ask anyway, and their approval says if they are guarded.
+fn unguarded_question(guard: &str, call: &StepCall) -> Option<String> {
+    let is_seen = match call {
+        StepCall::Command(command) => {
+            let survey = Survey::elsewhere(CommandContext::bash());
+            Policy::new(&[], &[]).risk(command, &survey).class == RiskClass::Lockout
+        }
+        StepCall::Edit(_) => false,
+    };
+    let text = shown(&call.to_text());
+    (!is_seen).then(|| {
+        format!("This step wants the lockout guard `{guard}`, but sysop cannot guard it:\n{text}\nRun it unguarded?")
+    })
+}
+
 fn phase_words(phase: StepPhase) -> &'static str {
     match phase {
         StepPhase::Unless => "is it already so?",
-        StepPhase::Ask => "ask",
+        StepPhase::Ask | StepPhase::Guard => "ask",
         StepPhase::Check => "check before the step",
         StepPhase::Hash => "compare the file",
         StepPhase::Action | StepPhase::End => "run",

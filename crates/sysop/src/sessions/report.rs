@@ -5,6 +5,8 @@
 
 mod html;
 mod markdown;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 

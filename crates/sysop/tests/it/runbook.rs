@@ -182,6 +182,23 @@ fn a_person_answers_questions_and_consents_to_an_undo() {
 }
 
 #[test]
+fn a_step_that_cannot_be_guarded_asks_in_every_mode() {
+    let world = with_steps("[[routines.r.steps]]\nname = 'make'\ncmd = 'mkdir made'\nguard = 'sshd'\n");
+    let ran = run(&world, &["r"]);
+    assert_eq!((ran.code, world.has("made")), (Some(3), false), "{ran:?}");
+    assert!(ran.err.contains("step 1 of 1 (make) needs a person"), "{ran:?}");
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&world, &["run", "--approve", "auto", "r"]);
+        person.sees("wants the lockout guard `sshd`, but sysop cannot guard it").await;
+        person.sees("y yes").await;
+        person.types("y").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 0, "{seen}");
+    });
+    assert!(world.has("made"));
+}
+
+#[test]
 fn a_report_tells_what_was_done_and_is_safe_to_open() {
     let task = vec![
         bash("echo '<script>alert(1)</script>' >page; : 'Authorization: Bearer abcDEF123456789'"),

@@ -1,0 +1,161 @@
+//! Reports of made-up sessions.
+
+use std::path::Path;
+
+use jiff::tz::TimeZone;
+use serde_json::json;
+use sysop_core::event::{Decision, Event, Logged, Origin};
+use sysop_core::guard::GuardEnd;
+use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
+use sysop_core::message::{Arguments, Reply, ToolCall};
+use sysop_core::outcome::{
+    ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
+};
+use sysop_term::testing::HOSTILE;
+
+use super::super::record::SessionRecord;
+use super::{ReportFormat, report};
+
+fn call(id: &str, command: &str) -> ToolCall {
+    let arguments = json!({ "command": command }).as_object().unwrap().clone();
+    ToolCall {
+        id: CallId::new(id),
+        wire_id: None,
+        name: "bash".to_owned(),
+        arguments: Arguments::Object(arguments),
+    }
+}
+
+fn record(events: Vec<Event>) -> SessionRecord {
+    let mut record = SessionRecord::default();
+    for (seq, event) in (1..).zip(events) {
+        record.apply(&Logged { seq: Seq(seq), at: Timestamp(i64::try_from(seq).unwrap() * 1000), event });
+    }
+    record
+}
+
+fn session() -> SessionRecord {
+    let step = StepId { turn: TurnId(1), step: 1 };
+    let (restart, reboot) = (call("c1", "systemctl restart nginx"), call("c2", "reboot"));
+    let host = |host: &str, status, code| HostOutcome {
+        host: host.to_owned(),
+        status,
+        exit_code: Some(code),
+        duration_ms: 40,
+        group: u32::from(code != 0),
+    };
+    let mut outcome = Outcome { duration_ms: 1500, ..Outcome::new(Status::Failed, "") };
+    outcome.hosts = vec![host("web1", Status::Ok, 0), host("web2", Status::Failed, 1)];
+    outcome.changes = vec![FileChange { path: "a".into(), before: None, after_hash: String::new() }];
+    outcome.changed =
+        vec![SystemChange { kind: ChangeKind::Unit, name: "nginx".into(), how: "restarted".into() }];
+    let allow = Decision::Allow { command: Some("systemctl restart nginx".to_owned()) };
+    let reject = Decision::Reject { reason: String::new() };
+    let id = |id: &str| CallId::new(id);
+    record(vec![
+        Event::TurnStarted { turn: TurnId(1), prompt: "Restart nginx".to_owned(), origin: Origin::Model },
+        Event::Replied { step, reply: Reply { calls: vec![restart.clone(), reboot], ..Reply::default() } },
+        Event::Decided { call: id("c1"), decision: allow, by: "ada".to_owned() },
+        Event::ToolStarted { call: restart, origin: Origin::Model },
+        Event::GuardArmed { call: id("c1"), host: "web1".to_owned(), seconds: 60 },
+        Event::ToolFinished { call: id("c1"), outcome },
+        Event::GuardEnded { call: id("c1"), host: "web1".to_owned(), how: GuardEnd::Fired },
+        Event::Decided { call: id("c2"), decision: reject, by: "bob".to_owned() },
+        Event::ToolFinished { call: id("c2"), outcome: Outcome::new(Status::Rejected, "no") },
+        Event::Undone { call: id("c1"), by: "ada".to_owned(), how: Reversibility::Partly },
+    ])
+}
+
+fn markdown(record: &SessionRecord, artifacts: &Path) -> String {
+    report(&SessionId::new("0198c2f1"), record, artifacts, &TimeZone::UTC, ReportFormat::Md)
+}
+
+fn html(record: &SessionRecord, artifacts: &Path) -> String {
+    report(&SessionId::new("0198c2f1"), record, artifacts, &TimeZone::UTC, ReportFormat::Html)
+}
+
+#[test]
+fn a_report_names_what_was_done_by_whom_and_where() {
+    let text = markdown(&session(), Path::new("/nothing"));
+    for line in [
+        "# Restart nginx\n",
+        "- Session: 0198c2f1\n",
+        "- Answered or typed: ada, bob\n",
+        "(9.0 s)\n",
+        "1. proposed by the model, edited and allowed by ada, failed, 1.5 s, ",
+        "   - 1 host (web2): exit 1, 40 ms\n",
+        "   systemctl restart nginx\n",
+        "- call 1: file a created\n",
+        "- call 1: unit nginx restarted\n",
+        "- call 1: lockout guard on web1: fired, so the change was rolled back\n",
+        "- call 1: undone partly, by ada\n",
+        "\n## Not run\n\n2. proposed by the model, rejected by bob, rejected\n",
+        "- Calls: 1 ran (1.5 s), 1 did not\n",
+    ] {
+        assert!(text.contains(line.trim_end_matches(", ")), "{line:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn recordings_of_the_session_are_linked() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in
+        ["terminal-0198c2f1-0000000000000001.cast", "terminal-0198c2f2-0000000000000001.cast", "x.cast"]
+    {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let (text, page) = (markdown(&session(), folder.path()), html(&session(), folder.path()));
+    assert_eq!(text.matches(".cast](<").count(), 1, "{text}");
+    assert_eq!(page.matches("href=\"file:///").count(), 1, "{page}");
+    assert!(page.contains("terminal-0198c2f1-0000000000000001.cast"), "{page}");
+}
+
+#[test]
+fn hostile_texts_stay_texts() {
+    let odd = "<img src=x onerror=alert(1)> \"'`[a](javascript:b) {{x}}\n```\n# h";
+    for hostile in HOSTILE.iter().copied().chain([odd]) {
+        let step = StepId { turn: TurnId(1), step: 1 };
+        let call = call("c1", hostile);
+        let record = record(vec![
+            Event::TurnStarted { turn: TurnId(1), prompt: hostile.to_owned(), origin: Origin::Model },
+            Event::Replied { step, reply: Reply { calls: vec![call.clone()], ..Reply::default() } },
+            Event::Decided {
+                call: call.id.clone(),
+                decision: Decision::Allow { command: None },
+                by: hostile.to_owned(),
+            },
+            Event::ToolStarted { call: call.clone(), origin: Origin::Model },
+            Event::ToolFinished { call: call.id, outcome: Outcome::ok(hostile) },
+        ]);
+        let (text, page) = (markdown(&record, Path::new("/nothing")), html(&record, Path::new("/nothing")));
+        for report in [&text, &page] {
+            let is_odd = |c: char| c.is_control() && !"\n\t".contains(c) || "\u{202e}\u{2066}\u{200b}".contains(c);
+            assert!(!report.chars().any(is_odd), "{hostile:?}: {report:?}");
+        }
+        assert!(!page.contains("<img") && !page.contains("onerror=alert(1)>"), "{page}");
+        let tags: Vec<&str> =
+            page.split('<').skip(1).filter_map(|rest| rest.split(['>', ' ']).next()).collect();
+        let known = [
+            "!doctype",
+            "html",
+            "head",
+            "meta",
+            "title",
+            "style",
+            "body",
+            "h1",
+            "h2",
+            "table",
+            "tr",
+            "th",
+            "td",
+            "blockquote",
+            "ul",
+            "li",
+            "span",
+            "pre",
+            "br",
+        ];
+        assert!(tags.iter().all(|tag| known.contains(&tag.trim_start_matches('/'))), "{tags:?}");
+    }
+}
