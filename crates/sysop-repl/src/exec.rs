@@ -38,11 +38,11 @@ pub use call_output::CallOutput;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
-use sequence::SequenceRun;
 pub use sequence::{
     CommandSequence, ConfirmHandler, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent,
     SequenceStep, confirm_on_terminal,
 };
+use sequence::{ConfirmSender, SequenceRun};
 
 /// Maximum time that a stopped turn gets to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
@@ -190,24 +190,7 @@ pub async fn run(context: ExecContext) -> Exit {
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
-    let (input, sequence) = match context.task {
-        ExecTask::Prompt(text) => (Some(Input::Prompt { text, images: context.images }), None),
-        ExecTask::Routine(command) => (Some(direct(&command)), None),
-        ExecTask::Sequence(sequence) => {
-            let (confirm, answers) = (context.confirm, confirmations);
-            (
-                None,
-                Some(SequenceRun {
-                    sequence,
-                    outcome: None,
-                    is_busy: false,
-                    scheduled: None,
-                    confirm,
-                    answers,
-                }),
-            )
-        }
-    };
+    let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
@@ -221,13 +204,7 @@ pub async fn run(context: ExecContext) -> Exit {
     };
     // A turn left running is canceled, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
-    for input in left.into_iter().chain(input) {
-        if let Err(error) = session.send(input) {
-            run.printer.error(&error);
-            return Exit::Failed;
-        }
-    }
-    if let Some(exit) = run.advance(SequenceEvent::Started) {
+    if let Some(exit) = run.start(left.into_iter().chain(input)) {
         return exit;
     }
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
@@ -267,6 +244,20 @@ fn distant_future() -> Instant {
     Instant::now() + Duration::from_secs(3600)
 }
 
+/// Returns the first input of a task, or the state of a sequence, which chooses its inputs itself.
+fn first_input(
+    task: ExecTask,
+    images: Vec<ImageRef>,
+    confirm: Option<ConfirmHandler>,
+    answers: ConfirmSender,
+) -> (Option<Input>, Option<SequenceRun>) {
+    match task {
+        ExecTask::Prompt(text) => (Some(Input::Prompt { text, images }), None),
+        ExecTask::Routine(command) => (Some(direct(&command)), None),
+        ExecTask::Sequence(sequence) => (None, Some(SequenceRun::new(sequence, confirm, answers))),
+    }
+}
+
 fn direct(command: &str) -> Input {
     Input::Direct {
         tool: BASH_TOOL.to_owned(),
@@ -303,19 +294,10 @@ impl ExecRun {
             self.printer.replayed(update);
             return None;
         }
-        // The end of a canceled earlier turn is not output of the task.
-        if self.turn.is_some() || self.printer.is_for_programs() {
-            let printed = if self.questions.open.is_some() && !self.printer.is_for_programs() {
-                self.questions.defer(update);
-                Ok(())
-            } else {
-                self.printer.update(update, &self.transcript)
-            };
-            if let Err(error) = printed
-                && self.ending.is_none()
-            {
-                return self.handle_write_error(&error);
-            }
+        if let Err(error) = self.print(update)
+            && self.ending.is_none()
+        {
+            return self.handle_write_error(&error);
         }
         let logged = match update {
             Update::Logged(logged) => logged,
@@ -340,17 +322,11 @@ impl ExecRun {
                 self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())
             }
             Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
-                if let Some(run) = &mut self.sequence {
-                    run.outcome = Some(outcome.clone());
-                }
+                self.keep_outcome(outcome);
                 None
             }
             Event::TurnEnded { turn, reason, .. } if self.turn == Some(*turn) => {
-                let is_going = self.ending.is_none() && *reason != StopReason::Cancelled;
-                match self.sequence.as_mut().and_then(|run| run.outcome.take()).filter(|_| is_going) {
-                    Some(outcome) => self.advance(SequenceEvent::Ended(&outcome)),
-                    None => Some(self.ended(*turn)),
-                }
+                self.turn_ended(*turn, *reason)
             }
             Event::TurnStarted { .. }
             | Event::ApprovalAsked { .. }
@@ -381,6 +357,18 @@ impl ExecRun {
             | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }
+    }
+
+    fn print(&mut self, update: &Update) -> io::Result<()> {
+        // The end of a canceled earlier turn is not output of the task.
+        if self.turn.is_none() && !self.printer.is_for_programs() {
+            return Ok(());
+        }
+        if self.questions.open.is_some() && !self.printer.is_for_programs() {
+            self.questions.defer(update);
+            return Ok(());
+        }
+        self.printer.update(update, &self.transcript)
     }
 
     /// Ends the task at a pause, because nobody is here to resume the turn.

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use sysop_core::event::{Input, Origin};
+use sysop_core::event::{Input, Origin, StopReason};
+use sysop_core::id::TurnId;
 use sysop_core::outcome::Outcome;
 use tokio::time::Instant;
 
@@ -98,7 +99,44 @@ pub(super) struct SequenceRun {
     pub(super) answers: ConfirmSender,
 }
 
+impl SequenceRun {
+    pub(super) fn new(
+        sequence: Box<dyn CommandSequence>,
+        confirm: Option<ConfirmHandler>,
+        answers: ConfirmSender,
+    ) -> Self {
+        Self { sequence, outcome: None, is_busy: false, scheduled: None, confirm, answers }
+    }
+}
+
 impl ExecRun {
+    /// Sends the first inputs, and begins the sequence if there is one. Returns the exit code if the run has ended.
+    pub(super) fn start(&mut self, inputs: impl Iterator<Item = Input>) -> Option<Exit> {
+        for input in inputs {
+            if let Err(error) = self.opened.session.send(input) {
+                self.printer.error(&error);
+                return Some(Exit::Failed);
+            }
+        }
+        self.advance(SequenceEvent::Started)
+    }
+
+    /// Keeps the outcome of a sequence's call until its turn has ended.
+    pub(super) fn keep_outcome(&mut self, outcome: &Outcome) {
+        if let Some(run) = &mut self.sequence {
+            run.outcome = Some(outcome.clone());
+        }
+    }
+
+    /// Goes on with the sequence, or returns the exit code of the task.
+    pub(super) fn turn_ended(&mut self, turn: TurnId, reason: StopReason) -> Option<Exit> {
+        let is_going = self.ending.is_none() && reason != StopReason::Cancelled;
+        match self.sequence.as_mut().and_then(|run| run.outcome.take()).filter(|_| is_going) {
+            Some(outcome) => self.advance(SequenceEvent::Ended(&outcome)),
+            None => Some(self.ended(turn)),
+        }
+    }
+
     /// Carries out the next step of the sequence. Returns the exit code if the run has ended.
     pub(super) fn advance(&mut self, event: SequenceEvent<'_>) -> Option<Exit> {
         let run = self.sequence.as_mut()?;

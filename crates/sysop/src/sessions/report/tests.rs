@@ -129,7 +129,8 @@ fn hostile_texts_stay_texts() {
         ]);
         let (text, page) = (markdown(&record, Path::new("/nothing")), html(&record, Path::new("/nothing")));
         for report in [&text, &page] {
-            let is_odd = |c: char| c.is_control() && !"\n\t".contains(c) || "\u{202e}\u{2066}\u{200b}".contains(c);
+            let is_odd =
+                |c: char| c.is_control() && !"\n\t".contains(c) || "\u{202e}\u{2066}\u{200b}".contains(c);
             assert!(!report.chars().any(is_odd), "{hostile:?}: {report:?}");
         }
         assert!(!page.contains("<img") && !page.contains("onerror=alert(1)>"), "{page}");
