@@ -26,7 +26,7 @@ use crate::commands;
 use crate::config::{Routine, display_path};
 use crate::exit::{CommandError, Exit};
 use crate::sessions::{SessionRecord, read_record, resolve_id};
-use crate::settings::Settings;
+use crate::settings::{HostChoice, Settings};
 use export::{ExportOptions, RunbookDraft};
 use plan::RunbookPlan;
 use run::{RunRange, RunbookRun};
@@ -68,11 +68,18 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
     let words: Vec<String> = words.map(|word| shell_words::quote(&word).into_owned()).collect();
     let file = arguments.file.as_ref().map(|file| shell_words::quote(&file.to_string_lossy()).into_owned());
     let file = file.map(|file| format!("--file {file} ")).unwrap_or_default();
+    let host = match &settings.host {
+        HostChoice::Local => String::new(),
+        host @ (HostChoice::Ssh(_) | HostChoice::Fleet(_)) => {
+            let names = host.to_string().replace(", ", ",");
+            format!("--host {} ", shell_words::quote(&names))
+        }
+    };
     let book = Runbook {
         name: arguments.routine.clone(),
         routine,
         values,
-        invocation: format!("sysop run {file}{}", words.join(" ")),
+        invocation: format!("sysop run {file}{host}{}", words.join(" ")),
     };
     let last = book.routine.steps.len().max(1);
     if let Some(from) = arguments.from.filter(|from| *from > last) {
