@@ -31,6 +31,7 @@ fn record(calls: &[(&str, Value, Outcome)]) -> SessionRecord {
         turn: TurnId(1),
         prompt: "Renew the certificate".to_owned(),
         origin: Origin::Model,
+        images: Vec::new(),
     }];
     for (number, (tool, arguments, outcome)) in calls.iter().enumerate() {
         let call = call(number, tool, arguments);

@@ -53,7 +53,12 @@ fn session() -> SessionRecord {
     let reject = Decision::Reject { reason: String::new() };
     let id = |id: &str| CallId::new(id);
     record(vec![
-        Event::TurnStarted { turn: TurnId(1), prompt: "Restart nginx".to_owned(), origin: Origin::Model },
+        Event::TurnStarted {
+            turn: TurnId(1),
+            prompt: "Restart nginx".to_owned(),
+            origin: Origin::Model,
+            images: Vec::new(),
+        },
         Event::Replied { step, reply: Reply { calls: vec![restart.clone(), reboot], ..Reply::default() } },
         Event::Decided { call: id("c1"), decision: allow, by: "ada".to_owned() },
         Event::ToolStarted { call: restart, origin: Origin::Model },
@@ -117,7 +122,12 @@ fn hostile_texts_stay_texts() {
         let step = StepId { turn: TurnId(1), step: 1 };
         let call = call("c1", hostile);
         let record = record(vec![
-            Event::TurnStarted { turn: TurnId(1), prompt: hostile.to_owned(), origin: Origin::Model },
+            Event::TurnStarted {
+                turn: TurnId(1),
+                prompt: hostile.to_owned(),
+                origin: Origin::Model,
+                images: Vec::new(),
+            },
             Event::Replied { step, reply: Reply { calls: vec![call.clone()], ..Reply::default() } },
             Event::Decided {
                 call: call.id.clone(),
