@@ -3,6 +3,7 @@
 //! This crate does no I/O: it opens no file, reads no clock, draws no randomness and starts no task. Facts about the
 //! world arrive as an [`event::Input`]; requests to the world leave as an [`event::Effect`].
 
+pub mod attached_data;
 pub mod budget;
 pub mod budget_scope;
 pub mod catalog;

@@ -27,13 +27,17 @@ use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{RenderOptions, safe, words};
 
+mod answer_schema;
 mod call_output;
 mod printer;
 mod program_prompts;
 mod sequence;
+mod standard_input;
 #[cfg(test)]
 mod tests;
 
+pub use answer_schema::{AnswerSchema, SCHEMA_BYTES_MAX};
+use answer_schema::{CORRECTIONS_MAX, correction};
 pub use call_output::CallOutput;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
@@ -43,6 +47,7 @@ pub use sequence::{
     SequenceStep, confirm_on_terminal,
 };
 use sequence::{ConfirmSender, SequenceRun};
+pub use standard_input::{InputEnd, InputLimits, StandardInput, attach, read_standard_input};
 
 /// Maximum time that a stopped turn gets to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
@@ -94,6 +99,8 @@ pub struct ExecContext {
     pub task: ExecTask,
     /// Images of the prompt.
     pub images: Vec<ImageRef>,
+    /// Schema that the answer must match; the model is asked again if it does not.
+    pub schema: Option<AnswerSchema>,
     /// Format of `out`.
     pub form: ExecFormat,
     /// Standard output.
@@ -191,10 +198,13 @@ pub async fn run(context: ExecContext) -> Exit {
     printer.call_output = context.call_output;
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
+    printer.holds_answer = context.schema.is_some();
     let mut run = ExecRun {
         opened: context.opened,
         transcript: Transcript::new(),
         printer,
+        schema: context.schema,
+        corrections: 0,
         turn: None,
         sequence,
         ending: None,
@@ -272,6 +282,9 @@ struct ExecRun {
     opened: AttachedSession,
     transcript: Transcript,
     printer: ExecPrinter,
+    schema: Option<AnswerSchema>,
+    /// Number of times that the model was asked to correct its answer.
+    corrections: u32,
     turn: Option<TurnId>,
     sequence: Option<SequenceRun>,
     /// Exit code, and the time by which the turn must have ended; set once the end was requested.
@@ -396,6 +409,48 @@ impl ExecRun {
             StopReason::EndTurn => Exit::Done,
             StopReason::MaxIterations | StopReason::Failed | StopReason::Paused => Exit::Failed,
             StopReason::Cancelled => Exit::Stopped,
+        }
+    }
+
+    /// Prints the answer if it matches the schema; otherwise asks the model to correct it. Returns the exit code unless
+    /// the model was asked.
+    pub(super) fn check_answer(&mut self) -> Option<Exit> {
+        let Some(schema) = &self.schema else { return Some(Exit::Done) };
+        let mut answer = "";
+        for item in self.transcript.items().rev() {
+            match &item.body {
+                ItemBody::Answer(text) => {
+                    answer = &text.text;
+                    break;
+                }
+                ItemBody::Prompt(_) => break,
+                ItemBody::Reasoning(_)
+                | ItemBody::Proposal(_)
+                | ItemBody::ToolOutput(_)
+                | ItemBody::Notice(_)
+                | ItemBody::End(_) => {}
+            }
+        }
+        let problems = match schema.check(answer) {
+            Ok(json) => {
+                let written = self.printer.json_answer(&json);
+                return written.map_or_else(|error| self.handle_write_error(&error), |()| Some(Exit::Done));
+            }
+            Err(problems) => problems,
+        };
+        if self.corrections == CORRECTIONS_MAX {
+            let tries = CORRECTIONS_MAX + 1;
+            self.printer.error(&format!("no answer of {tries} matches the schema: {problems}"));
+            return Some(Exit::Failed);
+        }
+        self.corrections += 1;
+        self.turn = None;
+        match self.opened.session.send(Input::prompt(correction(&problems))) {
+            Ok(()) => None,
+            Err(error) => {
+                self.printer.error(&error);
+                Some(Exit::Failed)
+            }
         }
     }
 

@@ -16,7 +16,6 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::model_limits::LEDGER_ONLY_WINDOW_MAX;
 use sysop_core::model_provider::DEMO;
-use sysop_core::model_table;
 use sysop_core::policy::{PolicyOptions, Rule};
 use sysop_core::spec::SessionSpec;
 use sysop_core::text::neutralize_line;
@@ -154,7 +153,8 @@ impl Services {
 
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
-        let is_small = self.window().is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
+        let window = settings.context_window(&self.model);
+        let is_small = window.is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
         let mut tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
         if settings.background_on_timeout {
             catalog::background_on_timeout(&mut tools);
@@ -180,14 +180,6 @@ impl Services {
             root: place.display_root(),
             profile: settings.profile.as_str().to_owned(),
         }
-    }
-
-    /// Returns the context window of the configured model in tokens, or `None` if it is not known before the model's
-    /// first reply.
-    fn window(&self) -> Option<u32> {
-        let configured = self.settings.models.get(&self.model.to_string());
-        let configured = configured.and_then(|limits| limits.context_window);
-        configured.or_else(|| model_table::find(&self.model).map(|model| model.context_window))
     }
 
     /// Returns the path of the artifact `name`, which holds a call's whole output.

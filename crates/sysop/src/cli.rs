@@ -110,7 +110,9 @@ pub(crate) enum Command {
     /// Run one task non-interactively
     #[command(
         after_help = "Examples:\n  sysop exec \"what is my current directory?\"\n  sysop exec --approve auto \
-                            --json \"run the tests\"\n  git diff | sysop exec -\n\nApproval prompts appear \
+                            --json \"run the tests\"\n  journalctl -u nginx | sysop exec \"why does it restart?\"\n  sysop exec --schema \
+                            disks.schema.json \"which disks are nearly full?\"\n\nData on standard input is attached to \
+                            the task, up to 1 MiB. Approval prompts appear \
                             on the terminal. Without a terminal, the task stops with exit code 3 before the first command \
                             that needs approval."
     )]
@@ -248,6 +250,9 @@ pub(crate) struct ExecArguments {
     /// Print JSON messages, one per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print only a JSON value that validates against this JSON Schema
+    #[arg(long, value_name = "FILE")]
+    pub(crate) schema: Option<PathBuf>,
     /// Images for the model.
     #[command(flatten)]
     pub(crate) images: ImageArguments,

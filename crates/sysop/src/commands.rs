@@ -16,11 +16,14 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_repl::RenderOptions;
 use sysop_repl::chat::{self, ReplContext, TerminalTraits};
-use sysop_repl::exec::{self, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask};
+use sysop_repl::exec::{
+    self, AnswerSchema, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask,
+};
 
 use crate::app::{Machines, Services, Storage, artifacts, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};
 use crate::doctor::DoctorProbe;
+use crate::exec_input;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
 use crate::select_model::ModelChoice;
@@ -70,24 +73,23 @@ pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
 
 /// Runs one task non-interactively.
 pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
-    let task = exec::task_text(&arguments.task.join(" "), io::stdin())
-        .map_err(|bad| CommandError { exit: bad.exit, message: bad.why })?;
+    let input = exec_input::read(&settings, &pick.model, &arguments)?;
     let files = arguments.images.absolute_paths();
-    headless(settings, pick.model, ExecTask::Prompt(task), &files, arguments.json).await
+    headless(settings, pick.model, ExecTask::Prompt(input.task), &files, input.schema, arguments.json).await
 }
 
 /// Runs a routine's command, in which the variables are already filled in. No model is asked.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Routine(command), &[], false).await
+    headless(settings, model, ExecTask::Routine(command), &[], None, false).await
 }
 
 /// Runs the steps of a routine. No model is asked.
 pub(crate) async fn runbook(settings: Settings, sequence: Box<dyn CommandSequence>) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Sequence(sequence), &[], false).await
+    headless(settings, model, ExecTask::Sequence(sequence), &[], None, false).await
 }
 
 async fn headless(
@@ -95,11 +97,12 @@ async fn headless(
     model: ModelRef,
     task: ExecTask,
     image_files: &[PathBuf],
+    schema: Option<AnswerSchema>,
     json: bool,
 ) -> Result<Exit> {
     let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
-    let draws = !json && io::stdout().is_terminal();
+    let draws = !json && schema.is_none() && io::stdout().is_terminal();
     let call_output = match settings.verbosity {
         Verbosity::Quiet | Verbosity::Normal => CallOutput::Hidden,
         Verbosity::Verbose(1) => CallOutput::Excerpt,
@@ -121,6 +124,7 @@ async fn headless(
         opened,
         task,
         images,
+        schema,
         form,
         out: Box::new(io::stdout()),
         terminal: draws.then(|| RenderOptions { width: sysop_repl::terminal_width(), color }),

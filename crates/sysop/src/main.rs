@@ -11,6 +11,7 @@ mod connect;
 mod demo;
 mod desktop;
 mod doctor;
+mod exec_input;
 mod exit;
 mod global_flags;
 mod guard;

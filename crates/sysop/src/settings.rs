@@ -259,6 +259,20 @@ impl Settings {
         url.password().filter(|password| !password.is_empty()).map(SecretString::from)
     }
 
+    /// Returns the keys and passwords of these settings, which no model may see.
+    pub(crate) fn secrets(&self) -> Vec<SecretString> {
+        let of = self.providers.values().flat_map(|provider| {
+            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
+        });
+        of.chain(self.database_password()).collect()
+    }
+
+    /// Returns the context window of a model in tokens, or `None` if it is not known before the model's first reply.
+    pub(crate) fn context_window(&self, model: &ModelRef) -> Option<u32> {
+        let configured = self.models.get(&model.to_string()).and_then(|limits| limits.context_window);
+        configured.or_else(|| model_table::find(model).map(|model| model.context_window))
+    }
+
     /// Fails if a task cannot run with these settings.
     ///
     /// # Errors

@@ -64,6 +64,7 @@ fn exec_context(fake: &Arc<FakeSession>, task: &str) -> exec::ExecContext {
         opened: fake.opened(),
         task: exec::ExecTask::Prompt(task.into()),
         images: Vec::new(),
+        schema: None,
         form: exec::ExecFormat::Human,
         out: Box::new(std::io::stdout()),
         terminal: Some(crate::render::RenderOptions { width: 80, color: true }),

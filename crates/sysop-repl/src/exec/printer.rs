@@ -23,6 +23,8 @@ pub(super) struct ExecPrinter {
     pub(super) call_output: CallOutput,
     /// True if the output of calls belongs on standard output.
     pub(super) routine: bool,
+    /// True if answers are not printed as they come, because they must match a schema.
+    pub(super) holds_answer: bool,
     /// Set after the end was requested and its reason was printed. Later output is dropped.
     pub(super) ending: bool,
 }
@@ -62,7 +64,7 @@ impl ExecPrinter {
             (None, None) => ExecOutput::Pipe { out, stripped: None },
         };
         let routine = matches!(task, ExecTask::Routine(_));
-        Self { out, err, call_output: CallOutput::default(), routine, ending: false }
+        Self { out, err, call_output: CallOutput::default(), routine, holds_answer: false, ending: false }
     }
 
     pub(super) fn render_options(&self) -> RenderOptions {
@@ -144,6 +146,7 @@ impl ExecPrinter {
         // Hosts of a fleet are printed together when all have finished.
         let fleet = || transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
         match delta {
+            Delta::Text { .. } if self.holds_answer => Ok(()),
             Delta::Text { step, text } => self.stream(*step, text),
             Delta::Output { text, .. } if self.routine && !fleet() => self.output(text),
             Delta::Notice { text } => {
@@ -264,7 +267,20 @@ impl ExecPrinter {
         Ok(())
     }
 
+    /// Prints an answer that matches its schema, unless it was printed as a message.
+    pub(super) fn json_answer(&mut self, json: &str) -> io::Result<()> {
+        self.pause()?;
+        match &mut self.out {
+            ExecOutput::Json { .. } => Ok(()),
+            ExecOutput::Terminal { screen, .. } => screen.text(&format!("{json}\n")),
+            ExecOutput::Pipe { out, .. } => writeln!(out, "{json}").and_then(|()| out.flush()),
+        }
+    }
+
     fn answer(&mut self, text: &str) -> io::Result<()> {
+        if self.holds_answer {
+            return Ok(());
+        }
         let text = text.trim();
         match &mut self.out {
             ExecOutput::Terminal { screen, .. } => {

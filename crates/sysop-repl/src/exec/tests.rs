@@ -67,6 +67,7 @@ fn rig(task: ExecTask) -> Rig {
         opened: fake.opened(),
         task,
         images: Vec::new(),
+        schema: None,
         form: ExecFormat::Human,
         out: Box::new(out.clone()),
         terminal: None,

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 use anyhow::Result;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use secrecy::SecretString;
 use sysop_core::catalog::Profile;
 use sysop_core::policy::SandboxMode;
 use sysop_driver::port::Host;
@@ -111,7 +110,7 @@ impl Machines {
             profile,
             limits: self.limits(),
             scrub_env: self.settings.secret_variables.clone(),
-            secrets: self.secrets(),
+            secrets: self.settings.secrets(),
             sandbox: self.sandbox(),
             sandbox_mode: self.settings.sandbox_mode(),
             ..LocalSettings::new(root, self.artifacts())
@@ -132,7 +131,7 @@ impl Machines {
         let settings = RemoteSettings {
             profile,
             limits: self.limits(),
-            secrets: self.secrets(),
+            secrets: self.settings.secrets(),
             session_start,
             guard_seconds: self.settings.guard_seconds,
             ..RemoteSettings::new(connection, target.root.clone(), self.artifacts())
@@ -183,14 +182,6 @@ impl Machines {
     /// Returns the directory for whole outputs of calls and for the previous content of changed files.
     pub(super) fn artifacts(&self) -> PathBuf {
         artifacts(&self.settings.folders.data)
-    }
-
-    fn secrets(&self) -> Vec<SecretString> {
-        let providers = self.settings.providers.values();
-        let of = providers.flat_map(|provider| {
-            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
-        });
-        of.chain(self.settings.database_password()).collect()
     }
 }
 

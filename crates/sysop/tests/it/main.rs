@@ -10,6 +10,7 @@ mod config;
 mod connect;
 mod demo;
 mod everyday;
+mod exec_input;
 mod exposed;
 mod images;
 mod instructions;

@@ -421,6 +421,13 @@ impl World {
         Running::start(command)
     }
 
+    /// Starts the binary with a file as its input.
+    pub(crate) fn start_with_file(&self, arguments: &[&str], input: fs::File) -> Running {
+        let mut command = self.plain_command(arguments);
+        command.stdin(input);
+        Running::start(command)
+    }
+
     /// Runs the binary to its end, without input.
     pub(crate) fn finish(&self, arguments: &[&str]) -> Run {
         self.start(arguments).finish()
