@@ -309,6 +309,13 @@ fn failure(error: DriverError) -> CommandError {
     CommandError::failed(error.to_string())
 }
 
+/// Returns the models that sessions on the configured host may use, for a request outside of a session.
+pub(crate) fn session_provider(settings: Settings) -> Arc<dyn Provider> {
+    let settings = Arc::new(settings);
+    let machines = Machines::new(Arc::clone(&settings));
+    ProvidersByHost::new(Arc::clone(&settings), machines).of(&settings.host)
+}
+
 /// Model providers of this process. Each ssh host has its own provider, because `ollama+ssh` means the Ollama server of
 /// that host. Sessions that do not run on a single ssh host share one provider.
 struct ProvidersByHost {

@@ -2,7 +2,8 @@
 //!
 //! Nothing here reads files, the environment or the network; `settings` interprets the flags. Modules that carry out a
 //! command import its arguments from here, so this file does not import those modules. The exceptions are the flags of
-//! `sysop serve` (`serve_options`) and the export formats (`sessions`), which are defined beside the code that uses them.
+//! `sysop serve` (`serve_options`), the export formats (`sessions`) and the arguments of `sysop shell-init`, which are
+//! defined beside the code that uses them.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::config::nearest_word;
 use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
 use crate::sessions::{ExportFormat, ReportFormat};
+use crate::shell_init::ShellInitArguments;
 
 mod runbook;
 
@@ -215,6 +217,14 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
     Config(ConfigCommand),
+    /// Print a script that binds Alt+S in a shell: it turns the typed line into a command
+    #[command(
+        after_help = "Examples:\n  eval \"$(sysop shell-init bash)\"           # in ~/.bashrc\n  eval \"$(sysop \
+                      shell-init zsh)\"            # in ~/.zshrc\n  sysop shell-init fish | source           # in \
+                      config.fish\n\nThe proposal replaces the typed line and is never run by itself. The model gets the \
+                      line, the directory and the name of the shell."
+    )]
+    ShellInit(ShellInitArguments),
     /// Print shell completions
     #[command(after_help = "Example:\n  sysop completions bash > \
                             ~/.local/share/bash-completion/completions/sysop")]
@@ -663,6 +673,7 @@ const COMMANDS: &[&str] = &[
     "policy",
     "skills",
     "config",
+    "shell-init",
     "completions",
     "man",
     "help",

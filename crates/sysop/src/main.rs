@@ -28,6 +28,7 @@ mod serve;
 mod serve_options;
 mod sessions;
 mod settings;
+mod shell_init;
 mod skills;
 mod system_prompt;
 mod token;
@@ -52,6 +53,7 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
+use crate::shell_init::ShellInitArguments;
 
 /// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster than the
 /// allocator of the C library.
@@ -108,6 +110,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         );
     }
     match command {
+        Command::ShellInit(arguments) => shell_init(&flags, arguments),
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot generate the man page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
@@ -203,6 +206,21 @@ fn with_model(settings: Settings) -> Result<(Settings, ModelChoice)> {
     let pick = select_model::select_model(&settings, select_model::installed_models)
         .map_err(|none| CommandError::usage(none.to_string()))?;
     Ok((settings, pick))
+}
+
+fn shell_init(flags: &GlobalFlags, arguments: ShellInitArguments) -> Result<Exit> {
+    if !arguments.propose {
+        return emit(arguments.shell.script().as_bytes());
+    }
+    // Warnings would end up on the user's line.
+    let prepared = Settings::load(flags).and_then(|settings| {
+        process_guard::wipe_variables(&settings.secret_variables);
+        let picked = with_model(settings).map_err(|error| CommandError::usage(format!("{error:#}")));
+        picked.map(|(settings, pick)| (settings, pick.model))
+    });
+    let (text, exit) = runtime()?.block_on(shell_init::propose(arguments.shell, prepared));
+    emit(text.as_bytes())?;
+    Ok(exit)
 }
 
 fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {

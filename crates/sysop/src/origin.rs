@@ -100,6 +100,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Guard(GuardCommand::List { .. } | GuardCommand::Status { .. })) => return None,
         Some(
             Command::Completions { .. }
+            | Command::ShellInit(_)
             | Command::Man
             | Command::MockLlm(_)
             | Command::Config(_)

@@ -28,6 +28,7 @@ mod runbook;
 mod sandbox;
 mod screen;
 mod serve;
+mod shell_init;
 mod skills;
 #[path = "../../../sysop-host/tests/it/sshd.rs"]
 #[expect(dead_code, reason = "the tests of the host use all of it")]

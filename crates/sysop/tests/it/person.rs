@@ -17,9 +17,14 @@ pub(crate) struct Person {
 
 impl Person {
     pub(crate) fn sits_down(world: &World, arguments: &[&str]) -> Self {
+        Self::starts(world, env!("CARGO_BIN_EXE_sysop"), arguments)
+    }
+
+    /// Starts any program, in the same environment.
+    pub(crate) fn starts(world: &World, program: &str, arguments: &[&str]) -> Self {
         let (pty, pts) = pty_process::open().unwrap();
         pty.resize(pty_process::Size::new(30, 100)).unwrap();
-        let child = pty_process::Command::new(env!("CARGO_BIN_EXE_sysop"))
+        let child = pty_process::Command::new(program)
             .args(arguments)
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
