@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::workspace::{cargo, is_installed, step, target};
+use crate::web;
+use crate::workspace::{cargo, is_installed, root, step, target};
 
 /// Programs needed to build `sysop`, and their Debian packages.
 const BUILD: &[(&str, &str)] = &[("cc", "gcc libc6-dev"), ("bash", "bash")];
@@ -35,6 +36,10 @@ const TESTS: &[(&str, &str)] = &[
 /// Validator of the API description, from PyPI: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
+/// Client of the Agent Client Protocol, from npm, together with the Node that it needs: the folder below `xtask` with its
+/// lock file.
+const ACP_CLIENT: &str = "acpx";
+
 /// Builder of Debian packages, from crates.io: name and version.
 pub(crate) const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 
@@ -61,7 +66,8 @@ pub(crate) fn tests() -> Result<()> {
     build()?;
     need(TESTS)?;
     let (name, version) = API_CHECKER;
-    python_tool(name, &[&format!("{name}=={version}")]).map(drop)
+    python_tool(name, &[&format!("{name}=={version}")])?;
+    npm_tool(ACP_CLIENT)
 }
 
 /// Installs the requirements of building and testing the window.
@@ -92,6 +98,27 @@ pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     step(&format!("setup: install {}", packages.join(", ")), &mut install)?;
     std::fs::write(&mark, "").context("cannot record the installation")?;
     Ok(folder)
+}
+
+/// Installs programs from npm in a folder of their own below the target folder, exactly as in the lock file of the folder
+/// `name` of this crate.
+fn npm_tool(name: &str) -> Result<()> {
+    need(&web::NODE)?;
+    let folder = target().join("tools").join(name);
+    let source = root().join("xtask").join(name);
+    let lock = std::fs::read(source.join("package-lock.json")).context("cannot read the lock file")?;
+    let mark = folder.join("installed");
+    if std::fs::read(&mark).is_ok_and(|installed| installed == lock) {
+        return Ok(());
+    }
+    std::fs::create_dir_all(&folder).context("cannot create a folder for npm packages")?;
+    for file in ["package.json", "package-lock.json"] {
+        std::fs::copy(source.join(file), folder.join(file)).context("cannot copy a file for npm")?;
+    }
+    let mut install = Command::new("npm");
+    install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
+    step(&format!("setup: install {name}"), &mut install)?;
+    std::fs::write(&mark, lock).context("cannot record the installation")
 }
 
 /// Installs a cargo subcommand from crates.io below the target folder; returns the path of its program.

@@ -217,6 +217,14 @@ pub(crate) enum Command {
     /// Show the configuration
     #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
     Config(ConfigCommand),
+    /// Serve editors over the Agent Client Protocol on standard input and output
+    #[command(
+        after_help = "Example:\n  # Zed, settings.json\n  \"agent_servers\": {\"sysop\": {\"type\": \"custom\", \"command\": \
+                      \"sysop\", \"args\": [\"acp\"]}}\n\nEach session works in the directory that the editor names. \
+                      Commands ask in the editor. Standard output is for the protocol only; messages go to standard \
+                      error."
+    )]
+    Acp,
     /// Print a script that binds Alt+S in a shell: it turns the typed line into a command
     #[command(
         after_help = "Examples:\n  eval \"$(sysop shell-init bash)\"           # in ~/.bashrc\n  eval \"$(sysop \
@@ -673,14 +681,12 @@ const COMMANDS: &[&str] = &[
     "policy",
     "skills",
     "config",
+    "acp",
     "shell-init",
     "completions",
     "man",
     "help",
 ];
-
-/// Names of commands that only other builds have. A one-word task is unlikely to be one of these words.
-const OTHER_COMMANDS: &[&str] = &["acp"];
 
 /// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a single word,
 /// or a word followed by a quoted argument, is taken for a mistyped command.
@@ -691,9 +697,6 @@ fn mistyped_command(words: &[String]) -> Option<String> {
         return None;
     }
     let escape = "to pass it as a task, use `sysop -- TASK`";
-    if OTHER_COMMANDS.contains(&first.as_str()) {
-        return Some(format!("the command `{first}` is not part of this build\n\n  tip: {escape}"));
-    }
     if first.len() < 4 {
         return None;
     }

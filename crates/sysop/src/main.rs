@@ -2,6 +2,7 @@
 //!
 //! Starts only what the command needs: no runtime and no config for `--help` and `--version`.
 
+mod acp;
 mod app;
 mod audit;
 mod cli;
@@ -110,6 +111,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         );
     }
     match command {
+        Command::Acp => acp::run(&flags),
         Command::ShellInit(arguments) => shell_init(&flags, arguments),
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot generate the man page")?),

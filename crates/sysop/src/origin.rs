@@ -88,6 +88,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Exec(_)) => "sysop exec",
         Some(Command::Run(_)) => "sysop run",
         Some(Command::Chat(_)) => "sysop chat",
+        Some(Command::Acp) => "sysop acp",
         Some(Command::Sessions(arguments)) => match arguments.command {
             SessionsCommand::Delete { .. } => "sysop sessions delete",
             SessionsCommand::List { .. }

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with its allowed dependencies in the workspace.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("sysop-shell", &[]),
     ("sysop-core", &["sysop-shell"]),
     ("sysop-driver", &["sysop-core"]),
@@ -19,6 +19,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("sysop-term", &["sysop-core", "sysop-shell"]),
     ("sysop-tui", &["sysop-term", "sysop-driver", "sysop-core"]),
     ("sysop-repl", &["sysop-term", "sysop-driver", "sysop-core", "sysop-wire"]),
+    ("sysop-acp", &["sysop-driver", "sysop-core"]),
     ("sysop-server", &["sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-client", &["sysop-driver", "sysop-core", "sysop-wire"]),
     (
@@ -35,6 +36,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
             "sysop-term",
             "sysop-tui",
             "sysop-repl",
+            "sysop-acp",
             "sysop-server",
             "sysop-client",
         ],
@@ -44,7 +46,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
 ];
 
 /// External crates that a crate must not depend on.
-const ABSENCES: [(&str, &[&str]); 12] = [
+const ABSENCES: [(&str, &[&str]); 13] = [
     ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
         "sysop-core",
@@ -56,6 +58,7 @@ const ABSENCES: [(&str, &[&str]); 12] = [
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
     ("sysop-term", &["tokio", "reqwest", "sqlx", "rusqlite", "axum", "clap", "rustix", "crossterm"]),
     ("sysop-repl", &["reqwest", "sqlx", "rusqlite", "axum", "clap"]),
+    ("sysop-acp", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "crossterm", "ratatui", "rustix"]),
     ("sysop-tui", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "tokio-tungstenite"]),
     ("sysop-server", &["reqwest", "sqlx", "rusqlite", "clap", "ratatui"]),
     ("sysop", &["wry", "tao", "gtk", "webkit2gtk"]),

@@ -21,6 +21,7 @@ fn help_lists_subcommands_with_examples() {
         "mock-llm",
         "doctor",
         "config",
+        "acp",
         "shell-init",
         "completions",
         "man",

@@ -1,6 +1,8 @@
 //! Runs the real binary, each time in a new home and workspace, with only the test's own environment variables.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
 
+mod acp;
+mod acpx;
 mod always;
 mod attack;
 mod budget;

@@ -1,0 +1,87 @@
+//! Slash commands of a prompt.
+
+use serde_json::{Value, json};
+use sysop_core::skill::Skill;
+use sysop_core::text::neutralize_line;
+
+/// Commands of this front end: name, description, and a hint for the argument.
+const COMMANDS: [(&str, &str, Option<&str>); 4] = [
+    ("run", "Run a command on the session's host as you typed it", Some("COMMAND")),
+    ("compact", "Replace older messages by a summary", Some("[FOCUS]")),
+    ("continue", "Go on after a pause", None),
+    ("trust", "Trust the AGENTS.md and the skills of this workspace", None),
+];
+
+/// Meaning of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PromptAction {
+    /// A prompt for the model, which may call up a skill or a custom command.
+    Ask(String),
+    Run(String),
+    Compact(Option<String>),
+    Continue,
+    Trust,
+}
+
+/// Interprets the text of a prompt.
+pub(crate) fn action(text: String) -> PromptAction {
+    let (word, rest) = match text.trim().split_once(char::is_whitespace) {
+        Some((word, rest)) => (word, rest.trim()),
+        None => (text.trim(), ""),
+    };
+    match (word, rest) {
+        ("/run", command) if !command.is_empty() => PromptAction::Run(command.to_owned()),
+        ("/compact", focus) => PromptAction::Compact((!focus.is_empty()).then(|| focus.to_owned())),
+        ("/continue", "") => PromptAction::Continue,
+        ("/trust", "") => PromptAction::Trust,
+        _ => PromptAction::Ask(text),
+    }
+}
+
+/// Returns the message that tells the editor which commands there are.
+pub(crate) fn available(skills: &[Skill]) -> Value {
+    let own = COMMANDS.iter().map(|(name, description, hint)| command(name, description, *hint));
+    let skills = skills.iter().map(|skill| {
+        let description = neutralize_line(&skill.description);
+        let description = if description.is_empty() { skill.path.as_str().into() } else { description };
+        command(&skill.name, &description, Some(skill.arguments.as_deref().unwrap_or("ARGUMENTS")))
+    });
+    let commands: Vec<Value> = own.chain(skills).collect();
+    json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
+}
+
+fn command(name: &str, description: &str, hint: Option<&str>) -> Value {
+    let mut command = json!({ "name": name, "description": description });
+    if let Some(hint) = hint {
+        command["input"] = json!({ "hint": neutralize_line(hint) });
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_commands_are_recognized_and_everything_else_is_a_prompt() {
+        let of = |text: &str| action(text.to_owned());
+        assert_eq!(of("/run  ls -la | wc"), PromptAction::Run("ls -la | wc".into()));
+        assert_eq!(of("/compact"), PromptAction::Compact(None));
+        assert_eq!(of("/compact the disk"), PromptAction::Compact(Some("the disk".into())));
+        assert_eq!(of(" /continue "), PromptAction::Continue);
+        assert_eq!(of("/trust"), PromptAction::Trust);
+        for prompt in ["/run", "/continue now", "/deploy web1", "run ls", "why /run ls"] {
+            assert_eq!(of(prompt), PromptAction::Ask(prompt.into()));
+        }
+    }
+
+    #[test]
+    fn each_command_has_a_name_and_a_description() {
+        let message = available(&[]);
+        let commands = message["availableCommands"].as_array().unwrap();
+        assert_eq!(commands.len(), COMMANDS.len());
+        assert!(
+            commands.iter().all(|command| command["name"].is_string() && command["description"].is_string())
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Permission requests: the question to the editor, and its answer.
+
+use serde_json::{Value, json};
+use sysop_core::event::Decision;
+use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::transcript::Proposal;
+use sysop_core::ui_text;
+
+use crate::client::Answer;
+use crate::tool_view::{self, Place};
+
+const ONCE: &str = "once";
+const SESSION: &str = "session";
+const REJECT: &str = "reject";
+
+/// Answer of the editor to a permission request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PermissionAnswer {
+    Decided(Decision),
+    /// The editor canceled the turn instead of answering.
+    Cancelled,
+}
+
+/// Returns the parameters of the request. The title and the content both hold the exact command.
+pub(crate) fn request(session: &str, plan: &Proposal, place: &Place) -> Value {
+    let mut call = tool_view::fields(&plan.call, &plan.command, place);
+    call.insert("status".into(), json!("pending"));
+    call.insert("content".into(), content(plan, place));
+    let mut options = vec![json!({ "optionId": ONCE, "name": "Run once", "kind": "allow_once" })];
+    if let Some(grant) = plan.session_grant() {
+        let name = format!("Run {} in this session", ui_text::covers(grant));
+        options.push(json!({ "optionId": SESSION, "name": name, "kind": "allow_always" }));
+    }
+    options.push(json!({ "optionId": REJECT, "name": "Reject", "kind": "reject_once" }));
+    json!({ "sessionId": session, "toolCall": call, "options": options })
+}
+
+/// Returns the content of a call that waits: the text of the request, and the change of a file as a diff.
+pub(crate) fn content(plan: &Proposal, place: &Place) -> Value {
+    let mut content = vec![tool_view::text_content(&description(plan, place))];
+    content.extend(tool_view::diff(&plan.call, place));
+    Value::Array(content)
+}
+
+/// Returns the text of the request: the command, the reason, the risk and the location.
+fn description(plan: &Proposal, place: &Place) -> String {
+    let is_command = plan.call.text_argument("command") == Some(plan.command.as_str());
+    let mut parts = vec![tool_view::fence(if is_command { "sh" } else { "" }, &plan.command)];
+    let shown: &[&str] = match plan.call.name.as_str() {
+        _ if is_command => &["command"],
+        // The diff shows them.
+        "write_file" if tool_view::diff(&plan.call, place).is_some() => &["path", "content"],
+        "edit_file" if tool_view::diff(&plan.call, place).is_some() => &["path", "old_string", "new_string"],
+        _ => &[],
+    };
+    let others = tool_view::other_arguments(&plan.call, shown);
+    if !others.is_empty() {
+        parts.push(tool_view::fence("", &others));
+    }
+    let reason = neutralize(plan.reason.trim());
+    if !reason.is_empty() {
+        parts.push(format!("Reason: {}", neutralize_line(&reason)));
+    }
+    let findings: Vec<_> = plan.risk.findings.iter().map(|finding| neutralize_line(&finding.why)).collect();
+    let class = ui_text::class(plan.risk.class);
+    parts.push(match findings.is_empty() {
+        true => format!("Risk: {class}"),
+        false => format!("Risk: {class} ({})", findings.join(", ")),
+    });
+    let alike = ui_text::confusables(&plan.command);
+    if !alike.is_empty() {
+        parts.push(format!("Look-alike letters: {}", alike.join(" ")));
+    }
+    let root = neutralize_line(&place.root);
+    parts.push(format!("In {root} on {}", neutralize_line(&ui_text::place(&place.host))));
+    if !plan.preview.is_empty() {
+        parts.push(tool_view::fence("", &plan.preview.join("\n")));
+    }
+    if let Some(guard) = plan.guarded {
+        parts.push(format!("Guarded: rolled back after {} s unless it is confirmed", guard.seconds));
+    }
+    parts.join("\n\n")
+}
+
+/// Interprets the editor's answer. Everything other than a known option is a rejection.
+pub(crate) fn answer(answer: &Answer, plan: Option<&Proposal>) -> PermissionAnswer {
+    let outcome = answer.as_ref().map(|answer| &answer["outcome"]);
+    let field = |name: &str| outcome.and_then(|outcome| outcome[name].as_str());
+    let can_grant = plan.is_some_and(|plan| plan.session_grant().is_some());
+    let decision = match (field("outcome"), field("optionId")) {
+        (Some("cancelled"), _) => return PermissionAnswer::Cancelled,
+        (Some("selected"), Some(ONCE)) => Decision::Allow { command: None },
+        (Some("selected"), Some(SESSION)) if can_grant => Decision::AllowSession { command: None },
+        (Some(_) | None, _) => Decision::Reject { reason: String::new() },
+    };
+    PermissionAnswer::Decided(decision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(value: Value) -> PermissionAnswer {
+        answer(&Some(value), None)
+    }
+
+    #[test]
+    fn only_a_known_option_allows() {
+        let once = given(json!({ "outcome": { "outcome": "selected", "optionId": "once" } }));
+        assert_eq!(once, PermissionAnswer::Decided(Decision::Allow { command: None }));
+        let reject = PermissionAnswer::Decided(Decision::Reject { reason: String::new() });
+        for other in [
+            json!({ "outcome": { "outcome": "selected", "optionId": "reject" } }),
+            json!({ "outcome": { "outcome": "selected", "optionId": "Once" } }),
+            json!({ "outcome": { "outcome": "selected" } }),
+            json!({ "outcome": { "outcome": "selected", "optionId": "session" } }),
+            json!({ "outcome": { "optionId": "once" } }),
+            json!({ "outcome": "once" }),
+            json!("once"),
+            Value::Null,
+        ] {
+            assert_eq!(given(other.clone()), reject, "{other}");
+        }
+        assert_eq!(answer(&None, None), reject, "an error");
+        assert_eq!(given(json!({ "outcome": { "outcome": "cancelled" } })), PermissionAnswer::Cancelled);
+    }
+}

@@ -1,0 +1,513 @@
+//! One open session: a task that owns everything about it.
+//!
+//! Prompts are answered when their turns end. A prompt that arrives during a turn is queued by the session itself, so
+//! that several prompts may be unanswered. A prompt knows its turn once that turn has started with its text.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
+use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::message::FinishReason;
+use sysop_core::question::Question;
+use sysop_core::text::neutralize_line;
+use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
+use sysop_core::ui_text;
+use sysop_driver::prompter::PromptReply;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until};
+
+use crate::OpenedSession;
+use crate::client::{Answer, Client, RpcError, code};
+use crate::commands::{self, PromptAction};
+use crate::options::SessionOptions;
+use crate::permission::{self, PermissionAnswer};
+use crate::updates::UpdateEncoder;
+
+/// Maximum number of prompts of a session without an answer.
+const PROMPTS_MAX: usize = 16;
+/// Minimum time between two messages with the output of a running command.
+const OUTPUT_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum time that the turn of a closed session gets to end and to kill its commands.
+const CLOSE_WAIT: Duration = Duration::from_secs(10);
+/// Name under which this front end answers approvals.
+const BY: &str = "editor";
+
+/// Treatment of the log of a session that is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Replay {
+    /// The editor gets all of it.
+    Send,
+    /// The editor knows it already.
+    Skip,
+}
+
+pub(crate) enum SessionCommand {
+    Prompt {
+        /// Id of the request.
+        id: Value,
+        action: PromptAction,
+    },
+    Cancel,
+    /// Ends the task without stopping the turn.
+    Detach,
+}
+
+/// Handle of the task. The session is closed when the handle is dropped.
+pub(crate) struct SessionLink {
+    pub(crate) opened: OpenedSession,
+    pub(crate) options: Arc<Mutex<SessionOptions>>,
+    commands: mpsc::UnboundedSender<SessionCommand>,
+    /// Position of the last event that the task has seen.
+    seen: Arc<AtomicU64>,
+    task: JoinHandle<()>,
+}
+
+impl SessionLink {
+    /// Starts the task. `note` is shown with the first prompt. The receiver fires when the log was replayed.
+    pub(crate) fn start(
+        client: Client,
+        opened: OpenedSession,
+        options: SessionOptions,
+        replay: Replay,
+        note: Option<String>,
+    ) -> (Self, oneshot::Receiver<()>) {
+        let (commands, received) = mpsc::unbounded_channel();
+        let (ready, is_ready) = oneshot::channel();
+        let (answers, answered) = mpsc::unbounded_channel();
+        let seen = Arc::new(AtomicU64::new(0));
+        let options = Arc::new(Mutex::new(options));
+        let task = SessionTask {
+            id: opened.attached.session.id().as_str().to_owned(),
+            client,
+            opened: opened.clone(),
+            options: Arc::clone(&options),
+            encoder: UpdateEncoder::default(),
+            replay,
+            ready: Some(ready),
+            note,
+            prompts: Vec::new(),
+            turn: None,
+            finish: FinishReason::default(),
+            permission: None,
+            answers,
+            output_due: None,
+            closing: None,
+            seen: Arc::clone(&seen),
+        };
+        let task = tokio::spawn(task.run(received, answered));
+        (Self { opened, options, commands, seen, task }, is_ready)
+    }
+
+    /// Passes a command to the task, which may have ended with the session.
+    pub(crate) fn send(&self, command: SessionCommand) {
+        let _ = self.commands.send(command);
+    }
+
+    pub(crate) fn last_seen(&self) -> Seq {
+        Seq(self.seen.load(Ordering::Relaxed))
+    }
+
+    /// Closes the session; the result ends when its turn has ended.
+    pub(crate) fn close(self) -> JoinHandle<()> {
+        self.task
+    }
+}
+
+/// A prompt of the editor that has no answer yet.
+struct OpenPrompt {
+    /// Id of the request.
+    id: Value,
+    text: String,
+    /// The turn, once it has started.
+    turn: Option<TurnId>,
+    /// True if the user typed a command, whose failure is not an error of the turn.
+    is_command: bool,
+    is_cancelled: bool,
+}
+
+struct SessionTask {
+    id: String,
+    client: Client,
+    opened: OpenedSession,
+    options: Arc<Mutex<SessionOptions>>,
+    encoder: UpdateEncoder,
+    replay: Replay,
+    ready: Option<oneshot::Sender<()>>,
+    note: Option<String>,
+    prompts: Vec<OpenPrompt>,
+    /// The newest turn.
+    turn: Option<TurnId>,
+    /// End of the newest reply.
+    finish: FinishReason,
+    /// The call that the editor was asked about, and the id of the request.
+    permission: Option<(CallId, u64)>,
+    answers: mpsc::UnboundedSender<(CallId, Answer)>,
+    /// Time to send the output that was not sent yet.
+    output_due: Option<Instant>,
+    /// Time by which the task ends; set once the session was closed.
+    closing: Option<Instant>,
+    seen: Arc<AtomicU64>,
+}
+
+impl SessionTask {
+    async fn run(
+        mut self,
+        mut commands: mpsc::UnboundedReceiver<SessionCommand>,
+        mut answered: mpsc::UnboundedReceiver<(CallId, Answer)>,
+    ) {
+        let mut updates = self.opened.attached.session.subscribe(Seq(0));
+        self.become_ready().await;
+        loop {
+            if self.closing.is_some() && self.is_idle() {
+                return self.answer_all("the session was closed").await;
+            }
+            let due = self.output_due.or(self.closing);
+            tokio::select! {
+                update = updates.next() => match update {
+                    Some(update) => self.handle_update(&update).await,
+                    None => {
+                        let why = self.opened.attached.session.last_error();
+                        return self.answer_all(why.as_deref().unwrap_or("the session was closed")).await;
+                    }
+                },
+                command = commands.recv(), if self.closing.is_none() => match command {
+                    Some(SessionCommand::Detach) => {
+                        return self.answer_all("the session was opened again").await;
+                    }
+                    Some(command) => self.handle_command(command).await,
+                    None => self.begin_closing(),
+                },
+                Some((call, answer)) = answered.recv() => self.handle_permission(&call, &answer),
+                () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
+                    if self.output_due.take().is_some() {
+                        let output = self.encoder.take_output();
+                        self.send_all(output).await;
+                    } else {
+                        return self.answer_all("the session was closed").await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        *self.encoder.transcript().phase() == SessionPhase::Idle
+    }
+
+    fn send(&self, input: Input) -> Result<(), RpcError> {
+        let sent = self.opened.attached.session.send(input);
+        sent.map_err(|error| RpcError::new(code::INTERNAL_ERROR, error))
+    }
+
+    async fn send_all(&self, updates: impl IntoIterator<Item = Value>) {
+        for update in updates {
+            self.client.update(&self.id, update).await;
+        }
+    }
+
+    fn begin_closing(&mut self) {
+        self.closing = Some(Instant::now() + CLOSE_WAIT);
+        if !self.is_idle() {
+            // Fails if the session is gone.
+            let _ = self.send(Input::Cancel);
+        }
+    }
+
+    /// Tells that the log was replayed, once it was.
+    async fn become_ready(&mut self) {
+        if self.last_seen() < self.opened.attached.last {
+            return;
+        }
+        if let Some(ready) = self.ready.take() {
+            // The receiver is gone if the editor went away.
+            let _ = ready.send(());
+            if let Some(call) = self.encoder.transcript().waiting().map(|plan| plan.call.id.clone()) {
+                self.ask_permission(&call).await;
+            }
+        }
+    }
+
+    fn last_seen(&self) -> Seq {
+        Seq(self.seen.load(Ordering::Relaxed))
+    }
+
+    async fn handle_update(&mut self, update: &Update) {
+        let is_replay = self.ready.is_some();
+        let messages = self.encoder.apply(update, is_replay);
+        if !is_replay || self.replay == Replay::Send {
+            self.send_all(messages).await;
+        }
+        match update {
+            Update::Delta(Delta::Question { question }) => self.refuse(question).await,
+            Update::Delta(_) => {}
+            Update::Logged(logged) => self.handle_event(logged, is_replay).await,
+        }
+        if self.encoder.has_unsent_output() && self.output_due.is_none() {
+            self.output_due = Some(Instant::now() + OUTPUT_INTERVAL);
+        }
+    }
+
+    async fn handle_event(&mut self, logged: &Logged, is_replay: bool) {
+        self.seen.store(logged.seq.0, Ordering::Relaxed);
+        match &logged.event {
+            Event::TurnStarted { turn, prompt, .. } => {
+                self.turn = Some(*turn);
+                self.finish = FinishReason::default();
+                let waiting =
+                    self.prompts.iter_mut().find(|open| open.turn.is_none() && open.text == *prompt);
+                if let Some(waiting) = waiting {
+                    waiting.turn = Some(*turn);
+                }
+            }
+            Event::Replied { reply, .. } => self.finish = reply.finish,
+            Event::ApprovalAsked { call, .. } if !is_replay => self.ask_permission(&call.id).await,
+            Event::Decided { call, .. } => self.withdraw_permission(call).await,
+            Event::Paused { .. } => {
+                // The turn goes on with a prompt of its own.
+                if let Some(turn) = self.turn {
+                    self.answer_turn(turn, Ok(json!({ "stopReason": "end_turn" }))).await;
+                }
+            }
+            Event::TurnEnded { turn, reason, .. } => self.end_turn(*turn, *reason).await,
+            Event::Configured { change } => self.configured(change, is_replay).await,
+            Event::InstructionsLoaded { .. } if !is_replay => self.send_commands().await,
+            Event::SessionOpened { .. }
+            | Event::PromptQueued { .. }
+            | Event::StepStarted { .. }
+            | Event::ModelFailed { .. }
+            | Event::ApprovalAsked { .. }
+            | Event::ApprovalPreviewed { .. }
+            | Event::ApprovalGiven { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::CancelAsked { .. }
+            | Event::Resumed
+            | Event::TerminalInput { .. }
+            | Event::Compacted { .. }
+            | Event::ContextCompacted { .. }
+            | Event::InstructionsLoaded { .. }
+            | Event::PromptExpanded { .. }
+            | Event::TodoChanged { .. }
+            | Event::JobStarted { .. }
+            | Event::JobFinished { .. }
+            | Event::GuardArmed { .. }
+            | Event::GuardEnded { .. }
+            | Event::Undone { .. }
+            | Event::HistoryCleared => {}
+        }
+        self.become_ready().await;
+    }
+
+    async fn configured(&mut self, change: &ConfigChange, is_replay: bool) {
+        let options = {
+            let mut options = self.options.lock();
+            match change {
+                ConfigChange::Approve(mode) => options.mode = *mode,
+                ConfigChange::Model(model) => {
+                    if !options.models.contains(model) {
+                        options.models.insert(0, model.clone());
+                    }
+                    options.model = model.clone();
+                }
+                ConfigChange::Mode(_)
+                | ConfigChange::Effort(_)
+                | ConfigChange::Rules { .. }
+                | ConfigChange::ClientTools(_) => return,
+            }
+            options.config_options()
+        };
+        if !is_replay {
+            let update = json!({ "sessionUpdate": "config_option_update", "configOptions": options });
+            self.client.update(&self.id, update).await;
+        }
+    }
+
+    /// Sends the commands that a prompt may begin with.
+    async fn send_commands(&self) {
+        let skills = self.opened.service.skills(self.opened.attached.session.id()).await;
+        self.client.update(&self.id, commands::available(&skills)).await;
+    }
+
+    /// Declines a question of a program, because the protocol has no hidden input.
+    async fn refuse(&mut self, question: &Question) {
+        if !self.opened.attached.session.answer(question.id, PromptReply::Refused) {
+            return;
+        }
+        let (from, prompt) = (neutralize_line(&question.from), neutralize_line(question.prompt.trim()));
+        let text =
+            format!("{from} asks `{prompt}`. An editor cannot answer this; use `sysop chat` for this task.");
+        let message = self.encoder.message(&text);
+        self.client.update(&self.id, message).await;
+    }
+
+    async fn ask_permission(&mut self, call: &CallId) {
+        let Some(plan) = self.encoder.transcript().plan(call) else { return };
+        let params = permission::request(&self.id, plan, &self.encoder.place());
+        let (id, answer) = self.client.request("session/request_permission", params).await;
+        self.permission = Some((call.clone(), id));
+        let (call, answers) = (call.clone(), self.answers.clone());
+        tokio::spawn(async move {
+            // A request that was withdrawn has no answer.
+            if let Ok(answer) = answer.await {
+                // The receiver is gone if the session was closed.
+                let _ = answers.send((call, answer));
+            }
+        });
+    }
+
+    /// Withdraws the request about a call that was decided otherwise.
+    async fn withdraw_permission(&mut self, call: &CallId) {
+        if let Some((_, id)) = self.permission.take_if(|(asked, _)| asked == call) {
+            self.client.cancel_request(id).await;
+        }
+    }
+
+    fn handle_permission(&mut self, call: &CallId, answer: &Answer) {
+        if self.permission.take_if(|(asked, _)| asked == call).is_none() {
+            return;
+        }
+        let input = match permission::answer(answer, self.encoder.transcript().plan(call)) {
+            PermissionAnswer::Cancelled => Input::Cancel,
+            PermissionAnswer::Decided(decision) => decision_input(call, decision),
+        };
+        // Fails if the session is gone; then its updates end, too.
+        let _ = self.send(input);
+    }
+
+    async fn handle_command(&mut self, command: SessionCommand) {
+        match command {
+            SessionCommand::Prompt { id, action } => {
+                if let Some(note) = self.note.take() {
+                    let message = self.encoder.message(&note);
+                    self.client.update(&self.id, message).await;
+                }
+                if let Err(error) = self.prompt(&id, action).await {
+                    self.client.respond(id, Err(error)).await;
+                }
+            }
+            SessionCommand::Cancel => {
+                self.prompts.iter_mut().for_each(|prompt| prompt.is_cancelled = true);
+                // Fails if the session is gone; then its updates end, too.
+                let _ = self.send(Input::Cancel);
+            }
+            SessionCommand::Detach => {}
+        }
+    }
+
+    async fn prompt(&mut self, id: &Value, action: PromptAction) -> Result<(), RpcError> {
+        if self.prompts.len() >= PROMPTS_MAX {
+            return Err(RpcError::new(code::INVALID_REQUEST, "too many prompts wait in this session"));
+        }
+        let mut open = OpenPrompt {
+            id: id.clone(),
+            text: String::new(),
+            turn: None,
+            is_command: false,
+            is_cancelled: false,
+        };
+        let input = match action {
+            PromptAction::Ask(text) => {
+                open.text.clone_from(&text);
+                Input::prompt(text)
+            }
+            PromptAction::Run(command) => {
+                if !self.prompts.is_empty() {
+                    return Err(RpcError::new(
+                        code::INVALID_REQUEST,
+                        "a turn is running; wait for it or cancel it",
+                    ));
+                }
+                open.is_command = true;
+                let arguments = json!({ "command": command }).as_object().cloned().unwrap_or_default();
+                Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User }
+            }
+            PromptAction::Continue => {
+                if !matches!(self.encoder.transcript().phase(), SessionPhase::Paused { .. }) {
+                    return Err(RpcError::invalid("nothing is paused"));
+                }
+                open.turn = self.turn;
+                Input::Resume
+            }
+            PromptAction::Compact(focus) => {
+                self.send(Input::Compact { focus })?;
+                self.client.respond(id.clone(), Ok(json!({ "stopReason": "end_turn" }))).await;
+                return Ok(());
+            }
+            PromptAction::Trust => {
+                let session = self.opened.attached.session.as_ref();
+                let text = self.opened.service.trust_workspace(session).await.unwrap_or_else(|error| error);
+                let message = self.encoder.message(&text);
+                self.client.update(&self.id, message).await;
+                self.client.respond(id.clone(), Ok(json!({ "stopReason": "end_turn" }))).await;
+                return Ok(());
+            }
+        };
+        self.send(input)?;
+        self.prompts.push(open);
+        Ok(())
+    }
+
+    async fn end_turn(&mut self, turn: TurnId, reason: StopReason) {
+        let is_command = self.prompts.iter().any(|open| open.turn == Some(turn) && open.is_command);
+        let result = match reason {
+            StopReason::EndTurn => match self.finish {
+                FinishReason::Stop => Ok("end_turn"),
+                FinishReason::Length => Ok("max_tokens"),
+                FinishReason::Refused => Ok("refusal"),
+            },
+            StopReason::MaxIterations => Ok("max_turn_requests"),
+            StopReason::Cancelled => Ok("cancelled"),
+            StopReason::Paused => Ok("end_turn"),
+            StopReason::Failed if is_command => Ok("end_turn"),
+            StopReason::Failed => {
+                let end = self.encoder.transcript().item(&ItemId::End(turn));
+                let text = end.and_then(|item| match &item.body {
+                    ItemBody::End(end) => ui_text::turn_end_summary(end),
+                    ItemBody::Prompt(_)
+                    | ItemBody::Reasoning(_)
+                    | ItemBody::Answer(_)
+                    | ItemBody::Proposal(_)
+                    | ItemBody::ToolOutput(_)
+                    | ItemBody::Notice(_) => None,
+                });
+                let text = text.unwrap_or_else(|| "the turn failed".to_owned());
+                Err(RpcError::new(code::INTERNAL_ERROR, text.replace('\n', " ")))
+            }
+        };
+        self.answer_turn(turn, result.map(|reason| json!({ "stopReason": reason }))).await;
+        // A cancel also drops the prompts that wait behind the turn.
+        let dropped: Vec<_> =
+            self.prompts.extract_if(.., |open| open.is_cancelled && open.turn.is_none()).collect();
+        for open in dropped {
+            self.client.respond(open.id, Ok(json!({ "stopReason": "cancelled" }))).await;
+        }
+    }
+
+    async fn answer_turn(&mut self, turn: TurnId, result: Result<Value, RpcError>) {
+        if let Some(at) = self.prompts.iter().position(|open| open.turn == Some(turn)) {
+            let open = self.prompts.remove(at);
+            self.client.respond(open.id, result).await;
+        }
+    }
+
+    /// Answers all prompts when the session ends.
+    async fn answer_all(mut self, why: &str) {
+        for open in std::mem::take(&mut self.prompts) {
+            let result = match open.is_cancelled || self.closing.is_some() {
+                true => Ok(json!({ "stopReason": "cancelled" })),
+                false => Err(RpcError::new(code::INTERNAL_ERROR, why)),
+            };
+            self.client.respond(open.id, result).await;
+        }
+    }
+}
+
+fn decision_input(call: &CallId, decision: Decision) -> Input {
+    Input::Decision { call: call.clone(), decision, by: BY.to_owned() }
+}
