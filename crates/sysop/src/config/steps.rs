@@ -1,7 +1,7 @@
 //! Steps of routines: `[[routines.NAME.steps]]`, parsed and checked when the file is read.
 //!
-//! Nothing here runs a command. A fault never drops a single step, because the steps after it rely on it: a routine with a
-//! fault does not run at all.
+//! Nothing here runs a command. A fault never drops a single step, because the steps after it rely on it: a routine
+//! with a fault does not run at all.
 
 use std::collections::BTreeMap;
 

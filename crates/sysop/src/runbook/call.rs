@@ -97,8 +97,8 @@ impl Runbook {
         })
     }
 
-    /// Returns the call that takes a step back, or `None` if there is none. A replaced text is put back, and a new file is
-    /// removed, if the step does not say otherwise.
+    /// Returns the call that takes a step back, or `None` if there is none. A replaced text is put back, and a new
+    /// file is removed, if the step does not say otherwise.
     pub(super) fn undo(
         &self,
         step: &RunbookStep,

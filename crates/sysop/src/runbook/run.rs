@@ -1,7 +1,7 @@
 //! Run of a runbook: decides after each call what comes next. It runs nothing itself.
 //!
-//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, `guard`, the action, `verify`. Any
-//! difference from what the step expects is drift, and stops the run unless the step says otherwise.
+//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, `guard`, the action,
+//! `verify`. Any difference from what the step expects is drift, and stops the run unless the step says otherwise.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -71,7 +71,7 @@ async fn a_question_is_answered_by_a_person_or_by_nobody() {
         [(ApprovalOutcome::Allow(None), "Yes"), (ApprovalOutcome::Reject(String::new()), "No")]
     {
         let (mut person, events) = sequence(ask());
-        person.context.confirm = Some(ConfirmHandler(Arc::new(move |question, _| {
+        person.context.confirm = Some(ConfirmHandler(Arc::new(move |question: &str, _: &AtomicBool| {
             assert_eq!(question, "Go on?");
             Ok(answer.clone())
         })));

@@ -9,8 +9,8 @@ const LINE_CHARS_MAX: usize = 80;
 /// Minimum letters of such a line.
 const LETTERS_MIN: usize = 4;
 
-/// Dates, times, durations, sizes, numbers of processes, hashes, UUIDs, addresses and names below `/tmp`: everything with
-/// a digit, in short, and hexadecimal texts without one.
+/// Dates, times, durations, sizes, numbers of processes, hashes, UUIDs, addresses and names below `/tmp`: everything
+/// with a digit, in short, and hexadecimal texts without one.
 static UNSTABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[0-9]|\b[a-f]{7,}\b|/tmp/|/var/tmp/").expect("a valid expression"));
 
