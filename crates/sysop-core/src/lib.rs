@@ -9,6 +9,7 @@ pub mod budget_scope;
 pub mod catalog;
 pub mod compaction;
 pub mod cost_report;
+pub mod deferred_tools;
 pub mod effort;
 pub mod event;
 pub mod guard;

@@ -159,9 +159,12 @@ impl GrantScope {
         let context = &survey.context;
         let folder = match spec.effect {
             ToolEffect::Command | ToolEffect::Keys => &context.folder,
-            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => {
-                &context.root
-            }
+            ToolEffect::Reads
+            | ToolEffect::Writes
+            | ToolEffect::Completes
+            | ToolEffect::Session
+            | ToolEffect::External
+            | ToolEffect::ExternalReads => &context.root,
         };
         // The machine that assesses the call again has grants of its own.
         if folder.is_none() && survey.resolution != Resolution::Elsewhere {
@@ -369,7 +372,9 @@ impl Policy {
     ) -> Assessment {
         let covers = Grant::Tool { name: spec.name.clone() };
         let risk = targets::tool_risk(spec, call, survey);
-        let granted = risk.class <= RiskClass::Changes && grants.contains(&covers);
+        let can_be_granted = risk.class <= RiskClass::Changes
+            || spec.effect == ToolEffect::External && risk.class == RiskClass::Opaque;
+        let granted = can_be_granted && grants.contains(&covers);
         let mut verdict = if risk.class == RiskClass::ReadOnly {
             Verdict::Allow
         } else {

@@ -60,4 +60,15 @@ pub enum ToolEffect {
     Completes,
     /// Reads or changes nothing but the session itself, which answers the call; nothing runs.
     Session,
+    /// Runs on an MCP server, which alone knows the effect.
+    External,
+    /// Runs on an MCP server that calls the tool read-only, and the user believes this server.
+    ExternalReads,
+}
+
+impl ToolEffect {
+    /// Returns true for tools of MCP servers.
+    pub fn is_external(self) -> bool {
+        matches!(self, Self::External | Self::ExternalReads)
+    }
 }

@@ -111,7 +111,9 @@ impl LocalPolicy {
             | ToolEffect::Reads
             | ToolEffect::Writes
             | ToolEffect::Completes
-            | ToolEffect::Session => None,
+            | ToolEffect::Session
+            | ToolEffect::External
+            | ToolEffect::ExternalReads => None,
         };
         let command = command.unwrap_or_else(|| call_summary(call));
         let Assessment { risk, covers, .. } = assess(policy, self.mode, &[], &as_written(), spec, call);
@@ -193,7 +195,12 @@ impl LocalPolicy {
                 call.text_argument("command").and_then(|command| policy.denies(command, survey))
             }
             ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys, survey)),
-            ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => None,
+            ToolEffect::Reads
+            | ToolEffect::Writes
+            | ToolEffect::Completes
+            | ToolEffect::Session
+            | ToolEffect::External
+            | ToolEffect::ExternalReads => None,
         };
         if let Some(rule) = rule {
             return LocalVerdict::Refuse(format!("denied by the client's rule `{rule}`; nothing ran"));
@@ -219,7 +226,9 @@ impl LocalPolicy {
             | ToolEffect::Reads
             | ToolEffect::Writes
             | ToolEffect::Completes
-            | ToolEffect::Session => {
+            | ToolEffect::Session
+            | ToolEffect::External
+            | ToolEffect::ExternalReads => {
                 format!("{} {}", call.name, call.arguments.to_value())
             }
         };
@@ -270,9 +279,12 @@ fn assess(
         ToolEffect::Keys => {
             policy.keys(mode, grants, survey, spec, call.text_argument("keys").unwrap_or_default())
         }
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => {
-            policy.tool(mode, grants, survey, spec, call)
-        }
+        ToolEffect::Reads
+        | ToolEffect::Writes
+        | ToolEffect::Completes
+        | ToolEffect::Session
+        | ToolEffect::External
+        | ToolEffect::ExternalReads => policy.tool(mode, grants, survey, spec, call),
     }
 }
 

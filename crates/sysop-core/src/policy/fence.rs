@@ -142,6 +142,7 @@ impl Policy {
         let is_bash = spec.name == BASH_TOOL && spec.effect == ToolEffect::Command;
         match (sandbox.mode, mode) {
             (SandboxMode::Off, _) => Fence::Off,
+            _ if spec.effect.is_external() => Fence::Off, // the server runs already, outside
             _ if spec.name == RUN_COMMAND || spec.effect == ToolEffect::Keys => self.shell_fence(mode),
             (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
                 Fence::ReadOnly { network: self.options.never_network && class == RiskClass::ReadsRemote }

@@ -3,13 +3,16 @@
 use serde_json::Value;
 use sysop_shell as shell;
 
-use super::{Access, CommandContext, Dialect, Risk, RiskClass, Survey, Target};
+use super::{Access, CommandContext, Dialect, Finding, Risk, RiskClass, Survey, Target};
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
 /// Maximum number of targets of one call that are resolved. Further targets stay unresolved, which makes the call
 /// opaque.
 pub const TARGETS_MAX: usize = 256;
+
+/// Finding about calls of MCP servers.
+const EXTERNAL_EFFECT: &str = "runs on an MCP server; only the server knows the effect";
 
 /// Names of arguments that hold a path or a list of paths.
 const PATH_ARGUMENTS: [&str; 2] = ["path", "paths"];
@@ -27,7 +30,9 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
             let command = call.text_argument("command").unwrap_or_default();
             shell::analyze(command, survey).targets
         }
-        ToolEffect::Reads => of_arguments(call, survey, Access::Read),
+        ToolEffect::Reads | ToolEffect::External | ToolEffect::ExternalReads => {
+            of_arguments(call, survey, Access::Read)
+        }
         ToolEffect::Writes if READ_THEIR_PATHS.contains(&spec.name.as_str()) => {
             of_arguments(call, survey, Access::Read)
         }
@@ -79,12 +84,17 @@ pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
 /// worse.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
-        ToolEffect::Reads | ToolEffect::Completes => RiskClass::ReadOnly,
+        ToolEffect::Reads | ToolEffect::Completes | ToolEffect::ExternalReads => RiskClass::ReadOnly,
+        ToolEffect::External => RiskClass::Opaque,
         ToolEffect::Writes | ToolEffect::Command | ToolEffect::Keys | ToolEffect::Session => {
             RiskClass::Changes
         }
     };
     let mut risk = Risk { class, findings: Vec::new() };
+    if spec.effect == ToolEffect::External {
+        let why = EXTERNAL_EFFECT.to_owned();
+        risk.findings.push(Finding { start: 0, end: 0, class, why });
+    }
     if NAMES_ONLY.contains(&spec.name.as_str()) {
         return risk;
     }

@@ -171,7 +171,8 @@ impl Session {
             ConfigChange::Model(model) => {
                 spec.model = model;
                 self.listed = OnceLock::new();
-                self.tools = OnceLock::new(); // not every model is offered `view_image`
+                // The model decides if `view_image` is on offer, its window if external tools are deferred.
+                self.tools = OnceLock::new();
             }
             ConfigChange::Approve(mode) => spec.approve = mode,
             ConfigChange::Mode(mode) => self.state.mode = mode,

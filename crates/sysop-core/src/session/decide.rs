@@ -56,7 +56,12 @@ fn assess(
     let argument = match spec.effect {
         ToolEffect::Command => call.text_argument("command"),
         ToolEffect::Keys => call.text_argument("keys"),
-        ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => None,
+        ToolEffect::Reads
+        | ToolEffect::Writes
+        | ToolEffect::Completes
+        | ToolEffect::Session
+        | ToolEffect::External
+        | ToolEffect::ExternalReads => None,
     };
     let assessment = match argument {
         Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, survey, spec, keys),
@@ -75,7 +80,7 @@ impl Session {
         }
         let tools = Arc::clone(self.offered_tools());
         match tools.check(&call) {
-            Ok(spec) if spec.effect == ToolEffect::Completes => {
+            Ok((spec, _)) if spec.effect == ToolEffect::Completes => {
                 if let Some(unseen) = self.unseen_results(&call) {
                     let why = format!("you have not seen {unseen} yet; call this again afterwards");
                     return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
@@ -83,7 +88,7 @@ impl Session {
                 let summary = call.text_argument("summary").unwrap_or_default().to_owned();
                 self.finish(out, call.id, Outcome::ok(summary));
             }
-            Ok(spec)
+            Ok((spec, _))
                 if spec.effect == ToolEffect::Session
                     && self.state.client_tools.named(&spec.name).is_none() =>
             {
@@ -153,14 +158,13 @@ impl Session {
             return self.run(out, call, origin, Fence::Off, None);
         }
         let tools = Arc::clone(self.offered_tools());
-        let review = match tools.check(&call) {
-            Ok(spec) => CallReview::new(self, spec, &call, survey),
+        let (review, scope) = match tools.check(&call) {
+            Ok((spec, inner)) => (CallReview::new(self, spec, &inner, survey), GrantScope::of(spec, survey)),
             Err(error) => return self.finish(out, id, Outcome::failed(error)),
         };
         let CallReview { mut assessment, command, reason, fence } = review;
         let scripts = self.state.instructions.skills.script_findings(survey, command.len());
         let (guarded, unguarded) = guard_of(&survey.guard, command.len());
-        let scope = tools.named(&call.name).and_then(|spec| GrantScope::of(spec, survey));
         let allowed = allowed.is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
             let shown = |script: &Finding| seen.risk.findings.iter().any(|finding| finding.why == script.why);
@@ -224,8 +228,9 @@ impl Session {
         if self.state.spec.approve != never {
             return None;
         }
+        let call = self.offered_tools().inner(call);
         let read_only = self.offered_tools().named(&call.name).is_some_and(|spec| {
-            let assessment = assess(policy, never, &[], survey, spec, call);
+            let assessment = assess(policy, never, &[], survey, spec, &call);
             assessment.verdict != Verdict::Deny
         });
         (!read_only).then(|| READ_ONLY_REFUSAL.to_owned())
@@ -249,6 +254,8 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     let argument = match spec.effect {
         ToolEffect::Command => return call.text_argument("command").unwrap_or_default().to_owned(),
         ToolEffect::Keys => call.text_argument("keys"),
+        // The user sees all arguments of a call to a server.
+        ToolEffect::External | ToolEffect::ExternalReads => None,
         ToolEffect::Reads | ToolEffect::Writes | ToolEffect::Completes | ToolEffect::Session => {
             call.text_argument("path").or_else(|| call.text_argument("message"))
         }

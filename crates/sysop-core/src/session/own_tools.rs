@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::Session;
 use crate::catalog::{self, SKILL_TOOL};
+use crate::deferred_tools::{self, FIND_TOOLS};
 use crate::event::{Event, Origin, Output};
 use crate::ledger::cut;
 use crate::message::{Arguments, Message, ToolCall};
@@ -27,14 +28,21 @@ struct ListedItem {
 
 impl Session {
     /// Returns the tools that the session offers in addition to those of its spec: `skill` if there are skills, `jobs`
-    /// once a background job was started, and `read_output` once outputs have been omitted from the prompt.
+    /// once a background job was started, `read_output` once outputs have been omitted from the prompt, and `find_tools`
+    /// and `call_tool` if there are deferred tools.
     pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
         let names: Vec<_> =
             self.state.instructions.skills.listed().map(|skill| skill.name.as_str()).collect();
         let skill = (!names.is_empty()).then(|| catalog::skill(&names));
         let read_output = self.state.history.has_omitted().then(catalog::read_output);
         let jobs = (self.state.last_job.0 > 0).then(catalog::jobs);
-        skill.into_iter().chain(jobs).chain(read_output).collect()
+        let spec = &self.state.spec;
+        let deferred: Vec<ToolSpec> = match deferred_tools::defers(spec) {
+            true => deferred_tools::external(&spec.tools).cloned().collect(),
+            false => Vec::new(),
+        };
+        let search = (!deferred.is_empty()).then(|| deferred_tools::replacements(&deferred));
+        skill.into_iter().chain(jobs).chain(read_output).chain(search.into_iter().flatten()).collect()
     }
 
     /// Answers a call of a tool whose effect is `Session`. Returns `None` if the answer follows later.
@@ -48,6 +56,10 @@ impl Session {
             catalog::TASK_LIST_TOOL => self.change_todo(out, call),
             catalog::READ_OUTPUT_TOOL => read_output(self, call),
             SKILL_TOOL => self.call_up_skill(call),
+            FIND_TOOLS => {
+                let query = call.text_argument("query").unwrap_or_default();
+                deferred_tools::find(self.offered_tools().deferred(), query)
+            }
             catalog::JOBS_TOOL => return self.call_jobs(out, call, origin),
             other => Err(format!("this session has no `{other}`")),
         };

@@ -1,5 +1,6 @@
 //! Steps of a turn: the next action, the request to the model, and the interpretation of its reply.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
@@ -8,6 +9,7 @@ use serde_json::{Map, Value};
 use super::state::{CurrentCall, Phase, RepeatedCall};
 use super::{Session, chat};
 use crate::catalog::{self, VIEW_IMAGE_TOOL};
+use crate::deferred_tools::{self, CALL_TOOL, FIND_TOOLS};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
 use crate::id::StepId;
 use crate::image::RequestImages;
@@ -16,6 +18,7 @@ use crate::message::{
 };
 use crate::policy::ApprovalMode;
 use crate::spec::SessionSpec;
+use crate::text::neutralize_line;
 use crate::token_estimate;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
@@ -229,6 +232,8 @@ fn system(spec: &SessionSpec, client_tools: &ClientTools) -> Arc<str> {
 #[derive(Debug)]
 pub(super) struct OfferedTools {
     specs: Arc<[ToolSpec]>,
+    /// External tools whose definitions the model does not get.
+    deferred: Vec<ToolSpec>,
     system: Arc<str>,
     /// Estimated tokens of `specs`.
     tokens: OnceLock<u64>,
@@ -246,12 +251,27 @@ impl OfferedTools {
         session_tools: &[ToolSpec],
         vision: bool,
     ) -> Self {
+        let defers = deferred_tools::defers(spec);
         let own = spec.tools.iter().filter(|tool| client_tools.named(&tool.name).is_none());
-        let others = own.chain(&client_tools.tools).filter(|tool| vision || tool.name != VIEW_IMAGE_TOOL);
+        let deferred: Vec<ToolSpec> =
+            own.clone().filter(|tool| defers && tool.effect.is_external()).cloned().collect();
+        let others = own.filter(|tool| !(defers && tool.effect.is_external())).chain(&client_tools.tools);
+        let others = others.filter(|tool| vision || tool.name != VIEW_IMAGE_TOOL);
         let others = others.filter(|tool| session_tools.iter().all(|own| own.name != tool.name));
         let specs: Arc<[ToolSpec]> = others.chain(session_tools).cloned().collect();
-        let validators = specs.iter().map(|tool| (tool.name.clone(), OnceLock::new())).collect();
-        Self { specs, system: system(spec, client_tools), tokens: OnceLock::new(), validators }
+        let all = specs.iter().chain(&deferred);
+        let validators = all.map(|tool| (tool.name.clone(), OnceLock::new())).collect();
+        Self { specs, deferred, system: system(spec, client_tools), tokens: OnceLock::new(), validators }
+    }
+
+    /// Returns the external tools whose definitions the model does not get.
+    pub(super) fn deferred(&self) -> &[ToolSpec] {
+        &self.deferred
+    }
+
+    /// Returns the call that a call stands for: for one of `call_tool` the call that it contains.
+    pub(super) fn inner<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
+        if self.deferred.is_empty() { Cow::Borrowed(call) } else { deferred_tools::inner_call(call) }
     }
 
     pub(super) fn system(&self) -> &str {
@@ -264,7 +284,7 @@ impl OfferedTools {
     }
 
     pub(super) fn named(&self, name: &str) -> Option<&ToolSpec> {
-        self.specs.iter().find(|tool| tool.name == name)
+        self.specs.iter().chain(&self.deferred).find(|tool| tool.name == name)
     }
 
     /// Returns the tool that runs the shell commands of an expanded prompt, or `None` if no tool runs commands.
@@ -277,11 +297,24 @@ impl OfferedTools {
         self.named(name).is_some_and(|tool| tool.effect == ToolEffect::Completes)
     }
 
-    /// Returns the tool of a call if the tool exists and the arguments fit its schema.
+    /// Returns the call that `call` stands for, with its tool, if the tool exists and the arguments fit its schema.
     ///
     /// # Errors
     /// Returns the message for the model if the tool is unknown or the arguments are invalid.
-    pub(super) fn check(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
+    pub(super) fn check<'a>(&self, call: &'a ToolCall) -> Result<(&ToolSpec, Cow<'a, ToolCall>), String> {
+        let inner = self.inner(call);
+        if matches!(inner, Cow::Owned(_)) && !self.deferred.iter().any(|tool| tool.name == inner.name) {
+            let name = neutralize_line(&inner.name);
+            return Err(match self.named(&inner.name) {
+                Some(tool) if tool.name != CALL_TOOL => format!("call `{name}` directly; nothing ran"),
+                Some(_) | None => format!("no MCP tool `{name}`; use `{FIND_TOOLS}`; nothing ran"),
+            });
+        }
+        let spec = self.check_arguments(&inner)?;
+        Ok((spec, inner))
+    }
+
+    fn check_arguments(&self, call: &ToolCall) -> Result<&ToolSpec, String> {
         let Some(spec) = self.named(&call.name) else {
             let names: Vec<_> = self.specs.iter().map(|tool| tool.name.as_str()).collect();
             return Err(format!("unknown tool `{}`; available: {}", call.name, names.join(", ")));
