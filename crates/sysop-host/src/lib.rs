@@ -18,6 +18,7 @@ mod instruction_files;
 mod learning_prompter;
 mod local;
 mod machine;
+mod outcome_builder;
 mod output;
 mod path;
 mod pipe;
@@ -54,8 +55,10 @@ pub use crate::instruction_files::{
 };
 use crate::learning_prompter::LearningPrompter;
 use crate::local::LocalMachine;
+pub use crate::local::{PipedCommand, PipedProgram, ProgramPipes};
 use crate::machine::Machine;
 pub use crate::machine::{FILE_BYTES_MAX, FIND_FILES_MAX, LIST_ENTRIES_MAX};
+pub use crate::outcome_builder::OutcomeBuilder;
 pub use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 use crate::output::capture::redacted_text;

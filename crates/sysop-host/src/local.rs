@@ -2,6 +2,7 @@
 
 mod files;
 mod find;
+mod piped_program;
 mod process;
 mod process_tree;
 mod repository;
@@ -22,6 +23,7 @@ use sysop_core::policy::{
 };
 use sysop_driver::port::CancellationToken;
 
+pub use self::piped_program::{PipedCommand, PipedProgram, ProgramPipes};
 use self::process::ProcessRunner;
 use crate::environment::{Environment, GIT_VARIABLES};
 use crate::machine::TimeLimit;

@@ -40,9 +40,9 @@ const DRAIN: Duration = Duration::from_millis(200);
 /// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 /// Interval at which remaining processes are checked between SIGTERM and SIGKILL.
-const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Maximum time to wait for a killed program to end. It takes longer only if a system call blocks the process.
-const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
+pub(super) const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Maximum background programs whose output is read and discarded, so that a closed pipe does not kill them.
 const BACKGROUND_MAX: usize = 64;
 
@@ -237,7 +237,7 @@ impl RunningProcess<'_> {
 
 /// Runs `look`, which reads `/proc`, on a blocking thread, because reading about a process that hangs in the kernel can
 /// block. Returns the default value if this takes too long.
-async fn run_blocking<T: Default + Send + 'static>(
+pub(super) async fn run_blocking<T: Default + Send + 'static>(
     tree: ProcessTree,
     look: impl FnOnce(&ProcessTree) -> T + Send + 'static,
 ) -> T {
@@ -249,9 +249,9 @@ async fn run_blocking<T: Default + Send + 'static>(
 }
 
 /// Started program. If it is dropped before it was reaped, it is killed together with all processes that it started.
-struct ChildProcess {
+pub(super) struct ChildProcess {
     pid: Pid,
-    tree: ProcessTree,
+    pub(super) tree: ProcessTree,
     waiter: ExitWaiter,
     ended: bool,
     reaped: bool,
@@ -264,7 +264,7 @@ enum ExitWaiter {
 }
 
 impl ChildProcess {
-    fn new(pid: Pid, mark: String) -> Self {
+    pub(super) fn new(pid: Pid, mark: String) -> Self {
         let waiter = match open_pidfd(pid) {
             Ok(descriptor) => ExitWaiter::Descriptor(descriptor),
             Err(_) => ExitWaiter::on_thread(pid),
@@ -273,7 +273,7 @@ impl ChildProcess {
     }
 
     /// Waits for the program's end, but does not reap the program, so that its pid stays reserved. Cancel safe.
-    async fn ended(&mut self) -> io::Result<()> {
+    pub(super) async fn ended(&mut self) -> io::Result<()> {
         if !self.ended {
             match &mut self.waiter {
                 ExitWaiter::Descriptor(descriptor) => descriptor.readable().await.map(drop)?,
@@ -284,8 +284,16 @@ impl ChildProcess {
         Ok(())
     }
 
+    /// Returns the end of a program that has ended, but does not reap it.
+    pub(super) fn peek(&self) -> io::Result<ExitReason> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(self.pid), options)?
+            .ok_or_else(|| io::Error::other("the program is still running"))?;
+        end_of(&status)
+    }
+
     /// Reaps a program that has ended.
-    fn reap(&mut self) -> io::Result<ExitReason> {
+    pub(super) fn reap(&mut self) -> io::Result<ExitReason> {
         let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
             .ok_or_else(|| io::Error::other("the program is still running"))?;
         self.reaped = true;
