@@ -1406,7 +1406,11 @@ export type ToolEffect =
   /** Ends the turn with its `summary` argument; nothing runs. */
   | "completes"
   /** Reads or changes nothing but the session itself, which answers the call; nothing runs. */
-  | "session";
+  | "session"
+  /** Runs on an MCP server, which alone knows the effect. */
+  | "external"
+  /** Runs on an MCP server that calls the tool read-only, and the user believes this server. */
+  | "external_reads";
 
 /** Result of a call that a client ran. */
 export type ToolResult = {

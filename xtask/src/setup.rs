@@ -40,6 +40,12 @@ const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 /// lock file.
 const ACP_CLIENT: &str = "acpx";
 
+/// Reference servers of MCP for the tests, from PyPI: folder, and packages.
+const MCP_PYTHON: (&str, &[&str]) = ("mcp-servers", &["mcp-server-time==2026.10.19"]);
+
+/// The same from npm: the folder below `xtask` with their lock file.
+const MCP_NODE: &str = "mcp-npm";
+
 /// Builder of Debian packages, from crates.io: name and version.
 pub(crate) const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 
@@ -67,7 +73,9 @@ pub(crate) fn tests() -> Result<()> {
     need(TESTS)?;
     let (name, version) = API_CHECKER;
     python_tool(name, &[&format!("{name}=={version}")])?;
-    npm_tool(ACP_CLIENT)
+    python_tool(MCP_PYTHON.0, MCP_PYTHON.1)?;
+    npm_tool(ACP_CLIENT)?;
+    npm_tool(MCP_NODE)
 }
 
 /// Installs the requirements of building and testing the window.

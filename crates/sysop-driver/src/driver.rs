@@ -234,6 +234,11 @@ impl Driver {
         }
     }
 
+    /// Returns the number of subscriptions to a session that runs on this node.
+    pub fn subscriber_count(&self, id: &SessionId) -> usize {
+        self.inner.running(id).map_or(0, |handle| handle.live.hub.subscriber_count())
+    }
+
     /// Copies the log of a session into a new session, up to but excluding the prompt of the turn `before`.
     ///
     /// # Errors

@@ -4,13 +4,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use sysop_core::catalog::{self, Profile};
+use sysop_core::deferred_tools;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
@@ -23,6 +24,7 @@ use sysop_core::tool::ToolSpec;
 use sysop_driver::frontend::AttachedSession;
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
+use sysop_mcp::McpHost;
 use sysop_provider::{
     Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, Providers, ProvidersSettings,
     RemoteMachine, VertexSettings,
@@ -54,6 +56,7 @@ use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::DemoProvider;
 use crate::exit::CommandError;
 use crate::global_flags::ResumeTarget;
+use crate::mcp;
 use crate::sessions::{most_recent, resolve_id};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 use crate::system_prompt;
@@ -77,6 +80,8 @@ pub(crate) struct Services {
     model: ModelRef,
     /// Rules that were saved to the user's rules file after the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
+    /// Hosts with connections to MCP servers.
+    mcp_hosts: Arc<Mutex<Vec<Weak<McpHost>>>>,
 }
 
 impl Services {
@@ -93,8 +98,9 @@ impl Services {
         let machines = Machines::new(Arc::clone(&settings));
         let models = Arc::new(ProvidersByHost::new(Arc::clone(&settings), machines.clone()));
         let ports = Ports { store: Arc::clone(&store), clock: system_clock() };
-        let (driver, written_rules) = (Driver::new(ports), Arc::default());
-        Self { driver, storage, store, settings, machines, models, model, written_rules }
+        let driver = Driver::new(ports);
+        let (written_rules, mcp_hosts) = (Arc::default(), Arc::default());
+        Self { driver, storage, store, settings, machines, models, model, written_rules, mcp_hosts }
     }
 
     /// Opens the session that the flags select: a new one or an earlier one.
@@ -124,20 +130,35 @@ impl Services {
     }
 
     fn create_at(&self, place: &ToolLocation) -> Result<AttachedSession> {
-        let runtime = self.runtime(place, self.settings.profile.into())?;
-        let spec = self.spec(place, runtime.host.tools());
+        let external = self.external_tools();
+        let runtime = self.runtime(place, self.settings.profile.into(), &external)?;
+        let spec = self.spec(place, runtime.host.tools(), &external);
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         let opening = spec.clone();
         Ok(opened(self.driver.create_lazy(id, spec, runtime), Seq(0), opening))
     }
 
-    /// Creates the tools of a location and the models that sessions there can use.
-    fn runtime(&self, place: &ToolLocation, profile: Profile) -> Result<Runtime> {
+    /// Returns the tools of MCP servers that a new session offers.
+    fn external_tools(&self) -> Vec<ToolSpec> {
+        if self.settings.mcp.is_empty() {
+            return Vec::new();
+        }
+        mcp::tools(&mcp::ready_servers(&self.settings)).into_iter().map(|tool| tool.spec).collect()
+    }
+
+    /// Creates the tools of a location and the models that sessions there can use. `session_tools` are the tools of the
+    /// session; those of MCP servers among them can be called.
+    fn runtime(&self, place: &ToolLocation, profile: Profile, session_tools: &[ToolSpec]) -> Result<Runtime> {
         let mut host = self.machines.host(place, profile)?;
         if let Some(notes) = workspace_instructions::notes_file(&self.settings, place)
             && matches!(profile, Profile::Full | Profile::Operator)
         {
             host = Arc::new(NotesHost::new(host, notes));
+        }
+        if deferred_tools::external(session_tools).next().is_some() {
+            let external = Arc::new(self.machines.with_mcp_servers(host).for_resumed(session_tools));
+            self.mcp_hosts.lock().push(Arc::downgrade(&external));
+            host = external;
         }
         let instructions = self.instructions(place);
         Ok(Runtime {
@@ -151,11 +172,13 @@ impl Services {
         WorkspaceInstructions::new(self.machines.clone(), place.clone())
     }
 
-    fn spec(&self, place: &ToolLocation, tools: &[ToolSpec]) -> SessionSpec {
+    /// Returns the settings of a new session. `tools` are those of its host, `external` those of MCP servers.
+    fn spec(&self, place: &ToolLocation, tools: &[ToolSpec], external: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         let window = settings.context_window(&self.model);
         let is_small = window.is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
         let mut tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
+        tools.extend_from_slice(external);
         if settings.background_on_timeout {
             catalog::background_on_timeout(&mut tools);
         }
@@ -204,6 +227,8 @@ impl Services {
             let command = neutralize_line(&job.command);
             crate::tell(&format!("stopped the background job on {}: {command}", neutralize_line(&job.host)));
         }
+        let hosts: Vec<_> = self.mcp_hosts.lock().drain(..).filter_map(|host| host.upgrade()).collect();
+        futures::future::join_all(hosts.iter().map(|host| host.close())).await;
         self.machines.close().await;
         self.storage.close().await;
     }
@@ -221,7 +246,7 @@ impl Services {
         let spec = spec.clone();
         let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
         let place = self.location_of(&spec, *at)?;
-        let runtime = self.runtime(&place, profile)?;
+        let runtime = self.runtime(&place, profile, &spec.tools)?;
         let handle = self.driver.resume(id, runtime).await.map_err(failure)?;
         let last = handle.last_seq();
         if self.settings.model.is_some() {

@@ -5,6 +5,8 @@
 //! `sysop serve` (`serve_options`), the export formats (`sessions`) and the arguments of `sysop shell-init`, which are
 //! defined beside the code that uses them.
 
+mod mcp;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -14,6 +16,7 @@ use sysop_core::image::mention_of;
 use sysop_core::policy::Dialect;
 use sysop_driver::tokens::Scopes;
 
+pub(crate) use self::mcp::{McpAddArguments, McpCommand};
 use crate::config::nearest_word;
 use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
@@ -214,6 +217,13 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sysop skills list\n  sysop skills check .agents/skills/certs .sysop/commands/*.md"
     )]
     Skills(SkillsCommand),
+    /// Manage MCP servers, whose tools sessions offer
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop mcp add time -- uvx mcp-server-time\n  sysop mcp list\n  sysop mcp import \
+                      ~/.cursor/mcp.json"
+    )]
+    Mcp(McpCommand),
     /// Show the configuration
     #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
     Config(ConfigCommand),

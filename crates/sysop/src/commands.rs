@@ -16,9 +16,7 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_repl::RenderOptions;
 use sysop_repl::chat::{self, ReplContext, TerminalTraits};
-use sysop_repl::exec::{
-    self, AnswerSchema, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask,
-};
+use sysop_repl::exec::{self, AnswerSchema, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask};
 
 use crate::app::{Machines, Services, Storage, artifacts, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};

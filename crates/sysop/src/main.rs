@@ -18,6 +18,7 @@ mod global_flags;
 mod guard;
 mod help;
 mod known_host;
+mod mcp;
 mod origin;
 mod otlp_exporter;
 mod parent_watch;
@@ -125,6 +126,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             Ok(exit)
         }
         Command::Guard(command) => wait_for(guard::run(load(&flags)?, command)),
+        Command::Mcp(command) => wait_for(mcp::run(load(&mcp::flags(flags, &command))?, command)),
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => {
             let settings = load(&flags)?.with_database(command.database.database);
@@ -159,10 +161,12 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Chat(arguments) => {
             let (settings, pick) = with_model(load_with_trust_prompt(&flags)?)?;
+            wait_for(mcp::ask_before_session(&settings))?;
             wait_for(commands::chat(settings, pick, arguments))
         }
         Command::Exec(arguments) => {
             let (settings, pick) = with_model(load(&flags)?)?;
+            mcp::tell_waiting(&settings);
             wait_for(commands::exec(settings, pick, arguments))
         }
     }
@@ -273,7 +277,7 @@ fn doctor(settings: Result<Settings, CommandError>) -> Result<Exit> {
     Ok(exit)
 }
 
-fn wait_for(command: impl Future<Output = Result<Exit>>) -> Result<Exit> {
+fn wait_for<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
     runtime()?.block_on(command)
 }
 

@@ -21,7 +21,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::cli::{Command, GuardCommand, SessionsCommand};
+use crate::cli::{Command, GuardCommand, McpCommand, SessionsCommand};
 use crate::exit::CommandError;
 
 /// Prefix of the environment variables that sysop sets for its children.
@@ -99,6 +99,13 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Guard(GuardCommand::Confirm { .. })) => "sysop guard confirm",
         Some(Command::Guard(GuardCommand::Fire { .. })) => "sysop guard fire",
         Some(Command::Guard(GuardCommand::List { .. } | GuardCommand::Status { .. })) => return None,
+        Some(Command::Mcp(command)) => match command {
+            McpCommand::Add(_) => "sysop mcp add",
+            McpCommand::Remove { .. } => "sysop mcp remove",
+            McpCommand::Import { .. } => "sysop mcp import",
+            McpCommand::Serve { .. } => "sysop mcp serve",
+            McpCommand::List { .. } => return None,
+        },
         Some(
             Command::Completions { .. }
             | Command::ShellInit(_)
@@ -114,7 +121,8 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
     })
 }
 
-fn is_under_call() -> bool {
+/// Returns true if a command of a session started this process.
+pub(crate) fn is_under_call() -> bool {
     let marked = std::env::vars_os().any(|(name, _)| is_call_variable(&name));
     marked || ProcessTable::read().is_under_sysop(own_id())
 }

@@ -33,11 +33,13 @@ use crate::exit::CommandError;
 use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
 
 mod hosts;
+mod mcp;
 mod sandbox;
 mod ssh_names;
 
 use hosts::asks_and_denies;
 pub(crate) use hosts::{ConfiguredHost, HostChoice, HostInventory, SshTarget, approve_on, check_canary};
+pub(crate) use mcp::McpServer;
 
 /// Settings of one run, typed and validated.
 #[derive(Debug)]
@@ -100,6 +102,8 @@ pub(crate) struct Settings {
     pub(crate) verbosity: Verbosity,
     /// Environment variables with provider keys and tokens, which children must not receive.
     pub(crate) secret_variables: Vec<String>,
+    /// MCP servers, in the order of their names.
+    pub(crate) mcp: Vec<McpServer>,
     /// Environment that the settings were read from.
     pub(crate) environment: Environment,
     /// Problems that prevent a task from running, worst first.
@@ -206,6 +210,7 @@ impl Settings {
         let host = host(&config, &mut hosts, far_root, flags, &mut problems);
         let model = model(&config, &host, &mut problems);
         let profile = profile(&config, &mut problems);
+        let mcp = mcp::read(&mut config, &environment, &folders);
         require_reachable_model(&host, model.as_ref(), &mut problems);
         let mut settings = Self {
             model,
@@ -238,6 +243,7 @@ impl Settings {
             guard_seconds: config.get("guard.seconds").unwrap_or(GUARD_SECONDS_DEFAULT),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
+            mcp,
             environment,
             problems,
             config,

@@ -36,6 +36,7 @@ pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
     };
     settings.require_runnable()?;
     crate::process_guard::wipe_variables(&settings.secret_variables);
+    crate::wait_for(crate::mcp::ask_before_session(&settings))?;
     crate::runtime()?.block_on(show(settings, task))
 }
 

@@ -7,13 +7,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with its allowed dependencies in the workspace.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("sysop-shell", &[]),
     ("sysop-core", &["sysop-shell"]),
     ("sysop-driver", &["sysop-core"]),
     ("sysop-wire", &["sysop-core"]),
     ("sysop-provider", &["sysop-driver", "sysop-core"]),
     ("sysop-host", &["sysop-driver", "sysop-core"]),
+    ("sysop-mcp", &["sysop-host", "sysop-driver", "sysop-core"]),
     ("sysop-store", &["sysop-driver", "sysop-core"]),
     ("sysop-mock-llm", &[]),
     ("sysop-term", &["sysop-core", "sysop-shell"]),
@@ -22,6 +23,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("sysop-acp", &["sysop-driver", "sysop-core"]),
     ("sysop-server", &["sysop-driver", "sysop-core", "sysop-wire"]),
     ("sysop-client", &["sysop-driver", "sysop-core", "sysop-wire"]),
+    ("sysop-mcp-server", &["sysop-driver", "sysop-core"]),
     (
         "sysop",
         &[
@@ -31,6 +33,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "sysop-wire",
             "sysop-provider",
             "sysop-host",
+            "sysop-mcp",
             "sysop-store",
             "sysop-mock-llm",
             "sysop-term",
@@ -39,6 +42,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "sysop-acp",
             "sysop-server",
             "sysop-client",
+            "sysop-mcp-server",
         ],
     ),
     ("sysop-desktop", &[]),
@@ -46,7 +50,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
 ];
 
 /// External crates that a crate must not depend on.
-const ABSENCES: [(&str, &[&str]); 13] = [
+const ABSENCES: [(&str, &[&str]); 15] = [
     ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
         "sysop-core",
@@ -55,6 +59,7 @@ const ABSENCES: [(&str, &[&str]); 13] = [
     ("sysop-driver", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "rustix"]),
     ("sysop-provider", &["sqlx", "rusqlite", "clap", "rustix", "pty-process"]),
     ("sysop-host", &["reqwest", "sqlx", "rusqlite", "axum", "clap"]),
+    ("sysop-mcp", &["sqlx", "rusqlite", "axum", "clap", "rustix", "pty-process"]),
     ("sysop-store", &["reqwest", "axum", "clap", "rustix"]),
     ("sysop-term", &["tokio", "reqwest", "sqlx", "rusqlite", "axum", "clap", "rustix", "crossterm"]),
     ("sysop-repl", &["reqwest", "sqlx", "rusqlite", "axum", "clap"]),
@@ -62,6 +67,7 @@ const ABSENCES: [(&str, &[&str]); 13] = [
     ("sysop-tui", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "tokio-tungstenite"]),
     ("sysop-server", &["reqwest", "sqlx", "rusqlite", "clap", "ratatui"]),
     ("sysop", &["wry", "tao", "gtk", "webkit2gtk"]),
+    ("sysop-mcp-server", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "ratatui", "rustix"]),
     ("sysop-client", &["sqlx", "rusqlite", "axum", "clap", "ratatui", "rustix"]),
 ];
 

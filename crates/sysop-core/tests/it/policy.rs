@@ -11,7 +11,7 @@ use sysop_core::policy::{
     ApprovalMode, Assessment, CommandContext, CommandPattern, Grant, GrantScope, Policy, PolicyOptions,
     Resolution, Risk, RiskClass, Rule, RuleAction, ScopedGrant, Survey, Verdict, grants_for,
 };
-use sysop_core::tool::ToolSpec;
+use sysop_core::tool::{ToolEffect, ToolSpec};
 
 fn survey() -> Survey {
     let context = CommandContext {
@@ -180,6 +180,42 @@ fn file_tools_are_judged_by_their_paths() {
         edit_file .git/hooks/pre-commit: ask ask ask deny; granted ask
         write_file ~/notes: ask ask allow deny; granted allow
         write_file it's: ask ask allow deny; granted allow
+    "#]]
+    .assert_eq(&table);
+}
+
+#[test]
+fn calls_of_mcp_servers_ask_unless_the_user_believes_the_server() {
+    let policy = Policy::new(&[], &[]);
+    let external = |effect| ToolSpec {
+        name: "mcp__files__read".to_owned(),
+        description: String::new(),
+        parameters: json!({"type": "object"}).into(),
+        effect,
+    };
+    let mut table = String::new();
+    for (effect, path) in [
+        (ToolEffect::External, "notes"),
+        (ToolEffect::External, "/root/.ssh/id_rsa"),
+        (ToolEffect::ExternalReads, "notes"),
+        (ToolEffect::ExternalReads, "/root/.ssh/id_rsa"),
+    ] {
+        let spec = external(effect);
+        let survey = Survey::elsewhere(CommandContext::bash());
+        let grant = [Grant::Tool { name: spec.name.clone() }];
+        let judge =
+            |mode, grants: &[Grant]| policy.tool(mode, grants, &survey, &spec, &call(&spec.name, path));
+        let verdicts = ApprovalMode::ALL.map(|mode| word(judge(mode, &[]).verdict)).join(" ");
+        let granted = word(judge(ApprovalMode::Auto, &grant).verdict);
+        let class = judge(ApprovalMode::Ask, &[]).risk.class;
+        writeln!(table, "{effect:?} {path}: {verdicts}; granted {granted}; {class:?}")
+            .expect("writes to a string");
+    }
+    expect![[r#"
+        External notes: ask ask ask deny; granted allow; Opaque
+        External /root/.ssh/id_rsa: ask ask ask deny; granted ask; ReadsSecret
+        ExternalReads notes: allow allow allow allow; granted allow; ReadOnly
+        ExternalReads /root/.ssh/id_rsa: ask ask ask deny; granted ask; ReadsSecret
     "#]]
     .assert_eq(&table);
 }

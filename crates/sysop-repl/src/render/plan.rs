@@ -45,7 +45,9 @@ fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
         let end = plan.command.floor_char_boundary(finding.end.clamp(start, plan.command.len()));
         let mut text = row("! ", role);
         text.push(span(&plan.command[start..end], StyleRole::Marked));
-        text.push(span(&format!(" — {}", finding.why), role));
+        // A finding about the whole call marks no part of it.
+        let separator = if start == end { "" } else { " — " };
+        text.push(span(&format!("{separator}{}", finding.why), role));
         out.extend(wrap(&text, columns, 2));
     }
     out

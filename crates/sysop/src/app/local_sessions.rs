@@ -10,6 +10,7 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use sysop_core::catalog::Profile;
+use sysop_core::deferred_tools;
 use sysop_core::event::{ConfigChange, Event, Input, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{self, ImageHeader, ImageRef};
@@ -20,7 +21,7 @@ use sysop_core::policy::{ApprovalMode, Rule, Survey};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
-use sysop_driver::frontend::{NamedItem, SessionHandle, SessionService};
+use sysop_driver::frontend::{AttachedSession, NamedItem, SessionHandle, SessionService};
 use sysop_driver::port::{
     CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
 };
@@ -66,6 +67,31 @@ impl LocalSessions {
         sessions
     }
 
+    /// Creates a session on a host for the user of this process. An empty name means the configured host.
+    ///
+    /// # Errors
+    /// One sentence if the host is unknown or the session cannot be created.
+    pub(crate) async fn create_on(&self, host: &str, opened_by: &str) -> Result<AttachedSession, String> {
+        let request = CreateSession {
+            host: Some(host.to_owned()).filter(|host| !host.is_empty()),
+            opened_by: Some(opened_by.to_owned()),
+            ..CreateSession::default()
+        };
+        let (spec, own) = self.plan_session(request).map_err(|error| error.to_string())?;
+        let id = SessionId::new(uuid::Uuid::now_v7().to_string());
+        let make_runtime = own.into_runtime_factory(Arc::new(|host| host));
+        let opening = spec.clone();
+        let created = self.driver.create_for(id, spec, Some(opened_by.to_owned()), make_runtime).await;
+        let session = created.map_err(|error| error.to_string())?;
+        let last = self.driver.last_seq(session.id()).unwrap_or(Seq(0));
+        Ok(AttachedSession { session, last, spec: Arc::new(opening) })
+    }
+
+    /// Returns true if someone besides the caller, who has one subscription, follows a session.
+    pub(crate) fn is_watched(&self, id: &SessionId) -> bool {
+        self.driver.subscriber_count(id) > 1
+    }
+
     /// Returns the inputs that each resumed session receives first: the current rules, and the approval mode `never` if
     /// the server is read-only.
     fn opening_inputs(&self) -> Vec<Input> {
@@ -91,18 +117,21 @@ impl LocalSessions {
                 system: system_prompt::system_without_host(),
                 host: NONE.to_owned(),
                 root: String::new(),
-                ..self.services.spec(&place, &[])
+                ..self.services.spec(&place, &[], &[])
             };
             (spec, self.without_host())
         } else {
             let place = self.place(request.host.as_deref(), request.root.as_deref())?;
-            let runtime = self.services.runtime(&place, profile).map_err(|error| invalid_request(&error))?;
-            let spec = self.services.spec(&place, runtime.host.tools());
+            let external = self.services.external_tools();
+            let runtime = self.services.runtime(&place, profile, &external);
+            let runtime = runtime.map_err(|error| invalid_request(&error))?;
+            let spec = self.services.spec(&place, runtime.host.tools(), &external);
             (
                 spec,
                 SessionTools::Machine {
                     place,
                     profile,
+                    external,
                     services: Box::new(self.services.clone()),
                     first: Box::new(runtime),
                 },
@@ -171,10 +200,13 @@ impl LocalSessions {
         }
         let profile = spec.profile.parse().unwrap_or(self.services.settings.profile.into());
         let place = self.services.location_of(&spec, start).map_err(|error| invalid_request(&error))?;
-        let first = self.services.runtime(&place, profile).map_err(|error| invalid_request(&error))?;
+        let external: Vec<_> = deferred_tools::external(&spec.tools).cloned().collect();
+        let first = self.services.runtime(&place, profile, &external);
+        let first = first.map_err(|error| invalid_request(&error))?;
         Ok(SessionTools::Machine {
             place,
             profile,
+            external,
             services: Box::new(self.services.clone()),
             first: Box::new(first),
         })
@@ -422,6 +454,8 @@ enum SessionTools {
     Machine {
         place: ToolLocation,
         profile: Profile,
+        /// Tools of MCP servers that the session offers.
+        external: Vec<ToolSpec>,
         services: Box<Services>,
         first: Box<Runtime>,
     },
@@ -436,12 +470,12 @@ impl SessionTools {
                 let provider = Arc::clone(&provider);
                 Runtime { host: decorate(Arc::new(ToollessHost)), provider, instructions: None }
             }),
-            Self::Machine { place, profile, services, first } => {
+            Self::Machine { place, profile, external, services, first } => {
                 let first = Mutex::new(Some(first));
                 Arc::new(move || {
                     let runtime = match first.lock().take() {
                         Some(first) => Ok(*first),
-                        None => services.runtime(&place, profile),
+                        None => services.runtime(&place, profile, &external),
                     };
                     let Runtime { host, provider, instructions } = runtime.unwrap_or_else(|error| {
                         let why = hide_own_folders(format!("{error:#}"), &services.settings.folders);

@@ -12,12 +12,14 @@ use sysop_core::catalog::Profile;
 use sysop_core::policy::SandboxMode;
 use sysop_driver::port::Host;
 use sysop_host::{
-    Fleet, FleetSettings, LocalHost, LocalSettings, OutputLimits, RemoteSettings, SandboxSupport,
-    SshConnection, SshError, SshHost, SshSettings,
+    Fleet, FleetSettings, LocalHost, LocalSettings, OutcomeBuilder, OutputLimits, RemoteSettings,
+    SandboxSupport, SshConnection, SshError, SshHost, SshSettings,
 };
+use sysop_mcp::{McpHost, McpHostSettings};
 use sysop_provider::{ForwardedPort, RemoteError, RemoteMachine};
 
 use crate::exit::CommandError;
+use crate::mcp;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
 /// Name of the directory, beside the database, for whole outputs of calls and for the previous content of changed
@@ -168,6 +170,16 @@ impl Machines {
         Some(Arc::new(SshRemoteMachine(connection)))
     }
 
+    /// Adds the MCP servers that the user agreed to.
+    pub(super) fn with_mcp_servers(&self, host: Arc<dyn Host>) -> McpHost {
+        let settings = McpHostSettings {
+            servers: mcp::ready_servers(&self.settings),
+            outcomes: OutcomeBuilder::new(self.limits(), self.artifacts(), &self.secrets()),
+            record_change: mcp::recorder(&self.settings),
+        };
+        McpHost::new(host, settings)
+    }
+
     /// Closes all connections and ends the commands that use them.
     pub(crate) async fn close(&self) {
         let connections = std::mem::take(&mut *self.connections.lock());
@@ -182,6 +194,14 @@ impl Machines {
     /// Returns the directory for whole outputs of calls and for the previous content of changed files.
     pub(super) fn artifacts(&self) -> PathBuf {
         artifacts(&self.settings.folders.data)
+    }
+
+    fn secrets(&self) -> Vec<SecretString> {
+        let providers = self.settings.providers.values();
+        let of = providers.flat_map(|provider| {
+            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
+        });
+        of.chain(self.settings.database_password()).chain(mcp::secrets(&self.settings)).collect()
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use sysop_mcp::settings::ServerApproval;
+
 pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
 /// Themes of the TUI.
@@ -135,6 +137,10 @@ pub(crate) enum ListKind {
     Tags,
     /// Directories.
     Folders,
+    /// Any non-empty strings.
+    Words,
+    /// Names of environment variables.
+    Variables,
     /// Models as `PROVIDER/NAME` with `*`. An invalid list allows no model.
     Models,
 }
@@ -252,6 +258,18 @@ pub(crate) const KEYS: &[ConfigKey] = &[
         ValueKind::Text(TextKind::OrInteger),
         WorkspaceRule::Ignored,
     ),
+    key(&["mcp", "*", "command"], TEXT, WorkspaceRule::Ignored),
+    key(&["mcp", "*", "args"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "env", "*"], SECRET, WorkspaceRule::Ignored),
+    key(&["mcp", "*", "env_pass"], ValueKind::List(ListKind::Variables), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "cwd"], TEXT, WorkspaceRule::Ignored),
+    key(&["mcp", "*", "url"], URL, WorkspaceRule::Ignored),
+    key(&["mcp", "*", "headers_env", "*"], ValueKind::Text(TextKind::Variable), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "tools"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "approve"], word(ServerApproval::NAMES), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "startup_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "enabled"], ValueKind::Switch, WorkspaceRule::Only(false)),
     key(&["routines", "*", "description"], TEXT, WorkspaceRule::Ignored),
     key(&["routines", "*", "cmd"], TEXT, WorkspaceRule::Ignored),
     key(&["routines", "*", "vars", "*", "description"], TEXT, WorkspaceRule::Ignored),

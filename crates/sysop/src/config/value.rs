@@ -213,6 +213,8 @@ impl ListKind {
             Self::Tags => "tags",
             Self::Folders => "directories",
             Self::Models => "models",
+            Self::Words => "strings",
+            Self::Variables => "variables",
         }
     }
 
@@ -222,6 +224,8 @@ impl ListKind {
             Self::Tags => check_tag(text),
             Self::Folders => check_folder(text),
             Self::Models => check_model(text),
+            Self::Words => Ok(()),
+            Self::Variables => check_variable(text),
         }
     }
 }
@@ -281,6 +285,13 @@ fn check_folder(text: &str) -> Result<(), String> {
     Err(format!("contains {}, which does not start with `/` or `~/`", quoted(text)))
 }
 
+fn check_variable(text: &str) -> Result<(), String> {
+    match !text.is_empty() && is_variable(text) {
+        true => Ok(()),
+        false => Err(format!("contains {}, which is not the name of an environment variable", quoted(text))),
+    }
+}
+
 fn check_model(text: &str) -> Result<(), String> {
     let names_both =
         text.split_once('/').is_some_and(|(provider, name)| !provider.is_empty() && !name.is_empty());
@@ -328,7 +339,8 @@ fn wanted(kind: ValueKind) -> &'static str {
         ValueKind::Number { .. } => "must be a number",
         ValueKind::Switch => "must be true or false",
         ValueKind::List(ListKind::Patterns | ListKind::Denials) => "must be a list of regular expressions",
-        ValueKind::List(ListKind::Tags) => "must be a list of strings",
+        ValueKind::List(ListKind::Tags | ListKind::Words) => "must be a list of strings",
+        ValueKind::List(ListKind::Variables) => "must be a list of names of environment variables",
         ValueKind::List(ListKind::Folders) => "must be a list of directories",
         ValueKind::List(ListKind::Models) => "must be a list of models, e.g. [\"ollama/*\"]",
     }

@@ -18,6 +18,7 @@ mod images;
 mod instructions;
 mod jobs;
 mod kill;
+mod mcp;
 mod nodes;
 mod person;
 #[path = "../../../sysop-store/tests/it/server.rs"]

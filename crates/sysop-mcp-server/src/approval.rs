@@ -1,0 +1,101 @@
+//! Approval of a call: by the people who watch the session, or by the people behind the MCP client.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{
+    ElicitRequestParams, ElicitationAction, ElicitationSchema, ProgressNotificationParam, ProgressToken,
+};
+use rmcp::service::{ElicitationMode, Peer, RequestContext};
+use sysop_core::event::Event;
+use sysop_core::text::neutralize;
+use sysop_core::ui_text;
+
+/// Interval of the messages that keep a waiting client patient.
+pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// Maximum time that a question to the client's people may stay open.
+const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The client that made a call.
+pub(crate) struct Caller {
+    peer: Peer<RoleServer>,
+    progress_token: Option<ProgressToken>,
+    /// Number of progress messages so far.
+    progress: AtomicU32,
+    pub(crate) canceled: tokio_util::sync::CancellationToken,
+}
+
+/// Answer of the people behind the client.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum ClientAnswer {
+    Allow,
+    Reject,
+    /// The client cannot ask.
+    Unable,
+}
+
+impl Caller {
+    pub(crate) fn new(context: &RequestContext<RoleServer>) -> Self {
+        Self {
+            peer: context.peer.clone(),
+            progress_token: context.meta.get_progress_token(),
+            progress: AtomicU32::new(0),
+            canceled: context.ct.clone(),
+        }
+    }
+
+    /// Returns the client's name for the log: `claude-code (MCP client)`.
+    pub(crate) fn name(&self) -> String {
+        let info = self.peer.peer_info();
+        let name = info.map(|info| info.client_info.name.clone()).unwrap_or_default();
+        let name: String = name.chars().filter(|sign| !sign.is_control()).take(64).collect();
+        format!("{} (MCP client)", if name.is_empty() { "unnamed" } else { &name })
+    }
+
+    /// Tells a waiting client that the call is still alive.
+    pub(crate) async fn report_progress(&self, message: &str) {
+        let Some(token) = self.progress_token.clone() else { return };
+        let step = self.progress.fetch_add(1, Ordering::Relaxed) + 1;
+        let params = ProgressNotificationParam::new(token, f64::from(step)).with_message(message);
+        // If the client is gone, the call is canceled.
+        let _ = self.peer.notify_progress(params).await;
+    }
+
+    /// Asks the people behind the client about a call that waits for approval.
+    pub(crate) async fn ask(&self, host: &str, asked: &Event) -> ClientAnswer {
+        let Event::ApprovalAsked { command, reason, risk, .. } = asked else { return ClientAnswer::Unable };
+        if !self.peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {
+            return ClientAnswer::Unable;
+        }
+        let mut message = format!("Allow sysop to run this on {host}?\n\n{command}\n\n");
+        if !reason.is_empty() {
+            message.push_str(&format!("Reason: {reason}\n"));
+        }
+        message.push_str(&format!("Risk: {}", ui_text::class(risk.class)));
+        for finding in &risk.findings {
+            message.push_str(&format!("; {}", finding.why));
+        }
+        let schema = ElicitationSchema::builder().required_bool("approve").build();
+        let Ok(requested_schema) = schema else { return ClientAnswer::Unable };
+        let request = ElicitRequestParams::FormElicitationParams {
+            meta: None,
+            message: neutralize(&message).into_owned(),
+            requested_schema,
+        };
+        match self.peer.create_elicitation_with_timeout(request, Some(QUESTION_TIMEOUT)).await {
+            Ok(result) => {
+                let approves = result
+                    .content
+                    .as_ref()
+                    .and_then(|content| content.get("approve"))
+                    .and_then(|it| it.as_bool());
+                match (result.action, approves) {
+                    (ElicitationAction::Accept, Some(true)) => ClientAnswer::Allow,
+                    _ => ClientAnswer::Reject,
+                }
+            }
+            Err(_) => ClientAnswer::Unable,
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One session per host: runs the calls of other agents as turns, one after the other.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use sysop_core::event::{Decision, Event, Input, PauseReason, Update};
+use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_driver::frontend::{AttachedSession, SessionHandle};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+
+use crate::McpServerSettings;
+use crate::approval::{Caller, ClientAnswer, PROGRESS_INTERVAL};
+
+/// Reason in the log if nobody could approve a call.
+const NOBODY: &str = "nobody could approve it";
+
+/// Result of a call for the caller.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct CallEnd {
+    pub(crate) text: String,
+    pub(crate) is_error: bool,
+}
+
+impl CallEnd {
+    pub(crate) fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
+    }
+
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: true }
+    }
+
+    fn of(outcome: &Outcome) -> Self {
+        Self { text: outcome.output.clone(), is_error: outcome.status != Status::Ok }
+    }
+}
+
+/// The session of one host.
+pub(crate) struct HostSession {
+    session: Arc<dyn SessionHandle>,
+    host: String,
+    /// Position of the last event that was seen; locked while a call runs.
+    seen: Mutex<Seq>,
+}
+
+/// Progress of the turn that a call started.
+#[derive(Default)]
+struct Turn {
+    id: Option<TurnId>,
+    outcome: Option<Outcome>,
+    /// Text of the model's last reply.
+    reply: String,
+    /// Set if the caller's people were not able to approve.
+    hint: Option<String>,
+}
+
+impl HostSession {
+    pub(crate) fn new(opened: AttachedSession) -> Self {
+        let host = opened.spec.host.clone();
+        Self { session: opened.session, host, seen: Mutex::new(opened.last) }
+    }
+
+    pub(crate) fn is_usable(&self) -> bool {
+        self.session.last_error().is_none()
+    }
+
+    /// Runs one call to its end. If the caller cancels, the turn is stopped.
+    pub(crate) async fn run(
+        &self,
+        input: Input,
+        caller: &Caller,
+        settings: &McpServerSettings,
+    ) -> Result<CallEnd, String> {
+        let mut seen = self.seen.lock().await;
+        let mut updates = self.session.subscribe(*seen);
+        self.session.send(input)?;
+        let mut turn = Turn::default();
+        let mut is_stopping = false;
+        let mut patience = Instant::now() + PROGRESS_INTERVAL;
+        loop {
+            let update = tokio::select! {
+                update = updates.next() => update,
+                () = caller.canceled.cancelled(), if !is_stopping => {
+                    is_stopping = true;
+                    self.session.send(Input::Cancel)?;
+                    continue;
+                }
+                () = sleep_until(patience) => {
+                    patience = Instant::now() + PROGRESS_INTERVAL;
+                    caller.report_progress("still working").await;
+                    continue;
+                }
+            };
+            let Some(update) = update else {
+                return Err(self.session.last_error().unwrap_or_else(|| "the session is gone".to_owned()));
+            };
+            let Update::Logged(logged) = &update else { continue };
+            *seen = logged.seq;
+            if let Some(end) = self.handle(&logged.event, &mut turn, caller, settings).await? {
+                return Ok(end);
+            }
+        }
+    }
+
+    async fn handle(
+        &self,
+        event: &Event,
+        turn: &mut Turn,
+        caller: &Caller,
+        settings: &McpServerSettings,
+    ) -> Result<Option<CallEnd>, String> {
+        if let Event::TurnStarted { turn: id, .. } = event {
+            turn.id.get_or_insert(*id);
+        } else if let Event::Replied { reply, .. } = event {
+            turn.reply.clone_from(&reply.text);
+        } else if let Event::ToolFinished { outcome, .. } = event {
+            turn.outcome = Some(outcome.clone());
+        } else if let Event::ApprovalAsked { call, .. } = event {
+            turn.hint = self.approve(&call.id, event, caller, settings).await?.or(turn.hint.take());
+        } else if let Event::Paused { reason: PauseReason::Loop | PauseReason::Budget, .. } = event {
+            self.session.send(Input::Cancel)?;
+        } else if let Event::TurnEnded { turn: id, error, .. } = event
+            && turn.id == Some(*id)
+        {
+            return Ok(Some(end_of(turn, error.as_deref())));
+        }
+        Ok(None)
+    }
+
+    /// Has a call approved or rejected. Returns a sentence for the caller if nobody could be asked.
+    async fn approve(
+        &self,
+        call: &CallId,
+        asked: &Event,
+        caller: &Caller,
+        settings: &McpServerSettings,
+    ) -> Result<Option<String>, String> {
+        if (settings.is_watched)(self.session.id()) {
+            caller.report_progress("waiting for approval in sysop").await;
+            return Ok(None); // whoever watches decides; the turn goes on with the decision
+        }
+        let decide =
+            |decision| self.session.send(Input::Decision { call: call.clone(), decision, by: caller.name() });
+        match caller.ask(&self.host, asked).await {
+            ClientAnswer::Allow => decide(Decision::Allow { command: None })?,
+            ClientAnswer::Reject => decide(Decision::Reject { reason: "rejected by the user".to_owned() })?,
+            ClientAnswer::Unable => {
+                decide(Decision::Reject { reason: NOBODY.to_owned() })?;
+                return Ok(Some(format!("not run: it needs approval. {}", settings.hint)));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn end_of(turn: &mut Turn, error: Option<&str>) -> CallEnd {
+    if let Some(hint) = turn.hint.take() {
+        return CallEnd::failed(hint);
+    }
+    let reply = std::mem::take(&mut turn.reply);
+    match (reply.trim().is_empty(), &turn.outcome, error) {
+        (false, _, None) => CallEnd::ok(reply),
+        (false, _, Some(error)) => CallEnd::failed(format!("{reply}\n[{error}]")),
+        (true, Some(outcome), _) => CallEnd::of(outcome),
+        (true, None, Some(error)) => CallEnd::failed(error),
+        (true, None, None) => CallEnd::ok("done"),
+    }
+}

@@ -1,0 +1,318 @@
+//! A host that adds the tools of MCP servers to those of another host.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use globset::Glob;
+use parking_lot::Mutex;
+use sysop_core::deferred_tools::inner_call;
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{CommandContext, Fence, Survey};
+use sysop_core::tool::ToolSpec;
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_driver::prompter::{Prompter, Terminal};
+use sysop_host::OutcomeBuilder;
+
+use crate::client_handler::{CallContext, ClientHandler};
+use crate::connection::{Connection, ConnectionError};
+use crate::content;
+use crate::definition::{ToolDefinition, model_name};
+use crate::settings::{ServerApproval, ServerName, ServerSettings};
+
+/// Records the definitions that a server states now, because they differ from those that the user saw.
+pub type RecordChange = Arc<dyn Fn(&ServerName, &[ToolDefinition]) + Send + Sync>;
+
+/// Settings of an [`McpHost`].
+pub struct McpHostSettings {
+    /// Servers that the user agreed to, with the definitions that the user saw.
+    pub servers: Vec<(ServerSettings, Vec<ToolDefinition>)>,
+    pub outcomes: OutcomeBuilder,
+    pub record_change: RecordChange,
+}
+
+/// A tool of a server, as a session offers it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExternalTool {
+    pub server: ServerName,
+    pub definition: ToolDefinition,
+    pub spec: ToolSpec,
+}
+
+/// Tools of MCP servers, and those of another host.
+pub struct McpHost {
+    inner: Arc<dyn Host>,
+    tools: HashMap<String, ExternalTool>,
+    servers: HashMap<ServerName, Server>,
+    /// Reasons why tools of a resumed session cannot be called, by name.
+    blocked: HashMap<String, String>,
+    outcomes: OutcomeBuilder,
+    record_change: RecordChange,
+    prompter: Mutex<Option<Arc<dyn Prompter>>>,
+}
+
+struct Server {
+    settings: ServerSettings,
+    context: Arc<Mutex<CallContext>>,
+    /// The connection; `None` before the first call and after a failure. Calls run one after the other.
+    connection: tokio::sync::Mutex<Option<Connection>>,
+}
+
+/// Returns the tools that sessions offer, in the order of the names of servers and tools. Tools that cannot be offered are
+/// returned with the reason.
+pub fn offered_tools(
+    servers: &[(ServerSettings, Vec<ToolDefinition>)],
+) -> (Vec<ExternalTool>, Vec<(ServerName, String, String)>) {
+    let (mut offered, mut refused): (Vec<ExternalTool>, Vec<_>) = (Vec::new(), Vec::new());
+    for (settings, definitions) in servers {
+        if settings.approve == ServerApproval::Never {
+            continue;
+        }
+        for definition in definitions.iter().filter(|tool| is_selected(&settings.tools, &tool.name)) {
+            let spec = definition.spec(&settings.name, settings.approve).and_then(|spec| {
+                let taken = offered.iter().any(|tool| tool.spec.name == spec.name);
+                if taken { Err("another tool has the same name".to_owned()) } else { Ok(spec) }
+            });
+            match spec {
+                Ok(spec) => offered.push(ExternalTool {
+                    server: settings.name.clone(),
+                    definition: definition.clone(),
+                    spec,
+                }),
+                Err(why) => refused.push((settings.name.clone(), definition.name.clone(), why)),
+            }
+        }
+    }
+    offered.sort_by(|a, b| (&a.server, &a.definition.name).cmp(&(&b.server, &b.definition.name)));
+    (offered, refused)
+}
+
+fn is_selected(globs: &[String], name: &str) -> bool {
+    let matches = |glob: &String| Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(name));
+    globs.is_empty() || globs.iter().any(matches)
+}
+
+impl McpHost {
+    /// Adds the tools of servers to a host. Starts no server.
+    pub fn new(inner: Arc<dyn Host>, settings: McpHostSettings) -> Self {
+        let (offered, _) = offered_tools(&settings.servers);
+        let tools = offered.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect();
+        let servers = settings.servers.into_iter().map(|(settings, _)| {
+            let (context, connection) = (Arc::default(), tokio::sync::Mutex::new(None));
+            (settings.name.clone(), Server { settings, context, connection })
+        });
+        Self {
+            inner,
+            tools,
+            servers: servers.collect(),
+            blocked: HashMap::new(),
+            outcomes: settings.outcomes,
+            record_change: settings.record_change,
+            prompter: Mutex::default(),
+        }
+    }
+
+    /// Blocks the tools of a resumed session whose definition or rights have changed since the session started: the
+    /// session would judge their calls by the old ones.
+    #[must_use]
+    pub fn for_resumed(mut self, tools: &[ToolSpec]) -> Self {
+        for old in tools.iter().filter(|tool| tool.effect.is_external()) {
+            let why = match self.tools.get(&old.name) {
+                Some(tool) if tool.spec == *old => continue,
+                Some(_) => "has changed since this session started",
+                None => "is no longer available",
+            };
+            let why = format!(
+                "`{}` {why}; not called. Start a new session to use the tools as they are now",
+                old.name
+            );
+            self.blocked.insert(old.name.clone(), why);
+        }
+        self
+    }
+
+    /// Closes all connections at once and ends the servers' processes.
+    pub async fn close(&self) {
+        join_all(self.servers.values().map(|server| async {
+            if let Some(connection) = server.connection.lock().await.take() {
+                connection.close().await;
+            }
+        }))
+        .await;
+    }
+
+    /// Returns true if the call is one of this host's own tools, or one that a server had when the session started.
+    fn owns(&self, call: &ToolCall) -> bool {
+        self.tools.contains_key(&call.name)
+            || self.blocked.contains_key(&call.name)
+            || call.name.starts_with(sysop_core::deferred_tools::EXTERNAL_PREFIX)
+            || call.name == sysop_core::deferred_tools::CALL_TOOL
+    }
+
+    async fn call(&self, call: &ToolCall, sink: DeltaSink, cancel: &CancellationToken) -> Outcome {
+        if let Some(why) = self.blocked.get(&call.name) {
+            return Outcome::failed(why.clone());
+        }
+        let Some((tool, server)) =
+            self.tools.get(&call.name).and_then(|tool| Some((tool, self.servers.get(&tool.server)?)))
+        else {
+            return Outcome::failed(format!("no MCP server offers `{}`; not called", call.name));
+        };
+        let Arguments::Object(arguments) = &call.arguments else {
+            return Outcome::failed("the arguments are not a JSON object; not called");
+        };
+        {
+            let mut context = server.context.lock();
+            context.prompter = self.prompter.lock().clone();
+            context.call = Some((call.id.clone(), sink));
+        }
+        let result = self.call_server(tool, server, arguments.clone(), cancel).await;
+        server.context.lock().call = None;
+        let (status, text) = match result {
+            Ok(called) => called,
+            Err(error @ ConnectionError::CallTimeout { .. }) => (Status::Timeout, error.to_string()),
+            Err(error @ ConnectionError::Canceled) => (Status::Cancelled, error.to_string()),
+            Err(error @ ConnectionError::Closed { .. }) => (Status::Unknown, error.to_string()),
+            Err(error) => (Status::Failed, error.to_string()),
+        };
+        let mut outcome = self.outcomes.outcome(status, &text).await;
+        // The other host knows the secrets that users entered in this session.
+        let clean = self.inner.redact(&outcome.output);
+        if clean != outcome.output {
+            outcome.output = clean;
+            outcome.styles = Default::default();
+        }
+        outcome
+    }
+
+    async fn call_server(
+        &self,
+        tool: &ExternalTool,
+        server: &Server,
+        arguments: serde_json::Map<String, serde_json::Value>,
+        cancel: &CancellationToken,
+    ) -> Result<(Status, String), ConnectionError> {
+        let mut slot = tokio::select! {
+            slot = server.connection.lock() => slot,
+            () = cancel.cancelled() => return Err(ConnectionError::Canceled),
+        };
+        if slot.as_ref().is_some_and(Connection::is_closed)
+            && let Some(closed) = slot.take()
+        {
+            closed.close().await;
+        }
+        let connection = match slot.take() {
+            Some(connection) => connection,
+            None => {
+                let handler = ClientHandler::new(tool.server.clone(), Arc::clone(&server.context));
+                tokio::select! {
+                    opened = Connection::open(&server.settings, handler) => opened?,
+                    () = cancel.cancelled() => return Err(ConnectionError::Canceled),
+                }
+            }
+        };
+        let connection = slot.insert(connection);
+        let stated = connection.tools().await?;
+        if let Some(why) = self.difference(tool, &stated) {
+            (self.record_change)(&tool.server, &stated);
+            let notice = format!("MCP server {}: {why}. Run `sysop mcp list` to see and decide", tool.server);
+            if let Some(prompter) = self.prompter.lock().as_ref() {
+                prompter.notice(&notice);
+            }
+            let text = format!("not called: {why}. The user can see the change with `sysop mcp list`");
+            return Ok((Status::Rejected, text));
+        }
+        let result = connection.call(&tool.definition.name, arguments, cancel).await?;
+        let status = if result.is_error == Some(true) { Status::Failed } else { Status::Ok };
+        Ok((status, content::text(&result)))
+    }
+
+    /// Returns a phrase if the server now states something else about the tool than the user saw.
+    fn difference(&self, tool: &ExternalTool, stated: &[ToolDefinition]) -> Option<String> {
+        let name = model_name(&tool.server, &tool.definition.name);
+        match stated.iter().find(|stated| stated.name == tool.definition.name) {
+            None => Some(format!("the server no longer has the tool `{name}`")),
+            Some(stated) if stated.hash() != tool.definition.hash() => {
+                Some(format!("the server changed the definition of `{name}` since the user saw it"))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+#[async_trait]
+impl Host for McpHost {
+    fn tools(&self) -> &[ToolSpec] {
+        self.inner.tools()
+    }
+
+    async fn survey(&self, call: &ToolCall) -> Survey {
+        // Paths in the arguments are judged as written: only the server knows where they lead.
+        let inner = inner_call(call);
+        if self.owns(&inner) {
+            Survey::elsewhere(CommandContext::bash())
+        } else {
+            self.inner.survey(call).await
+        }
+    }
+
+    async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
+        if self.owns(&inner_call(call)) {
+            return self.survey(call).await;
+        }
+        self.inner.survey_fenced(call, shell).await
+    }
+
+    async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        let inner = inner_call(&call).into_owned();
+        if !self.owns(&inner) && inner.name == call.name {
+            return self.inner.run(call, sink, cancel).await;
+        }
+        let started = Instant::now();
+        let outcome = self.call(&inner, sink, &cancel).await;
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Outcome { duration_ms, ..outcome }
+    }
+
+    async fn run_fenced(
+        &self,
+        call: ToolCall,
+        fence: Fence,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        // The policy gives calls of servers no fence. With one, such a call must not run.
+        self.inner.run_fenced(call, fence, sink, cancel).await
+    }
+
+    async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
+        self.inner.run_client_tool(call, sink, cancel).await
+    }
+
+    fn lift_time_limit(&self, call: &CallId) {
+        self.inner.lift_time_limit(call);
+    }
+
+    fn redact(&self, output: &str) -> String {
+        self.outcomes.redact(&self.inner.redact(output))
+    }
+
+    fn set_prompter(&self, people: Arc<dyn Prompter>) {
+        *self.prompter.lock() = Some(Arc::clone(&people));
+        self.inner.set_prompter(people);
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.inner.terminal()
+    }
+}
+
+impl std::fmt::Debug for McpHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("McpHost").field("servers", &self.servers.len()).finish_non_exhaustive()
+    }
+}

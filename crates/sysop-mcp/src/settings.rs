@@ -1,0 +1,137 @@
+//! Settings of one MCP server, as plain values. The binary reads them from the config and the environment.
+
+use std::fmt;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use sysop_host::PipedCommand;
+use url::Url;
+
+/// Maximum bytes of a server's name.
+const NAME_BYTES_MAX: usize = 32;
+/// Default timeout of one call.
+pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+/// Default timeout of the start of a server.
+pub const STARTUP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+/// Default timeout of the start of a server whose command may first download it.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
+/// Programs that download what they run.
+const DOWNLOADERS: [&str; 7] = ["npx", "uvx", "bunx", "pipx", "docker", "podman", "uv"];
+
+/// Name of a server. Names of tools are `mcp__SERVER__TOOL`, so a server's name contains no `__` and does not begin or
+/// end with `_`; a tool's name then belongs to one server only.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerName(String);
+
+impl ServerName {
+    /// Parses a name.
+    ///
+    /// # Errors
+    /// Returns one sentence if the name has an invalid form.
+    pub fn parse(name: &str) -> Result<Self, String> {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
+            && name.bytes().all(valid)
+            && !name.contains("__")
+            && !name.starts_with('_')
+            && !name.ends_with('_');
+        match is_valid {
+            true => Ok(Self(name.to_owned())),
+            false => Err(format!(
+                "invalid server name {name:?}; use 1 to {NAME_BYTES_MAX} letters, digits, `-` and single `_` inside"
+            )),
+        }
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns true if the two names differ at most in `-` and `_`, which users confuse.
+    pub fn resembles(&self, other: &Self) -> bool {
+        self.0.replace('-', "_").eq_ignore_ascii_case(&other.0.replace('-', "_"))
+    }
+}
+
+impl fmt::Display for ServerName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Extent to which the tools of a server run without a user's consent (`approve` in `[mcp.NAME]`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ServerApproval {
+    /// Every call asks.
+    #[default]
+    Ask,
+    /// Calls of tools that the server calls read-only run; every other call asks.
+    Reads,
+    /// No tool of the server is offered.
+    Never,
+}
+
+impl ServerApproval {
+    /// Names in the config, from loosest to strictest.
+    pub const NAMES: &'static [&'static str] = &["reads", "ask", "never"];
+
+    /// Returns the approval with this name in the config.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "ask" => Some(Self::Ask),
+            "reads" => Some(Self::Reads),
+            "never" => Some(Self::Never),
+            _ => None,
+        }
+    }
+}
+
+/// Settings of one server.
+#[derive(Debug, Clone)]
+pub struct ServerSettings {
+    pub name: ServerName,
+    pub transport: ServerTransport,
+    /// Globs for names of tools; no other tools are offered. Empty for all tools.
+    pub tools: Vec<String>,
+    pub approve: ServerApproval,
+    /// Maximum time of one call without progress. Time in which a user answers a question of the server is not counted.
+    pub call_timeout: Duration,
+    /// Maximum time until the server has listed its tools.
+    pub startup_timeout: Duration,
+}
+
+/// Way to reach a server.
+#[derive(Debug, Clone)]
+pub enum ServerTransport {
+    /// A program of this machine, with its complete environment.
+    Stdio(PipedCommand),
+    /// Streamable HTTP.
+    Http {
+        url: Url,
+        /// Headers of each request.
+        headers: Vec<(String, SecretString)>,
+    },
+}
+
+/// Returns the default timeout of the start of a server that `program` runs.
+pub fn startup_timeout(program: &str) -> Duration {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    if DOWNLOADERS.contains(&name) { DOWNLOAD_TIMEOUT } else { STARTUP_TIMEOUT_DEFAULT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServerName;
+
+    #[test]
+    fn a_servers_name_leaves_no_doubt_where_a_tools_name_begins() {
+        for name in ["grafana", "a-b", "a_b", "7"] {
+            assert_eq!(ServerName::parse(name).expect(name).as_str(), name);
+        }
+        for name in ["", "a__b", "_a", "a_", "a.b", "ä", &"x".repeat(33)] {
+            assert!(ServerName::parse(name).is_err(), "{name:?}");
+        }
+        let name = |text| ServerName::parse(text).expect("a name");
+        assert!(name("a-b").resembles(&name("A_b")) && !name("ab").resembles(&name("a-b")));
+    }
+}

@@ -1,0 +1,83 @@
+//! `sysop mcp`: MCP servers of the config, the user's consent to them, and the definitions of their tools that the user
+//! saw.
+//!
+//! A server starts only after the user agreed to its command line or address. `sysop mcp add` is consent, because the user
+//! typed the command line. Everything else is asked about in `sysop mcp list`, and at the start of `chat` and the TUI.
+
+mod add;
+mod config_file;
+mod consent;
+mod import;
+mod list;
+mod records;
+mod serve;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use secrecy::SecretString;
+use sysop_mcp::definition::ToolDefinition;
+use sysop_mcp::settings::ServerSettings;
+use sysop_mcp::{ExternalTool, RecordChange, offered_tools};
+
+pub(crate) use self::consent::{ask_before_session, tell_waiting};
+use self::records::Records;
+use crate::cli::McpCommand;
+use crate::exit::Exit;
+use crate::global_flags::{Approve, GlobalFlags};
+use crate::settings::Settings;
+
+/// Returns the flags for a command: `serve` allows only reading unless the user says otherwise on the command line.
+pub(crate) fn flags(flags: GlobalFlags, command: &McpCommand) -> GlobalFlags {
+    let approve = match command {
+        McpCommand::Serve { .. } => flags.approve.or(Some(Approve::Never)),
+        McpCommand::List { .. }
+        | McpCommand::Add(_)
+        | McpCommand::Remove { .. }
+        | McpCommand::Import { .. } => flags.approve,
+    };
+    GlobalFlags { approve, ..flags }
+}
+
+/// Carries out `sysop mcp`.
+pub(crate) async fn run(settings: Settings, command: McpCommand) -> Result<Exit> {
+    match command {
+        McpCommand::List { definitions } => list::run(&settings, definitions).await,
+        McpCommand::Add(arguments) => add::run(settings, arguments).await,
+        McpCommand::Remove { name } => add::remove(&settings, &name),
+        McpCommand::Import { file } => import::run(&settings, &file),
+        McpCommand::Serve { attachable } => serve::run(settings, attachable).await,
+    }
+}
+
+/// Returns the servers that the user agreed to, each with the definitions that the user saw.
+pub(crate) fn ready_servers(settings: &Settings) -> Vec<(ServerSettings, Vec<ToolDefinition>)> {
+    let records = Records::new(settings);
+    let ready = settings.mcp.iter().filter(|server| server.enabled).filter_map(|server| {
+        let record = records.load(&server.settings.name);
+        record.consents(&server.identity).then(|| (server.settings.clone(), record.tools))
+    });
+    ready.collect()
+}
+
+/// Returns the tools of these servers, as sessions offer them.
+pub(crate) fn tools(servers: &[(ServerSettings, Vec<ToolDefinition>)]) -> Vec<ExternalTool> {
+    offered_tools(servers).0
+}
+
+/// Returns the function that records definitions which differ from those that the user saw.
+pub(crate) fn recorder(settings: &Settings) -> RecordChange {
+    let records = Records::new(settings);
+    Arc::new(move |name, stated| {
+        let mut record = records.load(name);
+        if record.observe(stated) {
+            // Without the record, the next start does not ask; the call was not made in any case.
+            let _ = records.save(name, &record);
+        }
+    })
+}
+
+/// Returns the values of all servers that are redacted in outputs.
+pub(crate) fn secrets(settings: &Settings) -> impl Iterator<Item = SecretString> {
+    settings.mcp.iter().flat_map(|server| server.secrets.iter().cloned())
+}

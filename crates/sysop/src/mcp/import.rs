@@ -1,0 +1,264 @@
+//! `sysop mcp import`: servers from the config files of other programs.
+//!
+//! What a file says is copied only where it means the same here. Approvals are never copied: an imported server asks about
+//! every call, and starts only after the user agreed to it. Values that other programs would expand or run stay out.
+
+mod json;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Map, Value};
+use sysop_core::text::{neutralize, neutralize_line};
+use sysop_mcp::settings::ServerName;
+
+use super::add::{ServerEntry, to_toml};
+use super::config_file;
+use super::consent::read_answer;
+use crate::config::display_path;
+use crate::exit::{CommandError, Exit};
+use crate::settings::{McpServer, Settings};
+
+/// Maximum bytes of a file.
+const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Maximum servers of one file.
+const SERVERS_MAX: usize = 64;
+
+/// Servers of a file, and sentences about the parts that are left out.
+#[derive(Debug, Default)]
+struct Import {
+    servers: BTreeMap<String, ServerEntry>,
+    notes: Vec<String>,
+}
+
+pub(super) fn run(settings: &Settings, file: &Path) -> Result<Exit> {
+    let Import { mut servers, mut notes } = read(file).map_err(CommandError::usage)?;
+    servers.retain(|name, entry| {
+        let parsed = ServerName::parse(name);
+        let taken = parsed
+            .as_ref()
+            .ok()
+            .and_then(|name| settings.mcp.iter().find(|known| known.settings.name.resembles(name)));
+        let checked = parsed.and_then(|name| {
+            let text = toml::to_string(entry).map_err(|error| error.to_string())?;
+            McpServer::from_toml(&name, &text, settings)
+        });
+        match (taken, checked) {
+            (Some(_), _) => notes.push(format!("{name} is left out: there is a server of this name already")),
+            (None, Err(why)) => notes.push(format!("{name} is left out: {why}")),
+            (None, Ok(_)) => return true,
+        }
+        false
+    });
+    for note in &notes {
+        crate::tell(&format!("note: {note}"));
+    }
+    if servers.is_empty() {
+        let why = format!("{} has no MCP server that can be imported", display_path(file));
+        return Err(CommandError::usage(why).into());
+    }
+    let tables = to_toml(&servers)?;
+    let own = &settings.config.own_file;
+    crate::emit(neutralize(&tables).as_bytes())?;
+    let mut output = io::stderr().lock();
+    write!(output, "Add this to {}? [y/N] ", display_path(own))
+        .and_then(|()| output.flush())
+        .context("cannot ask")?;
+    drop(output);
+    match read_answer(&mut io::stdin().lock())? {
+        Some(true) => {
+            config_file::add(own, &tables).map_err(CommandError::failed)?;
+            crate::tell("added; to allow the servers: sysop mcp list");
+            Ok(Exit::Done)
+        }
+        Some(false) => {
+            crate::tell("nothing was added");
+            Ok(Exit::Done)
+        }
+        None => Err(CommandError {
+            exit: Exit::ApprovalNeeded,
+            message: "nothing was added: no answer".to_owned(),
+        }
+        .into()),
+    }
+}
+
+/// Returns the number of servers in a file.
+pub(super) fn count_servers(file: &Path) -> Result<usize, String> {
+    if !file.is_file() {
+        return Err("no file".to_owned());
+    }
+    let Import { servers, notes } = read(file)?;
+    match servers.len() + notes.len() {
+        0 => Err("no servers".to_owned()),
+        count => Ok(count),
+    }
+}
+
+fn read(file: &Path) -> Result<Import, String> {
+    let shown = display_path(file);
+    let length = std::fs::metadata(file).map_err(|error| format!("cannot read {shown}: {error}"))?.len();
+    if length > FILE_BYTES_MAX {
+        return Err(format!("{shown} is larger than {FILE_BYTES_MAX} bytes"));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let root: Value = match file.extension().and_then(|extension| extension.to_str()) {
+        Some("toml") => {
+            let table: toml::Table =
+                text.parse().map_err(|error| format!("{shown} is not valid TOML: {error}"))?;
+            serde_json::to_value(table).map_err(|error| error.to_string())?
+        }
+        Some("yaml" | "yml") => {
+            return Err(format!(
+                "{shown} is YAML, which sysop does not read; add the servers with `sysop mcp add`"
+            ));
+        }
+        _ => serde_json::from_str(&json::plain(&text))
+            .map_err(|error| format!("{shown} is not valid JSON: {error}"))?,
+    };
+    Ok(import(&root))
+}
+
+/// Places of the servers in the files of other programs.
+const TABLES: [&[&str]; 5] = [&["mcpServers"], &["mcp_servers"], &["mcp", "servers"], &["mcp"], &["servers"]];
+
+fn import(root: &Value) -> Import {
+    let find = |path: &[&str]| path.iter().try_fold(root, |at, name| at.get(name)).and_then(Value::as_object);
+    let mut import = Import::default();
+    let Some(table) = TABLES.iter().find_map(|path| find(path)) else { return import };
+    for (name, value) in table.iter().take(SERVERS_MAX) {
+        let clean = clean_name(name);
+        let shown = neutralize_line(name).into_owned();
+        if clean != *name {
+            import.notes.push(format!("{shown} is named {clean} here"));
+        }
+        let mut notes = Vec::new();
+        match value
+            .as_object()
+            .ok_or_else(|| "it is not a table".to_owned())
+            .and_then(|table| entry(table, &mut notes))
+        {
+            Ok(entry) => {
+                import.servers.insert(clean, entry);
+            }
+            Err(why) => notes.push(format!("left out: {why}")),
+        }
+        import.notes.extend(notes.into_iter().map(|note| format!("{shown}: {note}")));
+    }
+    import
+}
+
+fn clean_name(name: &str) -> String {
+    let valid = |sign: char| if sign.is_ascii_alphanumeric() || sign == '_' { sign } else { '-' };
+    let mut clean: String = name.chars().map(valid).take(32).collect();
+    while clean.contains("__") {
+        clean = clean.replace("__", "_");
+    }
+    clean.trim_matches(['_', '-']).to_owned()
+}
+
+fn entry(table: &Map<String, Value>, notes: &mut Vec<String>) -> Result<ServerEntry, String> {
+    let text = |names: &[&str]| names.iter().find_map(|name| table.get(*name)?.as_str()).map(str::to_owned);
+    if text(&["type"]).as_deref() == Some("sse") {
+        return Err("it uses the old SSE transport".to_owned());
+    }
+    let mut entry = ServerEntry { cwd: text(&["cwd"]), ..ServerEntry::default() };
+    let words = match table.get("command").or_else(|| table.get("cmd")) {
+        Some(Value::Array(words)) => list(words),
+        Some(Value::String(word)) => vec![word.clone()],
+        _ => Vec::new(),
+    };
+    let arguments = table.get("args").and_then(Value::as_array).map(|words| list(words)).unwrap_or_default();
+    let mut words = words.into_iter().chain(arguments);
+    entry.command = words.next();
+    entry.args = words.collect();
+    entry.url = text(&["httpUrl", "url", "uri"]).filter(|_| entry.command.is_none());
+    for word in entry.command.iter().chain(&entry.args).chain(&entry.url).chain(&entry.cwd) {
+        if is_expanded(word) {
+            return Err(format!("{} would be expanded by the other program", neutralize_line(word)));
+        }
+    }
+    let variables = ["env", "environment", "envs"].iter().find_map(|name| table.get(*name)?.as_object());
+    for (name, value) in variables.into_iter().flatten() {
+        let Some(value) = value.as_str() else { continue };
+        match variable(value) {
+            Some(source) if source == name => entry.env_pass.push(name.clone()),
+            Some(source) => return Err(format!("its variable {name} is a copy of {source}")),
+            None if is_expanded(value) => return Err(format!("its variable {name} would be expanded")),
+            None => {
+                entry.env.insert(name.clone(), value.to_owned());
+            }
+        }
+    }
+    entry.env_pass.extend(
+        ["env_vars", "env_keys"]
+            .iter()
+            .filter_map(|name| table.get(*name)?.as_array())
+            .flat_map(|names| list(names)),
+    );
+    headers(table, &mut entry, notes);
+    if let Some(variable) = text(&["bearer_token_env_var"]) {
+        notes.push(format!(
+            "set a variable to `Bearer` and the value of {variable}, and name it in headers_env for Authorization"
+        ));
+    }
+    let number = |name: &str| table.get(name).and_then(Value::as_u64);
+    entry.timeout_s = number("tool_timeout_sec");
+    entry.startup_timeout_s = number("startup_timeout_sec");
+    entry.tools = ["includeTools", "enabled_tools", "available_tools"]
+        .iter()
+        .find_map(|name| table.get(*name)?.as_array())
+        .map(|names| list(names))
+        .unwrap_or_default();
+    if ["excludeTools", "disabled_tools"].iter().any(|name| table.contains_key(*name)) {
+        notes.push("the list of excluded tools is left out; use `tools`".to_owned());
+    }
+    let flag = |name: &str| table.get(name).and_then(Value::as_bool);
+    if flag("enabled") == Some(false) || flag("disabled") == Some(true) {
+        entry.enabled = Some(false);
+    }
+    Ok(entry)
+}
+
+fn headers(table: &Map<String, Value>, entry: &mut ServerEntry, notes: &mut Vec<String>) {
+    let given = ["headers", "http_headers"].iter().filter_map(|name| table.get(*name)?.as_object()).flatten();
+    for (name, value) in given {
+        match value.as_str().and_then(variable) {
+            Some(source) => {
+                entry.headers_env.insert(name.clone(), source.to_owned());
+            }
+            None => notes.push(format!(
+                "the header {} is left out; put its value in a variable and name it in headers_env",
+                neutralize_line(name)
+            )),
+        }
+    }
+    let named = table.get("env_http_headers").and_then(Value::as_object).into_iter().flatten();
+    entry
+        .headers_env
+        .extend(named.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))));
+}
+
+fn list(values: &[Value]) -> Vec<String> {
+    values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+/// Returns the variable that a value consists of: `${X}`, `${env:X}` or `{env:X}`.
+fn variable(value: &str) -> Option<&str> {
+    let inside = value.strip_prefix("${").or_else(|| value.strip_prefix("{"))?.strip_suffix('}')?;
+    let name = match inside.strip_prefix("env:") {
+        Some(name) => name,
+        None if value.starts_with("${") => inside,
+        None => return None,
+    };
+    name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_').then_some(name)
+}
+
+fn is_expanded(text: &str) -> bool {
+    text.contains("${") || text.contains("{env:") || text.starts_with('!')
+}
+
+#[cfg(test)]
+mod tests;

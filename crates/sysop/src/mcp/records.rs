@@ -1,0 +1,51 @@
+//! Files with the records of servers, in the data directory.
+
+use std::io;
+use std::path::PathBuf;
+
+use sysop_mcp::record::ServerRecord;
+use sysop_mcp::settings::ServerName;
+
+use crate::config::{create_private_folder, replace_private_file};
+use crate::settings::Settings;
+
+/// Directory of the records, in the data directory.
+const FOLDER: &str = "mcp";
+
+#[derive(Debug, Clone)]
+pub(super) struct Records {
+    folder: PathBuf,
+}
+
+impl Records {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self { folder: settings.folders.data.join(FOLDER) }
+    }
+
+    fn path(&self, name: &ServerName) -> PathBuf {
+        self.folder.join(format!("{name}.json"))
+    }
+
+    /// Returns the record of a server. A record that is missing or cannot be read contains no consent.
+    pub(super) fn load(&self, name: &ServerName) -> ServerRecord {
+        let bytes = std::fs::read(self.path(name)).unwrap_or_default();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// If the data directory is not writable.
+    pub(super) fn save(&self, name: &ServerName, record: &ServerRecord) -> io::Result<()> {
+        create_private_folder(&self.folder)?;
+        let bytes = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
+        replace_private_file(&self.path(name), &bytes)
+    }
+
+    /// # Errors
+    /// If a record exists and cannot be removed.
+    pub(super) fn remove(&self, name: &ServerName) -> io::Result<()> {
+        match std::fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}

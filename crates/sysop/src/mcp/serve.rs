@@ -1,0 +1,127 @@
+//! `sysop mcp serve`: the hosts as tools of an MCP server on standard input and output.
+//!
+//! With `--attachable`, a server on a free port of this machine lets `sysop attach` join the sessions, as with `sysop
+//! serve`. Its address and the file with its token are printed to standard error, which the calling agent does not read.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+use sysop_core::message::ModelRef;
+use sysop_core::model_provider::DEMO;
+use sysop_driver::frontend::{SessionSelector, SessionService};
+use sysop_driver::port::StoreError;
+use sysop_driver::system_clock;
+use sysop_mcp_server::McpServerSettings;
+use sysop_server::auth::Tokens;
+use sysop_server::{Server, ServerSettings};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{LocalSessions, Services, Storage};
+use crate::config::display_path;
+use crate::exit::{CommandError, Exit};
+use crate::serve_options::ServeOptions;
+use crate::settings::Settings;
+use crate::token_file::TokenFile;
+use crate::{origin, select_model};
+
+/// Part of the answer to a call that nobody could approve.
+const HINT: &str = "This client cannot ask its user, and nobody is attached. Tell the user: start `sysop mcp serve` with \
+     `--attachable` and join with `sysop attach`, as it says on standard error, or run the command yourself";
+
+/// Maximum time to wait at the end until the server has closed its connections.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
+    settings.require_runnable()?;
+    crate::known_host::check(&settings).await?;
+    let model = select_model::select_model(&settings, select_model::installed_models).ok();
+    let has_model = model.is_some();
+    let model = model.map_or_else(|| ModelRef::new(DEMO, DEMO), |choice| choice.model);
+    let storage = Storage::open(&settings).await?;
+    let services = Services::on(storage.clone(), settings, model);
+    let attach = match attachable {
+        true => Some(AttachServer::start(&services, &storage).await?),
+        false => None,
+    };
+    let mcp = mcp_settings(&services, attach.as_ref(), has_model);
+    let served = sysop_mcp_server::serve(mcp, tokio::io::stdin(), tokio::io::stdout()).await;
+    if let Some(attach) = attach {
+        attach.close().await;
+    }
+    services.close().await;
+    served.map_err(CommandError::failed)?;
+    Ok(Exit::Done)
+}
+
+fn mcp_settings(services: &Services, attach: Option<&AttachServer>, has_model: bool) -> McpServerSettings {
+    let sessions = attach.map(|attach| Arc::clone(&attach.sessions));
+    let watched = sessions.clone();
+    let opening = services.clone();
+    McpServerSettings {
+        open: Arc::new(move |host| {
+            let (services, sessions) = (opening.clone(), sessions.clone());
+            Box::pin(async move {
+                match sessions {
+                    Some(sessions) => sessions.create_on(&host, &origin::user_name()).await,
+                    None if host.is_empty() => SessionService::open(&services, SessionSelector::New).await,
+                    None => SessionService::open(&services, SessionSelector::NewOnHost(host)).await,
+                }
+            })
+        }),
+        hosts: SessionService::hosts(services),
+        has_model,
+        is_watched: Arc::new(move |id| watched.as_ref().is_some_and(|sessions| sessions.is_watched(id))),
+        hint: HINT.to_owned(),
+    }
+}
+
+/// Server that `sysop attach` joins.
+struct AttachServer {
+    sessions: Arc<LocalSessions>,
+    stop: CancellationToken,
+    running: JoinHandle<()>,
+    _token_file: TokenFile,
+}
+
+/// The access options of `sysop serve` with their defaults.
+#[derive(Parser)]
+struct AccessDefaults {
+    #[command(flatten)]
+    exposure: ServeOptions,
+}
+
+impl AttachServer {
+    async fn start(services: &Services, storage: &Storage) -> Result<Self> {
+        let AccessDefaults { exposure } = AccessDefaults::parse_from(["sysop"]);
+        let (listener, _) = exposure.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let address = listener.local_addr().context("the socket has an address")?;
+        let failed = |error: StoreError| CommandError::failed(error.to_string());
+        let tokens = Arc::new(Tokens::open(storage.tokens(), system_clock()).await.map_err(failed)?);
+        let token = tokens.start(&origin::user_name()).await.map_err(failed)?;
+        let settings = services.settings();
+        let audited = exposure.audited_store(storage.store(), system_clock(), settings, None).await?;
+        let sessions = Arc::new(LocalSessions::new(services.clone(), Arc::new(audited), None));
+        let token_auth = exposure.token_auth(address, tokens);
+        let server =
+            Server::new(Arc::clone(&sessions) as Arc<_>, Arc::new(token_auth), ServerSettings::default());
+        let path = TokenFile::usual_path(&settings.folders.data, address);
+        let token_file = TokenFile::write(path, token)?;
+        let page = exposure.page(address);
+        let shown = display_path(token_file.path());
+        crate::tell(&format!("to watch and approve: SYSOP_TOKEN=$(cat {shown}) sysop attach {page}"));
+        let stop = CancellationToken::new();
+        let stopping = stop.clone();
+        let running = tokio::spawn(async move { server.serve(listener, stopping).await });
+        Ok(Self { sessions, stop, running, _token_file: token_file })
+    }
+
+    async fn close(self) {
+        self.stop.cancel();
+        // Connections that do not end in time end with the process.
+        let _ = tokio::time::timeout(CLOSE_MAX, self.running).await;
+    }
+}
