@@ -2,6 +2,7 @@
 //! which are deprecated, are not offered.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rmcp::RoleClient;
@@ -16,9 +17,14 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::port::DeltaSink;
 use sysop_driver::prompter::Prompter;
 
+use tokio::time::timeout;
+
 use crate::activity::Activity;
 use crate::elicitation;
 use crate::settings::ServerName;
+
+/// Maximum time that a question stays open, because possibly nobody is there to answer.
+const QUESTION_MAX: Duration = Duration::from_secs(600);
 
 /// People and display of the call that runs now.
 #[derive(Default)]
@@ -66,7 +72,8 @@ impl rmcp::ClientHandler for ClientHandler {
         // A server asks only on behalf of a call; at other times nobody expects its questions.
         let (Some(prompter), Some(call)) = (prompter, call) else { return Ok(elicitation::declined()) };
         let _open = self.activity.ask();
-        Ok(elicitation::answer(&self.server, request, prompter.as_ref(), call).await)
+        let answering = elicitation::answer(&self.server, request, prompter.as_ref(), call);
+        Ok(timeout(QUESTION_MAX, answering).await.unwrap_or_else(|_| elicitation::declined()))
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {

@@ -356,7 +356,11 @@ fn http_transport(
     }
     // Fails only if the process already has a default provider, which serves as well.
     rustls::crypto::ring::default_provider().install_default().ok();
-    let client = reqwest::Client::builder()
+    let client = match url.host_str() {
+        Some("localhost" | "127.0.0.1" | "[::1]") => reqwest::Client::builder().no_proxy(),
+        Some(_) | None => reqwest::Client::builder(),
+    };
+    let client = client
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .connect_timeout(CONNECT_TIMEOUT)
