@@ -39,7 +39,9 @@ pub fn plan_of(
         | ToolEffect::Reads
         | ToolEffect::Keys
         | ToolEffect::Completes
-        | ToolEffect::Session => None,
+        | ToolEffect::Session
+        | ToolEffect::External
+        | ToolEffect::ExternalReads => None,
     };
     planned.filter(|plan| mode != ApprovalMode::Never || plan.class() == ProbeClass::ReadOnly)
 }

@@ -274,26 +274,21 @@ impl Connection {
     }
 
     async fn service_error(&self, error: ServiceError) -> ConnectionError {
-        match error {
-            ServiceError::McpError(error) => {
-                let code = error.code;
-                let kind = if code == ErrorCode::METHOD_NOT_FOUND { " (unknown method)" } else { "" };
-                ConnectionError::Protocol(format!("{}{kind}", neutralize_line(&error.message)))
-            }
-            ServiceError::TransportClosed => {
-                let mut program = self.program.lock().await;
-                let ended = match program.as_mut() {
-                    Some(program) => timeout(LAST_WORDS, program.ended()).await.ok(),
-                    None => None,
-                };
-                let end = ended.map(|end| format!(": it {end}")).unwrap_or_default();
-                ConnectionError::Closed { stderr: format!("{end}{}", self.stderr.suffix()) }
-            }
-            other => ConnectionError::Open {
-                why: neutralize_line(&causes(&other)).into_owned(),
-                stderr: self.stderr.suffix(),
-            },
+        if let ServiceError::McpError(error) = &error {
+            let kind = if error.code == ErrorCode::METHOD_NOT_FOUND { " (unknown method)" } else { "" };
+            return ConnectionError::Protocol(format!("{}{kind}", neutralize_line(&error.message)));
         }
+        if !matches!(error, ServiceError::TransportClosed) {
+            let why = neutralize_line(&causes(&error)).into_owned();
+            return ConnectionError::Open { why, stderr: self.stderr.suffix() };
+        }
+        let mut program = self.program.lock().await;
+        let ended = match program.as_mut() {
+            Some(program) => timeout(LAST_WORDS, program.ended()).await.ok(),
+            None => None,
+        };
+        let end = ended.map(|end| format!(": it {end}")).unwrap_or_default();
+        ConnectionError::Closed { stderr: format!("{end}{}", self.stderr.suffix()) }
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -161,12 +161,13 @@ fn clean_object(map: &Map<String, Value>) -> Result<Map<String, Value>, String> 
     let mut clean = Map::new();
     for (name, value) in map {
         let prose = PROSE_KEYS.contains(&name.as_str());
-        let value = match value {
-            Value::String(text) if prose => Value::String(strip_controls(text).into_owned()),
-            Value::String(reference) if name == "$ref" && !reference.starts_with('#') => {
-                return Err("its schema refers to another document".to_owned());
-            }
-            value => clean_value(value)?,
+        let text = value.as_str();
+        if text.is_some_and(|text| name == "$ref" && !text.starts_with('#')) {
+            return Err("its schema refers to another document".to_owned());
+        }
+        let value = match text.filter(|_| prose) {
+            Some(text) => Value::String(strip_controls(text).into_owned()),
+            None => clean_value(value)?,
         };
         clean.insert(visible(name)?, value);
     }

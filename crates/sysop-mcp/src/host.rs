@@ -9,10 +9,12 @@ use futures::future::join_all;
 use globset::Glob;
 use parking_lot::Mutex;
 use sysop_core::deferred_tools::inner_call;
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{CommandContext, Fence, Survey};
+use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{Prompter, Terminal};
@@ -287,6 +289,20 @@ impl Host for McpHost {
     ) -> Outcome {
         // The policy gives calls of servers no fence. With one, such a call must not run.
         self.inner.run_fenced(call, fence, sink, cancel).await
+    }
+
+    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
+        self.inner.probe(plan, cancel).await
+    }
+
+    async fn run_guarded(
+        &self,
+        call: ToolCall,
+        guard: GuardTimeout,
+        sink: DeltaSink,
+        cancel: CancellationToken,
+    ) -> Outcome {
+        self.inner.run_guarded(call, guard, sink, cancel).await
     }
 
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

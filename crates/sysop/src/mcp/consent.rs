@@ -102,7 +102,7 @@ pub(super) async fn ask_to_start(
     if let Ok(stated) = &stated {
         record.pin(stated);
         records.save(name, &record).context("cannot save the definitions of the tools")?;
-        crate::tell(&summary(server, stated, &[]));
+        crate::tell(summary(server, stated, &[]).trim_end());
     }
     Ok(Some(stated))
 }

@@ -47,7 +47,9 @@ pub(super) async fn run(settings: &Settings, definitions: bool) -> Result<Exit> 
             records.save(&server.settings.name, &record).context("cannot save the record of the server")?;
         }
         failed |= matches!(state, ServerState::Failed(_));
-        crate::emit(neutralize(&describe(settings, server, &state, &record, definitions)).as_bytes())?;
+        if !(matches!(state, ServerState::NoConsent) && can_ask()) {
+            crate::emit(neutralize(&describe(settings, server, &state, &record, definitions)).as_bytes())?;
+        }
         if !can_ask() {
             continue;
         }
@@ -124,7 +126,7 @@ fn describe(
         let lines = summary(server, &record.tools, &others(settings, name));
         text.extend(lines.lines().map(|line| format!("  {line}\n")));
         if record.pending.is_some() {
-            let _ = writeln!(text, "  changed: {} definitions wait for you", record.changes().len());
+            let _ = writeln!(text, "  changed definitions that wait for you: {}", record.changes().len());
         }
     }
     if definitions {
