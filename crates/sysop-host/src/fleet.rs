@@ -12,6 +12,7 @@
 
 mod line_prefixer;
 mod member;
+mod progress;
 mod prompter;
 mod report;
 mod survey;
@@ -39,6 +40,7 @@ use tokio::time::Instant;
 
 use self::line_prefixer::LinePrefixer;
 use self::member::Member;
+use self::progress::Progress;
 use self::prompter::HostPrompter;
 use self::report::{HostResult, report};
 use crate::output::OutputLimits;
@@ -223,11 +225,12 @@ impl Fleet {
         cancel: &CancellationToken,
     ) -> Outcome {
         let tool = jobs.first().map(|job| job.call.name.clone()).unwrap_or_default();
+        let progress = Progress::new(jobs.len(), sink.clone());
         let rest = jobs.split_off(self.first(&tool, jobs.len()));
-        let mut told = self.run_concurrently(jobs, sink, cancel).await;
+        let mut told = self.run_concurrently(jobs, &progress, cancel).await;
         if !rest.is_empty() {
             match report::canary_failure(&mut told, &self.artifacts).await {
-                None => told.extend(self.run_concurrently(rest, sink, cancel).await),
+                None => told.extend(self.run_concurrently(rest, &progress, cancel).await),
                 Some((status, why)) => {
                     let not_run =
                         |job: HostCall| HostResult::new(&job.member.name, Outcome::new(status, why.clone()));
@@ -242,7 +245,7 @@ impl Fleet {
     async fn run_concurrently(
         &self,
         jobs: Vec<HostCall>,
-        sink: &DeltaSink,
+        progress: &Progress,
         cancel: &CancellationToken,
     ) -> Vec<HostResult> {
         let unrun = || Outcome::new(Status::Cancelled, "not run: stopped first");
@@ -257,11 +260,12 @@ impl Fleet {
             {
                 // Remains as the result if the host's task panics.
                 told[place].outcome = Outcome::new(Status::Unknown, "internal error; the result is unknown");
-                let (sink, cancel) = (sink.clone(), cancel.clone());
+                let (progress, cancel) = (progress.clone(), cancel.clone());
                 running.spawn(async move {
-                    let lines = LinePrefixer::new(&member.name, sink);
+                    let lines = LinePrefixer::new(&member.name, progress.sink());
                     let outcome = member.run(call, guard, lines.sink(), &cancel).await;
                     lines.finish();
+                    progress.host_ended(&member.name, &outcome);
                     (place, outcome)
                 });
             }

@@ -329,7 +329,7 @@ async fn the_result_has_the_worst_status_and_a_common_exit_code() {
 }
 
 #[tokio::test]
-async fn live_output_is_whole_lines_prefixed_with_the_host() {
+async fn live_output_is_whole_lines_prefixed_with_the_host_and_counts_the_ended_hosts() {
     let (first, second) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
     let (here, there) = (Arc::clone(&first), Arc::clone(&second));
     let web1 = fake(move |_, sink, _| {
@@ -361,7 +361,9 @@ async fn live_output_is_whole_lines_prefixed_with_the_host() {
     assert_eq!(
         display.text(),
         format!(
-            "web1 | one\nweb2 | in between\nweb2 | \nweb2 | {long}\nweb2 | y\nweb1 | two\nweb1 | no end\n"
+            "web1 | one\nweb2 | in between\nweb2 | \nweb2 | {long}\nweb2 | y\n\
+             [1/2 hosts] web2: ok, exit code 0, 0 ms\nweb1 | two\nweb1 | no end\n\
+             [2/2 hosts] web1: ok, exit code 0, 0 ms\n"
         )
     );
 }

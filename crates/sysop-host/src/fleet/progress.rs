@@ -1,0 +1,42 @@
+//! Live lines that count the hosts on which a call has ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use sysop_core::outcome::Outcome;
+use sysop_driver::port::DeltaSink;
+
+/// Counts the ended hosts of one call. Its lines, `[7/20 hosts] web1: ok, exit code 0, 8 ms`, have no host's name and `|`
+/// in front, so no output of a host can look like one.
+#[derive(Clone)]
+pub(super) struct Progress {
+    all: usize,
+    ended: Arc<AtomicUsize>,
+    display: DeltaSink,
+}
+
+impl Progress {
+    pub(super) fn new(all: usize, display: DeltaSink) -> Self {
+        Self { all, ended: Arc::default(), display }
+    }
+
+    /// Display that the output of the hosts shares with these lines.
+    pub(super) fn sink(&self) -> DeltaSink {
+        self.display.clone()
+    }
+
+    /// Displays that the call ended on a host, unless that is the only one.
+    pub(super) fn host_ended(&self, name: &str, outcome: &Outcome) {
+        if self.all < 2 {
+            return;
+        }
+        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+        let code = outcome.exit_code.map(|code| format!(", exit code {code}")).unwrap_or_default();
+        self.display.output(&format!(
+            "[{ended}/{} hosts] {name}: {}{code}, {} ms\n",
+            self.all,
+            outcome.status.as_str(),
+            outcome.duration_ms
+        ));
+    }
+}
