@@ -237,12 +237,14 @@ struct SessionListRow {
     host: String,
     #[serde(default)]
     root: String,
+    #[serde(default)]
+    pinned: bool,
 }
 
 impl From<SessionListRow> for SessionSummary {
     fn from(row: SessionListRow) -> Self {
-        let SessionListRow { session_id: id, title, created, changed, last_seq, host, root } = row;
-        Self { id, title, created, changed, last_seq, host, root }
+        let SessionListRow { session_id: id, title, created, changed, last_seq, host, root, pinned } = row;
+        Self { id, title, created, changed, last_seq, host, root, pinned }
     }
 }
 

@@ -320,6 +320,15 @@ impl Arguments {
         }
     }
 
+    /// Returns the texts among the values of the arguments, without those inside other values.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let (object, invalid) = match self {
+            Self::Object(map) => (Some(map), None),
+            Self::Invalid(text) => (None, Some(text.as_str())),
+        };
+        object.into_iter().flat_map(|map| map.values().filter_map(Value::as_str)).chain(invalid)
+    }
+
     /// Returns the arguments as JSON. Invalid arguments become a string.
     pub fn to_value(&self) -> Value {
         match self {

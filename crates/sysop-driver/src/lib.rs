@@ -21,6 +21,7 @@ pub mod prompter;
 mod questions;
 mod queue_limits;
 mod replay;
+pub mod search;
 mod speculate;
 mod stream_batch;
 pub mod tokens;

@@ -20,6 +20,7 @@ use sysop_core::tool::ToolSpec;
 pub use tokio_util::sync::CancellationToken;
 
 use crate::prompter::{Prompter, Terminal};
+use crate::search;
 
 pub trait Provider: Send + Sync {
     /// Starts one model call. The stream ends with exactly one `Done` or `Failed`. No request is sent before the stream
@@ -181,6 +182,38 @@ pub trait Store: Send + Sync {
     /// Deletes a session and its log. Returns `NotFound` if the session does not exist.
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError>;
 
+    /// Renames or pins a session. Its log and the time of its last change stay as they are. Returns `NotFound` if the
+    /// session does not exist.
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), StoreError> {
+        let _ = annotation;
+        Err(StoreError::Unavailable(format!("session {id} cannot be renamed or pinned in this store")))
+    }
+
+    /// Finds the sessions in which one event contains all `words`, the most recently changed first, and at most
+    /// `limit` of them. The words are in lower case.
+    async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, StoreError> {
+        let mut hits = Vec::new();
+        'sessions: for session in self.list(usize::MAX).await? {
+            if hits.len() == limit {
+                break;
+            }
+            let mut after = Seq(0);
+            loop {
+                let page = match self.load(&session.id, after, crate::LOAD_EVENTS_MAX).await {
+                    Err(StoreError::NotFound(_)) => continue 'sessions, // deleted in the meantime
+                    page => page?,
+                };
+                let Some(last) = page.last() else { break };
+                after = last.seq;
+                if let Some(excerpt) = page.iter().find_map(|logged| search::excerpt(&logged.event, words)) {
+                    hits.push(SearchHit { id: session.id, excerpt });
+                    break;
+                }
+            }
+        }
+        Ok(hits)
+    }
+
     /// Returns the names in `files` to which a log refers. Reads all logs, so it should be called rarely.
     async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
         let mut named = HashSet::new();
@@ -213,6 +246,23 @@ pub struct SessionSummary {
     pub last_seq: Seq,
     pub host: String,
     pub root: String,
+    /// True if a user wants the session at the top of lists.
+    pub pinned: bool,
+}
+
+/// Change of the title or the pin of a session; what is `None` stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Annotation {
+    pub title: Option<String>,
+    pub pinned: Option<bool>,
+}
+
+/// A session in which a search found all words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SearchHit {
+    pub id: SessionId,
+    /// Text around the first word, on one line and safe to display.
+    pub excerpt: String,
 }
 
 /// Failure of a store. `Display` is one sentence that says what to do next.

@@ -91,6 +91,9 @@ pub enum TokenKind {
     Start,
     /// Given to a browser as a cookie.
     Page,
+    /// Put into the address of a link by the page of another token. Good for one visit and nothing else; afterwards it
+    /// stands for the browser that opened the link.
+    Link,
 }
 
 impl TokenKind {
@@ -100,6 +103,7 @@ impl TokenKind {
             Self::Issued => "made",
             Self::Start => "start",
             Self::Page => "page",
+            Self::Link => "link",
         }
     }
 }
@@ -108,7 +112,7 @@ impl FromStr for TokenKind {
     type Err = UnknownKeyword;
 
     fn from_str(text: &str) -> Result<Self, UnknownKeyword> {
-        let known = [Self::Issued, Self::Start, Self::Page];
+        let known = [Self::Issued, Self::Start, Self::Page, Self::Link];
         known.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| UnknownKeyword(text.to_owned()))
     }
 }

@@ -30,6 +30,12 @@
 //! gets a cookie that is a token of its own (a child of the first, valid for at most 30 days) and is redirected to an
 //! address without the token. A leaked address therefore opens no second browser.
 //!
+//! A logged-in page can create a link for another browser. The token in its address is good for one visit and nothing
+//! else: no header and no form takes it, and it must be used within minutes (within a day if it only reads). From then on
+//! it stands for the browser that opened the link: that browser's cookie is its child, it has limits of its own, it is
+//! listed and can be revoked, and it ends with the token that the link was made from. A link never has a scope that its
+//! creator lacks.
+//!
 //! Failed attempts are counted per client address. Once an address has too many, its further failed attempts are
 //! answered as rate limited, but requests with a valid token are still admitted. Behind a proxy, the client address
 //! comes from `X-Forwarded-For`, but only from proxies that the operator listed ([`Proxies`]).

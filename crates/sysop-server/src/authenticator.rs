@@ -62,6 +62,14 @@ pub struct Caller {
     pub hold: Option<Arc<dyn Any + Send + Sync>>,
 }
 
+/// A link that opens the page once in another browser.
+#[derive(Debug)]
+pub struct PageLink {
+    pub token: SecretString,
+    /// Time until which the link must be opened.
+    pub expires: Timestamp,
+}
+
 /// Authenticates requests and enforces the callers' limits.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
@@ -80,6 +88,13 @@ pub trait Authenticator: Send + Sync {
 
     /// Answers the login form, where a user types a token.
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
+
+    /// Creates a link that opens the page once in another browser, with the caller's scopes or only with `read`.
+    /// Otherwise returns the response to send instead.
+    async fn link(&self, caller: &Caller, scopes: Scopes) -> Result<PageLink, Box<Response>> {
+        let _ = (caller, scopes);
+        Err(Box::new(axum::http::StatusCode::NOT_FOUND.into_response()))
+    }
 
     /// Adds the headers that every response needs. `origin` is the request's `Origin` header.
     fn add_response_headers(&self, origin: Option<&HeaderValue>, response: &mut Response);

@@ -12,7 +12,7 @@ use sysop_core::image::{ImageHeader, ImageRef};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::policy::{ApprovalMode, Rule};
 use sysop_driver::frontend::{NamedItem, SessionHandle};
-use sysop_driver::port::{Host, ModelEvent, SessionSummary};
+use sysop_driver::port::{Annotation, Host, ModelEvent, SearchHit, SessionSummary};
 
 /// Properties of a new session. The server's settings apply where a field is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -69,6 +69,19 @@ pub trait SessionBackend: Send + Sync {
 
     /// Lists sessions, most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError>;
+
+    /// Finds sessions in which one event contains all `words`, the most recently changed first. The words are in lower
+    /// case.
+    async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, BackendError> {
+        let _ = (words, limit);
+        Ok(Vec::new())
+    }
+
+    /// Renames or pins a session.
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
+        let _ = annotation;
+        Err(BackendError::Invalid(format!("session {id} cannot be renamed or pinned on this server")))
+    }
 
     /// Returns true if the session's log in the store contains event `seq`, or if that cannot be determined.
     async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {

@@ -7,6 +7,7 @@ mod catalog;
 mod chat;
 mod gemini;
 mod health;
+mod links;
 mod log_in;
 mod openapi;
 pub(crate) mod problem;
@@ -73,6 +74,16 @@ fn page_routes() -> Vec<Route> {
             .ok("The file", bytes(assets)),
         get("/api/openapi.json", Read, openapi::description, "Get this API description")
             .ok("OpenAPI 3.1", json::<Map<String, Value>>()),
+        get("/api/me", Read, links::me, "Show the name and the scopes of the caller's token")
+            .ok("The caller", json::<links::Me>()),
+        post(
+            "/api/links",
+            Operate,
+            links::create,
+            "Create a link that opens the page once in another browser",
+        )
+        .body(json::<links::NewLink>())
+        .response("201", "Created", json::<links::CreatedLink>()),
         get("/api/hosts", Read, catalog::hosts, "List the named hosts")
             .ok("The hosts", json::<catalog::HostList>()),
         get("/api/models", Read, catalog::models, "List the available models, the configured one first")
@@ -98,6 +109,9 @@ fn session_routes() -> Vec<Route> {
             "Deleted",
             nothing(),
         ),
+        post(session!("/label"), Operate, sessions::label, "Rename or pin a session")
+            .body(json::<sessions::Label>())
+            .response("204", "Changed", nothing()),
         get(session!("/stream"), Read, socket::open, "Open the session's WebSocket")
             .response("101", "A WebSocket that carries `ClientMessage` and `ServerMessage`", nothing())
             .response("400", "Invalid request", json::<Problem>())

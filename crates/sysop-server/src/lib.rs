@@ -30,7 +30,7 @@ use axum::Router;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use self::authenticator::{AllowAll, Authenticator, Caller, Scope, TokenOrigin};
+pub use self::authenticator::{AllowAll, Authenticator, Caller, PageLink, Scope, TokenOrigin};
 pub use self::backend::{
     Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend,
 };

@@ -80,6 +80,7 @@ impl BatchSummary {
             last_seq,
             host: self.host,
             root: self.root,
+            pinned: false,
         }
     }
 }

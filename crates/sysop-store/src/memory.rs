@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_driver::port::{SessionSummary, Store, StoreError};
+use sysop_driver::port::{Annotation, SessionSummary, Store, StoreError};
 use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 
 use crate::batch::{BatchSummary, check_seq_order};
@@ -84,6 +84,15 @@ impl Store for MemoryStore {
             None => Err(StoreError::NotFound(id.clone())),
         }
     }
+
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), StoreError> {
+        let mut sessions = self.sessions.lock();
+        let stored = sessions.get_mut(id).ok_or_else(|| StoreError::NotFound(id.clone()))?;
+        let summary = &mut stored.summary;
+        summary.title = annotation.title.clone().unwrap_or_else(|| std::mem::take(&mut summary.title));
+        summary.pinned = annotation.pinned.unwrap_or(summary.pinned);
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -110,7 +119,11 @@ impl TokenStore for MemoryStore {
         let before = tokens.len();
         tokens.retain(|stored| stored.id != *id);
         let was_there = tokens.len() < before;
-        tokens.retain(|stored| stored.parent.as_ref() != Some(id));
+        let mut gone = vec![id.clone()];
+        while let Some(parent) = gone.pop() {
+            let children = tokens.extract_if(.., |stored| stored.parent.as_ref() == Some(&parent));
+            gone.extend(children.map(|child| child.id));
+        }
         Ok(was_there)
     }
 

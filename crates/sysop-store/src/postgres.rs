@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{SessionSummary, Store, StoreError};
+use sysop_driver::port::{Annotation, SearchHit, SessionSummary, Store, StoreError};
 
 use self::database::{Backoff, Database, with_statement_timeout};
 use self::error::schema_error;
@@ -117,6 +117,17 @@ impl Store for PostgresStore {
 
     async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         self.database.delete(id).await
+    }
+
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), StoreError> {
+        self.database.annotate(id, annotation).await
+    }
+
+    async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, StoreError> {
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.database.search(words, limit).await
     }
 
     async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {

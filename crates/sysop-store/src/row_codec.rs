@@ -8,7 +8,8 @@ use serde::Deserialize;
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralize;
-use sysop_driver::port::{SessionSummary, StoreError};
+use sysop_driver::port::{SearchHit, SessionSummary, StoreError};
+use sysop_driver::search;
 
 use crate::batch::BatchSummary;
 
@@ -107,10 +108,10 @@ impl<'a, P: Display> LogDecoder<'a, P> {
     }
 }
 
-/// Columns of a session list, the same in every database: id, title, created, changed, last seq, host, root.
-pub(crate) type SummaryRow = (String, String, i64, i64, i64, String, String);
+/// Columns of a session list, the same in every database: id, title, created, changed, last seq, host, root, pinned.
+pub(crate) type SummaryRow = (String, String, i64, i64, i64, String, String, bool);
 
-pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRow) -> SessionSummary {
+pub(crate) fn summary((id, title, created, changed, last, host, root, pinned): SummaryRow) -> SessionSummary {
     SessionSummary {
         id: SessionId::new(id),
         title,
@@ -119,6 +120,59 @@ pub(crate) fn summary((id, title, created, changed, last, host, root): SummaryRo
         last_seq: to_seq(last),
         host,
         root,
+        pinned,
+    }
+}
+
+/// Returns the `LIKE` pattern of a word in a stored event: matches at least every event that contains the word. Databases
+/// compare only ASCII without regard to case, so any other character matches any character. `escape` is the escape
+/// character of the pattern.
+pub(crate) fn like_pattern(word: &str, escape: char) -> String {
+    let json = serde_json::Value::from(word).to_string();
+    let mut pattern = String::from("%");
+    for character in json[1..json.len() - 1].chars() {
+        match character {
+            '%' | '_' => pattern.extend([escape, character]),
+            _ if character == escape => pattern.extend([escape, character]),
+            _ if character.is_ascii() => pattern.push(character),
+            _ => pattern.push('_'),
+        }
+    }
+    pattern.push('%');
+    pattern
+}
+
+/// Collects the sessions of a search from the rows that match the patterns, given as session and event. Rows that do not
+/// contain the words are passed over.
+pub(crate) struct SearchHits<'a> {
+    words: &'a [String],
+    limit: usize,
+    hits: Vec<SearchHit>,
+}
+
+impl<'a> SearchHits<'a> {
+    pub(crate) fn new(words: &'a [String], limit: usize) -> Self {
+        Self { words, limit, hits: Vec::new() }
+    }
+
+    /// Takes the next row; rows of one session must follow one another. Returns true if the session is found.
+    pub(crate) fn take(&mut self, session: &str, body: &str) -> bool {
+        if self.hits.last().is_some_and(|hit| hit.id.as_str() == session) {
+            return true;
+        }
+        let event = serde_json::from_str::<Event>(body).ok(); // an unreadable event contains no words
+        let excerpt = event.and_then(|event| search::excerpt(&event, self.words));
+        let Some(excerpt) = excerpt else { return false };
+        self.hits.push(SearchHit { id: SessionId::new(session), excerpt });
+        true
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.hits.len() >= self.limit
+    }
+
+    pub(crate) fn into_hits(self) -> Vec<SearchHit> {
+        self.hits
     }
 }
 

@@ -106,6 +106,7 @@ fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Res
             TokenKind::Issued => "you",
             TokenKind::Start => "serve",
             TokenKind::Page => "page",
+            TokenKind::Link => "link",
         };
         let last_used = record.last_used.map_or("never".to_owned(), date);
         let name = neutralize_line(&record.name).into_owned();

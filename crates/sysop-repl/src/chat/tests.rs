@@ -142,6 +142,7 @@ impl SessionService for TestSessionService {
             last_seq: sysop_core::id::Seq(4),
             host: "web1".into(),
             root: "/".into(),
+            pinned: false,
         }])
     }
 

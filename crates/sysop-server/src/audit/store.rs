@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::{Clock, SessionSummary, Store, StoreError};
+use sysop_driver::port::{Annotation, Clock, SearchHit, SessionSummary, Store, StoreError};
 
 use super::entry::{AuditEntry, Kind};
 use super::tracker::{Actor, AuditTracker, is_audited};
@@ -214,6 +214,14 @@ impl Store for AuditedStore {
             self.void_entries(vec![line]).await;
         }
         deleted
+    }
+
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), StoreError> {
+        self.inner.annotate(id, annotation).await
+    }
+
+    async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, StoreError> {
+        self.inner.search(words, limit).await
     }
 
     async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {

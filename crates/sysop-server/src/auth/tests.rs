@@ -1,5 +1,7 @@
 //! Requests to `TokenAuth` and their responses. The tests are named after published vulnerabilities of other servers.
 
+mod links;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

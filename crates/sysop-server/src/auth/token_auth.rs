@@ -13,14 +13,14 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use secrecy::SecretString;
-use sysop_driver::tokens::TokenId;
+use sysop_driver::tokens::{Scopes, TokenId};
 
 use super::origin::{HostPolicy, Scheme, check_origin};
 use super::proxy::{ClientAddress, Proxies};
 use super::responses::{AuthError, Cookie, add_response_headers, redirect_to_page};
 use super::tokens::{Bearer, CredentialKind, Tokens};
 use crate::limits::{ConcurrencyLimiter, Limits, PeerKey, RateLimiter, RetryAfter, UnauthenticatedSlot};
-use crate::{Authenticator, Caller, Peer, Scope, TokenOrigin};
+use crate::{Authenticator, Caller, PageLink, Peer, Scope, TokenOrigin};
 
 /// Maximum length of a query that is searched for a token, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
@@ -190,6 +190,19 @@ impl Authenticator for TokenAuth {
             }
             Ok(None) => self.count_failure(&request_origin, AuthError::TokenInBrowser).into_response(),
             Err(error) => unavailable(&error).into_response(),
+        }
+    }
+
+    async fn link(&self, caller: &Caller, scopes: Scopes) -> Result<PageLink, Box<Response>> {
+        let asked = Scopes {
+            operate: scopes.operate && caller.scopes.operate,
+            decide: scopes.decide && caller.scopes.decide,
+        };
+        let of = TokenId::new(caller.key.as_str());
+        match self.tokens.link(&of, asked).await {
+            Ok(Some((token, expires))) => Ok(PageLink { token, expires }),
+            Ok(None) => Err(refuse(AuthError::Token)),
+            Err(error) => Err(refuse(unavailable(&error))),
         }
     }
 

@@ -32,6 +32,12 @@ const START_BESIDE_OTHERS_MS: i64 = DAY_MS / 2;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 /// Maximum number of browsers logged in by one token; the oldest is logged out first.
 const PAGES_MAX: usize = 32;
+/// Time in which a link that gives more than the scope `read` must be opened, in milliseconds.
+const LINK_MS: i64 = 600_000;
+/// Time in which a link that only gives the scope `read` must be opened, in milliseconds.
+const READ_LINK_MS: i64 = DAY_MS;
+/// Maximum number of links of one token, opened or not; the oldest is revoked first.
+const LINKS_MAX: usize = 32;
 /// Maximum number of start tokens that stay valid; the oldest is revoked first.
 const STARTS_MAX: usize = 16;
 
@@ -55,10 +61,22 @@ pub struct Bearer {
 /// Way in which a token was presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CredentialKind {
-    /// In a header or in the page's address.
+    /// In a header or in the login form.
     Explicit,
     /// As the page's cookie.
     Cookie,
+    /// In the page's address.
+    Visit,
+}
+
+impl CredentialKind {
+    fn fits(self, kind: TokenKind) -> bool {
+        match kind {
+            TokenKind::Issued | TokenKind::Start => self != Self::Cookie,
+            TokenKind::Page => self == Self::Cookie,
+            TokenKind::Link => self == Self::Visit,
+        }
+    }
 }
 
 /// Tokens that are valid for this server. [`Tokens::follow`] keeps them up to date with the store.
@@ -137,6 +155,14 @@ impl Tokens {
         token: &SecretString,
         kind: CredentialKind,
     ) -> Result<Option<Bearer>, StoreError> {
+        Ok(self.entry(token, kind).await?.map(|row| self.used(row)))
+    }
+
+    async fn entry(
+        &self,
+        token: &SecretString,
+        kind: CredentialKind,
+    ) -> Result<Option<TokenEntry>, StoreError> {
         let Some(hash) = hash_of(token) else { return Ok(None) };
         let shown_at = Instant::now();
         self.refresh(FRESH).await?;
@@ -145,7 +171,44 @@ impl Tokens {
             self.read_since(shown_at).await?;
             found = self.find(&hash, kind);
         }
-        Ok(found.map(|row| self.used(row)))
+        Ok(found)
+    }
+
+    /// Creates a token for the address of a link, which opens the page once in another browser: with the scopes of the
+    /// token `of`, or with fewer. It ends with `of` at the latest, together with the browser. Returns it with the time
+    /// until which the link must be opened, or `None` if `of` is no longer valid.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn link(
+        &self,
+        of: &TokenId,
+        scopes: Scopes,
+    ) -> Result<Option<(SecretString, Timestamp)>, StoreError> {
+        let (now, table) = (self.clock.now(), self.table());
+        let parent = table.rows.iter().find(|row| row.record.id == *of && !row.is_over(now));
+        let Some(TokenEntry { record: parent, .. }) = parent else { return Ok(None) };
+        let scopes = Scopes {
+            operate: scopes.operate && parent.scopes.operate,
+            decide: scopes.decide && parent.scopes.decide,
+        };
+        let month = Timestamp(now.0 + PAGE_MS);
+        let (token, record) = mint(NewToken {
+            kind: TokenKind::Link,
+            name: parent.name.clone(),
+            owner: parent.owner.clone(),
+            scopes,
+            now,
+            expires: Some(parent.expires.map_or(month, |expires| expires.min(month))),
+            parent: Some(of.clone()),
+            unattended: parent.unattended,
+        });
+        let links =
+            |record: &TokenRecord| record.kind == TokenKind::Link && record.parent.as_ref() == Some(of);
+        self.keep_newest(LINKS_MAX - 1, links).await?;
+        self.store.insert_token(&record).await?;
+        self.read().await?;
+        Ok(Some((token, open_until(&record))))
     }
 
     /// Logs in a browser that presents a token in the page's address. Returns its cookie, or `None` if the token is invalid
@@ -154,11 +217,12 @@ impl Tokens {
     /// # Errors
     /// If the store fails.
     pub async fn visit(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
-        let Some(bearer) = self.bearer(token, CredentialKind::Explicit).await? else { return Ok(None) };
-        if !self.store.spend_visit(&bearer.id).await? {
+        let Some(row) = self.entry(token, CredentialKind::Visit).await? else { return Ok(None) };
+        let late = row.record.kind == TokenKind::Link && open_until(&row.record) <= self.clock.now();
+        if late || !self.store.spend_visit(&row.record.id).await? {
             return Ok(None);
         }
-        self.page(&bearer).await.map(Some)
+        self.page(&self.used(row)).await.map(Some)
     }
 
     /// Logs in a browser whose user typed a token. Returns its cookie, or `None` if the token is invalid.
@@ -204,7 +268,9 @@ impl Tokens {
             parent: Some(of.id.clone()),
             unattended: of.unattended,
         });
-        self.keep_newest(PAGES_MAX - 1, |record| record.parent.as_ref() == Some(&of.id)).await?;
+        let pages =
+            |record: &TokenRecord| record.kind == TokenKind::Page && record.parent.as_ref() == Some(&of.id);
+        self.keep_newest(PAGES_MAX - 1, pages).await?;
         self.store.insert_token(&record).await?;
         self.read().await?;
         Ok(token)
@@ -243,8 +309,7 @@ impl Tokens {
         let mut found = None;
         for row in &self.table().rows {
             let fits = same(&row.record.hash, hash);
-            let right = (row.record.kind == TokenKind::Page) == (kind == CredentialKind::Cookie);
-            if fits && right && !row.is_over(now) && !row.ended.is_cancelled() {
+            if fits && kind.fits(row.record.kind) && !row.is_over(now) && !row.ended.is_cancelled() {
                 found = Some(row.clone());
             }
         }
@@ -253,7 +318,9 @@ impl Tokens {
 
     fn used(&self, row: TokenEntry) -> Bearer {
         let now = self.clock.now();
-        let TokenRecord { id, name, owner, scopes, parent, last_used, unattended, created, .. } = row.record;
+        let TokenRecord { id, kind, name, owner, scopes, parent, last_used, unattended, created, .. } =
+            row.record;
+        let parent = parent.filter(|_| kind == TokenKind::Page); // a link is a token of its own
         let made = parent.as_ref().and_then(|parent| {
             self.table().rows.iter().find(|row| row.record.id == *parent).map(|row| row.record.created)
         });
@@ -340,6 +407,13 @@ impl Tokens {
             tracing::warn!(%error, "cannot record the last use of tokens");
         }
     }
+}
+
+/// Returns the time until which a link must be opened.
+fn open_until(link: &TokenRecord) -> Timestamp {
+    let life = if link.scopes == Scopes::READ { READ_LINK_MS } else { LINK_MS };
+    let until = Timestamp(link.created.0 + life);
+    link.expires.map_or(until, |expires| expires.min(until))
 }
 
 impl std::fmt::Debug for Tokens {

@@ -1,5 +1,6 @@
 //! Session endpoints: create, list, show, delete, and the messages of clients without a WebSocket.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 
 use axum::Json;
@@ -16,7 +17,7 @@ use sysop_core::image::IMAGE_BYTES_MAX;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
-use sysop_driver::port::SessionSummary;
+use sysop_driver::port::{Annotation, SessionSummary};
 use sysop_wire::{
     ClientMessage, ErrorCode, Hello, ManifestTool, PromptImage, ServerMessage, SessionState,
     State as SessionStatus,
@@ -25,7 +26,7 @@ use sysop_wire::{
 use super::body::Object;
 use super::{SharedServer, body, openapi, problem};
 use crate::authenticator::Caller;
-use crate::backend::{Artifact, CreateSession};
+use crate::backend::{Artifact, BackendError, CreateSession};
 use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
 use crate::session_feed::Follower;
 use crate::trace::TraceParent;
@@ -34,8 +35,12 @@ use crate::trace::TraceParent;
 const LIST_MAX: usize = 1000;
 /// Number of sessions in a list if the request has no `limit`.
 const LIST_DEFAULT: usize = 100;
+/// Maximum number of words in a search.
+const SEARCH_WORDS_MAX: usize = 32;
 /// Maximum length of a text in a request, in characters.
 const WISH_CHARS_MAX: usize = 4096;
+/// Maximum length of a title that a user gives, in characters.
+const TITLE_CHARS_MAX: usize = 80;
 /// Pattern of a text without control characters.
 const ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
@@ -135,7 +140,8 @@ pub(super) struct ListQuery {
     /// Maximum number of sessions; 100 if omitted.
     #[schemars(range(min = 1, max = LIST_MAX))]
     limit: Option<usize>,
-    /// Words to find in the title, host, root or id of the newest 1000 sessions.
+    /// Words to find: all in one prompt, answer, command or output of a session, or in the title, host, root and id of
+    /// the newest 1000 sessions.
     #[schemars(length(max = WISH_CHARS_MAX))]
     search: String,
 }
@@ -149,13 +155,18 @@ pub(super) struct SessionList {
 #[serde(rename_all = "camelCase")]
 struct SessionRow {
     session_id: SessionId,
-    /// Beginning of the first prompt.
+    /// Beginning of the first prompt, or the name that a user gave.
     title: String,
     created: Timestamp,
     changed: Timestamp,
     last_seq: Seq,
     host: String,
     root: String,
+    /// True if a user wants the session at the top of lists.
+    pinned: bool,
+    /// Text around the first word of the search; omitted if only the title, host, root or id match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    excerpt: Option<String>,
     /// Omitted for a session that is not in this server's memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<SessionState>,
@@ -177,13 +188,21 @@ pub(super) async fn list(
         return problem::bad(&format!("`search` may have at most {WISH_CHARS_MAX} characters"));
     }
     let words: Vec<String> = search.split_whitespace().map(str::to_lowercase).collect();
+    if words.len() > SEARCH_WORDS_MAX {
+        return problem::bad(&format!("`search` may have at most {SEARCH_WORDS_MAX} words"));
+    }
     let looked_at = if words.is_empty() { limit } else { LIST_MAX };
     let sessions = match shared.registry.backend.list(looked_at).await {
         Ok(sessions) => sessions,
         Err(error) => return problem::backend_error(&shared, &error),
     };
+    let hits = match find_in_logs(&shared, &words).await {
+        Ok(hits) => hits,
+        Err(error) => return problem::backend_error(&shared, &error),
+    };
+    let found = |session: &&SessionSummary| matches_search(session, &words) || hits.contains_key(&session.id);
     let mut rows = Vec::new();
-    for session in sessions.iter().filter(|session| matches_search(session, &words)).take(limit) {
+    for session in sessions.iter().filter(found).take(limit) {
         let state = match shared.registry.find_open(&session.id) {
             Some(session_ref) => Some(Follower::caught_up(&session_ref).await.now().state),
             None => None,
@@ -196,10 +215,24 @@ pub(super) async fn list(
             last_seq: session.last_seq,
             host: session.host.clone(),
             root: session.root.clone(),
+            pinned: session.pinned,
+            excerpt: hits.get(&session.id).cloned(),
             state,
         });
     }
     Json(SessionList { sessions: rows }).into_response()
+}
+
+/// Returns the excerpts of the sessions whose logs contain all words.
+async fn find_in_logs(
+    shared: &SharedServer,
+    words: &[String],
+) -> Result<HashMap<SessionId, String>, BackendError> {
+    if words.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let hits = shared.registry.backend.search(words, LIST_MAX).await?;
+    Ok(hits.into_iter().map(|hit| (hit.id, hit.excerpt)).collect())
 }
 
 /// Returns true if every word (in lower case) occurs in the id, title, host or root.
@@ -248,6 +281,37 @@ pub(super) async fn show(State(shared): State<SharedServer>, Path(id): Path<Stri
     shown.remove("type");
     shown.insert("state".to_owned(), json!(follower.now()));
     Json(Value::Object(shown)).into_response()
+}
+
+/// Body of a request to rename or pin a session; what is omitted stays.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Label {
+    #[schemars(length(min = 1, max = TITLE_CHARS_MAX), regex(pattern = ONE_LINE))]
+    title: Option<String>,
+    pinned: Option<bool>,
+}
+
+/// `POST /api/agent/sessions/{id}/label`.
+pub(super) async fn label(
+    State(shared): State<SharedServer>,
+    Path(id): Path<String>,
+    body: Object,
+) -> Response {
+    let Label { title, pinned } = match body.read() {
+        Ok(label) => label,
+        Err(response) => return *response,
+    };
+    let title = title.map(|title| title.trim().to_owned());
+    if title.as_ref().is_some_and(|title| {
+        title.is_empty() || title.chars().count() > TITLE_CHARS_MAX || title.contains(char::is_control)
+    }) {
+        return problem::bad(&format!("`title` must be a single line of 1 to {TITLE_CHARS_MAX} characters"));
+    }
+    match shared.registry.backend.annotate(&SessionId::new(id), &Annotation { title, pinned }).await {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(error) => problem::backend_error(&shared, &error),
+    }
 }
 
 /// `DELETE /api/agent/sessions/{id}`.

@@ -74,8 +74,46 @@ async fn the_session_list_shows_live_states_and_is_searchable() {
     assert_eq!(list("?search=the%20LOGS&limit=1").await, [row(1, "idle")]);
     assert_eq!(list("?search=logs+tidy").await, [row(0, "idle")]);
     assert_eq!(list("?search=nowhere").await, []);
-    let too_long = format!("/api/agent/sessions?search={}", "x".repeat(5000));
-    assert_eq!(get(world.address, "ann", &too_long).await.status, 400);
+    // The model repeats the prompt, so the answer is found, too.
+    let rows = get(world.address, "ann", "/api/agent/sessions?search=tidy").await.json();
+    assert_eq!(rows["sessions"][0]["excerpt"], "tidy the Logs");
+    for bad in ["x".repeat(5000), "x+".repeat(33)] {
+        let path = format!("/api/agent/sessions?search={bad}");
+        assert_eq!(get(world.address, "ann", &path).await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_renamed_and_pinned_by_those_who_operate() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let label = async |who: &str, body: Value| {
+        post(world.address, who, &format!("/api/agent/sessions/{id}/label"), &body).await.status
+    };
+    assert_eq!(label("ann", json!({"title": "  The disk  ", "pinned": true})).await, 204);
+    for (who, body, status) in [
+        ("reader", json!({"title": "x"}), 403),
+        ("ann", json!({"title": " "}), 400),
+        ("ann", json!({"title": "two\nlines"}), 400),
+        ("ann", json!({"title": "x".repeat(81)}), 400),
+        ("ann", json!({"name": "x"}), 400),
+    ] {
+        assert_eq!(label(who, body.clone()).await, status, "{who} {body}");
+    }
+    let rows = get(world.address, "reader", "/api/agent/sessions").await.json();
+    let row = &rows["sessions"][0];
+    assert_eq!((row["title"].as_str(), row["pinned"].as_bool()), (Some("The disk"), Some(true)));
+    let gone = post(world.address, "ann", "/api/agent/sessions/nobody/label", &json!({"pinned": true})).await;
+    assert_eq!(gone.status, 404);
+}
+
+#[tokio::test]
+async fn a_caller_is_told_its_name_and_scopes() {
+    let world = World::start().await;
+    for (who, operate, decide) in [("ann", true, true), ("reader", false, false), ("decider", false, true)] {
+        let me = get(world.address, who, "/api/me").await.json();
+        assert_eq!(me, json!({"name": who, "operate": operate, "decide": decide}));
+    }
 }
 
 #[tokio::test]

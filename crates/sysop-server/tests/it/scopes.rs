@@ -38,6 +38,16 @@ async fn an_approval_needs_the_decide_scope_or_the_sessions_opener() {
 }
 
 #[tokio::test]
+async fn the_openers_name_without_the_operate_scope_cannot_decide() {
+    let world = World::start().await;
+    // A shared page that only reads has the name of the token it was shared from.
+    let (id, call) = waiting(&world, "operator").await;
+    let (mut socket, _) = Client::join(world.address, &id, "operator, shared", json!({})).await;
+    socket.say(json!({"type": "approval.decision", "toolCallId": call, "decision": "allow"})).await;
+    assert_eq!(socket.until("error").await["code"], "forbidden");
+}
+
+#[tokio::test]
 async fn running_without_approval_needs_the_decide_scope() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({})).await;

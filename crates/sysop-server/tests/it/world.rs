@@ -23,7 +23,8 @@ use sysop_core::question::QuestionKind;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{
-    CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+    Annotation, CancellationToken, DeltaSink, Host, ModelEvent, Provider, SearchHit, SessionSummary, Store,
+    StoreError,
 };
 use sysop_driver::prompter::{
     NoPrompter, PromptReply, PromptRequest, Prompter, Terminal, TerminalOutput, TerminalSize, TerminalView,
@@ -110,7 +111,8 @@ impl Drop for World {
     }
 }
 
-/// Authenticator that accepts any token as the caller's name; some names have other scopes.
+/// Authenticator that accepts any token as the caller's name; some names have other scopes. `NAME, shared` is a page that
+/// NAME shared to be read.
 struct ByName;
 
 /// Returns scopes and provenance of a name's token.
@@ -132,7 +134,10 @@ impl Authenticator for ByName {
         let Some(name) = name.and_then(|value| value.strip_prefix("Bearer ")) else {
             return Err(Box::new(StatusCode::UNAUTHORIZED.into_response()));
         };
-        let (scopes, token) = bearer(name);
+        let (name, (scopes, token)) = match name.strip_suffix(", shared") {
+            Some(name) => (name, (Scopes::READ, None)),
+            None => (name, bearer(name)),
+        };
         if !scope.is_met_by(scopes) {
             return Err(Box::new(StatusCode::FORBIDDEN.into_response()));
         }
@@ -220,6 +225,14 @@ impl SessionBackend for ScriptedBackend {
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, BackendError> {
+        self.store.search(words, limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
+        self.store.annotate(id, annotation).await.map_err(|error| failed(error.into()))
     }
 
     async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {

@@ -6,18 +6,25 @@ use futures::TryStreamExt;
 use sqlx::Row;
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_driver::port::{SessionSummary, StoreError};
+use sysop_driver::port::{Annotation, SearchHit, SessionSummary, StoreError};
 
 use super::database::Database;
 use crate::row_codec::{
-    FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
+    FILE_REFERENCE_MARKERS, LogDecoder, SearchHits, SummaryRow, like_pattern, referenced_files_in, summary,
+    to_integer, to_seq,
 };
 
 /// Selects a page of a log: at most `$3` events after the seq `$2`, in order.
 const LOAD: &str =
     "SELECT seq, at, body FROM sysop_events WHERE session = $1 AND seq > $2 ORDER BY seq LIMIT $3";
-const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sysop_sessions \
+const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root, pinned FROM sysop_sessions \
                     ORDER BY changed DESC, id DESC LIMIT $1";
+
+const ANNOTATE: &str =
+    "UPDATE sysop_sessions SET title = coalesce($1, title), pinned = coalesce($2, pinned) WHERE id = $3";
+/// Selects the events that match all patterns of `$1`; rows of one session follow one another.
+const SEARCH: &str = "SELECT session, body FROM sysop_events JOIN sysop_sessions ON id = session \
+                      WHERE body ILIKE ALL ($1) ORDER BY changed DESC, session DESC, seq DESC";
 
 const SELECT_REFERENCING_BODIES: &str =
     "SELECT body FROM sysop_events WHERE strpos(body, $1) > 0 OR strpos(body, $2) > 0";
@@ -84,6 +91,35 @@ impl Database {
             0 => Err(StoreError::NotFound(id.clone())),
             _ => Ok(()),
         }
+    }
+
+    /// See `Store::annotate`.
+    pub(super) async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), StoreError> {
+        let annotate = || async {
+            let done = sqlx::query(ANNOTATE)
+                .bind(annotation.title.as_deref())
+                .bind(annotation.pinned)
+                .bind(id.as_str());
+            Ok(done.execute(&self.pool).await?.rows_affected())
+        };
+        match self.retry(annotate).await? {
+            0 => Err(StoreError::NotFound(id.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    /// See `Store::search`.
+    pub(super) async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, StoreError> {
+        let patterns: Vec<_> = words.iter().map(|word| like_pattern(word, '\\')).collect();
+        let query = sqlx::query_as::<_, (String, String)>(SEARCH).bind(patterns);
+        let mut rows = query.fetch(&self.pool);
+        let mut hits = SearchHits::new(words, limit);
+        while !hits.is_full()
+            && let Some((session, body)) = rows.try_next().await.map_err(|error| self.fault(&error))?
+        {
+            hits.take(&session, &body);
+        }
+        Ok(hits.into_hits())
     }
 
     /// See `Store::referenced_files`.

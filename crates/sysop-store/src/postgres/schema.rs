@@ -79,6 +79,7 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE sysop_tokens ADD COLUMN unattended boolean NOT NULL DEFAULT false;
     UPDATE sysop_tokens SET scope = 'operate,decide' WHERE scope = 'operate';
 "#,
+    "ALTER TABLE sysop_sessions ADD COLUMN pinned boolean NOT NULL DEFAULT false",
 ];
 
 /// Reason that the tables could not be checked or migrated.

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
-use sysop_driver::port::{SessionSummary, StoreError};
+use sysop_driver::port::{SearchHit, SessionSummary, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::database_file::DatabaseFile;
@@ -16,9 +16,13 @@ use super::error::{OpenDatabaseError, store_error};
 use super::writer::SqliteWriter;
 use super::{run_blocking, schema};
 use crate::row_codec::{
-    FILE_REFERENCE_MARKERS, LogDecoder, SummaryRow, referenced_files_in, summary, to_integer, to_seq,
+    FILE_REFERENCE_MARKERS, LogDecoder, SearchHits, SummaryRow, like_pattern, referenced_files_in, summary,
+    to_integer, to_seq,
 };
 
+/// Maximum number of words for which SQLite looks, which limits the depth of expressions. Further words are checked
+/// afterwards.
+const PATTERNS_MAX: usize = 32;
 /// Maximum concurrent reads; further reads wait. Each read uses one connection, and each connection has a cache of its
 /// own.
 const READS_MAX: usize = 4;
@@ -26,7 +30,7 @@ const READS_MAX: usize = 4;
 const SELECT_LAST_SEQ: &str = "SELECT last_seq FROM sessions WHERE id = ?";
 const LOAD: &str =
     "SELECT seq, at, body FROM events WHERE session = ?1 AND seq > ?2 AND seq <= ?3 ORDER BY seq";
-const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root FROM sessions \
+const LIST: &str = "SELECT id, title, created, changed, last_seq, host, root, pinned FROM sessions \
                     ORDER BY changed DESC, id DESC LIMIT ?";
 const SELECT_REFERENCING_BODIES: &str =
     "SELECT body FROM events WHERE instr(body, ?) > 0 OR instr(body, ?) > 0";
@@ -65,6 +69,16 @@ impl SqliteReader {
             rows.map(|row| row.map(summary)).collect()
         })
         .await
+    }
+
+    /// See `Store::search`.
+    pub(super) async fn search(
+        self: &Arc<Self>,
+        words: &[String],
+        limit: usize,
+    ) -> Result<Vec<SearchHit>, StoreError> {
+        let words = words.to_vec();
+        self.with_connection(move |connection| search(connection, &words, limit)).await
     }
 
     /// See `Store::referenced_files`.
@@ -186,6 +200,28 @@ fn load(
         }
     }
     Ok(Ok(events))
+}
+
+/// Looks into one session after the other, so that no session is read further than to its newest match.
+fn search(connection: &Connection, words: &[String], limit: usize) -> rusqlite::Result<Vec<SearchHit>> {
+    let patterns: Vec<_> = words.iter().take(PATTERNS_MAX).map(|word| like_pattern(word, '!')).collect();
+    let all = " AND body LIKE ? ESCAPE '!'".repeat(patterns.len());
+    let mut bodies =
+        connection.prepare(&format!("SELECT body FROM events WHERE session = ?{all} ORDER BY seq DESC"))?;
+    let mut sessions = connection.prepare_cached("SELECT id FROM sessions ORDER BY changed DESC, id DESC")?;
+    let mut ids = sessions.query([])?;
+    let mut hits = SearchHits::new(words, limit);
+    while !hits.is_full()
+        && let Some(id) = ids.next()?
+    {
+        let id = id.get_ref(0)?.as_str().unwrap_or_default();
+        let mut rows =
+            bodies.query(params_from_iter(std::iter::once(id).chain(patterns.iter().map(String::as_str))))?;
+        while let Some(row) = rows.next()?
+            && !hits.take(id, row.get_ref(0)?.as_str().unwrap_or_default())
+        {}
+    }
+    Ok(hits.into_hits())
 }
 
 /// Reads seq, time and body of a row.

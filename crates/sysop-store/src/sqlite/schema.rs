@@ -63,6 +63,7 @@ const MIGRATIONS: &[&str] = &[
     ALTER TABLE tokens ADD COLUMN unattended INTEGER NOT NULL DEFAULT 0;
     UPDATE tokens SET scope = 'operate,decide' WHERE scope = 'operate';
 ",
+    "ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
 ];
 
 /// Returns the schema versions of which a backup may exist beside the database.

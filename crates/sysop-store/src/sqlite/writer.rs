@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension, params};
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId};
-use sysop_driver::port::StoreError;
+use sysop_driver::port::{Annotation, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::database_file::DatabaseFile;
@@ -36,6 +36,8 @@ const BEGIN_SESSION: &str = "INSERT INTO sessions (id, title, created, changed, 
 const CONTINUE_SESSION: &str = "UPDATE sessions SET last_seq = ?1, changed = ?2, \
                                 title = CASE title WHEN '' THEN ?3 ELSE title END \
                                 WHERE id = ?4 AND last_seq = ?5";
+const ANNOTATE: &str =
+    "UPDATE sessions SET title = coalesce(?1, title), pinned = coalesce(?2, pinned) WHERE id = ?3";
 const INSERT: &str = "INSERT INTO events (session, seq, at, body) VALUES (?, ?, ?, ?)";
 
 #[derive(Debug)]
@@ -120,6 +122,21 @@ impl SqliteWriter {
                 self.file.path().display()
             ))),
         }
+    }
+
+    /// See `Store::annotate`.
+    pub(super) async fn annotate(
+        self: &Arc<Self>,
+        id: &SessionId,
+        Annotation { title, pinned }: &Annotation,
+    ) -> Result<(), StoreError> {
+        let (of, title, pinned) = (id.clone(), title.clone(), *pinned);
+        let changed = self
+            .with_connection(move |connection| {
+                connection.prepare_cached(ANNOTATE)?.execute(params![title, pinned, of.as_str()])
+            })
+            .await?;
+        if changed == 0 { Err(StoreError::NotFound(id.clone())) } else { Ok(()) }
     }
 
     /// Connects if there is no connection yet, and creates or migrates the tables. Blocks the calling thread.

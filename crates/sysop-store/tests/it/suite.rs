@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::outcome::{FileChange, Outcome};
-use sysop_driver::port::{Store, StoreError};
+use sysop_driver::port::{Annotation, Store, StoreError};
 
 use crate::events::{KINDS, any_event, id, kind, log, of_kind, opened, queued, turn};
 
@@ -34,6 +34,8 @@ macro_rules! conformance {
             a_title_is_safe_and_short,
             sessions_are_listed_by_change,
             delete_removes_log_and_summary,
+            sessions_are_renamed_and_pinned,
+            a_search_finds_words_of_one_event_in_any_case,
             kept_files_are_named_as_long_as_any_log_does,
             a_big_event_comes_back,
             many_sessions_at_once,
@@ -250,6 +252,51 @@ pub(crate) async fn delete_removes_log_and_summary(store: Arc<dyn Store>) {
     assert_eq!(store.append(&id("s"), Seq(0), &queued(0, 1, "b")).await, Ok(Seq(1)));
     assert_eq!(whole(&*store, &id("s")).await, plain(&queued(0, 1, "b")));
     assert_eq!(whole(&*store, &id("other")).await.len(), 3);
+}
+
+pub(crate) async fn sessions_are_renamed_and_pinned(store: Arc<dyn Store>) {
+    store
+        .append(&id("s"), Seq(0), &log(0, 100, [opened("local", "/"), turn(1, "first words")]))
+        .await
+        .unwrap();
+    store.append(&id("other"), Seq(0), &log(0, 200, [turn(1, "other words")])).await.unwrap();
+    let change = async |title: Option<&str>, pinned| {
+        let annotation = Annotation { title: title.map(str::to_owned), pinned };
+        store.annotate(&id("s"), &annotation).await.unwrap();
+        let listed = store.list(10).await.unwrap();
+        assert_eq!((listed[0].title.as_str(), listed[0].pinned), ("other words", false));
+        assert_eq!((listed[1].changed, listed[1].last_seq), (Timestamp(101), Seq(2)));
+        (listed[1].title.clone(), listed[1].pinned)
+    };
+    assert_eq!(change(None, Some(true)).await, ("first words".to_owned(), true));
+    assert_eq!(change(Some("a name"), None).await, ("a name".to_owned(), true));
+    assert_eq!(change(None, Some(false)).await, ("a name".to_owned(), false));
+    store.append(&id("s"), Seq(2), &log(2, 300, [turn(2, "later words")])).await.unwrap();
+    assert_eq!(store.list(1).await.unwrap()[0].title, "a name", "a later prompt does not replace it");
+    let nobody = store.annotate(&id("nobody"), &Annotation::default()).await;
+    assert_eq!(nobody, Err(StoreError::NotFound(id("nobody"))));
+}
+
+pub(crate) async fn a_search_finds_words_of_one_event_in_any_case(store: Arc<dyn Store>) {
+    let output = |text: &str| Event::ToolFinished { call: CallId::new("c"), outcome: Outcome::ok(text) };
+    let quoted = "Over 100% of \"C:\\Temp\" and\nÄrger_1 with journald!";
+    store.append(&id("old"), Seq(0), &log(0, 100, [turn(1, "one"), output(quoted)])).await.unwrap();
+    store.append(&id("new"), Seq(0), &log(0, 200, [turn(1, "Journald"), turn(2, "ärgerx1")])).await.unwrap();
+    let found = async |words: &[&str], limit| {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        let hits = store.search(&words, limit).await.unwrap();
+        hits.into_iter().map(|hit| hit.id.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["journald"], 10).await, ["new", "old"]);
+    assert_eq!(found(&["journald"], 1).await, ["new"]);
+    assert_eq!(found(&["journald!"], 10).await, ["old"]);
+    assert_eq!(found(&["ärger_1", "journald"], 10).await, ["old"], "a wildcard is a character");
+    assert_eq!(found(&["100%", "\"c:\\temp\""], 10).await, ["old"]);
+    assert_eq!(found(&["one", "journald"], 10).await, [""; 0], "words of two events");
+    assert_eq!(found(&["tool_finished"], 10).await, [""; 0], "the form of the log is not searched");
+    assert_eq!(found(&[], 10).await, [""; 0]);
+    let hits = store.search(&["with".to_owned()], 10).await.unwrap();
+    assert!(hits[0].excerpt.contains("Ärger_1 with journald!"), "{hits:?}");
 }
 
 pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn Store>) {

@@ -82,7 +82,7 @@ async fn a_0_1_0_database_is_backed_up_and_opened() {
     check_sessions(&store).await;
     store.close().await;
     assert_eq!(names(path.parent().unwrap()), ["sysop.db", "sysop.db.v2.bak"]);
-    assert_eq!((version(&path), version(&backup_of(&path))), (4, 2));
+    assert_eq!((version(&path), version(&backup_of(&path))), (5, 2));
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -148,7 +148,7 @@ async fn concurrent_migrations_succeed_and_the_backup_is_the_old_database() {
         for store in &stores {
             store.close().await;
         }
-        assert_eq!((version(&path), version(&backup_of(&path))), (4, 2));
+        assert_eq!((version(&path), version(&backup_of(&path))), (5, 2));
         let copies: Vec<_> =
             names(path.parent().unwrap()).into_iter().filter(|name| name.contains(".bak")).collect();
         assert_eq!(copies, ["sysop.db.v2.bak"], "no copy is left half done");

@@ -665,6 +665,7 @@ fn the_message_picker_needs_an_open_session() {
         last_seq: Seq(1),
         host: "web1".to_owned(),
         root: "/srv".to_owned(),
+        pinned: false,
     };
     // A list that the user has closed does not open again.
     world.says("/sessions").press(KeyCode::Esc).types("hm");
@@ -727,6 +728,7 @@ fn leaving_a_running_session_is_announced() {
         last_seq: Seq(1),
         host: "web1".to_owned(),
         root: "/srv".to_owned(),
+        pinned: false,
     };
     world.says("/sessions");
     world.app.pick_session(vec![summary], |_| "just now".to_owned(), world.now);

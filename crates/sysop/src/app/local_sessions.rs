@@ -23,7 +23,8 @@ use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
 use sysop_driver::frontend::{AttachedSession, NamedItem, SessionHandle, SessionService};
 use sysop_driver::port::{
-    CancellationToken, DeltaSink, Host, ModelEvent, Provider, SessionSummary, Store, StoreError,
+    Annotation, CancellationToken, DeltaSink, Host, ModelEvent, Provider, SearchHit, SessionSummary, Store,
+    StoreError,
 };
 use sysop_driver::{Driver, DriverError, Ports, Runtime, RuntimeFactory, system_clock};
 use sysop_host::ImageStoreError;
@@ -263,6 +264,14 @@ impl SessionBackend for LocalSessions {
 
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError> {
         self.store.list(limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, BackendError> {
+        self.store.search(words, limit).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
+        self.store.annotate(id, annotation).await.map_err(|error| failed(error.into()))
     }
 
     async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {

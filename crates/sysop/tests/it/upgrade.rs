@@ -88,7 +88,7 @@ fn a_database_of_a_newer_version_is_rejected_in_one_sentence() {
     let run = world.run(&["sessions", "list"]);
     assert_ne!(run.code, Some(0));
     assert!(
-        run.err.contains("was written by a newer version of sysop (schema 99; this version supports 4)"),
+        run.err.contains("was written by a newer version of sysop (schema 99; this version supports 5)"),
         "{run:?}"
     );
     assert_eq!(std::fs::read(&database).unwrap(), bytes, "it is left as it is");

@@ -1,0 +1,74 @@
+//! Links that open the page in another browser, and the caller's own name and scopes.
+
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use sysop_core::id::Timestamp;
+use sysop_driver::tokens::Scopes;
+
+use super::SharedServer;
+use super::body::Object;
+use crate::authenticator::Caller;
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Me {
+    name: String,
+    operate: bool,
+    decide: bool,
+}
+
+/// `GET /api/me`.
+pub(super) async fn me(Extension(caller): Extension<Caller>) -> Json<Me> {
+    let Scopes { operate, decide } = caller.scopes;
+    Json(Me { name: caller.name, operate, decide })
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Access {
+    /// The other browser only watches.
+    Read,
+    /// The other browser has the caller's scopes.
+    Same,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewLink {
+    access: Access,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct CreatedLink {
+    /// Address below the server's own, good for one visit.
+    path: String,
+    /// Time until which the link must be opened.
+    expires: Timestamp,
+}
+
+/// `POST /api/links`.
+pub(super) async fn create(
+    State(shared): State<SharedServer>,
+    Extension(caller): Extension<Caller>,
+    body: Object,
+) -> Response {
+    let NewLink { access } = match body.read() {
+        Ok(new) => new,
+        Err(response) => return *response,
+    };
+    let scopes = match access {
+        Access::Read => Scopes::READ,
+        Access::Same => caller.scopes,
+    };
+    match shared.authenticator.link(&caller, scopes).await {
+        Ok(link) => {
+            let path = format!("/?token={}", link.token.expose_secret());
+            (StatusCode::CREATED, Json(CreatedLink { path, expires: link.expires })).into_response()
+        }
+        Err(refused) => *refused,
+    }
+}
