@@ -1,11 +1,13 @@
-// Before anything is painted: the looks that were chosen last. Dark is the default.
+// Before anything is painted: the looks that were chosen last, or else those of the system.
 {
-  let theme = "dark";
+  let theme;
   try {
-    theme = localStorage.getItem("sysop.theme") || "dark";
+    theme = localStorage.getItem("sysop.theme");
   } catch {
     // A browser that keeps nothing still shows the page.
   }
-  if (theme === "system") theme = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
+  if (theme !== "light" && theme !== "dark") {
+    theme = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";
+  }
   document.documentElement.dataset.theme = theme;
 }

@@ -20,6 +20,8 @@ export interface TerminalPaneProps {
   link: Link;
   /** Which colors. */
   theme: "dark" | "light";
+  /** The size of its letters, in pixels. */
+  fontSize: number;
   /** The person wants to send this text to the model. */
   onSelectionToModel(text: string): void;
   ref?: Ref<TerminalHandle>;

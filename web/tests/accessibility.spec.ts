@@ -4,6 +4,7 @@ import type { Page } from "@playwright/test";
 import { call, expect, say, test, visit } from "./fixtures";
 
 const script = {
+  "write it": [call("write_file", { path: "made.txt", content: "one\ntwo\n" }), say("Written.")],
   "make room": [
     call(
       "bash",
@@ -25,8 +26,10 @@ async function serious(page: Page): Promise<string[]> {
 for (const scheme of ["dark", "light"] as const) {
   test(`axe finds nothing serious, ${scheme}`, async ({ page, serve }) => {
     const server = await serve({ script });
-    await page.addInitScript((theme) => localStorage.setItem("sysop.theme", theme), scheme);
-    await page.emulateMedia({ reducedMotion: "reduce" });
+    await page.emulateMedia({ reducedMotion: "reduce", colorScheme: scheme });
+    await page.goto(`${server.url}/`);
+    await expect(page.getByLabel("Access token")).toBeVisible();
+    expect(await serious(page)).toEqual([]);
     const person = await visit(page, server);
     expect(await serious(page)).toEqual([]);
     await person.button("New session").first().click();
@@ -34,13 +37,44 @@ for (const scheme of ["dark", "light"] as const) {
     expect(await serious(page)).toEqual([]);
     await page.getByRole("dialog").getByRole("button", { name: "Connect" }).click();
     await person.sees("here:");
+    expect(await serious(page)).toEqual([]);
     await person.says("make room");
     await expect(person.review).toBeVisible();
     expect(await serious(page)).toEqual([]);
     await person.button(/^Run/).click();
     await expect(page.locator("table")).toBeVisible();
     expect(await serious(page)).toEqual([]);
+    await person.says("write it");
+    await expect(page.getByRole("region", { name: "Changes to made.txt" })).toBeVisible();
+    expect(await serious(page)).toEqual([]);
     await expect(page.locator("html")).toHaveAttribute("data-theme", scheme);
+  });
+
+  test(`axe finds nothing serious in what lies over the page, ${scheme}`, async ({ page, serve, sshd }) => {
+    const far = await sshd("", "app01 app02");
+    const server = await serve({ script, env: { SYSOP_SSH_CONFIG: far.config } });
+    await page.emulateMedia({ reducedMotion: "reduce", colorScheme: scheme });
+    const person = await visit(page, server, await server.session({ host: "app01,app02", root: far.home }));
+    await expect(page.getByRole("region", { name: "Hosts", exact: true })).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await page.keyboard.press("F1");
+    await expect(page.getByRole("dialog", { name: "Command palette" })).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await person.button("Settings").click();
+    expect(await serious(page)).toEqual([]);
+    await page.getByRole("button", { name: /^Keyboard shortcuts/ }).click();
+    await expect(page.getByRole("dialog", { name: "Keyboard shortcuts" })).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await person.button("Settings").click();
+    await person.button("Show code").click();
+    await expect(page.getByRole("img", { name: "QR code of the link" })).toBeVisible();
+    expect(await serious(page)).toEqual([]);
+    await page.keyboard.press("Escape");
+    await person.button("Sessions").click();
+    await page.getByRole("button", { name: /^Actions for/ }).click();
+    expect(await serious(page)).toEqual([]);
   });
 }
 

@@ -32,6 +32,23 @@ const script = {
     say(ANSWER),
   ],
   "how full": [say("Ask the system: <cmd>df -h /</cmd> shows how full the disk is.")],
+  "more workers": [
+    call("edit_file", {
+      path: "nginx.conf",
+      old_string: "user www-data;\nworker_processes 2;\n\nserver {\n}\n",
+      new_string: "user www-data;\nworker_processes 4;\nworker_rlimit_nofile 8192;\n\nserver {\n}\n",
+      reason: "The machine has four cores.",
+    }),
+    say("nginx has four workers now."),
+  ],
+  "why is journald": [say("It writes 40 lines a second to the disk, most of them from `app.service`.")],
+  "old releases": [
+    call("bash", {
+      command: "sudo rm -rf /opt/app/releases/2024-* && sudo systemctl restart app",
+      reason: "Releases of last year take 9 GB.",
+    }),
+  ],
+  "restart the app": [call("bash", { command: "sh restart-app" }), say("Eleven of twelve hosts are up.")],
 };
 
 test("@picture of the page at work", async ({ page, serve, sshd }) => {
@@ -68,7 +85,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await page.evaluate(() => document.fonts.ready);
   await page.screenshot({ path: join(folder, "page-answer.png") });
 
-  await person.button(/^Theme/).click();
+  await page.emulateMedia({ colorScheme: "light" });
   await person.button(/Agent$/).click();
   await person.says("how full is it?");
   await expect(person.button(/Run in terminal/).first()).toBeVisible();
@@ -77,4 +94,86 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await page.setViewportSize({ width: 390, height: 780 });
   await expect(person.button("Conversation")).toBeVisible();
   await page.screenshot({ path: join(folder, "page-phone.png") });
+});
+
+test("@picture of a diff, the list of sessions, the palette and a phone", async ({ page, serve }) => {
+  const server = await serve({ script });
+  writeFileSync(join(server.work, "nginx.conf"), "user www-data;\nworker_processes 2;\n\nserver {\n}\n");
+  await page.goto(`${server.url}/`);
+  await page.setViewportSize({ width: 1024, height: 720 });
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.screenshot({ path: join(folder, "page-sign-in.png") });
+  await page.goto("about:blank");
+
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  await person.types(" PS1='web1:~$ '; clear\r");
+  await person.sees(/web1:~\$ /);
+  await person.button("Return control").click();
+  await person.says("more workers for nginx");
+  await expect(person.review).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-diff.png") });
+  await person.button(/^Run/).click();
+  await expect(person.conversation).toContainText("nginx has four workers now.");
+
+  for (const prompt of ["why is journald so busy?", "how full is the disk?"]) {
+    await visit(page, server, await server.session());
+    await person.says(prompt);
+    await expect(person.button(/Retry/)).toBeVisible();
+  }
+  await person.button("Sessions").click();
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  await list.getByRole("button", { name: "Actions for why is journald so busy?" }).click();
+  await list.getByRole("button", { name: "Pin" }).click();
+  await list.getByRole("searchbox").fill("disk");
+  await expect(list.locator(".excerpt").first()).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-search.png") });
+
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.setViewportSize({ width: 1024, height: 720 });
+  await person.prompt.focus();
+  await page.keyboard.press("F1");
+  await expect(page.getByRole("dialog", { name: "Command palette" })).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-palette.png") });
+  await page.keyboard.press("Escape");
+
+  await person.button("Close list").click();
+  await page.setViewportSize({ width: 390, height: 780 });
+  await person.says("clean up the old releases");
+  await expect(person.review).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-phone-review.png") });
+  await page.getByRole("button", { name: "Terminal", exact: true }).click();
+  await person.sees("here:");
+  await person.types(" PS1='web1:~$ '; clear; ls -l /etc/hostname; uptime\r");
+  await person.sees("load average");
+  await page.screenshot({ path: join(folder, "page-phone-terminal.png") });
+});
+
+test("@picture of several hosts", async ({ page, serve, sshd }) => {
+  const names = Array.from({ length: 12 }, (_, at) => `app${String(at + 1).padStart(2, "0")}`);
+  const far = await sshd("", names.join(" "));
+  // The hosts are one machine: each call takes a number, and some of them wait for the picture.
+  const turn =
+    "until mkdir .lock 2>/dev/null; do :; done; n=$(ls .turns 2>/dev/null | wc -l); mkdir -p .turns/$n; rmdir .lock";
+  writeFileSync(
+    join(far.home, "restart-app"),
+    `#!/bin/sh\ncd; ${turn}\n[ $n -lt 7 ] || until [ -e go ]; do sleep 0.1; done\n[ $n != 3 ] || { echo 'app.service: start failed'; exit 1; }\necho 'app.service: active'\n`,
+    { mode: 0o755 },
+  );
+  const server = await serve({
+    script,
+    args: ["--approve", "auto"],
+    env: { SYSOP_SSH_CONFIG: far.config },
+  });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const id = await server.session({ host: names.join(","), root: far.home });
+  const person = await visit(page, server, id);
+  await person.says("restart the app everywhere");
+  await expect(person.review.or(page.getByText("7/12 done"))).toBeVisible();
+  if (await person.review.isVisible()) await person.button(/^Run/).click();
+  await expect(page.getByText("7/12 done")).toBeVisible();
+  await page.screenshot({ path: join(folder, "page-fleet.png") });
+  writeFileSync(join(far.home, "go"), "");
+  await expect(page.getByText("12/12 done")).toBeVisible();
 });

@@ -10,7 +10,10 @@ export default defineConfig({
   fullyParallel: true,
   forbidOnly: true,
   /** Others ask for these by name. */
-  grepInvert: process.env.BENCH_NUMBERS || process.env.PICTURES ? undefined : /@bench|@picture/,
+  grepInvert:
+    process.env.BENCH_NUMBERS || process.env.PICTURES || process.env.LIGHTHOUSE
+      ? undefined
+      : /@bench|@picture|@lighthouse/,
   workers: 2,
   timeout: 60_000,
   expect: { timeout: 20_000 },

@@ -82,5 +82,6 @@ fn long() -> Result<()> {
         tests.env("SYSOP_FUZZ_SEED", seed.to_string());
         step(&format!("random tests, run {run} of {LONG_RUNS}"), &mut tests)?;
     }
+    web::lighthouse()?;
     dist::run(&["--try".to_owned()])
 }

@@ -18,6 +18,8 @@ const BROWSER: [(&str, &str); 3] = [
     ("ssh-keygen", "openssh-client"),
     ("sshd", "openssh-server"),
 ];
+/// Lighthouse, which is not among the page's own packages: it is large, and only `cargo xtask test --all` needs it.
+const LIGHTHOUSE: &str = r#"{ "dependencies": { "lighthouse": "12.8.2" } }"#;
 /// Oldest Node version that builds the page.
 const NODE_VERSION_MIN: u32 = 20;
 /// Name of the file that stores the hash of the sources. It lies inside the built folder, so both are deleted together.
@@ -68,6 +70,24 @@ pub(crate) fn check() -> Result<()> {
 pub(crate) fn test(rest: &[String]) -> Result<()> {
     browser()?;
     step("run the page's browser tests", playwright(&target().join("debug/sysop")).args(rest))
+}
+
+/// Checks the page with Lighthouse, which is installed into the target directory, on a previously built server.
+pub(crate) fn lighthouse() -> Result<()> {
+    browser()?;
+    let folder = target().join("tools/lighthouse");
+    let program = folder.join("node_modules/lighthouse/cli/index.js");
+    let manifest = folder.join("package.json");
+    if !program.exists() || fs::read_to_string(&manifest).is_ok_and(|last| last != LIGHTHOUSE) {
+        fs::create_dir_all(&folder).context("cannot create a directory for Lighthouse")?;
+        fs::write(&manifest, LIGHTHOUSE).context("cannot write the package.json of Lighthouse")?;
+        let mut install = Command::new("npm");
+        install.args(["install", "--no-audit", "--no-fund"]);
+        step("install Lighthouse", install.current_dir(&folder))?;
+    }
+    let mut playwright = playwright(&target().join("debug/sysop"));
+    playwright.args(["--grep", "@lighthouse", "--workers", "1"]).env("LIGHTHOUSE", program);
+    step("check the page with Lighthouse", &mut playwright)
 }
 
 /// Installs a browser, and the programs for the remote machine of the tests.

@@ -1,21 +1,28 @@
 /** The whole page: sessions, terminals on one side, conversation on the other. */
-import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
-import { askPermission, permission } from "../state/notify";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
 import { pendingApproval } from "../state/transcript";
 import { shortHostLabel } from "../text/labels";
 import type { CommandActions } from "../text/Markdown";
 import { neutralizeLine } from "../text/neutralize";
+import { pageActions } from "./actions";
+import { CommandPalette } from "./CommandPalette";
 import { ErrorBoundary } from "./ErrorBoundary";
+import { HelpDialog } from "./HelpDialog";
 import { useMedia, useSessionPart, useSessionView } from "./hooks";
 import { Icon } from "./icons";
+import { LinkDialog } from "./LinkDialog";
+import { MeContext, useFetchedMe } from "./me";
 import { NewSessionDialog } from "./NewSessionDialog";
+import { type OpenDialog, usePageKeys } from "./page-keys";
+import { usePreferences } from "./preferences";
+import { SettingsDialog } from "./SettingsDialog";
 import { Sidebar } from "./Sidebar";
 import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
-import { TerminalSide, terminals } from "./TerminalSide";
+import { TerminalSide, terminals, withTerminal } from "./TerminalSide";
 import { useTheme } from "./theme";
 
 /** Below this width one half is seen at a time. */
@@ -25,125 +32,209 @@ const TIGHT = "(max-width: 1180px)";
 
 export function App({ sessions }: { sessions: Sessions }) {
   const tabs = useSyncExternalStore(sessions.subscribe, sessions.snapshot);
-  const { theme, choice, next } = useTheme();
+  const me = useFetchedMe();
+  const [preferences, set] = usePreferences();
+  const theme = useTheme(preferences.theme);
   const narrow = useMedia(NARROW);
   const tight = useMedia(TIGHT);
   const [listed, setListed] = useState(() => tabs.open.length === 0 && !matchMedia(TIGHT).matches);
-  const [connecting, setConnecting] = useState(false);
+  const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
   const { open, active } = tabs;
+  // Loaded when it is first seen: it is the heaviest part, and a phone shows the conversation first.
+  const seen = useRef(false);
+  seen.current ||= narrow ? half === "left" : !preferences.terminalHidden;
+  const terminalWanted = seen.current;
+  const mayOperate = me === undefined || me.operate;
+  const connect = () => setDialog("connect");
+  const toggleTerminal = () => {
+    if (narrow) setHalf(half === "left" ? "right" : "left");
+    else set.setTerminalHidden(!preferences.terminalHidden);
+  };
+  usePageKeys({
+    open: (wanted) => (mayOperate || wanted !== "connect") && setDialog(wanted),
+    list: () => setListed((before) => !before),
+    toggleTerminal,
+  });
   const commands = useMemo<CommandActions | undefined>(() => {
     if (!active) return undefined;
-    const terminal = () => {
+    const show = () => {
       setHalf("left");
-      return terminals.get(active.id);
+      set.setTerminalHidden(false);
     };
     return {
-      run: (command) => terminal()?.run(command),
+      run: (command) => {
+        show();
+        withTerminal(active.id, (terminal) => terminal.run(command));
+      },
       paste: (text) => {
-        const found = terminal();
-        found?.paste(text);
-        found?.focus();
+        show();
+        withTerminal(active.id, (terminal) => {
+          terminal.paste(text);
+          terminal.focus();
+        });
       },
       buffer: () => terminals.get(active.id)?.buffer() ?? "",
     };
-  }, [active]);
+  }, [active, set]);
   return (
-    <div className="app">
-      <a className="skip" href="#conversation">
-        Skip to conversation
-      </a>
-      <header className="top">
-        <button
-          type="button"
-          className="icon"
-          aria-label="Sessions"
-          aria-expanded={listed}
-          title="Sessions"
-          onClick={() => setListed((before) => !before)}
-        >
-          <Icon name="menu" />
-        </button>
-        <h1 className="brand">sysop</h1>
-        <TabStrip sessions={sessions} tabs={tabs} />
-        <button
-          type="button"
-          className="icon add"
-          aria-label="New session"
-          title="New session"
-          onClick={() => setConnecting(true)}
-        >
-          <Icon name="plus" />
-        </button>
-        <span className="spring" />
-        {active && <AgentToggle key={active.id} store={active} />}
-        <Bell />
-        <button
-          type="button"
-          className="icon"
-          aria-label={`Theme: ${choice}`}
-          title={`Theme: ${choice}`}
-          onClick={next}
-        >
-          <Icon name={choice} />
-        </button>
-      </header>
-      {active && <Offline key={active.id} store={active} closeTab={() => sessions.closeTab(active.id)} />}
-      {narrow && active && (
-        <nav className="halves" aria-label="View">
-          <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
-            Terminal
+    <MeContext value={me}>
+      <div className="app">
+        <a className="skip" href="#conversation">
+          Skip to conversation
+        </a>
+        <header className="top">
+          <button
+            type="button"
+            className="icon"
+            aria-label="Sessions"
+            aria-expanded={listed}
+            title="Sessions (Alt+S)"
+            onClick={() => setListed((before) => !before)}
+          >
+            <Icon name="menu" />
           </button>
-          <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
-            Conversation
-            {half === "left" && <PendingBadge key={active.id} store={active} />}
+          <h1 className="brand">sysop</h1>
+          <TabStrip sessions={sessions} tabs={tabs} />
+          {mayOperate && (
+            <button
+              type="button"
+              className="icon add"
+              aria-label="New session"
+              title="New session (Alt+N)"
+              onClick={connect}
+            >
+              <Icon name="plus" />
+            </button>
+          )}
+          <span className="spring" />
+          <button
+            type="button"
+            className="plain palette-button"
+            aria-label="Commands"
+            onClick={() => setDialog("palette")}
+          >
+            <Icon name="search" /> <span>Commands</span> <kbd>F1</kbd>
           </button>
-        </nav>
-      )}
-      <main>
-        {listed && tight && <div className="backdrop" aria-hidden="true" onClick={() => setListed(false)} />}
-        {listed && (
-          <Sidebar
-            sessions={sessions}
-            tabs={tabs}
-            over={tight}
-            connect={() => setConnecting(true)}
-            close={() => setListed(false)}
+          {active && !narrow && (
+            <button
+              type="button"
+              className="icon"
+              aria-label="Terminal"
+              aria-pressed={!preferences.terminalHidden}
+              title="Show or hide the terminal (Alt+T)"
+              onClick={toggleTerminal}
+            >
+              <Icon name="terminal" />
+            </button>
+          )}
+          <button
+            type="button"
+            className="icon"
+            aria-label="Settings"
+            title="Settings (Ctrl+,)"
+            onClick={() => setDialog("settings")}
+          >
+            <Icon name="settings" />
+          </button>
+        </header>
+        {active && <Offline key={active.id} store={active} closeTab={() => sessions.closeTab(active.id)} />}
+        {narrow && active && (
+          <nav className="halves" aria-label="View">
+            <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
+              Terminal
+            </button>
+            <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
+              Conversation
+              {half === "left" && <PendingBadge key={active.id} store={active} />}
+            </button>
+          </nav>
+        )}
+        <main>
+          {listed && tight && (
+            <div className="backdrop" aria-hidden="true" onClick={() => setListed(false)} />
+          )}
+          {listed && (
+            <Sidebar
+              sessions={sessions}
+              tabs={tabs}
+              over={tight}
+              connect={connect}
+              close={() => setListed(false)}
+            />
+          )}
+          {active ? (
+            <SplitPane
+              only={narrow ? half : preferences.terminalHidden ? "right" : undefined}
+              left={
+                terminalWanted && (
+                  <TerminalSide open={open} active={active} theme={theme} fontSize={preferences.fontSize} />
+                )
+              }
+              right={
+                <div id="conversation" className="conversations">
+                  {commands && (
+                    <ErrorBoundary key={active.id} what="The conversation">
+                      <Conversation store={active} commands={commands} />
+                    </ErrorBoundary>
+                  )}
+                </div>
+              }
+            />
+          ) : (
+            <Welcome connect={mayOperate ? connect : undefined} list={() => setListed(true)} />
+          )}
+        </main>
+        {active && <DocumentTitle key={active.id} store={active} />}
+        {dialog === "connect" && (
+          <NewSessionDialog
+            made={(id) => {
+              setDialog(undefined);
+              sessions.show(id);
+            }}
+            close={() => setDialog((now) => (now === "connect" ? undefined : now))}
           />
         )}
-        {active ? (
-          <SplitPane
-            only={narrow ? half : undefined}
-            left={<TerminalSide open={open} active={active} theme={theme} />}
-            right={
-              <div id="conversation" className="conversations">
-                {commands && (
-                  <ErrorBoundary key={active.id} what="The conversation">
-                    <Conversation store={active} commands={commands} />
-                  </ErrorBoundary>
-                )}
-              </div>
-            }
+        {dialog === "palette" && (
+          <CommandPalette
+            actions={pageActions({
+              sessions,
+              tabs,
+              me,
+              set,
+              open: setDialog,
+              list: setListed,
+              toggleTerminal,
+            })}
+            close={() => setDialog((now) => (now === "palette" ? undefined : now))}
           />
-        ) : (
-          <Welcome connect={() => setConnecting(true)} list={() => setListed(true)} />
         )}
-      </main>
-      {active && <DocumentTitle key={active.id} store={active} />}
-      {connecting && (
-        <NewSessionDialog
-          made={(id) => {
-            setConnecting(false);
-            sessions.show(id);
-          }}
-          close={() => setConnecting(false)}
-        />
-      )}
-    </div>
+        {dialog === "help" && (
+          <HelpDialog close={() => setDialog((now) => (now === "help" ? undefined : now))} />
+        )}
+        {dialog === "settings" && (
+          <SettingsDialog
+            preferences={preferences}
+            actions={set}
+            me={me}
+            link={(access) => setDialog(access === "same" ? "link" : "share")}
+            help={() => setDialog("help")}
+            close={() => setDialog((now) => (now === "settings" ? undefined : now))}
+          />
+        )}
+        {(dialog === "link" || dialog === "share") && (
+          <LinkDialog
+            access={dialog === "link" ? "same" : "read"}
+            hash={active ? `#/s/${encodeURIComponent(active.id)}` : ""}
+            close={() => setDialog((now) => (now === "link" || now === "share" ? undefined : now))}
+          />
+        )}
+      </div>
+    </MeContext>
   );
 }
 
-function Welcome({ connect, list }: { connect(): void; list(): void }) {
+function Welcome({ connect, list }: { connect: (() => void) | undefined; list(): void }) {
   return (
     <section className="welcome" id="conversation">
       <p className="logo" aria-hidden="true">
@@ -152,10 +243,12 @@ function Welcome({ connect, list }: { connect(): void; list(): void }) {
       <p>
         Describe a task. The model proposes commands; you approve, edit or reject each one before it runs.
       </p>
-      <p>
-        <button type="button" className="primary" onClick={connect}>
-          New session
-        </button>{" "}
+      <p className="buttons">
+        {connect && (
+          <button type="button" className="primary" onClick={connect}>
+            New session
+          </button>
+        )}
         <button type="button" onClick={list}>
           Past sessions
         </button>
@@ -176,50 +269,6 @@ function PendingBadge({ store }: { store: SessionStore }) {
       <span className="dot waiting" aria-hidden="true" />
       <span className="visually-hidden">, needs approval</span>
     </>
-  );
-}
-
-/** Seed 004's toggle. */
-function AgentToggle({ store }: { store: SessionStore }) {
-  const mode = useSessionPart(store, (view) => view.mode);
-  const on = mode === "agent";
-  return (
-    <button
-      type="button"
-      className={`agent-toggle ${on ? "on glows" : ""}`}
-      aria-pressed={on}
-      title={
-        on
-          ? "Agent mode: the model can use tools. Click to switch to chat."
-          : "Chat mode: no tools. Click to switch to agent mode."
-      }
-      onClick={() => store.setMode(on ? "chat" : "agent")}
-    >
-      <Icon name="bolt" /> Agent
-    </button>
-  );
-}
-
-function Bell() {
-  const [allowed, setAllowed] = useState(permission);
-  if (allowed === "missing") return null;
-  const words = {
-    granted: "Notifications are on",
-    denied: "Notifications are blocked in the browser settings",
-    default: "Notify me when a turn ends or needs approval while this tab is hidden",
-  }[allowed];
-  return (
-    <button
-      type="button"
-      className={`icon bell ${allowed}`}
-      aria-label={words}
-      title={words}
-      disabled={allowed === "denied"}
-      aria-pressed={allowed === "granted"}
-      onClick={() => void askPermission().then(setAllowed)}
-    >
-      <Icon name={allowed === "granted" ? "bell" : "bellOff"} />
-    </button>
   );
 }
 

@@ -62,10 +62,10 @@ export function NewSessionDialog({ made, close }: Props) {
     }
   };
   return (
-    <dialog ref={dialog} className="connect" aria-labelledby="connect-title" onClose={close}>
-      <form onSubmit={(event) => void send(event)}>
+    <dialog ref={dialog} aria-labelledby="connect-title" onClose={close}>
+      <form className="inner" onSubmit={(event) => void send(event)}>
         <h2 id="connect-title">New session</h2>
-        <label>
+        <label className="named">
           Host
           <input
             name="host"
@@ -89,7 +89,7 @@ export function NewSessionDialog({ made, close }: Props) {
           </ul>
         )}
         <div className="pair">
-          <label>
+          <label className="named">
             Model
             <select name="model" className="field" defaultValue="">
               <option value="">default{models[0] ? `: ${neutralizeLine(models[0])}` : ""}</option>
@@ -100,7 +100,7 @@ export function NewSessionDialog({ made, close }: Props) {
               ))}
             </select>
           </label>
-          <label>
+          <label className="named">
             Approval mode
             <select name="approve" className="field" defaultValue="">
               <option value="">Server default</option>
@@ -111,7 +111,7 @@ export function NewSessionDialog({ made, close }: Props) {
             </select>
           </label>
         </div>
-        <label>
+        <label className="named">
           Root directory
           <input
             name="root"

@@ -1,12 +1,16 @@
-/** All sessions of the server: found, opened, deleted. */
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { deleteSession, listSessions, type SessionRow } from "../protocol/api";
+/** All sessions of the server: found, opened, renamed, pinned, deleted. */
+import { Fragment, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { deleteSession, labelSession, listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
+import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
+import { pendingApproval } from "../state/transcript";
 import { relativeTime, shortHostLabel } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import type { SessionState } from "../wire";
+import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
+import { MeContext } from "./me";
 
 /** How often the list is asked for while it is seen. */
 const EVERY_MS = 10_000;
@@ -14,11 +18,11 @@ const EVERY_MS = 10_000;
 /** What a session does, in a word. */
 const DOES: Record<SessionState, string> = {
   idle: "idle",
-  thinking: "runs",
-  running: "runs",
-  waiting: "asks",
+  thinking: "running",
+  running: "running",
+  waiting: "needs approval",
   paused: "paused",
-  stopping: "stops",
+  stopping: "stopping",
 };
 
 interface Props {
@@ -30,13 +34,14 @@ interface Props {
   over: boolean;
 }
 
-/** Whether each word is somewhere in a row. */
-export function matches(row: SessionRow, search: string): boolean {
-  const text = `${row.title} ${row.host} ${row.root} ${row.sessionId}`.toLowerCase();
-  return search
-    .toLowerCase()
-    .split(/\s+/)
-    .every((word) => text.includes(word));
+/** How long the search must stay the same before the server is asked. */
+const TYPED_MS = 250;
+/** The most characters of a title, as on the server. */
+const TITLE_CHARS_MAX = 80;
+
+/** What is pinned comes first; both parts stay in their order. */
+export function pinnedFirst(rows: readonly SessionRow[]): SessionRow[] {
+  return [...rows.filter(({ pinned }) => pinned), ...rows.filter(({ pinned }) => !pinned)];
 }
 
 /** What was just asked for takes the keyboard. */
@@ -45,63 +50,81 @@ function focus(button: HTMLButtonElement | null): void {
 }
 
 export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
+  const me = useContext(MeContext);
+  const mayChange = me === undefined || me.operate;
   const [rows, setRows] = useState<readonly SessionRow[]>();
   const [problem, setProblem] = useState<RequestError>();
   const [search, setSearch] = useState("");
-  const [asked, setAsked] = useState<string>();
+  /** The row whose actions are shown. */
+  const [opened, setOpened] = useState<string>();
   const [now, setNow] = useState(Date.now);
   const field = useRef<HTMLInputElement>(null);
+  /** Answers that are overtaken by a later question are dropped. */
+  const question = useRef(0);
 
   const look = useCallback(async () => {
+    question.current += 1;
+    const asked = question.current;
     try {
-      setRows(await listSessions());
+      const found = await listSessions(search);
+      if (asked !== question.current) return;
+      setRows(found);
       setProblem(undefined);
     } catch (error) {
-      if (error instanceof RequestError) setProblem(error);
+      if (asked === question.current && error instanceof RequestError) setProblem(error);
     }
     setNow(Date.now());
-  }, []);
+  }, [search]);
   useEffect(() => {
-    void look();
+    const first = setTimeout(() => void look(), search ? TYPED_MS : 0);
     const timer = setInterval(() => document.visibilityState === "visible" && void look(), EVERY_MS);
-    return () => clearInterval(timer);
-  }, [look]);
+    return () => {
+      clearTimeout(first);
+      clearInterval(timer);
+    };
+  }, [look, search]);
   useEffect(() => {
     if (over) field.current?.focus();
   }, [over]);
 
-  const shown = useMemo(() => rows?.filter((row) => matches(row, search)) ?? [], [rows, search]);
+  const shown = useMemo(() => pinnedFirst(rows ?? []), [rows]);
   const choose = (id: string) => {
     sessions.show(id);
     if (over) close();
   };
-  const remove = async (id: string) => {
-    setAsked(undefined);
+  const change = async (act: () => Promise<void>) => {
+    setOpened(undefined);
     try {
-      await deleteSession(id);
-      sessions.closeTab(id);
-      setRows((before) => before?.filter((row) => row.sessionId !== id));
+      await act();
     } catch (error) {
       if (error instanceof RequestError) setProblem(error);
     }
     void look();
   };
+  const remove = (id: string) =>
+    change(async () => {
+      await deleteSession(id);
+      sessions.closeTab(id);
+      setRows((before) => before?.filter((row) => row.sessionId !== id));
+    });
   return (
     <nav
       className={`sidebar ${over ? "over" : ""}`}
       aria-label="Sessions"
       onKeyDown={(event) => {
         if (event.key !== "Escape") return;
-        if (asked) setAsked(undefined);
+        if (opened) setOpened(undefined);
         else close();
       }}
     >
       <header>
         <h2>Sessions</h2>
-        <button type="button" className="primary" onClick={connect}>
-          + New
-        </button>
-        <button type="button" aria-label="Close list" onClick={close}>
+        {mayChange && (
+          <button type="button" className="primary" onClick={connect}>
+            <Icon name="plus" /> New
+          </button>
+        )}
+        <button type="button" className="icon" aria-label="Close list" onClick={close}>
           <Icon name="close" />
         </button>
       </header>
@@ -109,7 +132,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
         ref={field}
         type="search"
         className="field"
-        placeholder="Search"
+        placeholder="Search in all sessions"
         aria-label="Search sessions"
         value={search}
         onChange={(event) => setSearch(event.target.value)}
@@ -127,56 +150,183 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
       )}
       <ul>
         {shown.map((row) => {
-          const { sessionId: id, title, host, changed, state } = row;
+          const { sessionId: id } = row;
           const current = tabs.active?.id === id;
-          const name = oneLine(title) || "(empty)";
           return (
             <li key={id} className={current ? "current" : undefined}>
-              <button
-                type="button"
-                className="choose"
-                aria-current={current || undefined}
-                onClick={() => choose(id)}
-              >
-                <span className="name">{name}</span>
-                <span className="meta">
-                  {state && state !== "idle" && (
-                    <b className={`doing ${state}`}>
-                      {DOES[state]}
-                      {" · "}
-                    </b>
-                  )}
-                  {shortHostLabel(host)} · {relativeTime(changed, now)}
-                </span>
-              </button>
-              {asked === id ? (
-                <span className="sure" role="group" aria-label={`Permanently delete ${name}?`}>
-                  <button type="button" className="danger" ref={focus} onClick={() => void remove(id)}>
-                    Delete
+              <div className="line">
+                <Choice
+                  row={row}
+                  search={search}
+                  current={current}
+                  open={tabs.open.find((store) => store.id === id)}
+                  now={now}
+                  choose={choose}
+                />
+                {mayChange && (
+                  <button
+                    type="button"
+                    className="icon"
+                    aria-label={`Actions for ${nameOf(row)}`}
+                    aria-expanded={opened === id}
+                    onClick={() => setOpened(opened === id ? undefined : id)}
+                  >
+                    <Icon name="more" />
                   </button>
-                  <button type="button" onClick={() => setAsked(undefined)}>
-                    Keep
-                  </button>
-                </span>
-              ) : (
-                <button
-                  type="button"
-                  className="delete"
-                  aria-label={`Delete ${name}`}
-                  title="Delete permanently"
-                  onClick={() => setAsked(id)}
-                >
-                  <Icon name="trash" />
-                </button>
+                )}
+              </div>
+              {opened === id && (
+                <RowActions
+                  row={row}
+                  rename={(title) => void change(() => labelSession(id, { title }))}
+                  pin={() => void change(() => labelSession(id, { pinned: !row.pinned }))}
+                  remove={() => void remove(id)}
+                />
               )}
             </li>
           );
         })}
       </ul>
-      {rows && shown.length === 0 && (
-        <p className="empty">{rows.length === 0 ? "No sessions yet" : "No matches"}</p>
-      )}
+      {rows && shown.length === 0 && <p className="empty">{search ? "No matches" : "No sessions yet"}</p>}
       {!rows && !problem && <p className="empty">Loading…</p>}
     </nav>
   );
+}
+
+function nameOf({ title }: SessionRow): string {
+  return oneLine(title) || "(empty)";
+}
+
+interface ChoiceProps {
+  row: SessionRow;
+  search: string;
+  current: boolean;
+  /** The session, if it is open in this browser tab. */
+  open: SessionStore | undefined;
+  now: number;
+  choose(id: string): void;
+}
+
+function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
+  const { sessionId: id, host, changed, state, pinned, excerpt } = row;
+  return (
+    <button type="button" className="choose" aria-current={current || undefined} onClick={() => choose(id)}>
+      <span className="name">
+        {pinned && <Icon name="pin" />} {pinned && <span className="visually-hidden">Pinned: </span>}
+        {nameOf(row)}
+      </span>
+      {excerpt && (
+        <span className="excerpt">
+          <Marked text={neutralizeLine(excerpt)} words={search} />
+        </span>
+      )}
+      <span className="meta">
+        {open ? <LiveState store={open} /> : <Doing state={state} />}
+        {shortHostLabel(host)} · {relativeTime(changed, now)}
+      </span>
+    </button>
+  );
+}
+
+/** What an open session does comes over its own connection: at once. */
+function LiveState({ store }: { store: SessionStore }) {
+  const state = useSessionPart(store, ({ transcript, caughtUp }) => {
+    if (!caughtUp) return undefined;
+    if (pendingApproval(transcript) || transcript.questions.length > 0) return "waiting";
+    return transcript.phase;
+  });
+  return <Doing state={state} />;
+}
+
+function Doing({ state }: { state: SessionState | undefined }) {
+  if (!state || state === "idle") return null;
+  return (
+    <>
+      <b className={`doing ${state}`}>{DOES[state]}</b>
+      {" · "}
+    </>
+  );
+}
+
+/** A text with the words of a search marked in it. */
+function Marked({ text, words }: { text: string; words: string }) {
+  const wanted = words.split(/\s+/).filter(Boolean);
+  if (wanted.length === 0) return text;
+  const escaped = wanted.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = text.split(new RegExp(`(${escaped.join("|")})`, "gi"));
+  return parts.map((part, at) =>
+    // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one text keep their places
+    at % 2 === 1 ? <mark key={at}>{part}</mark> : <Fragment key={at}>{part}</Fragment>,
+  );
+}
+
+interface RowActionsProps {
+  row: SessionRow;
+  rename(title: string): void;
+  pin(): void;
+  remove(): void;
+}
+
+function RowActions({ row, rename, pin, remove }: RowActionsProps) {
+  const [stage, setStage] = useState<"choose" | "rename" | "delete">("choose");
+  const name = nameOf(row);
+  if (stage === "rename") {
+    return (
+      <form
+        className="row-actions"
+        onSubmit={(event) => {
+          event.preventDefault();
+          const title = String(new FormData(event.currentTarget).get("title") ?? "").trim();
+          if (title) rename(title);
+        }}
+      >
+        <input
+          name="title"
+          className="field"
+          aria-label={`New name of ${name}`}
+          defaultValue={oneLine(row.title)}
+          maxLength={TITLE_CHARS_MAX}
+          autoComplete="off"
+          ref={focusAll}
+        />
+        <button type="submit" className="primary">
+          Rename
+        </button>
+        <button type="button" onClick={() => setStage("choose")}>
+          Cancel
+        </button>
+      </form>
+    );
+  }
+  if (stage === "delete") {
+    return (
+      <span className="row-actions" role="group" aria-label={`Permanently delete ${name}?`}>
+        <button type="button" className="danger" ref={focus} onClick={remove}>
+          Delete permanently
+        </button>
+        <button type="button" onClick={() => setStage("choose")}>
+          Keep
+        </button>
+      </span>
+    );
+  }
+  return (
+    <span className="row-actions" role="group" aria-label={`Actions for ${name}`}>
+      <button type="button" ref={focus} onClick={() => setStage("rename")}>
+        Rename
+      </button>
+      <button type="button" onClick={pin}>
+        {row.pinned ? "Unpin" : "Pin"}
+      </button>
+      <button type="button" onClick={() => setStage("delete")}>
+        Delete…
+      </button>
+    </span>
+  );
+}
+
+function focusAll(field: HTMLInputElement | null): void {
+  if (!field || document.activeElement === field) return;
+  field.focus();
+  field.select();
 }

@@ -1,5 +1,5 @@
 /** The sessions that are open, one tab each: its host and what it does. */
-import { type KeyboardEvent, useRef } from "react";
+import { type KeyboardEvent, useEffect, useRef } from "react";
 import type { SessionStore, SessionView } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
 import { pendingApproval } from "../state/transcript";
@@ -21,7 +21,7 @@ const WORDS: Record<string, string> = {
   waiting: "needs approval",
   idle: "idle",
   paused: "paused",
-  running: "runs",
+  running: "running",
 };
 
 export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs }) {
@@ -54,8 +54,17 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
   const how = useSessionPart(store, tone);
   const title = useSessionPart(store, (view) => view.transcript.lastPrompt ?? "");
   const name = host ? shortHostLabel(host) : "…";
+  const tab = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (!active) return;
+    const show = () => tab.current?.scrollIntoView({ inline: "nearest", block: "nearest" });
+    show();
+    window.addEventListener("resize", show);
+    return () => window.removeEventListener("resize", show);
+  }, [active]);
   return (
     <button
+      ref={tab}
       type="button"
       className={`tab ${active ? "active" : ""}`}
       role="tab"

@@ -3,6 +3,8 @@ import { type ComponentType, lazy, type RefCallback, Suspense, useCallback, useM
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
 import { ErrorBoundary } from "./ErrorBoundary";
+import { HostTable } from "./HostTable";
+import { useSessionPart } from "./hooks";
 import type { Theme } from "./theme";
 
 interface TerminalModule {
@@ -19,6 +21,15 @@ const TerminalPane = lazy(async (): Promise<{ default: ComponentType<TerminalPan
 
 /** The handles of the terminals that are there, by session. */
 export const terminals = new Map<string, TerminalHandle>();
+/** What waits for a terminal that is still loaded. */
+const awaited = new Map<string, (terminal: TerminalHandle) => void>();
+
+/** Does something with a session's terminal, as soon as that is there. */
+export function withTerminal(id: string, act: (terminal: TerminalHandle) => void): void {
+  const terminal = terminals.get(id);
+  if (terminal) act(terminal);
+  else awaited.set(id, act);
+}
 
 function Missing(_: TerminalPaneProps) {
   return <p className="empty">This build does not include the live terminal.</p>;
@@ -28,9 +39,10 @@ interface Props {
   open: readonly SessionStore[];
   active: SessionStore | undefined;
   theme: Theme;
+  fontSize: number;
 }
 
-export function TerminalSide({ open, active, theme }: Props) {
+export function TerminalSide({ open, active, theme, fontSize }: Props) {
   return (
     <section className="terminal-side" aria-label="Terminal">
       {open.map((store) => (
@@ -41,7 +53,7 @@ export function TerminalSide({ open, active, theme }: Props) {
         >
           <ErrorBoundary what="The terminal">
             <Suspense fallback={<p className="empty">Opening the terminal…</p>}>
-              <TerminalSlot store={store} theme={theme} />
+              <TerminalSlot store={store} theme={theme} fontSize={fontSize} />
             </Suspense>
           </ErrorBoundary>
         </div>
@@ -50,11 +62,18 @@ export function TerminalSide({ open, active, theme }: Props) {
   );
 }
 
-function TerminalSlot({ store, theme }: { store: SessionStore; theme: Theme }) {
+function TerminalSlot({ store, theme, fontSize }: { store: SessionStore; theme: Theme; fontSize: number }) {
+  const several = useSessionPart(store, (view) => view.transcript.facts?.host.includes(",") ?? false);
+
   const ref: RefCallback<TerminalHandle> = useCallback(
     (handle) => {
-      if (handle) terminals.set(store.id, handle);
-      else terminals.delete(store.id);
+      if (!handle) {
+        terminals.delete(store.id);
+        return;
+      }
+      terminals.set(store.id, handle);
+      awaited.get(store.id)?.(handle);
+      awaited.delete(store.id);
     },
     [store],
   );
@@ -64,5 +83,15 @@ function TerminalSlot({ store, theme }: { store: SessionStore; theme: Theme }) {
     },
     [store],
   );
-  return <TerminalPane ref={ref} link={store.link} theme={theme} onSelectionToModel={toModel} />;
+  // Several hosts have no terminal that they could share.
+  if (several) return <HostTable store={store} />;
+  return (
+    <TerminalPane
+      ref={ref}
+      link={store.link}
+      theme={theme}
+      fontSize={fontSize}
+      onSelectionToModel={toModel}
+    />
+  );
 }

@@ -2,6 +2,16 @@
 import type { ReactNode } from "react";
 
 const PATHS = {
+  settings: (
+    <>
+      <circle cx="8" cy="8" r="2.2" />
+      <path d="M8 1.6v2M8 12.4v2M1.6 8h2M12.4 8h2M3.5 3.5l1.4 1.4M11.1 11.1l1.4 1.4M12.5 3.5l-1.4 1.4M4.9 11.1l-1.4 1.4" />
+    </>
+  ),
+  search: <path d="M7 2.8a4.2 4.2 0 1 1 0 8.4 4.2 4.2 0 0 1 0-8.4zM10.2 10.2l3.4 3.4" />,
+  more: <path d="M3.5 8h.01M8 8h.01M12.5 8h.01" strokeWidth="2.4" />,
+  pin: <path d="M5.5 2.5h5l-.7 4.2 2.2 2.1v1.2H4V8.8l2.2-2.1zM8 10v4" />,
+  terminal: <path d="M2 3h12v10H2zM4.6 6l2 2-2 2M8.2 10h3" />,
   menu: <path d="M2.5 4.5h11M2.5 8h11M2.5 11.5h11" />,
   plus: <path d="M8 3v10M3 8h10" />,
   close: <path d="M4 4l8 8M12 4l-8 8" />,

@@ -1,26 +1,20 @@
 /** Dark, light, or as the system has it. */
-import { useEffect, useState } from "react";
-import * as storage from "../state/storage";
+import { useEffect } from "react";
+import type * as storage from "../state/storage";
 import { useMedia } from "./hooks";
 
 export type Theme = "dark" | "light";
 
-const NEXT: Record<storage.ThemeChoice, storage.ThemeChoice> = {
-  dark: "light",
-  light: "system",
-  system: "dark",
-};
+/** The color of the browser's own bar on a phone; `--panel` of each theme. */
+const BAR: Record<Theme, string> = { dark: "#14181f", light: "#ffffff" };
 
-export function useTheme(): { theme: Theme; choice: storage.ThemeChoice; next(): void } {
-  const [choice, choose] = useState(storage.theme);
+/** Applies a choice and tells which theme it comes to now. */
+export function useTheme(choice: storage.ThemeChoice): Theme {
   const systemIsLight = useMedia("(prefers-color-scheme: light)");
   const theme = choice === "system" ? (systemIsLight ? "light" : "dark") : choice;
   useEffect(() => {
     document.documentElement.dataset.theme = theme;
+    document.querySelector('meta[name="theme-color"]')?.setAttribute("content", BAR[theme]);
   }, [theme]);
-  const next = () => {
-    storage.saveTheme(NEXT[choice]);
-    choose(NEXT[choice]);
-  };
-  return { theme, choice, next };
+  return theme;
 }

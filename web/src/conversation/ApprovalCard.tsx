@@ -3,9 +3,11 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { SafeText } from "../text/Code";
+import { editOf, showsArgument } from "../text/diff";
 import { asksAlways, covers, hostLabel, riskLabel } from "../text/labels";
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
-import { CommandText } from "./CommandText";
+import { CommandText, groupedFindings } from "./CommandText";
+import { FileDiff } from "./FileDiff";
 
 /** How long it must have had the focus before Enter counts: who just typed Enter meant something else. */
 export const ENTER_AFTER_MS = 300;
@@ -32,6 +34,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
   const editable = step.effect === "command";
+  const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
   // Enter is pressed too easily for these: a click, or a capital Y.
   const careful = step.risk === "dangerous" || step.risk === "lockout";
 
@@ -151,17 +154,19 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           onKeyDown={fieldKeys}
         />
       ) : (
-        <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
-          <CommandText text={step.proposal} findings={step.findings} />
-        </pre>
+        !fileEdit && (
+          <pre id="review-what" className={`what ${step.cardKind}`} tabIndex={0}>
+            <CommandText text={step.proposal} findings={step.findings} />
+          </pre>
+        )
       )}
       {(!editable || shown === described) && <Preview lines={step.preview} />}
       {stage !== "edit" && <Arguments step={step} />}
       {stage !== "edit" && step.findings.length > 0 && (
         <ul className="findings">
-          {step.findings.map(({ start, end, why, class: risk }) => (
-            <li key={`${start}-${end}-${why}`} className={risk}>
-              {neutralizeLine(why)}
+          {groupedFindings(step.proposal, step.findings).map(({ text, whys, class: risk }) => (
+            <li key={text} className={risk}>
+              <code>{neutralizeLine(text)}</code> {whys.map(neutralizeLine).join("; ")}
             </li>
           ))}
         </ul>
@@ -210,7 +215,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           <>
             <button
               type="button"
-              className={careful ? "primary danger" : "primary"}
+              className={careful ? "danger" : "primary"}
               disabled={disabled}
               onClick={run}
             >
@@ -245,7 +250,12 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         )}
         {(stage === "edit" || stage === "reject") && (
           <>
-            <button type="button" className="primary" disabled={disabled} onClick={send}>
+            <button
+              type="button"
+              className={careful ? "danger" : "primary"}
+              disabled={disabled}
+              onClick={send}
+            >
               {stage === "edit" ? "Run edited" : "Reject"}{" "}
               {(stage === "reject" || !careful) && <kbd>Enter</kbd>}
             </button>
@@ -292,21 +302,29 @@ function focusEnd(field: HTMLTextAreaElement | HTMLInputElement | null): void {
 
 /** What a tool is given that its short form leaves out: what a file tool would write, whole. */
 function Arguments({ step }: { step: Step }) {
-  if (step.cardKind !== "tool") return null;
+  if (step.effect === "command" || step.effect === "keys") return null;
   const { arguments: args } = step;
   if (typeof args !== "object" || args === null) return null;
+  const edit = editOf(step.tool, args);
+  const others = Object.entries(args).filter(([name]) => !edit || !showsArgument(name));
+  const isReason = (value: unknown) => value === step.reason;
   return (
-    <dl className="arguments">
-      {Object.entries(args).map(([name, value]) => (
-        <div key={name}>
-          <dt>{neutralizeLine(name)}</dt>
-          <dd>
-            <pre tabIndex={0}>
-              <SafeText text={typeof value === "string" ? value : JSON.stringify(value, null, 2)} />
-            </pre>
-          </dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      {edit && <FileDiff edit={edit} id="review-what" />}
+      <dl className="arguments">
+        {others
+          .filter(([, value]) => !isReason(value))
+          .map(([name, value]) => (
+            <div key={name}>
+              <dt>{neutralizeLine(name)}</dt>
+              <dd>
+                <pre tabIndex={0}>
+                  <SafeText text={typeof value === "string" ? value : JSON.stringify(value, null, 2)} />
+                </pre>
+              </dd>
+            </div>
+          ))}
+      </dl>
+    </>
   );
 }

@@ -10,7 +10,15 @@ export interface CommandPart {
   why: string;
 }
 
-const WORSE: RiskClass[] = ["read_only", "changes", "opaque", "dangerous"];
+const WORSE: RiskClass[] = [
+  "read_only",
+  "reads_remote",
+  "changes",
+  "opaque",
+  "reads_secret",
+  "dangerous",
+  "lockout",
+];
 
 /** Cuts a command at its findings; the places of these are counted in bytes of UTF-8. */
 export function partsOf(command: string, findings: readonly Finding[]): CommandPart[] {
@@ -36,6 +44,27 @@ export function partsOf(command: string, findings: readonly Finding[]): CommandP
     const why = [...new Set(here.map((finding) => finding.why))].join("; ");
     return { text: decoder.decode(bytes.subarray(start, end)), class: worst?.class, why };
   });
+}
+
+/** What was found about one part of a command. */
+export interface PartFindings {
+  text: string;
+  whys: readonly string[];
+  /** The worst of its classes. */
+  class: RiskClass;
+}
+
+/** The findings of a command by the part that they are about, the worst first; what is the same is told once. */
+export function groupedFindings(command: string, findings: readonly Finding[]): PartFindings[] {
+  const bytes = new TextEncoder().encode(command);
+  const groups = new Map<string, PartFindings>();
+  for (const { start, end, why, class: risk } of findings) {
+    const text = new TextDecoder().decode(bytes.subarray(start, end));
+    const { whys, class: known }: PartFindings = groups.get(text) ?? { text, whys: [], class: risk };
+    const worst = WORSE.indexOf(risk) > WORSE.indexOf(known) ? risk : known;
+    groups.set(text, { text, whys: whys.includes(why) ? whys : [...whys, why], class: worst });
+  }
+  return [...groups.values()].sort((a, b) => WORSE.indexOf(b.class) - WORSE.indexOf(a.class));
 }
 
 export function CommandText({ text, findings = [] }: { text: string; findings?: readonly Finding[] }) {

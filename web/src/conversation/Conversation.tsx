@@ -1,15 +1,18 @@
 /** What was said and done: a list of which only what is seen is drawn, what waits for the person, and where they write. */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useLatest, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
+import { isOrAre, MeContext, useName } from "../app/me";
 import { completions } from "../state/commands";
+import type { Step } from "../state/item";
 import type { SessionStore, SessionView } from "../state/session-store";
-import { pendingApproval, proposedSteps } from "../state/transcript";
+import { pendingApproval, proposedSteps, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import { Announcer } from "./Announcer";
 import { ApprovalCard } from "./ApprovalCard";
+import { CommandText } from "./CommandText";
 import { Composer, type ComposerHandle } from "./Composer";
 import { Jobs } from "./Jobs";
 import { PlanCard } from "./PlanCard";
@@ -17,6 +20,7 @@ import { QuestionCard } from "./QuestionCard";
 import { RowView } from "./RowView";
 import { type Row, rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
+import { UploadDialog, useFileDrop } from "./Upload";
 
 /** How near to its end the list follows it. */
 const NEAR_PX = 48;
@@ -52,20 +56,36 @@ export function Conversation({ store, commands }: Props) {
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
   const name = modelName(transcript.facts?.model ?? "");
+  const me = useContext(MeContext);
+  const watches = me !== undefined && !me.operate && !me.decide;
+  const drop = useFileDrop(online && me?.operate === true && me.decide && canUpload(transcript));
   return (
-    <section className="conversation" aria-label="Conversation">
+    <section
+      className={`conversation ${drop.over ? "dropping" : ""}`}
+      aria-label="Conversation"
+      {...drop.handlers}
+    >
       <h2 className="visually-hidden">Conversation</h2>
-      <Toolbar store={store} view={view} />
+      <fieldset className="bare" disabled={watches}>
+        <Toolbar store={store} view={view} />
+      </fieldset>
       <Commands value={commands}>
-        <RowList store={store} rows={rows} caughtUp={caughtUp} empty={<Empty view={view} />} />
+        <RowList
+          store={store}
+          rows={rows}
+          caughtUp={caughtUp}
+          empty={<Empty view={view} example={watches ? undefined : (text) => store.appendToDraft(text)} />}
+        />
       </Commands>
       <div className="dock">
         <ActivityLine store={store} view={view} name={name} online={online} />
         <ErrorNotices store={store} view={view} />
-        {transcript.questions.map((question) => (
-          <QuestionCard key={question.id} store={store} question={question} online={online} />
-        ))}
-        {step && (
+        {watches && <Watching step={step} />}
+        {!watches &&
+          transcript.questions.map((question) => (
+            <QuestionCard key={question.id} store={store} question={question} online={online} />
+          ))}
+        {step && !watches && (
           <ApprovalCard
             key={step.call}
             store={store}
@@ -76,31 +96,54 @@ export function Conversation({ store, commands }: Props) {
             leave={toComposer}
           />
         )}
-        {plan.length > 0 && <PlanCard store={store} steps={plan} online={online} />}
-        <Jobs store={store} jobs={transcript.jobs} online={online} />
-        <Composer
-          ref={composer}
-          store={store}
-          prompt={mode === "agent" ? "agent:/>" : `${name}:/>`}
-          placeholder={mode === "agent" ? "Describe a task…" : `Ask ${name}…`}
-          pending={view.pending}
-          queued={transcript.queued}
-          online={online}
-          running={running}
-          history={history}
-          complete={(text) => completions(text, transcript)}
-          buffer={commands.buffer}
-        />
+        {plan.length > 0 && !watches && <PlanCard store={store} steps={plan} online={online} />}
+        <Jobs store={store} jobs={transcript.jobs} online={online && !watches} />
+        {!watches && (
+          <Composer
+            ref={composer}
+            store={store}
+            prompt={mode === "agent" ? "agent:/>" : `${name}:/>`}
+            placeholder={mode === "agent" ? "Describe a task…" : `Ask ${name}…`}
+            pending={view.pending}
+            queued={transcript.queued}
+            online={online}
+            running={running}
+            history={history}
+            complete={(text) => completions(text, transcript)}
+            buffer={commands.buffer}
+          />
+        )}
       </div>
+      {drop.file && <UploadDialog store={store} file={drop.file} close={drop.done} />}
       <Announcer view={view} />
     </section>
   );
+}
+
+/** What is shown to who may only watch, in the place of what they could answer. */
+function Watching({ step }: { step: Step | undefined }) {
+  return (
+    <div className="readonly">
+      {step && (
+        <pre className="what" tabIndex={0} role="group" aria-label="Waits for approval">
+          <CommandText text={step.proposal} findings={step.findings} />
+        </pre>
+      )}
+      <p>{step ? "Somebody with more permissions has to approve this command." : "You are watching."}</p>
+    </div>
+  );
+}
+
+/** Whether files can be written to where the session works, byte for byte as they are. */
+function canUpload({ facts }: Transcript): boolean {
+  return facts?.tools.some(({ name }) => name === "write_file") ?? false;
 }
 
 /** What goes on, in one line. */
 function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
   const { store, view, name, online } = props;
   const { transcript, stopping } = view;
+  const nameOf = useName();
   const { phase, holder, stepOpen } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
   const lines: { text: string; tone: string }[] = [];
@@ -111,14 +154,14 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
     lines.push({ text: `running ${what}`, tone: "busy" });
   } else if (phase === "thinking" && stepOpen) lines.push({ text: `waiting for ${name}`, tone: "busy" });
   if (holder !== undefined) {
-    lines.push({ text: `${neutralizeLine(holder)} is using the terminal; agent paused`, tone: "held" });
+    lines.push({ text: `${isOrAre(nameOf(holder))} using the terminal; agent paused`, tone: "held" });
   }
   return lines.map(({ text, tone }) => (
     <p key={tone} className={`live ${tone}`}>
       {tone === "busy" && <span className="spinner" aria-hidden="true" />}
       {text}
       {tone === "busy" && phase === "running" && runs?.kind === "step" && runs.tool === "bash" && (
-        <button type="button" disabled={!online} onClick={() => store.moveToBackground()}>
+        <button type="button" className="small" disabled={!online} onClick={() => store.moveToBackground()}>
           Run in background
         </button>
       )}
@@ -140,20 +183,33 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
   ));
 }
 
-function Empty({ view }: { view: SessionView }) {
+/** What a first prompt may be. */
+const EXAMPLES = ["How full is the disk?", "Which services have failed?", "What uses the most memory?"];
+
+function Empty({ view, example }: { view: SessionView; example: ((text: string) => void) | undefined }) {
   const { transcript, mode, caughtUp, status } = view;
   if (!caughtUp) {
     return <p className="empty">{status.state === "offline" ? "Not connected" : "Opening the session…"}</p>;
   }
   const { facts } = transcript;
+  if (!example) return <p className="empty">Nothing has been said in this session yet.</p>;
   return (
     <div className="empty">
-      <p>{mode === "agent" ? "Describe a task." : "Ask a question."}</p>
+      <h3>{mode === "agent" ? "Describe a task." : "Ask a question."}</h3>
       {facts && (
         <p className="meta">
           {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{neutralizeLine(facts.host)}</b> in{" "}
           <code>{oneLine(facts.root)}</code>. <code>!uptime</code> runs a command without a model.
         </p>
+      )}
+      {mode === "agent" && (
+        <div className="examples">
+          {EXAMPLES.map((text) => (
+            <button key={text} type="button" onClick={() => example(text)}>
+              {text}
+            </button>
+          ))}
+        </div>
       )}
     </div>
   );

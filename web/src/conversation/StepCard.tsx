@@ -1,19 +1,24 @@
 /** One call of a tool as a card: reasoning, command or keys, output, status (seed 004's step cards). */
-import { memo, useState } from "react";
+import { memo, useMemo, useState } from "react";
+import { useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
 import type { Outcome, Step } from "../state/item";
 import { SafeText } from "../text/Code";
+import { editOf } from "../text/diff";
 import { duration, hostGroups, statusLabel, statusSign } from "../text/labels";
 import { CopyButton } from "../text/Markdown";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
 import type { SessionId } from "../wire";
 import { CommandText } from "./CommandText";
+import { FileDiff } from "./FileDiff";
 
 /** What is longer is shown in part at first. */
 const SHOWN_CHARS_MAX = 20_000;
 
 export const StepCard = memo(({ step, session }: { step: Step; session: SessionId }) => {
   const { outcome, decided } = step;
+  const edit = useMemo(() => editOf(step.tool, step.arguments), [step.tool, step.arguments]);
+  if (decided.state === "waiting" && !outcome) return <WaitingStep step={step} />;
   const failed = outcome && !["ok", "rejected"].includes(outcome.status);
   const tone =
     decided.state === "rejected" || outcome?.status === "rejected" ? "refused" : failed ? "failed" : "";
@@ -37,11 +42,21 @@ export const StepCard = memo(({ step, session }: { step: Step; session: SessionI
           edited; proposed was <code>{neutralizeLine(step.editedFrom)}</code>
         </p>
       )}
-      <Output step={step} />
+      {edit && <FileDiff edit={edit} />}
+      {!(edit && outcome?.status === "ok") && <Output step={step} />}
       <StatusLine step={step} session={session} />
     </article>
   );
 });
+
+/** What waits for a person is shown whole in the card of the proposal, and only there. */
+function WaitingStep({ step }: { step: Step }) {
+  return (
+    <article className="card step waiting" aria-label={`Step: ${neutralizeLine(step.tool)}`}>
+      <span className="badge waiting">needs approval</span> <code>{neutralizeLine(step.tool)}</code>
+    </article>
+  );
+}
 
 function Output({ step }: { step: Step }) {
   const [all, setAll] = useState(false);
@@ -79,15 +94,16 @@ function toEnd(element: HTMLPreElement | null): void {
 
 function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   const { outcome, decided } = step;
+  const nameOf = useName();
   const said: string[] = [];
   if (decided.state === "rejected") {
     const why = decided.reason ? `: ${neutralizeLine(decided.reason)}` : "";
-    said.push(`rejected by ${decided.by === undefined ? "the policy" : neutralizeLine(decided.by)}${why}`);
+    said.push(`rejected by ${decided.by === undefined ? "the policy" : nameOf(decided.by)}${why}`);
   } else if (decided.state === "allowed" && decided.by !== undefined) {
-    said.push(`allowed${decided.session ? " for this session" : ""} by ${neutralizeLine(decided.by)}`);
+    said.push(`allowed${decided.session ? " for this session" : ""} by ${nameOf(decided.by)}`);
   }
   if (step.origin !== "model") said.push(step.origin === "typed" ? "typed by a user" : "from a routine");
-  const status = outcome?.status ?? (decided.state === "waiting" ? "waiting" : step.started ? "running" : "");
+  const status = outcome?.status ?? (step.started ? "running" : "");
   return (
     <footer className="status">
       {outcome && outcome.status !== "rejected" && (
@@ -98,8 +114,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
       )}
       {!outcome && status && (
         <span className={`badge ${status}`}>
-          {status === "running" && <span className="spinner" aria-hidden="true" />}
-          {status === "waiting" ? "needs approval" : status}
+          <span className="spinner" aria-hidden="true" />
+          {status}
         </span>
       )}
       {outcome && outcome.status !== "rejected" && outcome.status !== "unknown" && (

@@ -6,7 +6,7 @@ import { otherProviders } from "../state/output-readers";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { usage } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
-import type { ApprovalMode } from "../wire";
+import type { ApprovalMode, Mode } from "../wire";
 
 const MODES: [ApprovalMode, string, string][] = [
   ["each", "each", "Ask before every command"],
@@ -31,10 +31,11 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   return (
     <div className="toolbar" role="toolbar" aria-label="Turn">
       <div className="who">
+        <AgentToggle store={store} mode={mode} running={running} disabled={!online} />
         <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
-        {mode === "agent" && <span className={`agent-badge ${running ? "moves" : ""}`}>AGENT</span>}
         {facts && (
           <label className="approve" title={MODES.find(([word]) => word === facts.approve)?.[2]}>
+            <span aria-hidden="true">Approve</span>
             <span className="visually-hidden">Approval mode</span>
             <select
               value={facts.approve}
@@ -51,7 +52,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         )}
         {running && transcript.maxIterations > 0 && transcript.iteration > 0 && (
           <span className="count" title="Model calls in this turn, and the limit">
-            {transcript.iteration}/{transcript.maxIterations}
+            step {transcript.iteration} of {transcript.maxIterations}
           </span>
         )}
         {others.length > 0 && (
@@ -59,7 +60,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
             output also seen by {neutralizeLine(others.join(", "))}
           </span>
         )}
-        {tokens && (
+        {tokens && !running && (
           <span className="tokens" title="Tokens used in this session">
             {tokens}
           </span>
@@ -68,7 +69,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
       <div className="acts">
         {running && !paused && !ends && (
           <button type="button" className="act pause" disabled={!online} onClick={() => store.pause()}>
-            <Icon name="pause" /> Pause
+            <Icon name="pause" /> <span className="word">Pause</span>
           </button>
         )}
         {paused && !ends && (
@@ -78,7 +79,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
             disabled={!online}
             onClick={() => store.resume()}
           >
-            <Icon name="resume" /> Resume
+            <Icon name="resume" /> <span className="word">Resume</span>
           </button>
         )}
         {running && (
@@ -89,24 +90,24 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
               </>
             ) : (
               <>
-                <Icon name="stop" /> Stop
+                <Icon name="stop" /> <span className="word">Stop</span>
               </>
             )}
           </button>
         )}
         {!running && lastPrompt !== undefined && (
           <button type="button" className="act retry" disabled={!online} onClick={() => store.retry()}>
-            <Icon name="retry" /> Retry
+            <Icon name="retry" /> <span className="word">Retry</span>
           </button>
         )}
         {!running && (
           <button type="button" className="act new" disabled={!online} onClick={() => store.newChat()}>
-            <Icon name="newChat" /> New Chat
+            <Icon name="newChat" /> <span className="word">New Chat</span>
           </button>
         )}
         <button
           type="button"
-          className="act clear"
+          className="icon erase"
           title="Clear visible messages"
           aria-label="Clear visible messages"
           onClick={() => store.clearView()}
@@ -115,6 +116,28 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         </button>
       </div>
     </div>
+  );
+}
+
+/** Seed 004's toggle: with tools or without. It pulses while a turn runs. */
+function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean; disabled: boolean }) {
+  const { store, mode, running, disabled } = props;
+  const on = mode === "agent";
+  return (
+    <button
+      type="button"
+      className={`agent-toggle ${on ? "on" : ""} ${on && running ? "glows moves" : ""}`}
+      aria-pressed={on}
+      disabled={disabled}
+      title={
+        on
+          ? "Agent mode: the model can use tools. Click to switch to chat."
+          : "Chat mode: no tools. Click to switch to agent mode."
+      }
+      onClick={() => store.setMode(on ? "chat" : "agent")}
+    >
+      <Icon name="bolt" /> <span className="word">Agent</span>
+    </button>
   );
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Finding } from "../wire";
-import { partsOf } from "./CommandText";
+import { groupedFindings, partsOf } from "./CommandText";
 
 const found = (start: number, end: number, risk: Finding["class"], why: string): Finding => ({
   start,
@@ -33,4 +33,19 @@ test("where findings overlap the worst counts, and all reasons are told", () => 
 test("a mark that files may begin with is kept where a part begins with it: it is shown then", () => {
   const parts = partsOf("ls; \ufeffrm x", [found(4, 11, "dangerous", "x")]);
   expect(parts.map(({ text }) => text)).toEqual(["ls; ", "\ufeffrm x"]);
+});
+
+test("what is found about the same word is told once, the worst first", () => {
+  const finding = (start: number, end: number, why: string, risk: "changes" | "dangerous" = "changes") =>
+    ({ start, end, why, class: risk }) as const;
+  const found = groupedFindings("é; sudo a; rm b; sudo c", [
+    finding(4, 8, "runs as root"),
+    finding(18, 22, "runs as root"),
+    finding(12, 14, "makes changes"),
+    finding(12, 14, "deletes", "dangerous"),
+  ]);
+  expect(found.map(({ text, whys }) => `${text}: ${whys}`)).toEqual([
+    "rm: makes changes,deletes",
+    "sudo: runs as root",
+  ]);
 });

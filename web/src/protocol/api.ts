@@ -12,6 +12,10 @@ export interface SessionRow {
   lastSeq: number;
   host: string;
   root: string;
+  /** Whether a person wants it at the top. */
+  pinned?: boolean;
+  /** What was found in it, where a search found more than its title. */
+  excerpt?: string;
   /** What it does now, where it is live on this server. */
   state?: SessionState;
 }
@@ -20,6 +24,21 @@ export interface SessionRow {
 export interface HostRow {
   name: string;
   description: string;
+}
+
+/** Whose page this is, and what it may do. */
+export interface Me {
+  name: string;
+  operate: boolean;
+  decide: boolean;
+}
+
+/** A link for another browser. */
+export interface PageLink {
+  /** Below the address of the server. */
+  path: string;
+  /** Milliseconds since 1970-01-01 UTC. */
+  expires: number;
 }
 
 /** What a new session is to be like; what is left out is as the server's settings say. */
@@ -70,12 +89,30 @@ async function json<T>(what: string, path: string): Promise<T> {
   return (await (await request(what, "GET", path)).json()) as T;
 }
 
-export async function listSessions(): Promise<SessionRow[]> {
+/** The sessions, the last changed first; those in which all words of the search are found. */
+export async function listSessions(search = ""): Promise<SessionRow[]> {
+  const wanted = search.trim() ? `&search=${encodeURIComponent(search.trim())}` : "";
   const said = await json<{ sessions: SessionRow[] }>(
     "Cannot list sessions",
-    `${SESSIONS}?limit=${LIST_MAX}`,
+    `${SESSIONS}?limit=${LIST_MAX}${wanted}`,
   );
   return said.sessions;
+}
+
+export async function labelSession(
+  id: SessionId,
+  label: { title?: string; pinned?: boolean },
+): Promise<void> {
+  await request("Cannot change the session", "POST", sessionPath(id, "/label"), label);
+}
+
+export async function fetchMe(): Promise<Me> {
+  return await json<Me>("Cannot read the permissions", "/api/me");
+}
+
+export async function createLink(access: "same" | "read"): Promise<PageLink> {
+  const response = await request("Cannot create the link", "POST", "/api/links", { access });
+  return (await response.json()) as PageLink;
 }
 
 export async function createSession(wish: CreateSessionRequest): Promise<SessionId> {

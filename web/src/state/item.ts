@@ -37,6 +37,14 @@ export interface Outcome {
   hosts: readonly HostOutcome[];
 }
 
+/** How a call ended on one of several hosts, as told while it still runs elsewhere. */
+export interface HostEnd {
+  host: string;
+  status: Status;
+  exitCode: number | undefined;
+  durationMs: number;
+}
+
 /** One call of a tool: what was wanted, what was decided and what came of it. */
 export interface Step {
   kind: "step";
@@ -73,6 +81,8 @@ export interface Step {
   tail: string;
   /** How many characters came before `tail`. */
   skipped: number;
+  /** Of several hosts, those where it has ended while it still runs elsewhere. */
+  hostsEnded: readonly HostEnd[];
   /** How it ended; none while it runs or waits. */
   outcome: Outcome | undefined;
 }

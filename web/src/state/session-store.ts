@@ -185,6 +185,14 @@ export class SessionStore {
     this.sendCommand({ type: "direct", tool, arguments: given, origin: "routine" }, "Step not run");
   }
 
+  /** Writes a file to where the session works, as the person's own call. */
+  upload(path: string, content: string): void {
+    this.sendCommand(
+      { type: "direct", tool: "write_file", arguments: { path, content }, origin: "typed" },
+      "File not uploaded",
+    );
+  }
+
   /** Answers a program's question. The answer goes to the connection and nowhere else. */
   answer(message: Extract<ClientMessage, { type: "question.answer" }>): void {
     this.sendCommand(message, "Answer not delivered");

@@ -29,11 +29,32 @@ export type ThemeChoice = "dark" | "light" | "system";
 
 export function theme(): ThemeChoice {
   const kept = read(local, "sysop.theme");
-  return kept === "light" || kept === "system" ? kept : "dark";
+  return kept === "light" || kept === "dark" ? kept : "system";
 }
 
 export function saveTheme(choice: ThemeChoice): void {
   write(local, "sysop.theme", choice);
+}
+
+/** The sizes that the letters of the terminal can have, in pixels. */
+export const FONT_SIZES = [11, 12, 13, 14, 16, 18] as const;
+
+export function terminalFontSize(): number {
+  const kept = Number(read(local, "sysop.terminal.font"));
+  return FONT_SIZES.find((size) => size === kept) ?? 13;
+}
+
+export function saveTerminalFontSize(pixels: number): void {
+  write(local, "sysop.terminal.font", String(pixels));
+}
+
+/** Whether the terminal is put away. */
+export function terminalHidden(): boolean {
+  return read(local, "sysop.terminal.hidden") === "yes";
+}
+
+export function saveTerminalHidden(hidden: boolean): void {
+  write(local, "sysop.terminal.hidden", hidden ? "yes" : "");
 }
 
 /** The part of the width that the terminal has, in hundredths. */

@@ -349,6 +349,35 @@ describe("a call", () => {
     expect((shown?.tail.length ?? 0) + (shown?.skipped ?? 0)).toBe(50 * 4_001 + 90);
   });
 
+  test("is no command where only an argument says so", () => {
+    const args = { path: "f", content: "x", command: "ls" };
+    const step = lastStep(
+      fold(
+        emptyTranscript,
+        log(
+          [opening],
+          prompt("x", 1),
+          reply("", 1, call("c1", "write_file", args)),
+          starts("c1", "write_file", args),
+        ),
+      ),
+    );
+    expect(step).toMatchObject({ cardKind: "tool", command: 'write_file("f", ...)' });
+  });
+
+  test("tells on which of several hosts it has ended, however its output is cut", () => {
+    const text =
+      "web1 | [9/9 hosts] web3: ok, 1 ms\n[1/2 hosts] web1: failed, exit code 3, 8 ms\n[2/2 hosts] web2: timeout, 30000 ms\n";
+    for (const size of [1, 7, 1000]) {
+      const pieces = text.match(new RegExp(`[\\s\\S]{1,${size}}`, "g")) ?? [];
+      const outputs = pieces.map((content) => live("tool.output", { toolCallId: "c1", content }));
+      expect(lastStep(fold(runs, outputs))?.hostsEnded).toEqual([
+        { host: "web1", status: "failed", exitCode: 3, durationMs: 8 },
+        { host: "web2", status: "timeout", exitCode: undefined, durationMs: 30_000 },
+      ]);
+    }
+  });
+
   test("keeps its whole outcome and takes no output after its end", () => {
     const after = fold(runs, [
       { ...ends("c1", "run_command", "all", "failed", 2), sessionId, seq: 6 } as ServerMessage,

@@ -18,11 +18,12 @@ import type {
   ServerMessage,
   SessionState,
   Skill,
+  Status,
   TokenCounts,
   ToolCallRequest,
   ToolEffect,
 } from "../wire";
-import type { Item, Step, TextState } from "./item";
+import type { HostEnd, Item, Step, TextState } from "./item";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 
 /** The most items that are kept; the oldest go first. */
@@ -501,12 +502,14 @@ class TranscriptBuilder {
     this.change(call, (step) => {
       if (step.outcome) return step;
       const tail = step.tail + piece;
-      if (tail.length <= LIVE_OUTPUT_MAX) return { ...step, tail };
+      const line = step.tail.lastIndexOf("\n") + 1;
+      const hostsEnded = [...step.hostsEnded, ...hostEnds(tail.slice(line))];
+      if (tail.length <= LIVE_OUTPUT_MAX) return { ...step, tail, hostsEnded };
       // Half of it at once, so that a long output is not moved once for each piece; at a line's beginning if one is near.
       let cut = tail.length - LIVE_OUTPUT_MAX / 2;
-      const line = tail.indexOf("\n", cut);
-      if (line >= 0 && line - cut < 1_000) cut = line + 1;
-      return { ...step, tail: tail.slice(cut), skipped: step.skipped + cut };
+      const next = tail.indexOf("\n", cut);
+      if (next >= 0 && next - cut < 1_000) cut = next + 1;
+      return { ...step, tail: tail.slice(cut), skipped: step.skipped + cut, hostsEnded };
     });
   }
 
@@ -640,7 +643,9 @@ class TranscriptBuilder {
   private stepOf(call: string, tool: string, args: unknown): Step {
     const effect = this.effectOf(tool);
     const keys = effect === "keys" || tool === "send_keys" ? textArgument(args, "keys") : undefined;
-    const command = textArgument(args, "command");
+    // An argument of this name makes no command of a tool that is known to be none.
+    const runs = effect === undefined || effect === "command";
+    const command = runs ? textArgument(args, "command") : undefined;
     return {
       kind: "step",
       id: `step-${call}`,
@@ -665,6 +670,7 @@ class TranscriptBuilder {
       started: false,
       tail: "",
       skipped: 0,
+      hostsEnded: [],
       outcome: undefined,
     };
   }
@@ -691,6 +697,20 @@ class TranscriptBuilder {
     }
     return -1;
   }
+}
+
+/**
+ * The hosts that whole lines tell the end of, as `sysop-host` writes them: `[7/20 hosts] web1: ok, exit code 0, 8 ms`.
+ * What a host prints has its name in front.
+ */
+function hostEnds(lines: string): HostEnd[] {
+  const form = /^\[\d+\/\d+ hosts\] (.+): ([a-z]+)(?:, exit code (-?\d+))?, (\d+) ms\n/gm;
+  return [...lines.matchAll(form)].map(([, host = "", status, code, ms]) => ({
+    host,
+    status: status as Status,
+    exitCode: code === undefined ? undefined : Number(code),
+    durationMs: Number(ms),
+  }));
 }
 
 function textArgument(args: unknown, name: string): string | undefined {

@@ -2,20 +2,27 @@
 import "@xterm/xterm/css/xterm.css";
 import "./terminal.css";
 import { useEffect, useImperativeHandle, useRef, useState } from "react";
-import type { TerminalPaneProps } from "../terminal-api";
+import { useMedia } from "../app/hooks";
+import { isOrAre, useName } from "../app/me";
+import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
 import { neutralize, neutralizeLine } from "../text/neutralize";
 import { ConfirmInput } from "./ConfirmInput";
 import { SearchBox } from "./SearchBox";
+import { TouchKeys } from "./TouchKeys";
 import { TerminalSession, type TerminalStatus } from "./terminal-session";
 
+/** Where there is no keyboard with all keys. */
+const TOUCH = "(pointer: coarse), (max-width: 760px)";
 const DISCONNECTED: TerminalStatus = { connected: false };
 
-export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalPaneProps) {
+export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }: TerminalPaneProps) {
   const place = useRef<HTMLDivElement>(null);
   const bar = useRef<HTMLElement>(null);
   const [attached, setAttached] = useState<TerminalSession>();
   const [terminalStatus, setTerminalStatus] = useState<TerminalStatus>(DISCONNECTED);
   const [searching, setSearching] = useState(false);
+  const touch = useMedia(TOUCH);
+  const nameOf = useName();
   const first = useRef(theme);
 
   useEffect(() => {
@@ -38,18 +45,23 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
     attached?.paint(theme);
   }, [attached, theme]);
 
-  useImperativeHandle(
+  useEffect(() => attached?.setFontSize(fontSize), [attached, fontSize]);
+
+  useImperativeHandle<TerminalHandle | null, TerminalHandle | null>(
     ref,
-    () => ({
-      run: (command) => attached?.run(command),
-      paste: (text) => attached?.paste(text),
-      buffer: () => attached?.text() ?? "",
-      focus: () => attached?.focus(),
-    }),
+    () =>
+      attached
+        ? {
+            run: (command) => attached.run(command),
+            paste: (text) => attached.paste(text),
+            buffer: () => attached.text(),
+            focus: () => attached.focus(),
+          }
+        : null,
     [attached],
   );
 
-  const { asking, ended, holder, problem, selection, hint, connected } = terminalStatus;
+  const { asking, ended, holder, problem, selection, hint, connected, ctrl } = terminalStatus;
   const close = () => {
     setSearching(false);
     attached?.focus();
@@ -57,15 +69,29 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
   return (
     <div className="terminal">
       {searching && attached && <SearchBox attached={attached} onClose={close} />}
-      <div className="terminal-screen" ref={place} />
+      <div className="terminal-screen">
+        <div className="terminal-fit" ref={place} />
+      </div>
+      {touch && attached && connected && (
+        <TouchKeys attached={attached} ctrl={ctrl === true} search={() => setSearching(true)} />
+      )}
+      {connected && problem && (
+        <div className="terminal-problem" role="alert">
+          <p>
+            <strong>No terminal:</strong> {neutralizeLine(problem)}
+          </p>
+          <button type="button" onClick={() => attached?.again()}>
+            Try again
+          </button>
+        </div>
+      )}
       {asking && <ConfirmInput asking={asking} />}
       <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
           {!connected && <span className="terminal-off">offline: input disabled</span>}
-          {connected && problem && <span className="terminal-off">{neutralizeLine(problem)}</span>}
           {ended && <span>{neutralizeLine(ended)}</span>}
           {holder !== undefined && (
-            <span className="terminal-holder">{neutralizeLine(holder)} is typing; agent paused</span>
+            <span className="terminal-holder">{isOrAre(nameOf(holder))} typing; agent paused</span>
           )}
           {hint && <span className="terminal-hint">{neutralizeLine(hint)}</span>}
         </span>
@@ -74,7 +100,7 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
             Return control
           </button>
         )}
-        {connected && (ended || problem) && (
+        {connected && ended && !problem && (
           <button type="button" onClick={() => attached?.again()}>
             Open another shell
           </button>
@@ -88,9 +114,11 @@ export function TerminalPane({ link, theme, onSelectionToModel, ref }: TerminalP
             Send to the model
           </button>
         )}
-        <button type="button" onClick={() => setSearching(true)} title="Search (Ctrl+Shift+F)">
-          Search
-        </button>
+        {!(touch && connected) && (
+          <button type="button" onClick={() => setSearching(true)} title="Search (Ctrl+Shift+F)">
+            Search
+          </button>
+        )}
       </footer>
     </div>
   );

@@ -30,6 +30,8 @@ export interface TerminalStatus {
   /** Whether something is selected. */
   selection?: boolean;
   hint?: string;
+  /** Whether the next letter is typed with Ctrl. */
+  ctrl?: boolean;
   asking?: InputConfirmation;
 }
 
@@ -46,6 +48,7 @@ export class TerminalSession {
   private connected = false;
   private settling: ReturnType<typeof setTimeout> | undefined;
   private ended = false;
+  private ctrl = false;
 
   constructor(
     private readonly link: Link,
@@ -65,7 +68,7 @@ export class TerminalSession {
           ...(first ? { ...this.screen.room(), scrollback: SCROLLBACK_ROWS } : {}),
         }),
     });
-    term.onData((data) => this.type(data));
+    term.onData((data) => this.typeKey(data));
     // Old mice speak in bytes; beyond ASCII they would come out as other ones.
     term.onBinary((data) => {
       if (/^[\0-\x7f]*$/.test(data)) this.type(data);
@@ -178,6 +181,33 @@ export class TerminalSession {
       this.ended = true;
       this.show({ ended, holder: undefined });
     }
+  }
+
+  /** Types what a key gives, with Ctrl if that is held. */
+  typeKey(data: string): void {
+    const letter = this.ctrl && /^[a-z@[\\\]^_ ]$/i.test(data);
+    this.type(letter ? String.fromCharCode(data.toUpperCase().charCodeAt(0) & 31) : data);
+    if (this.ctrl) this.holdCtrl(false);
+  }
+
+  /** Types an arrow key, by the last letter of its sequence. */
+  arrow(letter: string): void {
+    const { applicationCursorKeysMode } = this.screen.term.modes;
+    this.typeKey(`\u001b${applicationCursorKeysMode ? "O" : "["}${letter}`);
+  }
+
+  /** From now on, or no longer, the next letter is typed with Ctrl. */
+  holdCtrl(held: boolean): void {
+    this.ctrl = held;
+    this.show({ ctrl: held });
+    this.focus();
+  }
+
+  setFontSize(pixels: number): void {
+    const { options } = this.screen.term;
+    if (options.fontSize === pixels) return;
+    options.fontSize = pixels;
+    this.scheduleResize();
   }
 
   private type(data: string): void {

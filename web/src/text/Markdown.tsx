@@ -277,7 +277,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
     }, 1_500);
   };
   return (
-    <button type="button" ref={button} onClick={() => void copy()} aria-live="polite">
+    <button type="button" className="small plain" ref={button} onClick={() => void copy()} aria-live="polite">
       {label}
     </button>
   );
@@ -293,7 +293,8 @@ export async function copyText(text: string): Promise<boolean> {
     area.value = text;
     area.style.position = "fixed";
     area.style.opacity = "0";
-    document.body.append(area);
+    // Beside an open dialog nothing can be selected.
+    (document.activeElement?.closest("dialog") ?? document.body).append(area);
     area.select();
     const done = document.execCommand("copy");
     area.remove();

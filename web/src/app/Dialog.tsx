@@ -1,0 +1,39 @@
+/** A dialog over the page: the browser keeps the keyboard in it, and Escape closes it. */
+import { type ReactNode, useEffect, useId, useRef } from "react";
+import { Icon } from "./icons";
+
+interface Props {
+  title: string;
+  wide?: boolean;
+  close(): void;
+  children: ReactNode;
+}
+
+export function Dialog({ title, wide = false, close, children }: Props) {
+  const dialog = useModal();
+  const name = useId();
+  return (
+    <dialog ref={dialog} className={wide ? "wide" : undefined} aria-labelledby={name} onClose={close}>
+      <div className="inner">
+        <header>
+          <h2 id={name}>{title}</h2>
+          <button type="button" className="icon" aria-label="Close" onClick={() => dialog.current?.close()}>
+            <Icon name="close" />
+          </button>
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+/** Opens the dialog that it is given as soon as it is there. `any`: a click beside it closes it, where browsers can. */
+export function useModal(closedBy: "any" | "closerequest" = "closerequest") {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const { current } = dialog;
+    current?.setAttribute("closedby", closedBy);
+    if (current && !current.open) current.showModal();
+  }, [closedBy]);
+  return dialog;
+}

@@ -1,0 +1,73 @@
+/** The keys of the page. */
+import { Dialog } from "./Dialog";
+
+const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]][] }[] = [
+  {
+    name: "Everywhere",
+    keys: [
+      ["Command palette", ["F1", "Ctrl+K"]],
+      ["This help (outside text fields)", ["?"]],
+      ["Settings", ["Ctrl+,"]],
+      ["New session", ["Alt+N"]],
+      ["List and search sessions", ["Alt+S"]],
+      ["Show or hide the terminal", ["Alt+T"]],
+      ["Previous / next tab, with a tab focused", ["←", "→"]],
+      ["Close the focused tab", ["Delete"]],
+    ],
+  },
+  {
+    name: "Prompt",
+    keys: [
+      ["Send", ["Enter"]],
+      ["New line", ["Shift+Enter"]],
+      ["Earlier prompts", ["↑", "↓"]],
+      ["Complete a /command", ["Tab"]],
+      ["Run a command without a model", ["!command"]],
+    ],
+  },
+  {
+    name: "Proposal",
+    keys: [
+      ["Run", ["Enter"]],
+      ["Run a dangerous command", ["Shift+Y"]],
+      ["Edit before running", ["e"]],
+      ["Reject with a reason", ["r"]],
+      ["Back to the prompt", ["Esc"]],
+    ],
+  },
+  {
+    name: "Terminal",
+    keys: [
+      ["Search", ["Ctrl+Shift+F"]],
+      ["Copy / paste", ["Ctrl+Shift+C", "Ctrl+Shift+V"]],
+      ["Leave the terminal", ["Ctrl+Shift+Enter"]],
+      ["Scroll", ["Shift+PageUp", "Shift+PageDown"]],
+    ],
+  },
+];
+
+export function HelpDialog({ close }: { close(): void }) {
+  return (
+    <Dialog title="Keyboard shortcuts" wide close={close}>
+      <div className="keys">
+        {GROUPS.map(({ name, keys }) => (
+          <section key={name}>
+            <h3>{name}</h3>
+            <dl>
+              {keys.map(([does, combinations]) => (
+                <div key={does}>
+                  <dt>{does}</dt>
+                  <dd>
+                    {combinations.map((keys) => (
+                      <kbd key={keys}>{keys}</kbd>
+                    ))}
+                  </dd>
+                </div>
+              ))}
+            </dl>
+          </section>
+        ))}
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,89 @@
+/** Several hosts: how the last call fares on each of them. */
+import type { Step } from "../state/item";
+import type { SessionStore } from "../state/session-store";
+import { duration, statusLabel, statusSign } from "../text/labels";
+import { neutralizeLine, oneLine } from "../text/neutralize";
+import type { Status } from "../wire";
+import { useSessionPart } from "./hooks";
+
+interface HostState {
+  host: string;
+  /** How the call ended there; none while it runs or where nothing ran. */
+  status: Status | undefined;
+  exitCode: number | undefined;
+  durationMs: number | undefined;
+}
+
+/** The last call that ran. */
+function lastStep(items: readonly { kind: string }[]): Step | undefined {
+  return items.findLast((item) => item.kind === "step" && (item as Step).started) as Step | undefined;
+}
+
+/** How a call fares on each host: as it ended, or as far as it came. */
+export function hostStates(hosts: readonly string[], step: Step | undefined): HostState[] {
+  return hosts.map((host) => {
+    const ended = step?.outcome?.hosts.find((other) => other.host === host);
+    const live = step?.hostsEnded.find((other) => other.host === host);
+    return {
+      host,
+      status: ended?.status ?? live?.status,
+      exitCode: ended?.exit_code ?? live?.exitCode,
+      durationMs: ended?.duration_ms ?? live?.durationMs,
+    };
+  });
+}
+
+export function HostTable({ store }: { store: SessionStore }) {
+  const hosts = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
+  const step = useSessionPart(store, (view) => lastStep(view.transcript.items));
+  const names = hosts.split(",").map((name) => name.trim());
+  const states = hostStates(names, step);
+  const done = states.filter(({ status }) => status !== undefined).length;
+  const runs = step !== undefined && !step.outcome;
+  return (
+    <section className="fleet" aria-label="Hosts">
+      <header>
+        <h2>{names.length} hosts</h2>
+        {step && (
+          <>
+            <span role="status">
+              {done}/{names.length} done
+            </span>
+            {runs && <progress value={done} max={names.length} aria-label="Hosts done" />}
+            <code className="meta">{oneLine(step.command).slice(0, 120)}</code>
+          </>
+        )}
+      </header>
+      <div className="rows" tabIndex={0} role="group" aria-label="Hosts and their states">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Host</th>
+              <th scope="col">State</th>
+              <th scope="col" className="number">
+                Exit code
+              </th>
+              <th scope="col" className="number">
+                Time
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {states.map(({ host, status, exitCode, durationMs }) => (
+              <tr key={host}>
+                <td>{neutralizeLine(host)}</td>
+                <td className={status}>
+                  {status ? `${statusSign(status)} ${statusLabel(status)}` : runs ? "running…" : "ready"}
+                </td>
+                <td className="number">{exitCode}</td>
+                <td className="number">
+                  {durationMs !== undefined && status !== "rejected" ? duration(durationMs) : ""}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,97 @@
+/** A link for another browser: it opens once, and soon expires. */
+import { useEffect, useMemo, useState } from "react";
+import { encode } from "uqr";
+import { createLink, type PageLink } from "../protocol/api";
+import { RequestError } from "../protocol/request-error";
+import { CopyButton } from "../text/Markdown";
+import { neutralizeLine } from "../text/neutralize";
+import { Dialog } from "./Dialog";
+
+interface Props {
+  access: "same" | "read";
+  /** What the other browser shall look at: `#/s/ID`, or nothing. */
+  hash: string;
+  close(): void;
+}
+
+export function LinkDialog({ access, hash, close }: Props) {
+  const [link, setLink] = useState<PageLink>();
+  const [problem, setProblem] = useState<RequestError>();
+  useEffect(() => {
+    let here = true;
+    createLink(access).then(
+      (made) => here && setLink(made),
+      (error: unknown) => here && error instanceof RequestError && setProblem(error),
+    );
+    return () => {
+      here = false;
+    };
+  }, [access]);
+  const address = link && `${location.origin}${link.path}${hash}`;
+  return (
+    <Dialog title={access === "same" ? "Link a device" : "Share read-only"} close={close}>
+      {problem && (
+        <div className="trouble" role="alert">
+          <div>
+            <strong>{problem.what}:</strong> {neutralizeLine(problem.why)}
+            {problem.hint && <p>{problem.hint}</p>}
+          </div>
+        </div>
+      )}
+      {address && link && (
+        <div className="code-picture">
+          <QrCode text={address} />
+          <p>
+            {access === "same"
+              ? "Scan the code with the camera of the other device. It will be signed in as you."
+              : "Whoever opens this link can watch all sessions of this server, and change nothing."}
+          </p>
+          <p className="meta">
+            Opens once, until {new Date(link.expires).toLocaleTimeString([], { timeStyle: "short" })}. Do not
+            send it to a place that opens links by itself to preview them.
+          </p>
+          {isLoopback(location.hostname) && (
+            <p className="warning">
+              This page is open at {location.hostname}, which other devices cannot reach. Open it under a name
+              that they can reach, then create the code.
+            </p>
+          )}
+          <div className="link-line">
+            <input
+              className="field"
+              readOnly
+              aria-label="Link"
+              value={address}
+              onFocus={(event) => event.target.select()}
+            />
+            <CopyButton text={address} label="Copy link" />
+          </div>
+        </div>
+      )}
+      {!address && !problem && <p className="empty">Creating the link…</p>}
+    </Dialog>
+  );
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "[::1]" || host.startsWith("127.");
+}
+
+/** Dark on white in every theme, for cameras. */
+function QrCode({ text }: { text: string }) {
+  const { size, path } = useMemo(() => {
+    const { size, data } = encode(text, { border: 2 });
+    const cells = data.flatMap((row, y) => row.flatMap((dark, x) => (dark ? [`M${x} ${y}h1v1h-1z`] : [])));
+    return { size, path: cells.join("") };
+  }, [text]);
+  return (
+    <svg
+      viewBox={`0 0 ${size} ${size}`}
+      role="img"
+      aria-label="QR code of the link"
+      shapeRendering="crispEdges"
+    >
+      <path d={path} fill="#000" />
+    </svg>
+  );
+}

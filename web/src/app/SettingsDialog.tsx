@@ -1,0 +1,129 @@
+/** What a person sets for this browser, and what they let others see. */
+import { useState } from "react";
+import type { Me } from "../protocol/api";
+import { askPermission, permission } from "../state/notify";
+import { FONT_SIZES, type ThemeChoice } from "../state/storage";
+import { neutralizeLine } from "../text/neutralize";
+import { Dialog } from "./Dialog";
+import { Icon } from "./icons";
+import type { PreferenceActions, Preferences } from "./preferences";
+
+const THEMES: readonly [ThemeChoice, string][] = [
+  ["system", "System"],
+  ["light", "Light"],
+  ["dark", "Dark"],
+];
+
+interface Props {
+  preferences: Preferences;
+  actions: PreferenceActions;
+  me: Me | undefined;
+  link(access: "same" | "read"): void;
+  help(): void;
+  close(): void;
+}
+
+export function SettingsDialog({ preferences, actions, me, link, help, close }: Props) {
+  return (
+    <Dialog title="Settings" close={close}>
+      <div>
+        <div className="setting">
+          <div>Theme</div>
+          <div className="choice" role="group" aria-label="Theme">
+            {THEMES.map(([choice, name]) => (
+              <button
+                key={choice}
+                type="button"
+                aria-pressed={preferences.theme === choice}
+                onClick={() => actions.setTheme(choice)}
+              >
+                <Icon name={choice} /> {name}
+              </button>
+            ))}
+          </div>
+        </div>
+        <div className="setting">
+          <label htmlFor="terminal-font">Terminal font size</label>
+          <select
+            id="terminal-font"
+            value={preferences.fontSize}
+            onChange={(event) => actions.setFontSize(Number(event.target.value))}
+          >
+            {FONT_SIZES.map((size) => (
+              <option key={size} value={size}>
+                {size} px
+              </option>
+            ))}
+          </select>
+        </div>
+        <Notifications />
+        {me?.operate && (
+          <>
+            <div className="setting">
+              <div>
+                Link a device
+                <p>Signs in another browser, such as that of your phone, with the permissions of this one.</p>
+              </div>
+              <button type="button" onClick={() => link("same")}>
+                Show code
+              </button>
+            </div>
+            <div className="setting">
+              <div>
+                Share read-only
+                <p>A link that opens once. Its reader sees all sessions, and can change nothing.</p>
+              </div>
+              <button type="button" onClick={() => link("read")}>
+                Create link
+              </button>
+            </div>
+          </>
+        )}
+        <div className="setting">
+          <div>
+            {me ? (
+              <>
+                Signed in with the token <b>{neutralizeLine(me.name)}</b>
+                <p>{permissions(me)}</p>
+              </>
+            ) : (
+              "Keyboard shortcuts"
+            )}
+          </div>
+          <button type="button" onClick={help}>
+            Keyboard shortcuts <kbd>?</kbd>
+          </button>
+        </div>
+      </div>
+    </Dialog>
+  );
+}
+
+function permissions({ operate, decide }: Me): string {
+  if (operate && decide) return "Can run sessions and approve commands.";
+  if (operate) return "Can run sessions, and approve commands in those it started.";
+  return decide ? "Can watch and approve commands." : "Can watch only.";
+}
+
+function Notifications() {
+  const [allowed, setAllowed] = useState(permission);
+  if (allowed === "missing") return null;
+  const words = {
+    granted: "On. You are told when a turn ends or needs approval while this tab is hidden.",
+    denied: "Blocked in the settings of the browser.",
+    default: "Tell me when a turn ends or needs approval while this tab is hidden.",
+  }[allowed];
+  return (
+    <div className="setting">
+      <div>
+        Notifications
+        <p>{words}</p>
+      </div>
+      {allowed === "default" && (
+        <button type="button" onClick={() => void askPermission().then(setAllowed)}>
+          Turn on
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,91 @@
+/** What the command palette offers: for the page, for the session that is looked at, and the other sessions. */
+import type { Me } from "../protocol/api";
+import type { SessionStore } from "../state/session-store";
+import type { Sessions, Tabs } from "../state/sessions";
+import { shortHostLabel } from "../text/labels";
+import type { ApprovalMode } from "../wire";
+import type { PageAction } from "./CommandPalette";
+import type { OpenDialog } from "./page-keys";
+import type { PreferenceActions } from "./preferences";
+
+interface Page {
+  sessions: Sessions;
+  tabs: Tabs;
+  me: Me | undefined;
+  set: PreferenceActions;
+  open(dialog: OpenDialog): void;
+  list(listed: boolean): void;
+  toggleTerminal(): void;
+}
+
+const MODES: readonly [ApprovalMode, string][] = [
+  ["each", "ask before every command"],
+  ["ask", "ask before changes"],
+  ["auto", "ask before dangerous commands"],
+  ["never", "read-only"],
+];
+
+export function pageActions(page: Page): PageAction[] {
+  const { sessions, tabs, me, set, open, list, toggleTerminal } = page;
+  const { active } = tabs;
+  const watches = me !== undefined && !me.operate && !me.decide;
+  return [
+    ...(active && !watches ? sessionActions(active) : []),
+    ...(me && !me.operate ? [] : [{ name: "New session", keys: "Alt+N", run: () => open("connect") }]),
+    { name: "List and search sessions", keys: "Alt+S", run: () => list(true) },
+    ...(active
+      ? [
+          { name: "Show or hide the terminal", keys: "Alt+T", run: toggleTerminal },
+          { name: "Clear visible messages", run: () => active.clearView() },
+          { name: "Close tab", detail: "the session keeps running", run: () => sessions.closeTab(active.id) },
+        ]
+      : []),
+    ...tabs.open
+      .filter((store) => store !== active)
+      .map((store) => {
+        const { facts, lastPrompt } = store.snapshot().transcript;
+        const host = facts ? shortHostLabel(facts.host) : "session";
+        return {
+          name: `Go to ${host}${lastPrompt ? `: ${lastPrompt.slice(0, 60)}` : ""}`,
+          run: () => sessions.show(store.id),
+        };
+      }),
+    { name: "Settings", keys: "Ctrl+,", run: () => open("settings") },
+    { name: "Keyboard shortcuts", detail: "help", keys: "?", run: () => open("help") },
+    { name: "Theme: system", run: () => set.setTheme("system") },
+    { name: "Theme: light", run: () => set.setTheme("light") },
+    { name: "Theme: dark", run: () => set.setTheme("dark") },
+    ...(me?.operate
+      ? [
+          { name: "Link a device", detail: "QR code", run: () => open("link") },
+          { name: "Share read-only", detail: "link", run: () => open("share") },
+        ]
+      : []),
+  ];
+}
+
+function sessionActions(store: SessionStore): PageAction[] {
+  const { transcript, mode } = store.snapshot();
+  const { phase, lastPrompt, facts } = transcript;
+  const running = phase !== "idle";
+  const chat = mode === "chat";
+  const actions: (PageAction | false)[] = [
+    running && phase !== "paused" && { name: "Pause after this step", run: () => store.pause() },
+    phase === "paused" && { name: "Resume", run: () => store.resume() },
+    running && { name: "Stop", run: () => store.stop() },
+    !running && lastPrompt !== undefined && { name: "Retry the last prompt", run: () => store.retry() },
+    !running && { name: "New chat", detail: "in this session", run: () => store.newChat() },
+    !running && { name: "Compact the context", detail: "/compact", run: () => store.say("/compact") },
+    {
+      name: chat ? "Switch to agent mode" : "Switch to chat mode",
+      detail: chat ? "with tools" : "no tools",
+      run: () => store.setMode(chat ? "agent" : "chat"),
+    },
+    ...MODES.filter(([word]) => facts && facts.approve !== word).map(([word, means]) => ({
+      name: `Approval mode: ${word}`,
+      detail: means,
+      run: () => store.configure({ approve: word }),
+    })),
+  ];
+  return actions.filter((action) => action !== false);
+}

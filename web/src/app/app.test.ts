@@ -1,0 +1,45 @@
+import { expect, test } from "vitest";
+import type { SessionRow } from "../protocol/api";
+import type { Step } from "../state/item";
+import { findActions } from "./CommandPalette";
+import { hostStates } from "./HostTable";
+import { pinnedFirst } from "./Sidebar";
+
+test("the palette finds each word in names and details, beginnings first", () => {
+  const action = (name: string, detail = "") => ({ name, detail, run: () => undefined });
+  const actions = [
+    action("Show the terminal"),
+    action("Theme: dark"),
+    action("Stop"),
+    action("Go to the host"),
+  ];
+  const found = (search: string) => findActions(actions, search).map(({ name }) => name);
+  expect(found("the")).toEqual(["Theme: dark", "Show the terminal", "Go to the host"]);
+  expect(found("HOST go")).toEqual(["Go to the host"]);
+  expect(found("")).toHaveLength(4);
+  expect(found("nothing")).toEqual([]);
+});
+
+test("pinned sessions come first, and both parts stay in their order", () => {
+  const rows = [["a"], ["b", true], ["c"], ["d", true]].map(
+    ([sessionId, pinned]) => ({ sessionId, pinned }) as SessionRow,
+  );
+  expect(pinnedFirst(rows).map(({ sessionId }) => sessionId)).toEqual(["b", "d", "a", "c"]);
+});
+
+test("a host's state is how the call ended there, or as far as it is known while it runs", () => {
+  const hostsEnded = [{ host: "web1", status: "failed", exitCode: 3, durationMs: 5 }];
+  const running = { hostsEnded, outcome: undefined } as unknown as Step;
+  const statuses = (step: Step | undefined) => hostStates(["web1", "web2"], step).map(({ status }) => status);
+  expect(statuses(undefined)).toEqual([undefined, undefined]);
+  expect(statuses(running)).toEqual(["failed", undefined]);
+  const hosts = [
+    { host: "web2", status: "ok", exit_code: 0, duration_ms: 9, group: 0 },
+    { host: "web1", status: "failed", exit_code: 3, duration_ms: 5, group: 1 },
+  ];
+  const ended = { hostsEnded, outcome: { hosts } } as unknown as Step;
+  expect(hostStates(["web1", "web2"], ended)).toEqual([
+    { host: "web1", status: "failed", exitCode: 3, durationMs: 5 },
+    { host: "web2", status: "ok", exitCode: 0, durationMs: 9 },
+  ]);
+});

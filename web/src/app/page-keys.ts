@@ -1,0 +1,45 @@
+/** The keys that count everywhere on the page but in the terminal, which takes all keys. */
+import { useEffect } from "react";
+import { useLatest } from "./hooks";
+
+/** What can lie over the page; one at a time. */
+export type OpenDialog = "connect" | "palette" | "help" | "settings" | "link" | "share" | undefined;
+
+interface Actions {
+  open(dialog: OpenDialog): void;
+  list(): void;
+  toggleTerminal(): void;
+}
+
+/** What a key with its modifiers does, by the name of the key. */
+function actionOf(event: KeyboardEvent, { open, list, toggleTerminal }: Actions): (() => void) | undefined {
+  const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
+  const command = (ctrlKey || metaKey) && !altKey && !shiftKey;
+  if (key === "F1" || (command && key.toLowerCase() === "k")) return () => open("palette");
+  if (command && key === ",") return () => open("settings");
+  if (altKey && !ctrlKey && !metaKey) {
+    // With Alt, some keyboards give other letters: the place of the key counts.
+    return { KeyN: () => open("connect"), KeyS: list, KeyT: toggleTerminal }[event.code];
+  }
+  const writes =
+    target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
+  if (key === "?" && !ctrlKey && !metaKey && !writes) return () => open("help");
+  return undefined;
+}
+
+export function usePageKeys(actions: Actions): void {
+  const latest = useLatest(actions);
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent) => {
+      const { target } = event;
+      if (event.defaultPrevented || event.isComposing) return;
+      if (target instanceof Element && target.closest(".terminal-fit, dialog")) return;
+      const act = actionOf(event, latest.current);
+      if (!act) return;
+      event.preventDefault();
+      act();
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, [latest]);
+}

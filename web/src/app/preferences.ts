@@ -1,0 +1,40 @@
+/** What a person sets for this browser. */
+import { useState } from "react";
+import * as storage from "../state/storage";
+
+export interface Preferences {
+  theme: storage.ThemeChoice;
+  /** The size of the terminal's letters, in pixels. */
+  fontSize: number;
+  /** Whether the terminal is put away. */
+  terminalHidden: boolean;
+}
+
+export interface PreferenceActions {
+  setTheme(theme: storage.ThemeChoice): void;
+  setFontSize(pixels: number): void;
+  setTerminalHidden(hidden: boolean): void;
+}
+
+export function usePreferences(): [Preferences, PreferenceActions] {
+  const [preferences, change] = useState<Preferences>(() => ({
+    theme: storage.theme(),
+    fontSize: storage.terminalFontSize(),
+    terminalHidden: storage.terminalHidden(),
+  }));
+  const [actions] = useState<PreferenceActions>(() => ({
+    setTheme: (theme) => {
+      storage.saveTheme(theme);
+      change((before) => ({ ...before, theme }));
+    },
+    setFontSize: (fontSize) => {
+      storage.saveTerminalFontSize(fontSize);
+      change((before) => ({ ...before, fontSize }));
+    },
+    setTerminalHidden: (terminalHidden) => {
+      storage.saveTerminalHidden(terminalHidden);
+      change((before) => ({ ...before, terminalHidden }));
+    },
+  }));
+  return [preferences, actions];
+}

@@ -1,0 +1,127 @@
+/**
+ * A text file that is dropped or chosen is written to where the session works: the same call of `write_file` that a
+ * model would make, but as typed by the person, so it runs at once, is logged and can be undone.
+ */
+import { type DragEvent, type FormEvent, useEffect, useState } from "react";
+import { useModal } from "../app/Dialog";
+import type { SessionStore } from "../state/session-store";
+import { fileSize } from "../text/labels";
+import { neutralizeLine } from "../text/neutralize";
+
+/** The largest file; larger ones go by `scp`. */
+const BYTES_MAX = 256 * 1024;
+
+interface Drop {
+  /** Whether a file is dragged over the page now. */
+  over: boolean;
+  file: File | undefined;
+  done(): void;
+  handlers: {
+    onDragOver?(event: DragEvent): void;
+    onDragLeave?(event: DragEvent): void;
+    onDrop?(event: DragEvent): void;
+  };
+}
+
+/** Takes one file that is dropped, where that is allowed. Images are left to others. */
+export function useFileDrop(allowed: boolean): Drop {
+  const [over, setOver] = useState(false);
+  const [file, setFile] = useState<File>();
+  const done = () => setFile(undefined);
+  if (!allowed) return { over: false, file: undefined, done, handlers: {} };
+  return {
+    over,
+    file,
+    done,
+    handlers: {
+      onDragOver: (event) => {
+        if (!event.dataTransfer.types.includes("Files")) return;
+        event.preventDefault();
+        setOver(true);
+      },
+      onDragLeave: (event) => {
+        const { currentTarget, relatedTarget } = event;
+        if (!(relatedTarget instanceof Node && currentTarget.contains(relatedTarget))) setOver(false);
+      },
+      onDrop: (event) => {
+        setOver(false);
+        const [dropped] = event.dataTransfer.files;
+        if (!dropped || event.defaultPrevented) return;
+        event.preventDefault();
+        setFile(dropped);
+      },
+    },
+  };
+}
+
+/** The text of a file, or why it cannot be sent. */
+async function textOf(file: File): Promise<{ text: string } | { why: string }> {
+  if (file.size > BYTES_MAX) {
+    return {
+      why: `The file has ${fileSize(file.size)}; the limit is ${fileSize(BYTES_MAX)}. Copy it with scp.`,
+    };
+  }
+  try {
+    const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
+    return text.includes("\0") ? { why: "This is no text file. Copy it with scp." } : { text };
+  } catch {
+    return { why: "This is no text file. Copy it with scp." };
+  }
+}
+
+interface Props {
+  store: SessionStore;
+  file: File;
+  close(): void;
+}
+
+export function UploadDialog({ store, file, close }: Props) {
+  const dialog = useModal();
+  const [read, setRead] = useState<{ text: string } | { why: string }>();
+  const { facts } = store.snapshot().transcript;
+  useEffect(() => {
+    let here = true;
+    void textOf(file).then((found) => here && setRead(found));
+    return () => {
+      here = false;
+    };
+  }, [file]);
+  const send = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const path = String(new FormData(event.currentTarget).get("path") ?? "").trim();
+    if (!path || !read || !("text" in read)) return;
+    store.upload(path, read.text);
+    dialog.current?.close();
+  };
+  return (
+    <dialog ref={dialog} aria-labelledby="upload-title" onClose={close}>
+      <form className="inner" onSubmit={send}>
+        <h2 id="upload-title">Upload {neutralizeLine(file.name)}</h2>
+        <label className="named">
+          Path on {neutralizeLine(facts?.host ?? "")}, below {neutralizeLine(facts?.root ?? "")}
+          <input
+            name="path"
+            className="field"
+            defaultValue={file.name}
+            spellCheck={false}
+            autoComplete="off"
+          />
+        </label>
+        <p className="meta">A file of this name is replaced. The upload is logged like a command.</p>
+        {read && "why" in read && (
+          <p className="warning" role="alert">
+            {read.why}
+          </p>
+        )}
+        <footer>
+          <button type="button" onClick={() => dialog.current?.close()}>
+            Cancel
+          </button>
+          <button type="submit" className="primary" disabled={!read || "why" in read}>
+            Upload
+          </button>
+        </footer>
+      </form>
+    </dialog>
+  );
+}

@@ -1,0 +1,89 @@
+/** A file edit as removed and added lines. */
+import { diffArrays } from "diff";
+
+/** The most lines of a text that is compared; a longer one is shown as removed, then the other as added. */
+const LINES_MAX = 2_000;
+/** How many unchanged lines are shown around a change. */
+const CONTEXT_LINES = 3;
+
+/** What a file tool is asked to write. */
+export interface FileEdit {
+  path: string;
+  /** What is replaced; none where the whole file is written. */
+  old: string | undefined;
+  text: string;
+}
+
+export interface DiffLine {
+  side: "same" | "added" | "removed" | "skipped";
+  text: string;
+}
+
+/** The edit that a call asks for, if its arguments are complete. */
+export function editOf(tool: string, args: unknown): FileEdit | undefined {
+  if (typeof args !== "object" || args === null) return undefined;
+  const { path, old_string: old, new_string: next, content } = args as Record<string, unknown>;
+  if (typeof path !== "string") return undefined;
+  if (tool === "edit_file" && typeof old === "string" && typeof next === "string") {
+    return { path, old, text: next };
+  }
+  const writes = tool === "write_file" || tool === "write_file_chunk";
+  return writes && typeof content === "string" ? { path, old: undefined, text: content } : undefined;
+}
+
+/** Whether the lines of an edit show this argument of its call. Others have to be shown beside them. */
+export function showsArgument(name: string): boolean {
+  return ["path", "old_string", "new_string", "content"].includes(name);
+}
+
+/** The lines of an edit, to the last byte: a change of the last line's end has a line of its own. */
+export function diffLines({ old, text }: FileEdit): DiffLine[] {
+  const added = lines(text).map((line): DiffLine => ({ side: "added", text: line }));
+  if (old === undefined) return added;
+  const [before, after] = [lines(old), lines(text)];
+  const found: DiffLine[] = [];
+  if (Math.max(before.length, after.length) > LINES_MAX) {
+    found.push(...before.map((line): DiffLine => ({ side: "removed", text: line })), ...added);
+  } else {
+    for (const { value, added, removed } of diffArrays(before, after)) {
+      const side = added ? "added" : removed ? "removed" : "same";
+      found.push(...value.map((line): DiffLine => ({ side, text: line })));
+    }
+  }
+  const [ended, ends] = [old.endsWith("\n"), text.endsWith("\n")];
+  if (ended && !ends) found.push({ side: "removed", text: "(newline at end of file)" });
+  if (!ended && ends) found.push({ side: "added", text: "(newline at end of file)" });
+  return withoutFarLines(found);
+}
+
+/** A line's end at the end of a text begins no line. */
+function lines(text: string): string[] {
+  const all = text.split("\n");
+  if (all.length > 1 && all.at(-1) === "") all.pop();
+  return all;
+}
+
+/** Unchanged lines far from every change become one line that counts them. */
+function withoutFarLines(all: readonly DiffLine[]): DiffLine[] {
+  const near = new Set<number>();
+  all.forEach(({ side }, at) => {
+    if (side === "same") return;
+    for (let other = at - CONTEXT_LINES; other <= at + CONTEXT_LINES; other += 1) near.add(other);
+  });
+  const shown: DiffLine[] = [];
+  let skipped = 0;
+  const endSkip = () => {
+    if (skipped > 0) shown.push({ side: "skipped", text: `⋮ ${skipped} unchanged` });
+    skipped = 0;
+  };
+  all.forEach((line, at) => {
+    if (near.has(at)) {
+      endSkip();
+      shown.push(line);
+    } else {
+      skipped += 1;
+    }
+  });
+  endSkip();
+  return shown;
+}

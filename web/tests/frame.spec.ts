@@ -1,0 +1,351 @@
+/** What is around sessions: the palette, the settings, the list, the sizes. */
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { call, enter, expect, type Person, say, test, visit } from "./fixtures";
+
+/** The most that scripts and styles may weigh, packed, all together. */
+const PACKED_BYTES_MAX = 350 * 1024;
+
+test("the palette finds what can be done, and does it by keys", async ({ page, serve }) => {
+  const server = await serve({ script: { hello: [say("Hello.")] } });
+  const person = await visit(page, server, await server.session());
+  await person.prompt.focus();
+  await page.keyboard.press("F1");
+  const palette = page.getByRole("dialog", { name: "Command palette" });
+  await expect(palette.getByRole("combobox")).toBeFocused();
+  await page.keyboard.type("theme li");
+  await expect(palette.getByRole("option")).toHaveText(["Theme: light"]);
+  await page.keyboard.press("Enter");
+  await expect(palette).toHaveCount(0);
+  await expect(page.locator("html")).toHaveAttribute("data-theme", "light");
+  await expect(person.prompt).toBeFocused();
+  await page.keyboard.press("Control+k");
+  await page.keyboard.type("read-only");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("combobox", { name: "Approval mode" })).toHaveValue("never");
+  await page.keyboard.press("Control+k");
+  await page.keyboard.press("Escape");
+  await expect(palette).toHaveCount(0);
+});
+
+test("a question mark shows the keys, but not where somebody writes", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+  await person.prompt.pressSequentially("why?");
+  await expect(person.prompt).toHaveValue("why?");
+  await person.types("echo ?");
+  await person.sees("echo ?");
+  await expect(help).toHaveCount(0);
+  await page.getByRole("region", { name: "Messages" }).focus();
+  await page.keyboard.press("?");
+  await expect(help).toContainText("Command palette");
+  await page.keyboard.press("Escape");
+  await expect(help).toHaveCount(0);
+});
+
+test("the theme follows the system until one is chosen", async ({ page, serve }) => {
+  const server = await serve({});
+  const shown = page.locator("html");
+  await page.emulateMedia({ colorScheme: "light" });
+  const person = await visit(page, server);
+  await expect(shown).toHaveAttribute("data-theme", "light");
+  await page.emulateMedia({ colorScheme: "dark" });
+  await expect(shown).toHaveAttribute("data-theme", "dark");
+  await person.button("Settings").click();
+  const choice = page.getByRole("group", { name: "Theme" });
+  await expect(choice.getByRole("button", { name: "System" })).toHaveAttribute("aria-pressed", "true");
+  await choice.getByRole("button", { name: "Light" }).click();
+  await page.reload();
+  await expect(shown).toHaveAttribute("data-theme", "light");
+});
+
+test("sessions are renamed, pinned and found by what was said in them", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: {
+      "look around": [say("The heart of it is `journald`, of course.")],
+      "other thing": [say("Nothing here.")],
+    },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("look around");
+  await expect(person.conversation).toContainText("journald");
+  const second = await server.session();
+  await visit(page, server, second);
+  await person.says("other thing");
+  await expect(person.conversation).toContainText("Nothing here.");
+  await person.button("Sessions").click();
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  const rows = list.getByRole("listitem");
+  await expect(rows).toHaveText([/^ ?other thing/, /^ ?look around/]);
+
+  await list.getByRole("searchbox").fill("JOURNALD heart");
+  await expect(rows).toHaveText([/look around.*The heart of it is `journald`/]);
+  await list.getByRole("searchbox").fill("no such words");
+  await expect(list).toContainText("No matches");
+  await list.getByRole("searchbox").fill("");
+
+  await list.getByRole("button", { name: "Actions for look around" }).click();
+  await list.getByRole("button", { name: "Rename" }).click();
+  await list.getByRole("textbox", { name: "New name of look around" }).fill("The journal");
+  await page.keyboard.press("Enter");
+  await expect(rows).toHaveText([/^ ?other thing/, /^ ?The journal/]);
+  await list.getByRole("button", { name: "Actions for The journal" }).click();
+  await list.getByRole("button", { name: "Pin" }).click();
+  await expect(rows).toHaveText([/Pinned: ?The journal/, /^ ?other thing/]);
+  await list.getByRole("button", { name: "Actions for other thing" }).click();
+  await list.getByRole("button", { name: "Delete…" }).click();
+  await list.getByRole("button", { name: "Delete permanently" }).click();
+  await expect(rows).toHaveText([/The journal/]);
+});
+
+test("the list tells at once what an open session does", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.button("Sessions").click();
+  const row = page.getByRole("navigation", { name: "Sessions" }).getByRole("listitem");
+  await person.says("touch it");
+  // The list itself is asked for every ten seconds only.
+  await expect(row).toContainText("needs approval", { timeout: 5_000 });
+  await person.button(/^Run/).click();
+  await expect(row).not.toContainText("needs approval", { timeout: 5_000 });
+});
+
+for (const [width, height] of [
+  [1280, 720],
+  [1440, 900],
+  [1680, 1050],
+  [1920, 1080],
+  [1024, 700],
+  [390, 844],
+] as const) {
+  test(`the terminal fits to the row at ${width}x${height}`, async ({ page, serve }) => {
+    await page.setViewportSize({ width, height });
+    const server = await serve({});
+    const person = await visit(page, server, await server.session());
+    if (width < 760) await page.getByRole("button", { name: "Terminal", exact: true }).click();
+    await person.sees("here:");
+    await expect(async () => {
+      const { room, used, overflows } = await page.evaluate(() => {
+        const fit = document.querySelector<HTMLElement>(".terminal-slot:not(.away) .terminal-fit");
+        const screen = fit?.querySelector(".xterm-screen");
+        if (!fit || !screen) throw new Error("there is no terminal");
+        return {
+          room: fit.getBoundingClientRect().bottom,
+          used: screen.getBoundingClientRect().bottom,
+          overflows: fit.scrollHeight > fit.clientHeight || fit.scrollWidth > fit.clientWidth,
+        };
+      });
+      expect(overflows).toBe(false);
+      expect(used).toBeLessThanOrEqual(room);
+      expect(room - used).toBeLessThan(20); // less than a row is left over
+    }).toPass();
+    await person.types("tput lines; seq 200; echo last-$((40+2))\r");
+    const last = person.terminal.locator("> div").filter({ hasText: /^last-42/ });
+    await expect(last).toBeInViewport({ ratio: 1 });
+  });
+}
+
+test("a phone has the keys that its keyboard lacks", async ({ browser, serve }) => {
+  const server = await serve({});
+  const id = await server.session();
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
+  const page = await context.newPage();
+  const person = await visit(page, server, id);
+  await page.getByRole("button", { name: "Terminal", exact: true }).tap();
+  await person.sees("here:");
+  await person.types("sleep 1000\r");
+  await page.getByRole("button", { name: "Ctrl" }).tap();
+  await expect(page.getByRole("button", { name: "Ctrl" })).toHaveAttribute("aria-pressed", "true");
+  await page.keyboard.type("c");
+  await expect(page.getByRole("button", { name: "Ctrl" })).toHaveAttribute("aria-pressed", "false");
+  await person.sees("^C");
+  await person.types("echo up-$((1+1))\r");
+  await person.sees("up-2");
+  await person.types("clear\r");
+  await expect(person.terminal).not.toContainText("up-2");
+  for (const key of ["Up", "Up"]) await page.getByRole("button", { name: key, exact: true }).tap();
+  await page.keyboard.press("Enter");
+  await person.sees("up-2");
+  await smallTargets(person);
+  await context.close();
+});
+
+/** What can be tapped is 44 pixels high. */
+async function smallTargets({ page }: Person): Promise<void> {
+  const low = await page.evaluate(() =>
+    [...document.querySelectorAll<HTMLElement>("button, select, .field")]
+      .filter(
+        (element) => element.checkVisibility({ checkVisibilityCSS: true }) && element.offsetHeight < 43.5,
+      )
+      .map((element) => `${element.outerHTML.slice(0, 80)}: ${element.offsetHeight}`),
+  );
+  expect(low).toEqual([]);
+}
+
+test("what is tapped on a phone is large enough", async ({ browser, serve }) => {
+  const server = await serve({ script: { wipe: [call("bash", { command: "rm -rf x" }), say("Done.")] } });
+  const id = await server.session();
+  const context = await browser.newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
+  const page = await context.newPage();
+  const person = await visit(page, server, id);
+  await person.says("wipe");
+  await expect(person.review).toBeVisible();
+  await smallTargets(person);
+  await person.button("Sessions").tap();
+  await smallTargets(person);
+  await person.button("Close list").tap();
+  await person.button("Settings").tap();
+  await smallTargets(person);
+  await context.close();
+});
+
+test("the page is small, and can be installed", async ({ page, serve }) => {
+  const assets = join(import.meta.dirname, "../dist/assets");
+  const packed = readdirSync(assets)
+    .filter((file) => /\.(js|css)$/.test(file))
+    .reduce((sum, file) => sum + gzipSync(readFileSync(join(assets, file)), { level: 9 }).length, 0);
+  expect(packed).toBeGreaterThan(10_000);
+  expect(packed).toBeLessThanOrEqual(PACKED_BYTES_MAX);
+
+  const server = await serve({});
+  const asked: string[] = [];
+  page.on("request", (request) => asked.push(new URL(request.url()).origin));
+  await visit(page, server);
+  const manifest = await page.evaluate(async () => {
+    const link = document.querySelector<HTMLLinkElement>('link[rel="manifest"]');
+    return (await fetch(link?.href ?? "")).json();
+  });
+  expect(manifest).toMatchObject({ start_url: "/", display: "standalone" });
+  for (const { src, type } of manifest.icons as { src: string; type: string }[]) {
+    const icon = await page.request.get(`${server.url}${src}`);
+    expect([icon.status(), icon.headers()["content-type"]]).toEqual([200, type]);
+  }
+  expect(new Set(asked)).toEqual(new Set([server.url]));
+});
+
+test("a dropped text file is uploaded to where the session works", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  const drop = async (content: number[], name: string) => {
+    const data = await page.evaluateHandle(
+      ([bytes, named]) => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([new Uint8Array(bytes as number[])], named as string));
+        return transfer;
+      },
+      [content, name] as const,
+    );
+    for (const event of ["dragover", "drop"]) {
+      await page.locator(".conversation").dispatchEvent(event, { dataTransfer: data });
+    }
+  };
+  const dialog = page.getByRole("dialog");
+  await expect(async () => {
+    // Taken as soon as the page knows what it may do.
+    await drop([...Buffer.from("größe = 1\n")], "notes.toml");
+    await expect(dialog).toBeVisible({ timeout: 500 });
+  }).toPass();
+  await dialog.getByLabel(/^Path on/).fill("kept.toml");
+  await dialog.getByRole("button", { name: "Upload" }).click();
+  await expect(person.steps.first()).toContainText("typed by a user");
+  await expect.poll(() => existsSync(join(server.work, "kept.toml"))).toBe(true);
+  expect(readFileSync(join(server.work, "kept.toml"), "utf8")).toBe("größe = 1\n");
+  await drop([0xff, 0xfe, 0], "picture.bin");
+  await expect(dialog).toContainText("no text file");
+  await expect(dialog.getByRole("button", { name: "Upload" })).toBeDisabled();
+});
+
+test("a linked device is signed in once, and a shared page only watches", async ({
+  page,
+  browser,
+  serve,
+}) => {
+  const server = await serve({
+    script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("touch it");
+  await expect(person.review).toBeVisible();
+  const linkOf = async (button: string) => {
+    await person.button("Settings").click();
+    await page.getByRole("dialog").getByRole("button", { name: button }).click();
+    await expect(page.getByRole("img", { name: "QR code of the link" })).toBeVisible();
+    const link = await page.getByRole("textbox", { name: "Link" }).inputValue();
+    await page.getByRole("button", { name: "Close" }).click();
+    return link;
+  };
+  const opened = async (link: string) => {
+    const other = await (await browser.newContext()).newPage();
+    const answer = await other.goto(link);
+    return { other, status: answer?.status() };
+  };
+
+  const shared = await linkOf("Create link");
+  const { other } = await opened(shared);
+  expect(new URL(other.url()).search).toBe("");
+  const watching = other.getByRole("region", { name: "Conversation" });
+  await expect(watching).toContainText("Somebody with more permissions has to approve");
+  await expect(watching).toContainText("touch made");
+  await expect(other.getByRole("textbox", { name: "Describe a task" })).toHaveCount(0);
+  const refused = await other.evaluate(async () => {
+    const id = location.hash.slice("#/s/".length);
+    const headers = { "content-type": "application/json" };
+    const send = (path: string, body: unknown) =>
+      fetch(path, { method: "POST", headers, body: JSON.stringify(body) }).then(({ status }) => status);
+    return [
+      await send(`/api/agent/sessions/${id}/messages`, { content: "hello" }),
+      await send(`/api/agent/sessions/${id}/decisions`, { toolCallId: "call_1", decision: "allow" }),
+      await send("/api/links", { access: "same" }),
+    ];
+  });
+  expect(refused).toEqual([403, 403, 403]);
+  await expect(other.getByRole("button", { name: "New session" })).toHaveCount(0);
+  expect((await opened(shared)).status).toBe(401);
+
+  const device = await opened(await linkOf("Show code"));
+  await expect(device.other.getByRole("group", { name: /^Approve this command/ })).toBeVisible();
+  await device.other.getByRole("button", { name: /^Run/ }).click();
+  await expect(watching).toContainText("Done.");
+  expect(existsSync(join(server.work, "made"))).toBe(true);
+});
+
+test("several hosts have a table instead of a terminal", async ({ page, serve, sshd }) => {
+  const far = await sshd("", "app01 app02 app03");
+  const gate = join(far.home, "go");
+  const wait = `mkdir first 2>/dev/null && exit 3; until [ -e ${gate} ]; do sleep 0.05; done`;
+  const server = await serve({
+    args: ["--approve", "auto"],
+    env: { SYSOP_SSH_CONFIG: far.config },
+    script: { "wait there": [call("bash", { command: wait }), say("All done.")] },
+  });
+  const id = await server.session({ host: "app01,app02,app03", root: far.home });
+  const person = await visit(page, server, id);
+  const table = page.getByRole("region", { name: "Hosts", exact: true });
+  await expect(table.getByRole("row")).toHaveText([/^Host/, /app01ready/, /app02ready/, /app03ready/]);
+  await expect(person.button("Open another shell")).toHaveCount(0);
+  await person.says("wait there");
+  if (await person.review.isVisible()) await person.button(/^Run/).click();
+  await expect(table.getByRole("status")).toHaveText("1/3 done");
+  await expect(table.getByRole("row").filter({ hasText: "failed" })).toContainText("3");
+  writeFileSync(gate, "");
+  await expect(table.getByRole("status")).toHaveText("3/3 done");
+  await expect(table.getByRole("row").filter({ hasText: "ok" })).toHaveCount(2);
+});
+
+test("the first paint waits for nothing but the page itself", async ({ browser, serve }) => {
+  const server = await serve({});
+  const context = await browser.newContext();
+  await enter(context, server);
+  const page = await context.newPage();
+  // Nothing of what it asks for comes before it has painted.
+  await page.route("**/api/**", () => undefined);
+  await page.goto(`${server.url}/`);
+  await expect(page.getByRole("button", { name: "New session" }).first()).toBeVisible();
+  await context.close();
+});
