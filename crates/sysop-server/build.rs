@@ -1,5 +1,6 @@
-//! Embeds the page into the server: compresses the files that `cargo xtask web` built. Without them, embeds a small page
-//! that explains how to build them.
+//! Embeds the page and the guide into the server: compresses the files that `cargo xtask web` and `cargo xtask docs`
+//! built. In a published crate, both are part of the crate. If one is missing, embeds a small page that explains how to
+//! build it.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -10,35 +11,54 @@ use std::{env, fs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
-    let built = here.join("../../web/dist");
-    let instead = here.join("src/http/unbuilt");
-    // Cargo reruns the script on every build if a watched folder is missing. A failure to create it has no other effect.
-    let _ = fs::create_dir_all(&built);
-    println!("cargo::rerun-if-changed={}", built.display());
-    println!("cargo::rerun-if-changed={}", instead.display());
+/// Folders with the files of a site: below the server's root, in the repository, in a published crate, and instead of a
+/// site that was not built.
+const SITES: [(&str, &str, &str, &str); 2] = [
+    ("", "../../web/dist", "site/page", "src/http/unbuilt"),
+    ("help/", "../../docs/guide/book", "site/guide", "src/http/unbuilt-guide"),
+];
 
-    let folder = if built.join("index.html").is_file() { built } else { instead };
+fn main() -> Result<(), Box<dyn Error>> {
     let packed = PathBuf::from(env::var("OUT_DIR")?);
     let mut table = String::from("[\n");
-    for (number, path) in files_below(&folder)?.iter().enumerate() {
-        let name = path.strip_prefix(&folder)?.to_str().ok_or("names of the page's files are UTF-8")?;
-        let bytes = compressed(&fs::read(path)?)?;
-        // A gzip stream ends with the checksum and length of its content.
-        let tag: String = bytes[bytes.len() - 8..].iter().map(|byte| format!("{byte:02x}")).collect();
-        let kept = packed.join(format!("{number}.gz"));
-        fs::write(&kept, bytes)?;
-        writeln!(
-            table,
-            "    File {{ name: {name:?}, kind: {:?}, tag: \"W/\\\"{tag}\\\"\", packed: include_bytes!({:?}) }},",
-            kind(path),
-            kept.display().to_string()
-        )?;
+    let mut number = 0;
+    for (below, built, shipped, instead) in SITES {
+        let folder = site(built, shipped, instead)?;
+        for path in files_below(&folder)? {
+            let name = path.strip_prefix(&folder)?.to_str().ok_or("names of the page's files are UTF-8")?;
+            let name = format!("{below}{name}");
+            let bytes = compressed(&fs::read(&path)?)?;
+            // A gzip stream ends with the checksum and length of its content.
+            let tag: String = bytes[bytes.len() - 8..].iter().map(|byte| format!("{byte:02x}")).collect();
+            let kept = packed.join(format!("{number}.gz"));
+            number += 1;
+            fs::write(&kept, bytes)?;
+            writeln!(
+                table,
+                "    File {{ name: {name:?}, kind: {:?}, tag: \"W/\\\"{tag}\\\"\", packed: include_bytes!({:?}) }},",
+                kind(&path),
+                kept.display().to_string()
+            )?;
+        }
     }
     table.push(']');
     fs::write(packed.join("page.rs"), table)?;
     Ok(())
+}
+
+/// Returns the folder with the files of a site.
+fn site(built: &str, shipped: &str, instead: &str) -> Result<PathBuf, Box<dyn Error>> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
+    let [built, shipped, instead] = [built, shipped, instead].map(|folder| here.join(folder));
+    if shipped.join("index.html").is_file() {
+        println!("cargo::rerun-if-changed={}", shipped.display());
+        return Ok(shipped);
+    }
+    // Cargo reruns the script on every build if a watched folder is missing. A failure to create it has no other effect.
+    let _ = fs::create_dir_all(&built);
+    println!("cargo::rerun-if-changed={}", built.display());
+    println!("cargo::rerun-if-changed={}", instead.display());
+    Ok(if built.join("index.html").is_file() { built } else { instead })
 }
 
 /// Lists all files in order, except hidden ones and source maps.

@@ -6,6 +6,7 @@
 mod bench;
 mod demo;
 mod dist;
+mod docs;
 mod pictures;
 mod prices;
 mod setup;
@@ -23,8 +24,9 @@ Usage: cargo xtask TASK [ARGUMENTS]
   test      Check format and lints, and run all tests; --all adds long random tests and installs in fresh systems
   bench     Measure whole processes against baselines of the same run [NAME...] [--check]
   wire      Generate schemas, TypeScript types and docs/protocol.md from the message types
-  pictures  Take the pictures in docs/pictures from real runs [--screen: without the page] [SYSOP]
+  pictures  Take the pictures in docs/pictures from real runs [--screen: without the page; --tour: only join them] [SYSOP]
   prices    Generate the table of hosted models from LiteLLM's list [FILE]
+  docs      Write the reference pages and build the guide into docs/guide/book [--build: only build]
   web       Build the page into web/dist; --test: test it in a browser as well
   dist      Build binaries for old systems, an archive and Debian packages in target/packages [--try]
   setup     Install the Debian packages that the tests need";
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
         Some("dist") => dist::run(&rest),
+        Some("docs") => docs::run(&rest),
         Some("pictures") => pictures::run(&rest),
         Some("prices") => prices::run(&rest),
         Some("setup") => setup::tests().and_then(|()| setup::desktop()),

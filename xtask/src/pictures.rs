@@ -1,6 +1,8 @@
 //! Pictures for the README, from real runs. Full screen: the real binary in tmux, with a scripted model and a real
 //! shell, drawn as SVG by term-transcript. Page: a browser on a real server, as PNG.
 
+mod tour;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -46,8 +48,11 @@ struct TmuxSession {
 }
 
 /// Takes all pictures, or only those of the full screen (`--screen`), with the binary at the given path or a newly
-/// built one.
+/// built one. `--tour` takes none, and joins the present ones.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
+    if rest == ["--tour"] {
+        return tour::write();
+    }
     setup::need(&[("tmux", "tmux"), ("bash", "bash"), ("git", "git")])?;
     let (screen_only, rest) = match rest {
         [word, rest @ ..] if word == "--screen" => (true, rest),
@@ -82,6 +87,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     ))?;
     session.press_key("Enter")?;
     take_all(&session)?;
+    tour::write()?;
     if screen_only { Ok(()) } else { take_page(&sysop) }
 }
 

@@ -31,6 +31,11 @@ const TESTS: &[(&str, &str)] = &[
     ("script", "bsdutils"),
     ("python3", "python3 python3-venv"),
     ("initdb", "postgresql"),
+    ("curl", "curl"),
+    ("nginx", "nginx-light"),
+    ("caddy", "caddy"),
+    ("haproxy", "haproxy"),
+    ("systemd-socket-activate", "systemd"),
 ];
 
 /// Validator of the API description, from PyPI: program and version.
@@ -130,10 +135,16 @@ fn npm_tool(name: &str) -> Result<()> {
 }
 
 /// Installs a cargo subcommand from crates.io below the target folder; returns the path of its program.
-pub(crate) fn cargo_tool((name, version): (&str, &str)) -> Result<PathBuf> {
+pub(crate) fn cargo_tool(tool: (&str, &str)) -> Result<PathBuf> {
+    cargo_tool_with(tool, &[])
+}
+
+/// Like `cargo_tool`, with further options of `cargo install`, such as the features of the program.
+pub(crate) fn cargo_tool_with((name, version): (&str, &str), options: &[&str]) -> Result<PathBuf> {
     let tools = target().join("tools");
     let mut install = cargo();
     install.args(["install", "--quiet", "--locked", "--version", version, name, "--root"]).arg(&tools);
+    install.args(options);
     // Without effect if exactly this version is installed.
     step(&format!("setup: install {name} {version}"), &mut install)?;
     Ok(tools.join("bin").join(name))

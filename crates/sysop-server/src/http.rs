@@ -329,10 +329,12 @@ async fn add_response_headers(State(shared): State<SharedServer>, request: Reque
     response
 }
 
-/// Serves the page's files outside `assets/`, and answers every other request with 404.
+/// Serves the page's files outside `assets/` and the guide, and answers every other request with 404.
 async fn no_route(request: Request) -> Response {
-    if request.method() == axum::http::Method::GET && assets::is_file(request.uri().path()) {
-        return assets::send(request.uri().path().trim_start_matches('/'), request.headers());
+    if request.method() == axum::http::Method::GET
+        && let Some(file) = assets::file(request.uri().path(), request.headers())
+    {
+        return file;
     }
     let said = serde_json::json!({ "error": "no such endpoint; see /api/openapi.json", "code": "not_found" });
     (StatusCode::NOT_FOUND, axum::Json(said)).into_response()

@@ -23,15 +23,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use file::Flavor;
-use keys::WorkspaceRule;
 use serde::de::DeserializeOwned;
 use sysop_core::policy::{Rule, RuleAction};
 
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use file::read as read_text;
-pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
+pub(crate) use keys::WorkspaceRule;
 #[cfg(test)]
-pub(crate) use keys::{KEYS, ListKind, TextKind, ValueKind};
+pub(crate) use keys::{ConfigKey, KEYS, ListKind, TextKind, ValueKind};
+pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
 pub(crate) use routine::{
     Routine, RoutineError, RoutineSource, TemplatePart, Variable, fill_template, takes_a_word, template_of,

@@ -24,6 +24,8 @@ mod otlp_exporter;
 mod parent_watch;
 mod policy_check;
 mod process_guard;
+#[cfg(test)]
+mod reference;
 mod runbook;
 mod select_model;
 mod serve;

@@ -1,11 +1,12 @@
 //! `sysop serve`: sessions for browsers and other programs.
 
 use std::io::{self, IsTerminal, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use listenfd::ListenFd;
 use secrecy::{ExposeSecret, SecretString};
 use sysop_core::message::ModelRef;
 use sysop_driver::system_clock;
@@ -40,9 +41,11 @@ const LAST_WRITES: Duration = Duration::from_secs(1);
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
     raise_open_files();
+    // Before the runtime starts threads, because it changes the environment.
+    let inherited = inherited_listener(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
-    let served = runtime.block_on(serve(settings, model, arguments));
+    let served = runtime.block_on(serve(settings, model, arguments, inherited));
     // Remaining tasks serve models or clients that are no longer connected.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
@@ -63,9 +66,25 @@ fn address_of(arguments: &ServeArguments) -> SocketAddr {
     }
 }
 
-async fn serve(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
+/// Takes the listening socket that systemd passed to this process, if there is one. It replaces `--listen`.
+fn inherited_listener(settings: &Settings) -> Result<Option<TcpListener>, CommandError> {
+    // Without this variable, the sockets are for another process.
+    let mine = std::process::id().to_string();
+    if settings.environment.value("LISTEN_PID") != Some(mine.as_str()) {
+        return Ok(None);
+    }
+    let taken = ListenFd::from_env().take_tcp_listener(0);
+    taken.map_err(|error| CommandError::usage(format!("cannot use the socket of LISTEN_FDS ({error})")))
+}
+
+async fn serve(
+    settings: Settings,
+    model: ModelRef,
+    arguments: &ServeArguments,
+    inherited: Option<TcpListener>,
+) -> Result<Exit> {
     let exposure = &arguments.exposure;
-    let (listener, tls) = exposure.listen(address_of(arguments)).await?;
+    let (listener, tls) = exposure.listen(address_of(arguments), inherited).await?;
     let stop = ended_by_signals(tls)?;
     let address = listener.local_addr().context("the socket has an address")?;
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 use sysop_driver::port::{Clock, Store};
@@ -91,23 +91,36 @@ impl ServeOptions {
         exposure.check().map_err(|exposed| CommandError::usage(exposed.to_string()))
     }
 
-    /// Opens the listener, unless others could read the traffic.
+    /// Opens the listener, or uses the `inherited` one, unless others could read the traffic.
     ///
     /// # Errors
     /// The traffic would be readable, the TLS files are invalid, or the address is not available.
-    pub(crate) async fn listen(&self, listen: SocketAddr) -> Result<(Listener, Option<Tls>)> {
+    pub(crate) async fn listen(
+        &self,
+        listen: SocketAddr,
+        inherited: Option<std::net::TcpListener>,
+    ) -> Result<(Listener, Option<Tls>)> {
         let tls = match (&self.tls_cert, &self.tls_key) {
             (Some(certificate), Some(key)) => {
                 Some(Tls::load(certificate, key).map_err(|error| CommandError::usage(error.to_string()))?)
             }
             (_, _) => None,
         };
-        self.check(listen)?;
-        let listener = TcpListener::bind(listen).await.map_err(|error| {
-            CommandError::failed(format!(
-                "cannot listen on {listen} ({error}); choose another address with --port or --listen"
-            ))
-        })?;
+        let listener = match inherited {
+            Some(inherited) => {
+                self.check(inherited.local_addr().context("the inherited socket has no address")?)?;
+                inherited.set_nonblocking(true).context("cannot use the inherited socket")?;
+                TcpListener::from_std(inherited).context("cannot use the inherited socket")?
+            }
+            None => {
+                self.check(listen)?;
+                TcpListener::bind(listen).await.map_err(|error| {
+                    CommandError::failed(format!(
+                        "cannot listen on {listen} ({error}); choose another address with --port or --listen"
+                    ))
+                })?
+            }
+        };
         let listener = Listener::new(listener, tls.clone(), self.limits().peer_connections);
         Ok((listener.behind(self.behind_proxy.clone().unwrap_or_default()), tls))
     }

@@ -1,4 +1,4 @@
-//! The files of the page, embedded and compressed when the server was built.
+//! The files of the page and of the guide (`help/`), embedded and compressed when the server was built.
 //!
 //! Files below `assets/` have a content hash in their name and are cached forever; all others are revalidated on each use.
 
@@ -22,6 +22,8 @@ static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Folder of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
+/// Address of the guide, and the file that is sent for it.
+const GUIDE: [&str; 2] = ["/help/", "help/index.html"];
 /// Only the browser may cache the file, and it must revalidate the file on each use.
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=31536000, immutable");
@@ -36,10 +38,17 @@ pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
     send(&format!("{ASSETS}{name}"), &headers)
 }
 
-/// Returns true for a file of the page outside `assets/`, such as `/favicon.svg`.
-pub(super) fn is_file(path: &str) -> bool {
-    let name = path.strip_prefix('/').unwrap_or(path);
-    !name.starts_with(ASSETS) && FILES.iter().any(|file| file.name == name)
+/// Answers a request for a file outside `assets/`, such as `/favicon.svg` or a page of the guide. Returns `None` if there
+/// is no such file.
+pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
+    let [guide, first] = GUIDE;
+    if path == guide.trim_end_matches('/') {
+        // Links of the guide are relative to its folder.
+        return Some((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, guide)]).into_response());
+    }
+    let name = if path == guide { first } else { path.strip_prefix('/').unwrap_or(path) };
+    let known = !name.starts_with(ASSETS) && FILES.iter().any(|file| file.name == name);
+    known.then(|| send(name, headers))
 }
 
 pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
@@ -119,6 +128,19 @@ mod tests {
         for name in ["", "assets/", "assets/../index.html", "../Cargo.toml", ".stamp"] {
             assert_eq!(send(name, &HeaderMap::new()).status(), StatusCode::NOT_FOUND, "{name}");
         }
+        let is_file = |path: &str| file(path, &HeaderMap::new()).is_some();
         assert!(!is_file("/assets/x") && is_file("/index.html"));
+    }
+
+    #[tokio::test]
+    async fn the_guide_is_at_help() {
+        let without_slash = file("/help", &HeaderMap::new()).expect("it redirects");
+        assert_eq!(without_slash.status(), StatusCode::PERMANENT_REDIRECT);
+        assert_eq!(without_slash.headers()[header::LOCATION], "/help/");
+        let first = file("/help/", &HeaderMap::new()).expect("the guide, or how to build it");
+        assert_eq!(first.headers()[header::CONTENT_TYPE], "text/html; charset=utf-8");
+        let first = String::from_utf8(body(first).await).expect("UTF-8");
+        assert!(first.contains("guide") && !first.contains("<script>"), "{first}");
+        assert!(file("/help/no-such-page.html", &HeaderMap::new()).is_none());
     }
 }

@@ -43,10 +43,14 @@ pub(crate) fn scenario_file(scenarios: &[(impl AsRef<str>, Vec<Value>)]) -> Stri
 impl Mock {
     /// Starts the server with triggers and responses.
     pub(crate) fn start(scenarios: &[(&str, Vec<Value>)]) -> Self {
-        let text = scenario_file(scenarios);
+        Self::start_with(&scenario_file(scenarios))
+    }
+
+    /// Starts the server with the text of a scenario file.
+    pub(crate) fn start_with(text: &str) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let scenarios = Scenarios::parse("test.json", &text).unwrap();
+        let scenarios = Scenarios::parse("test.json", text).unwrap();
         let server = runtime.block_on(MockServer::start(scenarios)).unwrap();
         Self { server, _runtime: runtime }
     }
@@ -414,6 +418,13 @@ impl World {
         Running::start(command)
     }
 
+    /// Starts another program without input, in the environment of the binary.
+    pub(crate) fn start_program(&self, program: &str, arguments: &[&str]) -> Running {
+        let mut command = self.plain_command_of(program, arguments);
+        command.stdin(Stdio::null());
+        Running::start(command)
+    }
+
     /// Starts the binary with an input that the test writes.
     pub(crate) fn start_with_input(&self, arguments: &[&str]) -> Running {
         let mut command = self.plain_command(arguments);
@@ -434,7 +445,11 @@ impl World {
     }
 
     fn plain_command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sysop"));
+        self.plain_command_of(env!("CARGO_BIN_EXE_sysop"), arguments)
+    }
+
+    fn plain_command_of(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())

@@ -1,0 +1,93 @@
+// The guide's behavior: marks the current page in the contents, copies code, searches. Works without storage, and loads
+// nothing but `search.json` beside it.
+"use strict";
+
+const RESULTS_MAX = 12;
+const CONTEXT_CHARS = 60;
+
+const contents = document.getElementById("contents");
+const wide = matchMedia("(min-width: 60.01rem)");
+const arrange = () => { contents.open = wide.matches; };
+wide.addEventListener("change", arrange);
+arrange();
+const here = location.pathname.split("/").pop() || "index.html";
+const title = document.querySelector("h1")?.textContent;
+for (const link of contents.querySelectorAll("a")) {
+  const target = link.getAttribute("href");
+  if (target === here || (here === "index.html" && link.textContent.trim() === title)) {
+    link.setAttribute("aria-current", "page");
+    link.scrollIntoView({ block: "nearest" });
+  }
+}
+
+for (const block of document.querySelectorAll("pre")) {
+  const button = document.createElement("button");
+  button.textContent = "Copy";
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(block.querySelector("code")?.textContent ?? "");
+    button.textContent = "Copied";
+  });
+  // The clipboard is there over HTTPS and on this machine only.
+  if (navigator.clipboard) block.append(button);
+}
+
+const box = document.getElementById("search");
+const list = document.getElementById("found");
+let sections;
+
+async function load() {
+  sections ??= (await fetch("search.json")).json();
+  return sections;
+}
+
+function rank(section, words) {
+  const heading = section.title.toLowerCase();
+  const text = section.text.toLowerCase();
+  let points = 0;
+  for (const word of words) {
+    if (heading.includes(word)) points += 10;
+    else if (text.includes(word)) points += 1;
+    else return 0;
+  }
+  return points;
+}
+
+function excerpt(text, word) {
+  const at = Math.max(0, text.toLowerCase().indexOf(word) - CONTEXT_CHARS);
+  return (at > 0 ? "…" : "") + text.slice(at, at + 3 * CONTEXT_CHARS);
+}
+
+async function show() {
+  const words = box.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const all = words.length > 0 ? await load() : [];
+  const found = all.map((section) => [rank(section, words), section]).filter(([points]) => points > 0);
+  found.sort(([a], [b]) => b - a);
+  const rows = found.slice(0, RESULTS_MAX).map(([, section]) => {
+    const row = document.createElement("li");
+    const link = document.createElement("a");
+    link.href = section.link;
+    link.textContent = section.title;
+    const line = document.createElement("small");
+    line.textContent = excerpt(section.text, words[0]);
+    link.append(line);
+    row.append(link);
+    return row;
+  });
+  if (words.length > 0 && rows.length === 0) {
+    const row = document.createElement("li");
+    row.textContent = "Nothing found";
+    rows.push(row);
+  }
+  list.replaceChildren(...rows);
+  list.hidden = rows.length === 0;
+}
+
+box.addEventListener("input", show);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") list.hidden = true;
+  if (event.key === "/" && !/^(input|textarea|select)$/i.test(event.target.tagName)) {
+    event.preventDefault();
+    box.focus();
+  }
+});
+list.addEventListener("click", () => { list.hidden = true; });
