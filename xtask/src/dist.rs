@@ -1,11 +1,16 @@
-//! Distribution: binaries that start on old systems, an archive, Debian packages, checksums.
+//! Distribution: binaries that start on old systems, an archive, Debian packages, and what a release has beside them.
 //!
 //! There are two packages, because the window program needs a web engine and servers have none: `sysop` alone runs
 //! anywhere.
 
+mod booted;
+mod container;
 mod contents;
+mod crates;
 mod glibc;
 mod install_test;
+mod release;
+mod static_build;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +20,7 @@ use anyhow::{Context, Result, bail};
 
 use self::glibc::GlibcVersion;
 use crate::workspace::{cargo, root, step, target};
-use crate::{setup, web};
+use crate::{docs, setup, web};
 
 /// Oldest supported C library of `sysop`, from 2019. It is the first one whose `posix_spawn` can change the working
 /// directory.
@@ -56,21 +61,23 @@ const LIBRARIES_OF_WINDOW: [&str; 8] = [
     "libg",
 ];
 
-/// Builds the programs and packages them, or packages programs that were built elsewhere. With `--try`, then installs
-/// the packages in fresh systems and runs the programs there.
+/// Builds the programs and packages them, or packages programs that were built elsewhere. With `--static`, also builds a
+/// program without shared libraries. With `--try`, then installs the packages in fresh systems and runs the programs
+/// there.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
-    let (mut tries, mut built) = (false, None);
+    let (mut tries, mut is_static, mut built) = (false, false, None);
     let mut rest = rest.iter();
     while let Some(flag) = rest.next() {
         match (flag.as_str(), rest.as_slice().first()) {
             ("--try", _) => tries = true,
+            ("--static", _) => is_static = true,
             ("--with", Some(folder)) => {
                 built = Some(PathBuf::from(folder));
                 rest.next();
             }
             (_, _) => {
                 bail!(
-                    "usage: cargo xtask dist [--try] [--with DIR]; DIR contains programs that are already built"
+                    "usage: cargo xtask dist [--static] [--try] [--with DIR]; DIR contains programs that are already built"
                 )
             }
         }
@@ -82,6 +89,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
             setup::desktop()?;
             // The page is embedded in the binary; without this build, a page with build instructions would be.
             web::build()?;
+            docs::build()?;
             (build_sysop()?, build_window()?)
         }
     };
@@ -95,8 +103,18 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     }
     let made = pack(&sysop, &window, &folder)?;
     contents::check(&made)?;
+    if is_static {
+        let (architecture, _) = architecture()?;
+        let program = static_build::build(architecture)?;
+        static_build::pack(&program, architecture, &folder)?;
+        if tries {
+            static_build::check(&program)?;
+        }
+    }
+    release::complete(&folder)?;
+    crates::check()?;
     eprintln!("==> created in {}", folder.display());
-    if tries { install_test::run(&made) } else { Ok(()) }
+    if tries { install_test::run(&made, &sysop) } else { Ok(()) }
 }
 
 /// Returns the name of this machine's architecture in the archive, and its name in the Debian packages.
@@ -136,7 +154,7 @@ struct BuiltPackages {
     window: PathBuf,
 }
 
-/// Builds the Debian packages, the archive and the checksums in an empty `folder`.
+/// Builds the Debian packages and the archive in an empty `folder`.
 ///
 /// The manifests of the crates define the packages (`package.metadata.deb`). The archive contains the same files.
 fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
@@ -173,10 +191,6 @@ fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
     let archive = folder.join(format!("{name}.tar.gz"));
     pack_archive(&made, &tree, &name, &archive)?;
     fs::remove_dir_all(&tree).context("cannot remove temporary files")?;
-    let names =
-        [&archive, &made.sysop, &made.window].map(|path| path.file_name().unwrap_or_default().to_owned());
-    let sums = fs::File::create(folder.join("SHA256SUMS")).context("cannot write the checksums")?;
-    step("checksums", Command::new("sha256sum").args(names).current_dir(folder).stdout(sums))?;
     Ok(made)
 }
 

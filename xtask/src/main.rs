@@ -13,6 +13,7 @@ mod setup;
 mod test;
 mod web;
 mod wire;
+mod workflows;
 mod workspace;
 
 use std::process::ExitCode;
@@ -28,7 +29,7 @@ Usage: cargo xtask TASK [ARGUMENTS]
   prices    Generate the table of hosted models from LiteLLM's list [FILE]
   docs      Write the reference pages and build the guide into docs/guide/book [--build: only build]
   web       Build the page into web/dist; --test: test it in a browser as well
-  dist      Build binaries for old systems, an archive and Debian packages in target/packages [--try]
+  dist      Build binaries for old systems, an archive and Debian packages in target/packages [--static] [--try]
   setup     Install the Debian packages that the tests need";
 
 fn main() -> ExitCode {

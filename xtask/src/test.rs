@@ -1,9 +1,11 @@
 //! `cargo xtask test`: runs every check.
 
+use std::process::Command;
+
 use anyhow::{Result, bail};
 
-use crate::workspace::{cargo, step};
-use crate::{dist, setup, web, wire};
+use crate::workspace::{cargo, root, step, target};
+use crate::{dist, docs, setup, web, wire, workflows};
 
 /// Environment variable with the seed of the property tests, and its value in a plain run. With a fixed seed, every run
 /// has the same result. A value that is already set takes precedence.
@@ -28,8 +30,8 @@ const LONG_CRATES: [&str; 9] = [
     "sysop-repl",
 ];
 
-/// Runs the format check, the lints, the check of the generated TypeScript, all tests, and the page's tests in a
-/// browser. `--all` adds slow checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
+/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests and
+/// the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (all, rest) = match rest {
         [first, rest @ ..] if first == "--all" => (true, rest),
@@ -45,8 +47,10 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     lints.args(["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"]);
     step("lints", &mut lints)?;
     wire::check()?;
+    workflows::check()?;
     web::build()?;
     web::check()?;
+    docs::build()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--locked", "--no-fail-fast"]).args(rest);
     let (seed, value) = PROPERTY_SEED;
@@ -83,5 +87,16 @@ fn long() -> Result<()> {
         step(&format!("random tests, run {run} of {LONG_RUNS}"), &mut tests)?;
     }
     web::lighthouse()?;
-    dist::run(&["--try".to_owned()])
+    dist::run(&["--static".to_owned(), "--try".to_owned()])?;
+    install_from_source()
+}
+
+/// Runs the commands of the guide that install sysop from the sources.
+fn install_from_source() -> Result<()> {
+    let folder = target().join("installed");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([folder.join("bin")].into_iter().chain(std::env::split_paths(&path)))?;
+    let mut install = Command::new("sh");
+    install.arg(root().join("docs/guide/tests/source.sh")).current_dir(root());
+    step("install sysop from the sources", install.env("CARGO_INSTALL_ROOT", &folder).env("PATH", path))
 }

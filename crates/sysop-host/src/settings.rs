@@ -128,4 +128,12 @@ pub enum HostError {
     /// The destination is not safe to pass to `ssh`.
     #[error("invalid ssh destination {0:?}; use an alias, a host, user@host or ssh://user@host:port")]
     Destination(String),
+    /// The destination begins like a container, but names none.
+    #[error("invalid container {destination:?}: {why}")]
+    Container {
+        /// Destination as the user gave it, escaped.
+        destination: String,
+        /// Reason, with the expected form.
+        why: String,
+    },
 }

@@ -24,6 +24,7 @@
 //! 6. `files`, `find` and `resolve` are the file tools as `sh` scripts; `exec` runs programs; `forward` opens ports;
 //!    `machine` joins them to a [`Host`](sysop_driver::port::Host).
 //! 7. `guard` and `guarded_call` run a change that may lock people out, and roll it back unless fresh logins work.
+//! 8. `container` reaches a container by the `exec` of its engine instead: one process per session, and the same scripts.
 //!
 //! # Rejected
 //!
@@ -42,6 +43,7 @@
 //! - Everything started ends with its call, or is reported as unknown.
 
 mod connection;
+mod container;
 mod control_folder;
 mod error;
 mod exec;
@@ -63,6 +65,7 @@ mod session;
 mod settings;
 
 pub use self::connection::SshConnection;
+pub use self::container::is_container;
 pub use self::error::SshError;
 pub use self::forward::PortForward;
 pub use self::guard::{GuardStatus, GuardVerb};

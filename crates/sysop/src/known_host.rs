@@ -27,8 +27,11 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
 }
 
 /// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a jump host
-/// or proxy, or if `ssh -G` does not tell the name.
+/// or proxy, if it is a container, or if `ssh -G` does not tell the name.
 async fn host_name(settings: &Settings, target: &SshTarget) -> Option<String> {
+    if sysop_host::is_container(&target.destination) {
+        return None;
+    }
     let mut command = tokio::process::Command::new("ssh");
     command.arg("-G").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     if let Some(config) = &settings.ssh_config {

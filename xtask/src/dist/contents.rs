@@ -7,12 +7,17 @@ use anyhow::{Context, Result, ensure};
 use super::{BuiltPackages, VERSION};
 
 /// Files of the package `sysop`, below `/usr`.
-const OF_SYSOP: [&str; 5] = [
+const OF_SYSOP: [&str; 10] = [
     "bin/sysop",
     "share/man/man1/sysop.1.gz",
     "share/bash-completion/completions/sysop",
     "share/zsh/vendor-completions/_sysop",
     "share/fish/vendor_completions.d/sysop.fish",
+    "lib/systemd/system/sysop.service",
+    "lib/systemd/system/sysop.socket",
+    "lib/systemd/user/sysop.service",
+    "lib/systemd/user/sysop.socket",
+    "lib/sysusers.d/sysop.conf",
 ];
 /// Files of the package `sysop-desktop`, below `/usr`.
 const OF_WINDOW: [&str; 3] = [

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::BuiltPackages;
+use super::{BuiltPackages, booted, container};
 use crate::setup;
-use crate::workspace::{step, target};
+use crate::workspace::{root, step, target};
 
 /// Source of the test systems.
 const MIRROR: &str = "http://deb.debian.org/debian";
@@ -16,15 +16,26 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 const OLD: &str = "bullseye";
 /// First release with the web engine.
 const WITH_ENGINE: &str = "bookworm";
+/// Current release.
+const NEW: &str = "trixie";
+/// Tests of the guide's commands, which run inside of the systems.
+const GUIDE_TESTS: &str = "docs/guide/tests";
 
 /// Tests both packages.
-pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
+pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
     setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils"), ("unshare", "util-linux")])?;
+    let folder = made.sysop.parent().context("a package has a folder")?;
+    for suite in [OLD, NEW] {
+        let system = DebianChroot::new(suite)?;
+        fs::copy(&made.sysop, system.folder.join("tmp/sysop.deb")).context("cannot copy the package")?;
+        system.run_guide_test("installed.sh", "tmp")?;
+        system.remove()?;
+    }
     let old = DebianChroot::new(OLD)?;
+    copy_files(folder, &old.folder.join("tmp/release"))?;
+    old.run_guide_test("script.sh", "tmp/release")?;
     old.copy_package(&made.sysop)?;
     old.install(&[&made.sysop])?;
-    old.expect_output(&["sysop", "--version"], "sysop ")?;
-    old.expect_output(&["sysop", "exec", "--model", "demo", "--approve", "never", "hello"], "")?;
     old.expect_output(&["gzip", "-dc", "/usr/share/man/man1/sysop.1.gz"], ".TH sysop 1")?;
     old.expect_failure(&["sysop", "desktop"], "no display")?;
     old.expect_failure(&["env", "DISPLAY=:1", "sysop", "desktop"], "package sysop-desktop")?;
@@ -36,7 +47,36 @@ pub(crate) fn run(made: &BuiltPackages) -> Result<()> {
     new.install(&[&made.sysop, &made.window])?;
     new.expect_output(&["sysop-desktop", "--version"], "sysop-desktop ")?;
     new.expect_failure(&["env", "DISPLAY=:1", "sysop", "desktop"], "cannot open the display")?;
+    try_container(&new, made, sysop)?;
+    let mut packages = new.command();
+    packages.args(["apt-get", "install", "-y", "-qq", "--no-install-recommends"]);
+    packages.args(["systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd", "curl"]);
+    step("install systemd there", packages.stdout(fs::File::create("/dev/null")?))?;
+    fs::copy(root().join(GUIDE_TESTS).join("systemd.sh"), new.folder.join("root/systemd.sh"))
+        .context("cannot copy the test")?;
+    booted::run_script(&new.folder, "/root/systemd.sh", "both servers work")?;
     new.remove()
+}
+
+/// Builds and runs the container of the release, with a Debian as its base, and uses a container as a host.
+fn try_container(debian: &DebianChroot, made: &BuiltPackages, sysop: &Path) -> Result<()> {
+    let context = target().join("dist-trial/container");
+    fs::create_dir_all(&context).with_context(|| format!("cannot make {}", context.display()))?;
+    fs::copy(&made.sysop, context.join("sysop.deb")).context("cannot copy the package")?;
+    fs::copy(root().join("packaging/Containerfile"), context.join("Containerfile")).context("cannot copy")?;
+    container::check(&debian.folder, &context)?;
+    container::check_host(sysop, &context)
+}
+
+/// Copies the files of a folder, without the folders in it.
+fn copy_files(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?.flatten() {
+        if entry.path().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).context("cannot copy a file")?;
+        }
+    }
+    Ok(())
 }
 
 struct DebianChroot {
@@ -65,6 +105,13 @@ impl DebianChroot {
         let name = package.file_name().context("a package has a name")?;
         fs::copy(package, self.folder.join("tmp").join(name)).context("cannot copy the package")?;
         Ok(())
+    }
+
+    /// Runs a test of the guide's commands in a folder of the system.
+    fn run_guide_test(&self, name: &str, folder: &str) -> Result<()> {
+        fs::copy(root().join(GUIDE_TESTS).join(name), self.folder.join("tmp").join(name))
+            .with_context(|| format!("cannot copy {name}"))?;
+        self.expect_output(&["sh", "-c", &format!("cd /{folder} && sh /tmp/{name}")], "sysop ")
     }
 
     fn install(&self, packages: &[&Path]) -> Result<()> {

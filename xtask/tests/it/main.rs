@@ -2,6 +2,7 @@
 
 mod circles;
 mod dependencies;
+mod links;
 mod names;
 mod properties;
 mod purity;

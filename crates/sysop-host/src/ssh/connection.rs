@@ -12,6 +12,7 @@ use sysop_driver::prompter::Prompter;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
+use super::container::SessionTerminal;
 use super::control_folder::ControlFolder;
 use super::error::{SshError, last_line};
 use super::master::{LoginPrompts, Master, program};
@@ -85,14 +86,14 @@ impl SshConnection {
         self.0.name()
     }
 
-    /// Returns true if there is a connection, as far as this process knows. The host is not asked.
+    /// Returns true if there is a connection, as far as this process knows. The host is not asked. A container needs none.
     pub fn is_connected(&self) -> bool {
-        self.0.master.try_lock().is_ok_and(|master| master.is_some())
+        self.0.settings.container().is_some() || self.0.master.try_lock().is_ok_and(|master| master.is_some())
     }
 
     /// Connects if necessary.
     pub async fn connect(&self) -> Result<(), SshError> {
-        self.0.master().await.map(drop)
+        self.0.connect().await
     }
 
     /// Returns the host's system information, which is determined once.
@@ -122,7 +123,11 @@ impl SshConnection {
     ) -> Result<(OsString, Vec<OsString>, Vec<(OsString, OsString)>), SshError> {
         let settings = self.0.settings();
         let environment = settings.environment();
-        let program = OsStr::from_bytes(program(&environment)?.to_bytes()).to_owned();
+        let program = OsStr::from_bytes(program(settings, &environment)?.to_bytes()).to_owned();
+        if let Some(container) = settings.container() {
+            let line = remote_command.unwrap_or("exec sh -i");
+            return Ok((program, container.arguments(line, SessionTerminal::Attached), environment.pairs()));
+        }
         let mut master = self.0.master().await?;
         if !is_responsive(&master).await {
             self.0.discard_master(&master).await;
@@ -189,6 +194,27 @@ impl ConnectionInner {
     /// Like `permit`, but takes one of the sessions reserved for urgent requests.
     pub(super) async fn spare_permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.spare).acquire_owned().await.expect("it is never closed")
+    }
+
+    /// Connects if necessary. A container has nothing to connect to.
+    pub(super) async fn connect(&self) -> Result<(), SshError> {
+        match self.settings.container() {
+            Some(_) => Ok(()),
+            None => self.master().await.map(drop),
+        }
+    }
+
+    /// Derives the error from what the program of a separate session printed.
+    pub(super) fn read_error(&self, printed: &str) -> SshError {
+        let destination = self.name().to_owned();
+        match self.settings.container() {
+            Some(container) => {
+                let printed = last_line(printed);
+                let why = if printed.is_empty() { "it ended without a message".to_owned() } else { printed };
+                SshError::Container { destination, why, list: container.list_command() }
+            }
+            None => SshError::read(&destination, printed),
+        }
     }
 
     /// Returns the master, and starts one if necessary. Fails if the connection is closed in the meantime.

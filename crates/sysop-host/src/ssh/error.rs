@@ -78,6 +78,18 @@ pub enum SshError {
         /// Root as the user gave it.
         root: String,
     },
+    /// The program that reaches a container is not installed.
+    #[error("`{program}` not found on PATH; install it to reach {destination}")]
+    NoContainerProgram { destination: String, program: &'static str },
+    /// A container cannot be reached.
+    #[error("cannot run commands in {destination} ({why}); check that it runs and has `sh`: `{list}`")]
+    Container {
+        destination: String,
+        /// Last line that the program printed.
+        why: String,
+        /// Command that lists the containers.
+        list: &'static str,
+    },
     /// A local failure to create the socket or directory, or to start the process.
     #[error("cannot start a connection to {destination}: {why}")]
     Here {

@@ -132,6 +132,10 @@ struct ForwardChannel {
 impl ForwardChannel {
     async fn open(inner: &ConnectionInner, to: &ForwardTarget) -> Result<Self, SshError> {
         let here = |error: io::Error| SshError::here(inner.name(), error);
+        if inner.settings().container().is_some() {
+            // A program in the container carries the bytes instead.
+            return Err(refused(inner, to, "port forwarding is prohibited in containers".to_owned()));
+        }
         for _ in 0..2 {
             let master = inner.master().await?;
             let (from_remote, from_end) = sized_pipe(PIPE_BYTES).map_err(here)?;

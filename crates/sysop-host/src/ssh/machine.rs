@@ -25,8 +25,9 @@ use crate::path::RootPath;
 use crate::sandbox::SandboxSupport;
 use crate::terminal::shells::ShellKind;
 
-/// Starts the user's login shell in the root, without a pager.
-const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= LESS=-FRX; n=${SHELL:-/bin/sh}; case $n in */csh|*/tcsh) exec "$n" -l;; esac; exec "$n" -il"#;
+/// Starts the user's login shell in the root, without a pager. Without a login, as in a container, starts bash if it is
+/// there, because its language is analyzed.
+const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= LESS=-FRX; n=${SHELL:-$(command -v bash || echo /bin/sh)}; case $n in */csh|*/tcsh) exec "$n" -l;; esac; exec "$n" -il"#;
 
 /// Prints the modes of a terminal.
 const ECHO: &str = r#"stty -a <"$1""#;
@@ -247,7 +248,7 @@ impl Machine for SshMachine {
 
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError> {
         // Cancels while connecting, but not once requested: the result would be unknown.
-        let connecting = async { self.inner.master().await.map_err(MachineError::Unreachable) };
+        let connecting = async { self.inner.connect().await.map_err(MachineError::Unreachable) };
         until(cancel, connecting).await?;
         until(cancel, self.resolved_root()).await?;
         self.files().await?.make_folder(path).await

@@ -174,16 +174,18 @@ impl Drop for Master {
     }
 }
 
-/// Starts an `ssh` with these descriptors as its standard input, output and error.
+/// Starts an `ssh`, or the program of the settings' container, with these descriptors as its standard input, output and
+/// error.
 pub(super) fn start(
     settings: &SshSettings,
     line: Vec<std::ffi::OsString>,
     ends: [std::os::fd::BorrowedFd<'_>; 3],
 ) -> Result<Pid, SshError> {
     let environment = settings.environment();
-    let program = program(&environment)?;
+    let program = program(settings, &environment)?;
     let here = |error: &dyn std::fmt::Display| SshError::here(&settings.destination, error);
-    let arguments: Vec<CString> = [std::ffi::OsString::from("ssh")]
+    let name = settings.container().map_or("ssh", |container| container.program());
+    let arguments: Vec<CString> = [std::ffi::OsString::from(name)]
         .into_iter()
         .chain(line)
         .map(|word| CString::new(word.into_vec()))
@@ -202,9 +204,15 @@ pub(super) fn start(
     .map_err(|error| here(&error))
 }
 
-/// Returns the path of the user's `ssh`, which is searched in the absolute folders of `PATH`.
-pub(super) fn program(environment: &Environment) -> Result<CString, SshError> {
-    environment.program("ssh").ok_or(SshError::NoSsh)
+/// Returns the path of the user's `ssh`, or of the program of the settings' container. It is searched in the absolute
+/// folders of `PATH`.
+pub(super) fn program(settings: &SshSettings, environment: &Environment) -> Result<CString, SshError> {
+    let Some(container) = settings.container() else {
+        return environment.program("ssh").ok_or(SshError::NoSsh);
+    };
+    let program = container.program();
+    let destination = settings.destination.clone();
+    environment.program(program).ok_or(SshError::NoContainerProgram { destination, program })
 }
 
 /// Waits in a thread for the end of a process that was asked to end, and kills the process after a while.

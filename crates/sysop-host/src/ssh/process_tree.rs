@@ -121,21 +121,24 @@ impl RemoteProcessTree {
             |why: &str| SshError::Dropped { destination: inner.name().to_owned(), why: why.to_owned() };
         // A wait for other ends says nothing about the connection.
         let permit = inner.spare_permit().await;
-        let Some(master) = inner.running_master().await else {
+        let master = inner.running_master().await;
+        if master.is_none() && inner.settings().container().is_none() {
             return Err(dropped("there is no connection to the host"));
-        };
+        }
         let nonce = nonce();
         let text = format!("{START}\n(\n{SCRIPT}\n)\ne=$?\n{END}");
         let leader = self.leader.clone().unwrap_or_default();
         let script = RemoteScript { text, arguments: vec![self.mark.clone(), leader], input: None };
-        match timeout(BEGIN_MAX, SshSession::open_spare(inner, &master, permit, script.encode(&nonce))).await
-        {
+        let opening = SshSession::open_spare(inner, master.as_deref(), permit, script.encode(&nonce));
+        match timeout(BEGIN_MAX, opening).await {
             Ok(Ok(session)) => {
                 Ok(collect(inner, &mut RunningScript::of(session, &nonce), 1024, END_MAX).await?)
             }
             Ok(Err(error)) => Err(error),
             Err(_) => {
-                inner.discard_master(&master).await;
+                if let Some(master) = master {
+                    inner.discard_master(&master).await;
+                }
                 Err(dropped(SILENT))
             }
         }

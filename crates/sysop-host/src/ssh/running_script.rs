@@ -217,7 +217,7 @@ impl RunningScript {
         let destination = inner.name().to_owned();
         let printed = self.errors.noise();
         if self.session.is_dedicated() && !self.output.has_started() {
-            return ScriptEnd::NotRun(SshError::read(&destination, &printed));
+            return ScriptEnd::NotRun(inner.read_error(&printed));
         }
         if self.session.is_dedicated() || !inner.is_alive().await {
             let why = match inner.running_master().await {

@@ -17,6 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::connection::ConnectionInner;
+use super::container::SessionTerminal;
 use super::error::SshError;
 use super::master::{Master, reap, start};
 use super::mux::{MuxChannel, MuxError, open_session};
@@ -97,7 +98,11 @@ impl SshSession {
         let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
         let (input, writing) = input(sent.input, sent.stream).map_err(here)?;
         let ends = PipeEnds { input, output: output_end, errors: errors_end };
-        let held = match open_multiplexed(inner, &sent.line, &ends, asked).await {
+        let multiplexed = match inner.settings().container() {
+            Some(_) => Err(SessionOpenError::Refused("a container has no shared connection".to_owned())),
+            None => open_multiplexed(inner, &sent.line, &ends, asked).await,
+        };
+        let held = match multiplexed {
             Ok(opened) => SessionTransport::Multiplexed { _opened: opened },
             Err(SessionOpenError::Refused(why)) => {
                 tracing::debug!(
@@ -118,10 +123,10 @@ impl SshSession {
         Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
-    /// Opens a session on an existing connection with a spare permit, for urgent requests.
+    /// Opens a session with a spare permit, for urgent requests: on an existing connection, or in a container.
     pub(super) async fn open_spare(
         inner: &ConnectionInner,
-        master: &Master,
+        master: Option<&Master>,
         permit: OwnedSemaphorePermit,
         sent: EncodedScript,
     ) -> Result<Self, SshError> {
@@ -130,6 +135,10 @@ impl SshSession {
         let (errors, errors_end) = sized_pipe(PIPE_BYTES).map_err(here)?;
         let (input, writing) = input(sent.input, sent.stream).map_err(here)?;
         let ends = PipeEnds { input, output: output_end, errors: errors_end };
+        let Some(master) = master else {
+            let held = SessionTransport::Dedicated(open_dedicated(inner, sent.line, &ends)?);
+            return Ok(Self { output, errors, _transport: held, writing, _permit: permit });
+        };
         let opening = open_session(master.socket(), &sent.line, ends.borrowed());
         let held = match timeout(OPEN_MAX, opening).await {
             Ok(Ok(opened)) => SessionTransport::Multiplexed { _opened: opened },
@@ -225,12 +234,15 @@ async fn open_multiplexed(
     })))
 }
 
-/// Starts a separate `ssh` for this session.
+/// Starts a separate `ssh`, or the `exec` of a container, for this session.
 fn open_dedicated(inner: &ConnectionInner, line: String, ends: &PipeEnds) -> Result<Pid, SshError> {
     start_dedicated(inner.settings(), line, ends)
 }
 
 fn start_dedicated(settings: &SshSettings, line: String, ends: &PipeEnds) -> Result<Pid, SshError> {
+    if let Some(container) = settings.container() {
+        return start(settings, container.arguments(&line, SessionTerminal::None), ends.borrowed());
+    }
     let mut arguments = settings.arguments();
     arguments.extend(["-oControlMaster=no", "-oControlPath=none", "-oRequestTTY=no"].map(Into::into));
     arguments.extend(settings.target());

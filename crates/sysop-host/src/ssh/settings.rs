@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::container::Container;
 use crate::environment::Environment;
 use crate::settings::HostError;
 
@@ -14,7 +15,8 @@ pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 /// Settings for connecting to one host: its destination, overrides of the user's `ssh` config, and prompts.
 #[derive(Clone)]
 pub struct SshSettings {
-    /// Any destination that `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`.
+    /// Any destination that `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`. Or a container:
+    /// `docker:NAME`, `podman:NAME`, `kube:NAMESPACE/POD`.
     pub destination: String,
     /// Overrides the config's user.
     pub user: Option<String>,
@@ -76,7 +78,17 @@ impl SshSettings {
             let shown = crate::path::shown(&self.destination);
             return Err(HostError::Destination(shown));
         }
-        Ok(())
+        match Container::parse(&self.destination) {
+            Some(Err(why)) => {
+                Err(HostError::Container { destination: crate::path::shown(&self.destination), why })
+            }
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    /// Returns the container of the destination, or `None` if `ssh` reaches it.
+    pub(super) fn container(&self) -> Option<Container> {
+        Container::parse(&self.destination).and_then(Result::ok)
     }
 
     /// Returns the arguments common to every `ssh` of this connection. They do not include the arguments for the socket

@@ -47,7 +47,7 @@ fn listed() -> Vec<PathBuf> {
 /// What the blocks of a page run in.
 struct Page {
     world: World,
-    sshd: Option<Sshd>,
+    _sshd: Option<Sshd>,
     background: Vec<Running>,
     /// Address of the page's server, once it listens.
     address: Option<String>,
@@ -63,13 +63,17 @@ impl Page {
         let programs = world.home().join("bin");
         fs::create_dir(&programs).unwrap();
         symlink(env!("CARGO_BIN_EXE_sysop"), programs.join("sysop")).unwrap();
+        let containers = crate::containers::install_stand_ins(world.home(), &programs);
+        for name in ["web", "web-0"] {
+            fs::create_dir(containers.join(name)).unwrap();
+        }
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
         let mut world = world.variable("PATH", &path).variable("OPENAI_API_KEY", "none");
         let sshd = HOSTS.split(' ').any(|host| text.contains(host)).then(hosts);
         if let Some(sshd) = &sshd {
             world = world.variable("SYSOP_SSH_CONFIG", &sshd.path("ssh_config").display().to_string());
         }
-        Self { world, sshd, background: Vec::new(), address: None, last: String::new(), _model: model }
+        Self { world, _sshd: sshd, background: Vec::new(), address: None, last: String::new(), _model: model }
     }
 
     fn check(&mut self, block: &Block) {

@@ -10,6 +10,7 @@ mod chat;
 mod cli;
 mod config;
 mod connect;
+mod containers;
 mod demo;
 mod everyday;
 mod exec_input;

@@ -2,7 +2,7 @@
 //! and free ports.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Instant;
@@ -10,6 +10,9 @@ use std::time::Instant;
 use crate::World;
 use crate::exposed::ServeProcess;
 use crate::support::{DEADLINE, Mock, say};
+
+/// Command line of the server in the guide.
+const SERVE: &str = "sysop serve --behind-proxy --allow-host ops.example.org";
 
 /// A proxy that forwards to a server; it ends with the value.
 struct ReverseProxy {
@@ -41,13 +44,12 @@ fn certify(folder: &Path) {
 
 impl ReverseProxy {
     /// Starts a proxy with its settings in `docs/guide/proxies`, adapted to this machine.
-    fn start(folder: &Path, settings: &str, server: &ServeProcess, command: &[&str]) -> Self {
+    fn start(folder: &Path, settings: &str, (server, port): (SocketAddr, u16), command: &[&str]) -> Self {
         certify(folder);
         let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/proxies").join(settings);
-        let port = free_port();
         let text = fs::read_to_string(&guide).unwrap();
         let text = text
-            .replace("127.0.0.1:8765", &server.address.to_string())
+            .replace("127.0.0.1:8765", &server.to_string())
             .replace("ops.example.org:443", &format!("localhost:{port}"))
             .replace("listen 443", &format!("listen 127.0.0.1:{port}"))
             .replace("bind :443", &format!("bind 127.0.0.1:{port}"))
@@ -96,10 +98,12 @@ impl ReverseProxy {
 fn works_behind(settings: &str, command: &[&str]) {
     let mock = Mock::start(&[("hello", vec![say("The answer came through.")])]);
     let world = World::with_openai(&mock.url());
-    let server =
-        ServeProcess::with(&world, &["serve", "--port", "0", "--behind-proxy", "--allow-host", "localhost"]);
+    let port = free_port();
+    // The proxy of the guide has the port of HTTPS, which no host name mentions.
+    let serve = SERVE.replace("ops.example.org", &format!("localhost:{port} --port 0"));
+    let server = ServeProcess::with(&world, &serve.split(' ').skip(1).collect::<Vec<_>>());
     let folder = tempfile::tempdir().unwrap();
-    let proxy = ReverseProxy::start(folder.path(), settings, &server, command);
+    let proxy = ReverseProxy::start(folder.path(), settings, (server.address, port), command);
     let bearer = format!("Authorization: Bearer {}", server.token);
 
     let without = proxy.curl(&[], "/api/hosts");

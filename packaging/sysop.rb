@@ -1,0 +1,20 @@
+# Homebrew formula. Untested: nobody has built sysop on macOS yet. `cargo xtask dist` writes the sum of the source archive.
+class Sysop < Formula
+  desc "AI operator for your terminal and your servers"
+  homepage "https://github.com/sysop/sysop"
+  url "https://github.com/sysop/sysop/archive/refs/tags/v@VERSION@.tar.gz"
+  sha256 "@SHA256@"
+  license any_of: ["MIT", "Apache-2.0"]
+
+  depends_on "rust" => :build
+
+  def install
+    system "cargo", "install", *std_cargo_args(path: "crates/sysop")
+    generate_completions_from_executable(bin/"sysop", "completions")
+    (man1/"sysop.1").write Utils.safe_popen_read(bin/"sysop", "man")
+  end
+
+  test do
+    system bin/"sysop", "exec", "--model", "demo", "--approve", "never", "hello"
+  end
+end

@@ -1,0 +1,73 @@
+//! Builds and runs the container of a release with buildah and podman, on a fresh Debian as its base.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::setup;
+use crate::workspace::step;
+
+const TOOLS: [(&str, &str); 3] = [("buildah", "buildah"), ("podman", "podman"), ("runc", "runc")];
+/// Name of the base image that is made from a fresh Debian, because no registry is asked.
+const BASE: &str = "localhost/sysop-base";
+/// Commands as in the guide. The options that `check` adds let them run without systemd, an overlay file system, and the
+/// right to raise limits.
+const BUILD: &str = "buildah build --tag sysop --file Containerfile .";
+const RUN: &str = "podman run --rm sysop sysop --version";
+/// Name of the container that is used as a host.
+const TRIAL: &str = "sysop-trial";
+const LIMITED: &str = "run --network none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 ";
+/// Storage that needs no overlay file system, and no daemon for cgroups.
+const STORAGE: [(&str, &str); 2] = [("STORAGE_DRIVER", "vfs"), ("BUILDAH_ISOLATION", "chroot")];
+
+/// Makes the base image from the files of a Debian, then builds and runs the container from a folder with `sysop.deb`
+/// and `Containerfile`.
+pub(super) fn check(debian: &Path, folder: &Path) -> Result<()> {
+    setup::need(&TOOLS)?;
+    let import = format!("tar -C '{}' -c . | podman import - {BASE}", debian.display());
+    step(
+        "make a base image",
+        program("sh", &["-c", &import], folder).stdout(std::fs::File::create("/dev/null")?),
+    )?;
+    let build = BUILD.replacen("build ", &format!("build --build-arg BASE={BASE} --pull=never "), 1);
+    step("build the container", &mut shell(&build, folder))?;
+    let run = RUN.replacen("run ", LIMITED, 1).replacen(
+        "podman ",
+        "podman --runtime runc --cgroup-manager cgroupfs ",
+        1,
+    );
+    let said = shell(&run, folder).output().context("cannot start podman")?;
+    let said = String::from_utf8_lossy(&[said.stdout, said.stderr].concat()).into_owned();
+    ensure!(said.contains("sysop "), "the container printed: {said}");
+    eprintln!("    {RUN}: {}", said.trim());
+    Ok(())
+}
+
+/// Lets sysop do its demo in a running container, and checks that the files are there.
+pub(super) fn check_host(sysop: &Path, folder: &Path) -> Result<()> {
+    let podman = "podman --runtime runc --cgroup-manager cgroupfs";
+    let start = format!("{podman} {LIMITED} --detach --replace --name {TRIAL} {BASE} sleep 600");
+    step("start a container", shell(&start, folder).stdout(std::fs::File::create("/dev/null")?))?;
+    let mut task =
+        program(&sysop.display().to_string(), &["exec", "--host", &format!("podman:{TRIAL}")], folder);
+    task.args(["--model", "demo", "--approve", "auto", "demo: show me what you do"]).env("HOME", folder);
+    let done = step("run a task in the container", &mut task);
+    let said = shell(&format!("{podman} exec {TRIAL} cat /root/sysop-demo.sh"), folder).output();
+    // Whatever happened, the container is removed.
+    let _ = shell(&format!("{podman} rm --force {TRIAL}"), folder).output();
+    done?;
+    let said = String::from_utf8_lossy(&said.context("cannot start podman")?.stdout).into_owned();
+    ensure!(said.starts_with("#!/bin/sh"), "the container has no script: {said}");
+    Ok(())
+}
+
+fn shell(command: &str, folder: &Path) -> Command {
+    program("sh", &["-c", command], folder)
+}
+
+fn program(name: &str, arguments: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(name);
+    command.args(arguments).current_dir(folder).envs(STORAGE);
+    command
+}

@@ -1,0 +1,128 @@
+//! Files of a release beside the packages: install script, container file, formula, bill of materials, release notes,
+//! checksums and their signature.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::VERSION;
+use crate::setup;
+use crate::workspace::{cargo, root, step};
+
+/// Maker of bills of materials (CycloneDX), from crates.io.
+const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
+/// Environment variable with the path of the secret key of minisign that signs the checksums.
+const SIGNING_KEY: &str = "SYSOP_SIGNING_KEY";
+/// Files of the repository that a release contains as they are.
+const COPIES: [&str; 2] = ["packaging/install.sh", "packaging/Containerfile"];
+
+/// Adds all files to a folder that holds the packages, and then the checksums.
+pub(super) fn complete(folder: &Path) -> Result<()> {
+    for file in COPIES {
+        let name = Path::new(file).file_name().context("a file has a name")?;
+        fs::copy(root().join(file), folder.join(name)).with_context(|| format!("cannot copy {file}"))?;
+    }
+    source(folder)?;
+    materials(folder)?;
+    let changelog = fs::read_to_string(root().join("CHANGELOG.md")).context("cannot read CHANGELOG.md")?;
+    fs::write(folder.join("RELEASE_NOTES.md"), notes(&changelog)?)?;
+    sums(folder)?;
+    match std::env::var_os(SIGNING_KEY) {
+        Some(key) => sign(folder, Path::new(&key)),
+        None => {
+            eprintln!("    not signed: {SIGNING_KEY} names no key of minisign");
+            Ok(())
+        }
+    }
+}
+
+/// Writes the source archive of the current commit, and the formula with its sum.
+fn source(folder: &Path) -> Result<()> {
+    let name = format!("sysop-{VERSION}-source.tar.gz");
+    let mut archive = Command::new("git");
+    archive.args(["archive", "--format=tar.gz", &format!("--prefix=sysop-{VERSION}/"), "-o"]);
+    step("archive the sources", archive.arg(folder.join(&name)).arg("HEAD").current_dir(root()))?;
+    let sum = Command::new("sha256sum").arg(folder.join(&name)).output().context("cannot start sha256sum")?;
+    let sum = String::from_utf8(sum.stdout)?;
+    let sum = sum.split_whitespace().next().context("sha256sum printed nothing")?;
+    let formula = fs::read_to_string(root().join("packaging/sysop.rb")).context("cannot read the formula")?;
+    let formula = formula.replace("@VERSION@", VERSION).replace("@SHA256@", sum);
+    fs::write(folder.join("sysop.rb"), formula).context("cannot write the formula")
+}
+
+/// Writes the bills of materials of both programs.
+fn materials(folder: &Path) -> Result<()> {
+    setup::cargo_tool(CYCLONEDX)?;
+    let tools = crate::workspace::target().join("tools/bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path)))
+        .context("invalid PATH")?;
+    let mut make = cargo();
+    make.args(["cyclonedx", "--format", "json", "--describe", "crate", "--override-filename", "bom"]);
+    step("list the dependencies", make.env("PATH", path))?;
+    for name in ["sysop", "sysop-desktop"] {
+        let made = root().join("crates").join(name).join("bom.json");
+        fs::copy(&made, folder.join(format!("{name}-{VERSION}.cdx.json")))
+            .with_context(|| format!("cannot copy {}", made.display()))?;
+    }
+    // The program writes one beside each manifest.
+    let crates = fs::read_dir(root().join("crates"))?.flatten().map(|entry| entry.path());
+    for member in crates.chain([root().join("xtask")]) {
+        // Most have none.
+        let _ = fs::remove_file(member.join("bom.json"));
+    }
+    Ok(())
+}
+
+/// Returns the newest section of the changelog: that of this version, or of what is unreleased.
+fn notes(changelog: &str) -> Result<String> {
+    let mut sections = changelog.split("\n## ").skip(1);
+    let Some(first) = sections.find(|section| section.lines().count() > 1) else {
+        bail!("CHANGELOG.md has no section");
+    };
+    let (heading, text) = first.split_once('\n').unwrap_or((first, ""));
+    let heading = if heading.starts_with("[Unreleased]") {
+        VERSION.to_owned()
+    } else {
+        heading.replace(['[', ']'], "")
+    };
+    Ok(format!("# sysop {heading}\n\n{}\n", text.trim()))
+}
+
+/// Writes `SHA256SUMS` with all files of a folder.
+fn sums(folder: &Path) -> Result<()> {
+    let mut names: Vec<_> = fs::read_dir(folder)
+        .with_context(|| format!("cannot read {}", folder.display()))?
+        .flatten()
+        .filter(|entry| entry.path().is_file())
+        .map(|entry| entry.file_name())
+        .filter(|name| !name.to_string_lossy().starts_with("SHA256SUMS"))
+        .collect();
+    names.sort();
+    let sums = fs::File::create(folder.join("SHA256SUMS")).context("cannot write the checksums")?;
+    step("checksums", Command::new("sha256sum").args(names).current_dir(folder).stdout(sums))
+}
+
+fn sign(folder: &Path, key: &Path) -> Result<()> {
+    setup::need(&[("minisign", "minisign")])?;
+    let mut sign = Command::new("minisign");
+    sign.args(["-S", "-s"]).arg(key).arg("-m").arg(folder.join("SHA256SUMS"));
+    sign.args(["-t", &format!("sysop {VERSION}")]);
+    step("sign the checksums", &mut sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{VERSION, notes};
+
+    #[test]
+    fn the_release_notes_are_the_newest_section_of_the_changelog() {
+        let text = "# Changelog\n\n## [Unreleased]\n\n### Added\n- x\n\n## [0.0.1]\n- y\n";
+        assert_eq!(notes(text).unwrap(), format!("# sysop {VERSION}\n\n### Added\n- x\n"));
+        let released = "# Changelog\n\n## [0.2.0] - 2026-01-01\n- z\n";
+        assert_eq!(notes(released).unwrap(), "# sysop 0.2.0 - 2026-01-01\n\n- z\n");
+        assert!(notes("# Changelog\n").is_err());
+    }
+}

@@ -1,0 +1,79 @@
+//! A program without any shared library, for systems without glibc.
+//!
+//! It links glibc statically: Rust's target for musl comes from no package registry, and since glibc 2.34 names of hosts are
+//! resolved without loading libraries at run time.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::VERSION;
+use crate::setup;
+use crate::workspace::{cargo, root, step, target};
+
+/// Builds the program. Returns its path.
+pub(super) fn build(architecture: &str) -> Result<PathBuf> {
+    let triple = format!("{architecture}-unknown-linux-gnu");
+    let folder = target().join("static");
+    let mut build = cargo();
+    build.args(["build", "--release", "--locked", "--package", "sysop", "--target", &triple, "--target-dir"]);
+    build.arg(&folder).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    step("build sysop without shared libraries", &mut build)?;
+    Ok(folder.join(triple).join("release/sysop"))
+}
+
+/// Checks that the program needs no library, and packs it with the licenses.
+pub(super) fn pack(sysop: &Path, architecture: &str, folder: &Path) -> Result<()> {
+    let headers = Command::new("objdump").arg("-p").arg(sysop).output().context("cannot start objdump")?;
+    let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
+    ensure!(headers.contains("Program Header"), "objdump cannot read {}", sysop.display());
+    ensure!(!headers.contains("NEEDED"), "{} needs libraries", sysop.display());
+    let name = format!("sysop-{VERSION}-{architecture}-linux-static");
+    let content = folder.join(&name);
+    fs::create_dir_all(content.join("bin"))?;
+    fs::copy(sysop, content.join("bin/sysop")).context("cannot copy the program")?;
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(root().join(file), content.join(file)).with_context(|| format!("cannot copy {file}"))?;
+    }
+    let mut tar = Command::new("tar");
+    tar.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "-C"]).arg(folder);
+    tar.arg("--use-compress-program=gzip -9n")
+        .arg("-cf")
+        .arg(folder.join(format!("{name}.tar.gz")))
+        .arg(&name);
+    step("pack the static program", &mut tar)?;
+    fs::remove_dir_all(content).context("cannot remove temporary files")
+}
+
+/// Runs the program in a root that has busybox and nothing else.
+pub(super) fn check(sysop: &Path) -> Result<()> {
+    setup::need(&[("busybox", "busybox-static"), ("unshare", "util-linux")])?;
+    let folder = target().join("dist-trial/busybox");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("cannot remove the last system")?;
+    }
+    for below in ["bin", "proc", "dev", "tmp", "root"] {
+        fs::create_dir_all(folder.join(below))?;
+    }
+    let busybox = Command::new("sh").args(["-c", "command -v busybox"]).output()?;
+    let busybox = String::from_utf8(busybox.stdout)?;
+    fs::copy(busybox.trim(), folder.join("bin/busybox")).context("cannot copy busybox")?;
+    for name in ["sh", "ls", "cat", "mkdir", "rm"] {
+        symlink("busybox", folder.join("bin").join(name))?;
+    }
+    fs::copy(sysop, folder.join("bin/sysop")).context("cannot copy the program")?;
+    let inside = r#"mount --rbind /proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@""#;
+    for arguments in [
+        &["sysop", "--version"][..],
+        &["sysop", "exec", "--model", "demo", "--approve", "auto", "demo: show"],
+    ] {
+        let mut run = Command::new("unshare");
+        run.args(["--mount", "sh", "-c", inside]).arg(&folder).args(arguments).env_clear();
+        run.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/root");
+        step(&format!("in a root with busybox: {}", arguments.join(" ")), &mut run)?;
+    }
+    fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+}
