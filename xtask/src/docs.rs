@@ -85,10 +85,8 @@ fn stage(staged: &Path) -> Result<()> {
     fs::copy(sources().join("book.toml"), staged.join("book.toml")).context("cannot copy book.toml")?;
     fs::copy(sources().join("theme/index.hbs"), staged.join("theme/index.hbs"))
         .context("cannot copy the theme")?;
-    for name in names(&root().join("docs/pictures"), &["svg", "png"])? {
-        fs::copy(root().join("docs/pictures").join(&name), pages.join("pictures").join(&name))?;
-    }
     let mut titles = Vec::new();
+    let mut texts = String::new();
     for folder in [root().join("docs"), sources()] {
         for name in names(&folder, &["md"])? {
             let text =
@@ -96,7 +94,15 @@ fn stage(staged: &Path) -> Result<()> {
             if name != SUMMARY {
                 titles.push((title(&text).unwrap_or(&name).to_owned(), name.clone()));
             }
-            fs::write(pages.join(&name), rewrite(&text))?;
+            let text = rewrite(&text);
+            fs::write(pages.join(&name), &text)?;
+            texts.push_str(&text);
+        }
+    }
+    for name in names(&root().join("docs/pictures"), &["svg", "png"])? {
+        // The server embeds the guide, so pictures that no page shows are left out.
+        if texts.contains(&format!("](pictures/{name})")) {
+            fs::copy(root().join("docs/pictures").join(&name), pages.join("pictures").join(&name))?;
         }
     }
     let summary = fs::read_to_string(pages.join(SUMMARY))?;
