@@ -352,6 +352,7 @@ impl Machine for LocalMachine {
             runner: self.shell.to_string_lossy().into_owned(),
             fence: Fence::Off,
             sandbox: self.sandbox,
+            guard: None,
         })
     }
 

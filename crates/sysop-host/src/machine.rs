@@ -3,6 +3,7 @@
 //!
 //! Every path is resolved on the machine, beneath its root, at the moment of the access.
 
+use std::any::Any;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -150,6 +151,8 @@ pub(crate) struct TerminalStart {
     pub(crate) fence: Fence,
     /// Sandbox features of the kernel, for `fence`.
     pub(crate) sandbox: SandboxSupport,
+    /// Value that ends what the end of the program leaves running on the machine, when it is dropped.
+    pub(crate) guard: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

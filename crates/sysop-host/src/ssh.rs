@@ -44,6 +44,7 @@
 
 mod connection;
 mod container;
+mod container_shell;
 mod control_folder;
 mod error;
 mod exec;

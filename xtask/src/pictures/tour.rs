@@ -58,7 +58,7 @@ fn compose(frames: &[(String, u32)]) -> Result<String> {
             write!(rules, "{:.2}% {{ visibility: hidden; }} ", percent(end))?;
         }
         rules.push_str("}\n");
-        write!(bodies, "<g class=\"frame frame{index}\">{body}</g>\n")?;
+        writeln!(bodies, "<g class=\"frame frame{index}\">{body}</g>")?;
         begin = end;
     }
     let (open, style) = head;

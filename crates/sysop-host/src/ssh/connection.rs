@@ -52,6 +52,8 @@ pub(super) struct ConnectionInner {
     facts: Lock<Option<Arc<MachineInfo>>>,
     people: Lock<Option<Arc<dyn Prompter>>>,
     askpass: OnceLock<Askpass>,
+    /// Marks of the shells of terminals that run in the container, if this is one.
+    shell_marks: Lock<Vec<String>>,
     /// Notifies waiters when the connection is closed.
     closed: watch::Sender<()>,
 }
@@ -69,6 +71,7 @@ impl SshConnection {
             facts: Lock::default(),
             people: Lock::default(),
             askpass: OnceLock::new(),
+            shell_marks: Lock::default(),
             closed: watch::Sender::new(()),
         })))
     }
@@ -148,8 +151,8 @@ impl SshConnection {
         Ok((program, arguments, environment.pairs()))
     }
 
-    /// Ends the connection and everything that runs over it, and aborts a connection attempt. The next use reconnects.
-    pub async fn close(&self) {
+    /// Ends the connection of `ssh`, with everything that runs over it, and aborts a connection attempt.
+    pub(super) async fn disconnect(&self) {
         self.0.closed.send_replace(());
         // Tasks that wait for the lock or hold it release it soon.
         let Ok(mut held) = timeout(CLOSE_MAX, self.0.master.lock()).await else { return };
@@ -184,6 +187,10 @@ impl ConnectionInner {
 
     pub(super) fn settings(&self) -> &SshSettings {
         &self.settings
+    }
+
+    pub(super) fn shell_marks(&self) -> &Lock<Vec<String>> {
+        &self.shell_marks
     }
 
     /// Returns the permit to open another session, and waits until one is free.

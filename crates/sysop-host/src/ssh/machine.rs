@@ -8,6 +8,7 @@ use sysop_core::policy::{CommandContext, Dialect, Fence, ResolvedTarget, Target}
 use sysop_driver::port::CancellationToken;
 
 use super::connection::{ConnectionInner, SCRIPT_MAX, SshConnection};
+use super::container_shell::ContainerShell;
 use super::error::{SshError, one_line};
 use super::exec::{ProgramResult, RemotePrograms, git_script, guarded_script, shell_script};
 use super::files::{RemoteFiles, TREE_BYTES_MAX};
@@ -303,6 +304,11 @@ impl Machine for SshMachine {
         let facts = connection.machine_info().await.map_err(unreachable)?;
         // A root that no login shell passes on as a word cannot be given; the shell starts in the home directory.
         let line = RemoteScript::new(LOGIN, &[resolved_root]).line();
+        let container = self.inner.settings().container().map(|_| ContainerShell::new(&self.inner));
+        let line = match &container {
+            Some(shell) => Some(shell.prefix() + line.as_deref().unwrap_or("exec sh -i")),
+            None => line,
+        };
         let (program, arguments, mut environment) =
             connection.terminal_command(line.as_deref()).await.map_err(unreachable)?;
         environment.retain(|(name, _)| name != "TERM");
@@ -317,6 +323,7 @@ impl Machine for SshMachine {
             runner: facts.bash.clone().unwrap_or_else(|| "sh".to_owned()),
             fence: Fence::Off,
             sandbox: SandboxSupport::NONE,
+            guard: container.map(ContainerShell::into_guard),
         })
     }
 

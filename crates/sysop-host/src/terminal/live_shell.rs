@@ -4,6 +4,7 @@
 //! One thread reads output and another parses it, so that a program with much output delays only itself. A task writes
 //! the input.
 
+use std::any::Any;
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -95,6 +96,8 @@ pub(super) struct LiveShell {
     secrets: Arc<Secrets>,
     stop: CancellationToken,
     pub(super) runtime: Handle,
+    /// Held as long as the shell may run.
+    _guard: Option<Arc<dyn Any + Send + Sync>>,
 }
 
 impl LiveShell {
@@ -124,6 +127,7 @@ impl LiveShell {
             master,
             pid,
             remote_host: start.remote_host.clone(),
+            _guard: start.guard.clone(),
             secrets,
             stop: CancellationToken::new(),
             runtime: Handle::current(),

@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -37,17 +37,49 @@ if [ "${0##*/}" = kubectl ]; then
 fi
 cd "$F/$name" 2>/dev/null || { echo "Error response from daemon: No such container: $name" >&2; exit 1; }
 set -- env -i "PATH=$PATH" "HOME=$F/$name" "TERM=xterm" "USER_INSIDE=$user" "$@"
-[ "$terminal" ] && exec "$@"
+[ "$terminal" ] && set -- python3 "$F/terminal.py" "$@"
 exec 3<&0
 setsid "$@" <&3 &
 exec 3<&- </dev/null
 wait $!
 "#;
 
+/// Runs a program in a terminal of its own, which stays when the reader of its output ends.
+const TERMINAL: &str = r"
+import fcntl, os, pty, select, sys, termios, tty
+pid, master = pty.fork()
+if pid == 0:
+    os.execvp(sys.argv[1], sys.argv[1:])
+fcntl.ioctl(master, termios.TIOCSWINSZ, fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8)))
+tty.setraw(0)
+watched = [0, master]
+while True:
+    ready, _, _ = select.select(watched, [], [])
+    if master in ready:
+        try:
+            data = os.read(master, 65536)
+        except OSError:
+            break
+        try:
+            os.write(1, data)
+        except OSError:
+            pass
+    if 0 in ready:
+        try:
+            data = os.read(0, 65536)
+        except OSError:
+            data = b''
+        if data:
+            os.write(master, data)
+        else:
+            watched.remove(0)
+";
+
 /// Installs the stand-ins, so that `docker` and `kubectl` reach folders in `containers` of the home.
 pub(crate) fn install_stand_ins(home: &Path, programs: &Path) -> PathBuf {
     let folder = home.join("containers");
     fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("terminal.py"), TERMINAL).unwrap();
     for name in ["docker", "kubectl"] {
         let path = programs.join(name);
         fs::write(&path, STAND_IN.replace("FOLDER", &folder.display().to_string())).unwrap();
@@ -72,6 +104,20 @@ impl ContainerRig {
         fs::create_dir(folder.join("web")).unwrap();
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
         Self { mock, world: world.variable("PATH", &path), folder }
+    }
+
+    /// Waits until no process runs in a container.
+    fn nothing_runs(&self, name: &str) {
+        let home = format!("HOME={}", self.folder.join(name).display());
+        let until = Instant::now() + Duration::from_secs(10);
+        let runs = |entry: &fs::DirEntry| {
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes())
+        };
+        while fs::read_dir("/proc").unwrap().flatten().any(|entry| runs(&entry)) {
+            assert!(Instant::now() < until, "processes of the container are left");
+            std::thread::yield_now();
+        }
     }
 
     fn lines(&self) -> String {
@@ -119,7 +165,7 @@ fn every_tool_works_in_a_container() {
     assert!(told[6].contains("blue in sub\n") && told[6].contains("[exit code 4]"), "{told:?}");
     let log = rig.world.exported(&rig.world.only_session());
     assert_eq!(log[0]["event"]["spec"]["host"], "docker:web");
-    wait_until_gone(&rig.folder.display().to_string(), Duration::from_secs(10));
+    rig.nothing_runs("web");
 }
 
 #[test]

@@ -161,6 +161,7 @@ fn elsewhere(text: &str, file: &str) {
     }
 }
 
+#[expect(clippy::print_stderr, reason = "names the block that fails")]
 fn run_page(path: &Path) {
     let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let name = path.file_name().unwrap().to_str().unwrap();
