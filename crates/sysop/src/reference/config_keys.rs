@@ -53,6 +53,10 @@ const MEANINGS: &[(&str, &str)] = &[
     ("sandbox", "Fence around commands on this machine.; see [sandbox](../sandbox.md)"),
     ("sandbox_write", "Folders that fenced changes may write to, besides the root and temporary folders"),
     ("sandbox_network", "If fenced changes may connect"),
+    (
+        "guard.seconds",
+        "Seconds until a change over ssh that may lock people out rolls back; 0 turns guards off",
+    ),
     ("", "Turns, calls and output"),
     ("profile", "Tools that the model gets: `full`, `coder`, `operator` or `workspace`"),
     ("max_iterations", "Model calls in one turn"),

@@ -205,6 +205,8 @@ pages! {
     the_keys_have_no_unmarked_block: "guide/config-keys.md";
     the_commands_of_models_work: "models.md";
     the_commands_of_context_work: "context.md";
+    the_commands_of_images_work: "images.md";
+    the_commands_of_guarded_changes_work: "guard.md";
     the_commands_of_policy_work: "policy.md";
     the_commands_of_programs_work: "programs.md";
     the_commands_of_the_sandbox_work: "sandbox.md";
