@@ -15,6 +15,7 @@ import type { CommandName } from "../state/commands";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
+import { AttachImage, ImageChips, usePromptImages } from "./PromptImages";
 
 export interface ComposerHandle {
   focus(): void;
@@ -48,6 +49,8 @@ export function Composer(props: Props) {
     props;
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => storage.draft(store.id));
+  const attached = usePromptImages(store);
+  const sendable = (text.trim() !== "" || attached.images.length > 0) && attached.uploading === 0;
   const place = useRef<number | undefined>(undefined);
   const [chosen, setChosen] = useState(0);
   /** The text for which the list of commands was closed. */
@@ -66,6 +69,7 @@ export function Composer(props: Props) {
     () =>
       store.onDraft((more) => {
         setText((before) => {
+          if (!more) return before;
           const next = before.trim() ? `${before}\n${more}` : more;
           storage.saveDraft(store.id, next);
           return next;
@@ -84,10 +88,10 @@ export function Composer(props: Props) {
   }, [text]);
 
   const send = () => {
-    if (!text.trim()) return;
+    if (!sendable) return;
     place.current = undefined;
     change("");
-    store.say(text.trim());
+    store.say(text.trim(), attached.take());
   };
   const take = ({ name, arguments: wanted }: CommandName) => {
     change(wanted ? `${name} ` : name);
@@ -129,6 +133,7 @@ export function Composer(props: Props) {
   return (
     <form
       className="composer"
+      {...attached.handlers}
       onSubmit={(event) => {
         event.preventDefault();
         send();
@@ -181,6 +186,7 @@ export function Composer(props: Props) {
           ))}
         </div>
       )}
+      <ImageChips attached={attached} />
       <label className="prompt-line">
         <span className="ps">{prompt}</span>
         <textarea
@@ -196,6 +202,7 @@ export function Composer(props: Props) {
           onChange={(event) => change(event.target.value)}
           onKeyDown={keys}
         />
+        <AttachImage attached={attached} disabled={!online} />
         <button
           type="button"
           className="icon attach"
@@ -208,7 +215,7 @@ export function Composer(props: Props) {
         >
           <Icon name="attach" />
         </button>
-        <button type="submit" className="primary send" disabled={!text.trim()}>
+        <button type="submit" className="primary send" disabled={!sendable}>
           {running ? "Queue" : "Send"}
         </button>
       </label>

@@ -1,5 +1,5 @@
 /** What the page asks of the server beside a session's messages. */
-import type { ApprovalMode, ModelRef, ServerMessage, SessionId, SessionState } from "../wire";
+import type { ApprovalMode, ModelRef, PromptImage, ServerMessage, SessionId, SessionState } from "../wire";
 import { errorFromResponse, noResponse, type RequestError } from "./request-error";
 
 /** One row of the list of sessions. */
@@ -60,7 +60,7 @@ export function sessionPath(id: SessionId, rest = ""): string {
   return `${SESSIONS}/${encodeURIComponent(id)}${rest}`;
 }
 
-/** Asks; anything but a success is thrown as a `RequestError`. */
+/** Asks; a file is sent as it is, any other body as JSON. Anything but a success is thrown as a `RequestError`. */
 export async function request(
   what: string,
   method: string,
@@ -74,8 +74,9 @@ export async function request(
     response = await fetch(path, {
       method,
       credentials: "same-origin",
-      headers: body === undefined ? {} : { "content-type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers:
+        body === undefined ? {} : { "content-type": body instanceof File ? body.type : "application/json" },
+      body: body === undefined || body instanceof File ? body : JSON.stringify(body),
       signal: AbortSignal.timeout(patience),
     });
   } catch {
@@ -118,6 +119,13 @@ export async function createLink(access: "same" | "read"): Promise<PageLink> {
 export async function createSession(wish: CreateSessionRequest): Promise<SessionId> {
   const response = await request("Cannot create the session", "POST", SESSIONS, wish, 60_000);
   return ((await response.json()) as { sessionId: SessionId }).sessionId;
+}
+
+/** Stores an image for a prompt of the session. */
+export async function storeImage(id: SessionId, image: File): Promise<PromptImage> {
+  const path = sessionPath(id, `/images?name=${encodeURIComponent(image.name)}`);
+  const response = await request("Cannot send the image", "POST", path, image, 60_000);
+  return (await response.json()) as PromptImage;
 }
 
 export async function deleteSession(id: SessionId): Promise<void> {

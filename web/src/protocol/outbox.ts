@@ -2,12 +2,13 @@
  * Prompts that are on their way. One is sent again until the log has it, so that a connection that breaks in the wrong
  * moment loses none; its `messageId` and the log see to it that none is said twice.
  */
-import type { ServerMessage } from "../wire";
+import type { PromptImage, ServerMessage } from "../wire";
 
 /** A prompt on its way. */
 export interface Pending {
   messageId: string;
   content: string;
+  images?: PromptImage[];
   /** The last event that was here when the person sent it: only what comes later can be it. */
   after: number;
   /** The connection that it was sent over; 0 where it was not sent yet. */
@@ -26,8 +27,8 @@ export class Outbox {
     return this.list;
   }
 
-  add(content: string, messageId: string, after: number): void {
-    this.list = [...this.list, { messageId, content, after, sentOver: 0 }];
+  add(content: string, messageId: string, after: number, images?: PromptImage[]): void {
+    this.list = [...this.list, { messageId, content, after, sentOver: 0, ...(images?.length && { images }) }];
   }
 
   /** Those that this connection has not carried; they are taken to be sent now. */

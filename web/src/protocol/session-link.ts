@@ -116,7 +116,7 @@ export class SessionLink implements Link {
   send(message: ClientMessage): void {
     if (message.type === "user.message") {
       const messageId = message.messageId ?? newId();
-      this.outbox.add(message.content, messageId, this.sequencer.complete);
+      this.outbox.add(message.content, messageId, this.sequencer.complete, message.images);
       this.flush();
       return;
     }
@@ -209,8 +209,8 @@ export class SessionLink implements Link {
   /** Sends what waits, once it is known what of it the log has. */
   private flush(): void {
     if (this.status.state === "open" && this.sequencer.complete >= this.historyEnd) {
-      for (const { content, messageId } of this.outbox.due(this.number)) {
-        this.connection?.send({ type: "user.message", content, messageId });
+      for (const { content, messageId, images } of this.outbox.due(this.number)) {
+        this.connection?.send({ type: "user.message", content, messageId, ...(images && { images }) });
       }
     }
     this.changedPending();

@@ -13,6 +13,7 @@ import type {
   DecisionKind,
   ErrorCode,
   Mode,
+  PromptImage,
   ServerMessage,
   SessionId,
 } from "../wire";
@@ -67,7 +68,7 @@ export class SessionStore {
   private inbox: ServerMessage[] = [];
   private scheduled = false;
   private readonly listeners = new Set<() => void>();
-  private readonly draftListeners = new Set<(draft: string) => void>();
+  private readonly draftListeners = new Set<(draft: string, images: readonly PromptImage[]) => void>();
   /** What was sent lately: what it means if it did not work, and which call it answers. */
   private readonly sent = new Map<string, { what: string; call: string | undefined }>();
   private troubleCount = 0;
@@ -95,7 +96,7 @@ export class SessionStore {
       const answered = lost ? new Map<string, DecisionKind>() : this.view.answered;
       this.become({ status: link.status, pending: link.pending, answered });
     });
-    link.onRefused(({ content }) => this.appendToDraft(content));
+    link.onRefused(({ content, images }) => this.appendToDraft(content, images));
   }
 
   open(): void {
@@ -114,16 +115,16 @@ export class SessionStore {
 
   readonly snapshot = (): SessionView => this.view;
 
-  /** A text that belongs into the prompt: what was refused, or what the person sends there from elsewhere. */
-  onDraft(listener: (text: string) => void): () => void {
+  /** A text and images that belong into the prompt: what was refused, or what the person sends there from elsewhere. */
+  onDraft(listener: (text: string, images: readonly PromptImage[]) => void): () => void {
     this.draftListeners.add(listener);
     return () => this.draftListeners.delete(listener);
   }
 
-  /** Adds a text to what is being written. */
-  appendToDraft(text: string): void {
+  /** Adds a text and images to what is being written. */
+  appendToDraft(text: string, images: readonly PromptImage[] = []): void {
     if (this.draftListeners.size > 0) {
-      for (const listener of this.draftListeners) listener(text);
+      for (const listener of this.draftListeners) listener(text, images);
     } else {
       const draft = storage.draft(this.id);
       storage.saveDraft(this.id, draft ? `${draft}\n${text}` : text);
@@ -131,8 +132,12 @@ export class SessionStore {
   }
 
   /** Says something: to the agent, or in a plain chat, as the session's mode is. A `!command` runs without a model. */
-  say(text: string): void {
+  say(text: string, images: PromptImage[] = []): void {
     this.become({ showsAll: false });
+    if (images.length > 0) {
+      this.link.send({ type: "user.message", content: text, images, messageId: newId() });
+      return;
+    }
     if (text.startsWith("!") && text.slice(1).trim()) {
       this.sendCommand(
         { type: "direct", command: text.slice(1).trim(), origin: "typed" },

@@ -1,0 +1,152 @@
+/** Images of the prompt being written: pasted, dropped or chosen, stored on the server at once, sent with the text. */
+import { type ClipboardEvent, type DragEvent, useCallback, useEffect, useRef, useState } from "react";
+import { storeImage } from "../protocol/api";
+import { RequestError } from "../protocol/request-error";
+import type { SessionStore } from "../state/session-store";
+import { oneLine } from "../text/neutralize";
+import type { PromptImage } from "../wire";
+
+/** The most images of one prompt; the server's limit. */
+const IMAGES_MAX = 8;
+const MEDIA_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+interface PromptImages {
+  images: readonly PromptImage[];
+  /** Images that are on their way to the server. */
+  uploading: number;
+  problem: string;
+  add(files: Iterable<File>): void;
+  remove(artifact: string): void;
+  /** Returns the images, and forgets them. */
+  take(): PromptImage[];
+  handlers: {
+    onPaste(event: ClipboardEvent): void;
+    onDragOver(event: DragEvent): void;
+    onDrop(event: DragEvent): void;
+  };
+}
+
+function imagesOf(files: Iterable<File>): File[] {
+  return [...files].filter((file) => MEDIA_TYPES.includes(file.type));
+}
+
+export function usePromptImages(store: SessionStore): PromptImages {
+  const [images, setImages] = useState<readonly PromptImage[]>([]);
+  const [uploading, setUploading] = useState(0);
+  const [problem, setProblem] = useState("");
+  const attach = useCallback((more: readonly PromptImage[]) => {
+    setImages((before) => {
+      const known = new Set(before.map(({ artifact }) => artifact));
+      return [...before, ...more.filter(({ artifact }) => !known.has(artifact))].slice(0, IMAGES_MAX);
+    });
+  }, []);
+  useEffect(() => store.onDraft((_, refused) => attach(refused)), [store, attach]);
+  const add = (files: Iterable<File>) => {
+    const found = imagesOf(files);
+    if (found.length === 0) return setProblem("Only PNG, JPEG, GIF and WebP images can be attached.");
+    if (images.length + uploading + found.length > IMAGES_MAX) {
+      return setProblem(`A prompt may have at most ${IMAGES_MAX} images.`);
+    }
+    setProblem("");
+    for (const file of found) {
+      setUploading((count) => count + 1);
+      storeImage(store.id, file)
+        .then((stored) => attach([stored]))
+        .catch((error) => setProblem(error instanceof RequestError ? error.message : String(error)))
+        .finally(() => setUploading((count) => count - 1));
+    }
+  };
+  const takes = (transfer: DataTransfer | null) => transfer !== null && imagesOf(transfer.files).length > 0;
+  return {
+    images,
+    uploading,
+    problem,
+    add,
+    remove: (artifact) => setImages((before) => before.filter((image) => image.artifact !== artifact)),
+    take: () => {
+      setImages([]);
+      setProblem("");
+      return [...images];
+    },
+    handlers: {
+      onPaste: (event) => {
+        if (!takes(event.clipboardData)) return;
+        event.preventDefault();
+        add(event.clipboardData.files);
+      },
+      onDragOver: (event) => {
+        if (event.dataTransfer.types.includes("Files")) event.preventDefault();
+      },
+      onDrop: (event) => {
+        if (!takes(event.dataTransfer)) return; // another file: the conversation takes it
+        event.preventDefault();
+        add(event.dataTransfer.files);
+      },
+    },
+  };
+}
+
+/** The attached images, each with a button that removes it. */
+export function ImageChips({ attached }: { attached: PromptImages }) {
+  const { images, uploading, problem, remove } = attached;
+  if (images.length === 0 && uploading === 0 && !problem) return null;
+  return (
+    <div className="images">
+      {images.length > 0 && (
+        <ul aria-label="Attached images">
+          {images.map(({ artifact, name = "image", width, height }) => (
+            <li key={artifact}>
+              {oneLine(name)} <span className="meta">{`${width}×${height}`}</span>
+              <button
+                type="button"
+                className="icon"
+                aria-label={`Remove ${oneLine(name)}`}
+                onClick={() => remove(artifact)}
+              >
+                ×
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {uploading > 0 && <span className="meta">Sending the image…</span>}
+      {problem && (
+        <span className="warning" role="alert">
+          {problem}
+        </span>
+      )}
+    </div>
+  );
+}
+
+/** Button that opens the file dialog. */
+export function AttachImage({ attached, disabled }: { attached: PromptImages; disabled: boolean }) {
+  const input = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <input
+        ref={input}
+        type="file"
+        hidden
+        multiple
+        accept={MEDIA_TYPES.join(",")}
+        onChange={(event) => {
+          if (event.target.files?.length) attached.add(event.target.files);
+          event.target.value = "";
+        }}
+      />
+      <button
+        type="button"
+        className="icon"
+        title="Attach an image"
+        aria-label="Attach an image"
+        disabled={disabled}
+        onClick={() => input.current?.click()}
+      >
+        <svg className="picture" viewBox="0 0 16 16" aria-hidden="true" focusable="false">
+          <path d="M2 3h12v10H2zM2.5 11.5l3.5-4 3 3 2-2 3 3M10.8 5.8h.1" />
+        </svg>
+      </button>
+    </>
+  );
+}
