@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// Each crate with its allowed dependencies in the workspace.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("sysop-shell", &[]),
     ("sysop-core", &["sysop-shell"]),
     ("sysop-driver", &["sysop-core"]),
@@ -17,6 +17,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("sysop-mcp", &["sysop-host", "sysop-driver", "sysop-core"]),
     ("sysop-store", &["sysop-driver", "sysop-core"]),
     ("sysop-mock-llm", &[]),
+    ("sysop-local", &[]),
     ("sysop-term", &["sysop-core", "sysop-shell"]),
     ("sysop-tui", &["sysop-term", "sysop-driver", "sysop-core"]),
     ("sysop-repl", &["sysop-term", "sysop-driver", "sysop-core", "sysop-wire"]),
@@ -43,6 +44,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
             "sysop-server",
             "sysop-client",
             "sysop-mcp-server",
+            "sysop-local",
         ],
     ),
     ("sysop-desktop", &[]),
@@ -50,7 +52,7 @@ const ARROWS: [(&str, &[&str]); 19] = [
 ];
 
 /// External crates that a crate must not depend on.
-const ABSENCES: [(&str, &[&str]); 15] = [
+const ABSENCES: [(&str, &[&str]); 16] = [
     ("sysop-shell", &["tokio", "reqwest", "rand", "jiff", "tracing", "rustix", "libc"]),
     (
         "sysop-core",
@@ -68,6 +70,7 @@ const ABSENCES: [(&str, &[&str]); 15] = [
     ("sysop-server", &["reqwest", "sqlx", "rusqlite", "clap", "ratatui"]),
     ("sysop", &["wry", "tao", "gtk", "webkit2gtk"]),
     ("sysop-mcp-server", &["reqwest", "sqlx", "rusqlite", "axum", "clap", "ratatui", "rustix"]),
+    ("sysop-local", &["sqlx", "rusqlite", "axum", "clap", "ratatui"]),
     ("sysop-client", &["sqlx", "rusqlite", "axum", "clap", "ratatui", "rustix"]),
 ];
 
