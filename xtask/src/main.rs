@@ -21,7 +21,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 Usage: cargo xtask TASK [ARGUMENTS]
 
-  demo      Build sysop and run a real task on this machine, without a key
+  demo      Build sysop and run a real task on this machine, without a key; --model: with a downloaded model
   test      Check format and lints, and run all tests; --all adds long random tests and installs in fresh systems
   bench     Measure whole processes against baselines of the same run [NAME...] [--check]
   wire      Generate schemas, TypeScript types and docs/protocol.md from the message types

@@ -84,6 +84,16 @@ pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
     key_hint: "check the key (ANTHROPIC_API_KEY)",
 };
 
+/// Models that sysop downloads and runs on this machine. This provider takes no settings and is not in [`PROVIDERS`].
+pub const LOCAL: &ProviderInfo = &ProviderInfo {
+    name: "local",
+    key_variables: &[],
+    default_model: "",
+    base_url: "",
+    unreachable: "run `sysop doctor`",
+    key_hint: "run `sysop doctor`",
+};
+
 /// All providers that take settings. If no model is configured, the first provider in this order whose key is set is
 /// used.
 pub const PROVIDERS: [&ProviderInfo; 6] = [OPENAI, GEMINI, VERTEX, OLLAMA, OLLAMA_SSH, ANTHROPIC];
@@ -99,14 +109,14 @@ pub const PROVIDER_NAMES: &[&str] = &{
     names
 };
 
-/// Returns the provider with this name, or `None` if it is unknown or [`DEMO`].
+/// Returns the provider with this name, or `None` if it is unknown or takes no settings.
 pub fn find(name: &str) -> Option<&'static ProviderInfo> {
     PROVIDERS.into_iter().find(|provider| provider.name == name)
 }
 
-/// Returns true if this is the name of a provider, including [`DEMO`].
+/// Returns true if this is the name of a provider, including [`DEMO`] and [`LOCAL`].
 pub fn is_known(name: &str) -> bool {
-    name == DEMO || find(name).is_some()
+    name == DEMO || name == LOCAL.name || find(name).is_some()
 }
 
 /// Returns the model that a user typed, either as `PROVIDER/NAME` or as the name of a model of the current provider.

@@ -13,6 +13,7 @@ use sysop_driver::port::{ModelEvent, Provider};
 use crate::anthropic::Anthropic;
 use crate::api::ModelApi;
 use crate::gemini::Gemini;
+use crate::local::{self, LocalClient};
 use crate::ollama::Ollama;
 use crate::openai::OpenAi;
 use crate::redact::Redactor;
@@ -45,6 +46,7 @@ struct ProvidersState {
     vertex: Arc<Vertex>,
     anthropic: Arc<Anthropic>,
     remote_ollama: Arc<RemoteOllama>,
+    local: LocalClient,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,6 +92,7 @@ impl Providers {
             gemini: Arc::new(Gemini::new(&settings.gemini)),
             vertex: Arc::new(Vertex::new(&settings.vertex)),
             anthropic: Arc::new(Anthropic::new(&settings.anthropic)),
+            local: LocalClient::default(),
             settings,
         };
         Self { shared: Arc::new(shared), retry: RetrySettings::default() }
@@ -214,7 +217,11 @@ impl Providers {
             .collect())
     }
 
-    fn context(
+    pub(crate) fn local_client(&self) -> &LocalClient {
+        &self.shared.local
+    }
+
+    pub(crate) fn context(
         &self,
         endpoint: &Endpoint,
         base_url: &str,
@@ -334,6 +341,7 @@ impl Provider for Providers {
                 transport::stream(context, request)
             }
             "ollama+ssh" => self.remote_stream(request),
+            "local" => local::stream(self.clone(), shared.settings.local.clone(), request),
             "ollama" => {
                 let api = Arc::new(shared.ollama.model(&request.model.name));
                 let endpoint = &shared.settings.ollama.endpoint;

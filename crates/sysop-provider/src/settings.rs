@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use crate::local::LocalServers;
 use crate::remote::RemoteMachine;
 
 /// Default for the longest silence between two bytes.
@@ -97,4 +98,6 @@ pub struct ProvidersSettings {
     pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,
+    /// Servers of downloaded models; `None` if this process has none.
+    pub local: Option<Arc<dyn LocalServers>>,
 }

@@ -26,8 +26,8 @@ use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_mcp::McpHost;
 use sysop_provider::{
-    Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, Providers, ProvidersSettings,
-    RemoteMachine, VertexSettings,
+    Endpoint, GoogleCredentialSources, LocalServers, MetadataServer, OllamaSettings, Providers,
+    ProvidersSettings, RemoteMachine, VertexSettings,
 };
 use sysop_store::SqliteStore;
 
@@ -56,6 +56,7 @@ use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::DemoProvider;
 use crate::exit::CommandError;
 use crate::global_flags::ResumeTarget;
+use crate::local_model::ServersOfMachine;
 use crate::mcp;
 use crate::sessions::{most_recent, resolve_id};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
@@ -349,11 +350,14 @@ struct ProvidersByHost {
     /// Providers by displayed host name; the empty name stands for the shared provider. Each provider is kept, together
     /// with everything that it has learned about its servers.
     by_host: Mutex<HashMap<String, Arc<HostProvider>>>,
+    /// Servers of local models, shared by all hosts.
+    local: Arc<dyn LocalServers>,
 }
 
 impl ProvidersByHost {
     fn new(settings: Arc<Settings>, machines: Machines) -> Self {
-        Self { settings, machines, by_host: Mutex::default() }
+        let local = ServersOfMachine::new(&settings);
+        Self { settings, machines, by_host: Mutex::default(), local }
     }
 
     /// Returns the models that sessions on this host may use.
@@ -362,7 +366,9 @@ impl ProvidersByHost {
         let name = if remote.is_some() { host.to_string() } else { String::new() };
         let mut by_host = self.by_host.lock();
         let provider = by_host.entry(name).or_insert_with(|| {
-            let providers = Providers::new(providers(&self.settings, remote));
+            let mut settings = providers(&self.settings, remote);
+            settings.local = Some(Arc::clone(&self.local));
+            let providers = Providers::new(settings);
             Arc::new(HostProvider { demo: DemoProvider::new(), providers })
         });
         let provider = image_loader::with_images(provider.clone(), self.machines.artifacts());
@@ -408,6 +414,7 @@ pub(crate) fn providers(settings: &Settings, remote: Option<Arc<dyn RemoteMachin
         ollama: ollama(of("ollama")),
         ollama_ssh: ollama(of("ollama+ssh")),
         remote,
+        local: None,
     }
 }
 

@@ -27,6 +27,12 @@ mod runbook;
 
 pub(crate) use runbook::{RunArguments, RunbookCommand, RunbookExportArguments, RunbookFormat};
 
+mod config;
+mod models;
+
+pub(crate) use config::ConfigCommand;
+pub(crate) use models::ModelCommand;
+
 /// Maximum characters of a token's name.
 const TOKEN_NAME_CHARS_MAX: usize = 64;
 /// Maximum lifetime of a token in milliseconds: ten years.
@@ -74,6 +80,7 @@ Examples:
   sysop exec -H @web --canary 1 \"...\"
                                      Run on all hosts tagged `web`, on one of
                                      them first
+  sysop model get                    Download a model that runs on this machine
   sysop --model demo                 Try sysop without a model
   sysop doctor                       Check the configuration and environment
 
@@ -194,6 +201,26 @@ pub(crate) enum Command {
     /// Show and verify the audit log
     #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
     Audit(AuditCommand),
+    /// Download and run models on this machine
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop model list\n  sysop model get\n  sysop exec --model local/qwen2.5-coder-1.5b \
+                      \"how full is the disk?\"\n  sysop model serve"
+    )]
+    Model(ModelCommand),
+    /// List the models that your providers offer
+    #[command(after_help = "Examples:\n  sysop models\n  sysop models ollama")]
+    Models {
+        /// Provider [default: all that are configured]
+        #[arg(value_name = "PROVIDER", value_parser = word)]
+        provider: Option<String>,
+    },
+    /// Set up sysop: model, key, default host, approval mode
+    #[command(
+        after_help = "Asks, shows the resulting config, and writes it only after your yes. Everything else in an \
+                            existing config stays as it is."
+    )]
+    Init,
     /// Start a scripted model server for tests and demos
     #[command(after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000 \
                             sysop exec \"how are you\"")]
@@ -224,8 +251,11 @@ pub(crate) enum Command {
                       ~/.cursor/mcp.json"
     )]
     Mcp(McpCommand),
-    /// Show the configuration
-    #[command(subcommand, after_help = "Examples:\n  sysop config show\n  $EDITOR \"$(sysop config path)\"")]
+    /// Show and change the configuration
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  sysop config show\n  sysop config set approve each\n  sysop config edit"
+    )]
     Config(ConfigCommand),
     /// Serve editors over the Agent Client Protocol on standard input and output
     #[command(
@@ -560,15 +590,6 @@ pub(crate) struct MockLlmArguments {
     pub(crate) scenarios: Option<PathBuf>,
 }
 
-/// `sysop config`.
-#[derive(Debug, Clone, Copy, Subcommand)]
-pub(crate) enum ConfigCommand {
-    /// Print the path of the user config file
-    Path,
-    /// Print each value and its source
-    Show,
-}
-
 /// `sysop skills`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum SkillsCommand {
@@ -686,6 +707,9 @@ const COMMANDS: &[&str] = &[
     "token",
     "guard",
     "audit",
+    "model",
+    "models",
+    "init",
     "mock-llm",
     "doctor",
     "policy",

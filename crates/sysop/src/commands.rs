@@ -38,6 +38,9 @@ pub(crate) async fn chat(settings: Settings, pick: ModelChoice, arguments: ChatA
     let history = settings.folders.data.join(HISTORY);
     let root = settings.root.clone();
     let prices = settings.prices.clone();
+    if settings.resume.is_none() {
+        crate::known_host::check(&settings).await?; // a resumed session has its own host
+    }
     let services = Services::new(settings, pick.model)?;
     let opened = services.open().await?;
     let context = ReplContext {

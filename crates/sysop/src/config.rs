@@ -4,6 +4,7 @@
 //! Later layers win key by key, and each value records its origin. This module does not interpret values; `settings` does.
 //! An untrusted workspace can only make settings stricter.
 
+mod edit;
 mod environment;
 mod file;
 mod keys;
@@ -26,6 +27,7 @@ use file::Flavor;
 use serde::de::DeserializeOwned;
 use sysop_core::policy::{Rule, RuleAction};
 
+pub(crate) use edit::{apply_changes, check_text, parse_key, save_config};
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use file::read as read_text;
 pub(crate) use keys::WorkspaceRule;

@@ -16,6 +16,7 @@ use sysop_provider::NO_REMOTE_MACHINE;
 
 use crate::config::{DEMO, PROVIDERS, display_path, trust_file};
 use crate::exit::{CommandError, Exit};
+use crate::local_model::LocalModels;
 use crate::select_model::{ModelChoice, NoModelFound};
 use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
 
@@ -176,7 +177,11 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
 }
 
 /// Returns a hint if a setting is missing that the provider needs, or `None` if nothing is missing.
-fn missing(provider: &str, settings: &ProviderSettings, host: &HostChoice) -> Option<&'static str> {
+pub(crate) fn missing(
+    provider: &str,
+    settings: &ProviderSettings,
+    host: &HostChoice,
+) -> Option<&'static str> {
     let has_key = settings.api_key.is_some();
     match provider {
         "openai" if !has_key && settings.base_url.is_none() => Some("set OPENAI_API_KEY or LLM_BASE_URL"),
@@ -280,6 +285,7 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
             report.line(CheckStatus::Bad, "bash", "not found (needed to run commands)", Some(hint));
         }
     }
+    local_models(settings, report);
     for (name, use_of_it) in [("git", "git tools"), ("ollama", "models on this machine")] {
         match find(name) {
             Some(found) => report.good(name, &display_path(&found)),
@@ -297,6 +303,26 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
             report.good("ssh", &format!("{} ({version})", display_path(&found)));
         }
         None => report.line(CheckStatus::Note, "ssh", "not found (needed only for remote hosts)", None),
+    }
+}
+
+fn local_models(settings: &Settings, report: &mut DoctorReport) {
+    let models = LocalModels::new(settings);
+    for error in &models.errors {
+        report.line(CheckStatus::Note, "local", &error.to_string(), None);
+    }
+    let names: Vec<&str> = models.installed().map(|model| model.name.as_str()).collect();
+    match (names.as_slice(), models.server()) {
+        ([], _) => {
+            report.line(CheckStatus::Note, "local", "no model downloaded", Some("run `sysop model get`"));
+        }
+        (names, Some(server)) => {
+            report.good("local", &format!("{}; run by {}", names.join(", "), display_path(&server.program)));
+        }
+        (names, None) => {
+            let text = format!("{}; llama-server is not installed", names.join(", "));
+            report.line(CheckStatus::Note, "local", &text, Some("run `sysop model get llama-server`"));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use crate::config::nearest_word;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
@@ -20,10 +21,26 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     let found = tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name.as_str(), 22))).await;
     match found {
         Ok(Err(_)) => {
-            Err(CommandError::usage(format!("unknown host {name}; check the spelling, or use an IP address")))
+            let next = match suggestion(settings, &target.destination) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "check the spelling, or use an IP address".to_owned(),
+            };
+            Err(CommandError::usage(format!("unknown host {name}; {next}")))
         }
         Ok(Ok(_)) | Err(_) => Ok(()),
     }
+}
+
+/// Returns the host of the config or of the user's ssh config whose name is most similar.
+fn suggestion(settings: &Settings, destination: &str) -> Option<String> {
+    let (user, host) = match destination.rsplit_once('@') {
+        Some((user, host)) => (Some(user), host),
+        None => (None, destination),
+    };
+    let mut known = settings.ssh_names();
+    known.extend(settings.hosts.known.iter().map(|host| host.target.name.clone()));
+    let meant = nearest_word(host, known.iter().map(String::as_str))?;
+    Some(user.map_or(meant.to_owned(), |user| format!("{user}@{meant}")))
 }
 
 /// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a jump host

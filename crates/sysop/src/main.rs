@@ -8,17 +8,22 @@ mod audit;
 mod cli;
 mod commands;
 mod config;
+mod config_commands;
 mod connect;
 mod demo;
 mod desktop;
 mod doctor;
 mod exec_input;
 mod exit;
+mod first_run;
 mod global_flags;
 mod guard;
 mod help;
+mod init;
 mod known_host;
+mod local_model;
 mod mcp;
+mod model_lists;
 mod origin;
 mod otlp_exporter;
 mod parent_watch;
@@ -50,8 +55,7 @@ use sysop_core::text::neutralize;
 use sysop_core::ui_text::error_lines;
 
 use crate::cli::{
-    Arguments, AuditCommand, Command, ConfigCommand, PolicyCheckArguments, PolicyCommand, RunbookCommand,
-    SkillsCommand,
+    Arguments, AuditCommand, Command, PolicyCheckArguments, PolicyCommand, RunbookCommand, SkillsCommand,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
@@ -70,6 +74,10 @@ const WARNINGS_PRINTED_MAX: usize = 5;
 fn main() -> ExitCode {
     // An `ssh` of another sysop process runs this program to ask for a password.
     if let Some(code) = sysop_host::run_as_askpass() {
+        return ExitCode::from(code);
+    }
+    // The supervisor of a local model starts this program to become the model's server.
+    if let Some(code) = sysop_local::run_as_launcher() {
         return ExitCode::from(code);
     }
     process_guard::close_memory();
@@ -119,7 +127,13 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Completions { shell } => emit(&help::completions(shell)),
         Command::Man => emit(&help::manual().context("cannot generate the man page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
-        Command::Config(command) => config_command(command, &Settings::load(&flags)?),
+        Command::Config(command) => config_commands::run(command, &Settings::load(&flags)?),
+        Command::Model(command) => {
+            let settings = load(&flags)?;
+            wait_for(local_model::run(&settings, command))
+        }
+        Command::Models { provider } => wait_for(model_lists::run(load(&flags)?, provider)),
+        Command::Init => init::run(&load(&flags)?).map(|_| Exit::Done),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
         Command::Skills(SkillsCommand::Check { paths }) => {
@@ -162,12 +176,14 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             Ok(exit)
         }
         Command::Chat(arguments) => {
-            let (settings, pick) = with_model(load_with_trust_prompt(&flags)?)?;
+            let (settings, pick) = with_model(first_run::settings(load_with_trust_prompt(&flags)?, &flags)?)?;
+            describe(&settings, &pick);
             wait_for(mcp::ask_before_session(&settings))?;
             wait_for(commands::chat(settings, pick, arguments))
         }
         Command::Exec(arguments) => {
             let (settings, pick) = with_model(load(&flags)?)?;
+            describe(&settings, &pick);
             mcp::tell_waiting(&settings);
             wait_for(commands::exec(settings, pick, arguments))
         }
@@ -231,16 +247,22 @@ fn shell_init(flags: &GlobalFlags, arguments: ShellInitArguments) -> Result<Exit
     Ok(exit)
 }
 
-fn config_command(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
-    match command {
-        ConfigCommand::Path => emit(format!("{}\n", settings.config.own_file.display()).as_bytes()),
-        ConfigCommand::Show => {
-            for warning in settings.warnings() {
-                tell(&format!("warning: {warning}"));
-            }
-            emit(settings.config.show().as_bytes())
-        }
+/// Tells with `-v` what a task will use.
+fn describe(settings: &Settings, pick: &ModelChoice) {
+    if !matches!(settings.verbosity, Verbosity::Verbose(_)) {
+        return;
     }
+    for file in &settings.config.files {
+        tell(&format!("config: {}", config::display_path(file)));
+    }
+    tell(&format!("model: {} ({})", pick.model, pick.reason));
+    let mode = settings.approve(&settings.host);
+    tell(&format!(
+        "host: {}, root {}, approval {}",
+        settings.host,
+        config::display_path(&settings.root),
+        mode.as_str()
+    ));
 }
 
 fn policy_check(settings: &Settings, arguments: PolicyCheckArguments) -> Result<Exit> {

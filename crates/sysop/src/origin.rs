@@ -21,7 +21,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::cli::{Command, GuardCommand, McpCommand, SessionsCommand};
+use crate::cli::{Command, ConfigCommand, GuardCommand, McpCommand, SessionsCommand};
 use crate::exit::CommandError;
 
 /// Prefix of the environment variables that sysop sets for its children.
@@ -106,12 +106,17 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
             McpCommand::Serve { .. } => "sysop mcp serve",
             McpCommand::List { .. } => return None,
         },
+        Some(Command::Init) => "sysop init",
+        Some(Command::Config(ConfigCommand::Set { .. })) => "sysop config set",
+        Some(Command::Config(ConfigCommand::Edit)) => "sysop config edit",
         Some(
             Command::Completions { .. }
             | Command::ShellInit(_)
             | Command::Man
             | Command::MockLlm(_)
-            | Command::Config(_)
+            | Command::Config(ConfigCommand::Path | ConfigCommand::Show)
+            | Command::Model(_)
+            | Command::Models { .. }
             | Command::Policy(_)
             | Command::Skills(_)
             | Command::Runbook(_)
@@ -332,6 +337,9 @@ mod tests {
             "sessions delete x",
             "guard confirm web1",
             "guard fire web1 x",
+            "config set a b",
+            "config edit",
+            "init",
         ] {
             assert!(
                 name(line).is_some_and(|name| line.contains(name.trim_start_matches("sysop "))),
@@ -345,6 +353,7 @@ mod tests {
             "sessions list",
             "audit verify",
             "man",
+            "model get",
             "guard list x",
             "guard status x",
         ] {

@@ -1,5 +1,5 @@
 //! Selection of the model, with its reason: an explicit choice, otherwise a key in the environment, otherwise a running
-//! Ollama.
+//! Ollama, otherwise a downloaded model.
 //!
 //! No model is called. The only network access, which reads Ollama's list of models, is passed in as a function.
 
@@ -9,9 +9,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use sysop_core::message::ModelRef;
-use sysop_core::model_provider::{OLLAMA, PROVIDERS};
+use sysop_core::model_provider::{LOCAL, OLLAMA, PROVIDERS};
 
 use crate::config::{DEMO, Environment, without_credentials};
+use crate::local_model::LocalModels;
 use crate::settings::Settings;
 
 /// A model and the reason for its selection.
@@ -26,7 +27,7 @@ pub(crate) struct ModelChoice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no model configured, and no Ollama with a model at {ollama}; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
-     GEMINI_API_KEY, run `ollama pull phi3`, or try `sysop --model {DEMO}`"
+     GEMINI_API_KEY, download a model with `sysop model get`, or try `sysop --model {DEMO}`"
 )]
 pub(crate) struct NoModelFound {
     ollama: String,
@@ -53,7 +54,13 @@ pub(crate) fn select_model(
             let reason = format!("found in Ollama at {}", without_credentials(&address));
             Ok(ModelChoice { model: ModelRef::new("ollama", name), reason })
         }
-        None => Err(NoModelFound { ollama: without_credentials(&address) }),
+        None => match LocalModels::new(settings).runnable() {
+            Some(model) => Ok(ModelChoice {
+                model: ModelRef::new(LOCAL.name, model.name.clone()),
+                reason: "downloaded with `sysop model get`".to_owned(),
+            }),
+            None => Err(NoModelFound { ollama: without_credentials(&address) }),
+        },
     }
 }
 

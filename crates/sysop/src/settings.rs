@@ -20,6 +20,7 @@ use sysop_core::model_provider::is_known;
 use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_host::GUARD_SECONDS_DEFAULT;
+use sysop_local::ModelOverride;
 use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_provider::OpenAiApi;
 use sysop_term::ThemeName;
@@ -72,6 +73,8 @@ pub(crate) struct Settings {
     pub(crate) database: Option<SecretString>,
     /// OTLP endpoint (HTTP) for a server's spans; `None` disables them.
     pub(crate) otlp_endpoint: Option<String>,
+    /// Config file from `--config`.
+    pub(crate) explicit_config: Option<PathBuf>,
     /// Session to resume.
     pub(crate) resume: Option<ResumeTarget>,
     /// Directories of the user's account.
@@ -88,6 +91,8 @@ pub(crate) struct Settings {
     pub(crate) ledger_only: bool,
     /// True if `bash` moves a command to the background at its time limit unless the call says otherwise.
     pub(crate) background_on_timeout: bool,
+    /// Entries of `[models."local/NAME"]` for downloads, without `local/`.
+    pub(crate) local_models: Vec<ModelOverride>,
     /// Limits of models by `PROVIDER/NAME`.
     pub(crate) models: BTreeMap<String, ModelLimits>,
     /// Token prices by `PROVIDER/NAME`.
@@ -228,6 +233,10 @@ impl Settings {
             profile,
             database: config.get("database"),
             otlp_endpoint: config.get("otlp_endpoint"),
+            explicit_config: flags
+                .config
+                .as_deref()
+                .map(|path| path.canonicalize().unwrap_or(path.to_owned())),
             resume: flags.resume.clone(),
             color,
             theme: theme(&config, flags, &environment),
@@ -236,6 +245,7 @@ impl Settings {
             trust_workspace: flags.trust,
             ledger_only: config.get("ledger_only").unwrap_or_default(),
             background_on_timeout: config.get::<String>("on_timeout").as_deref() == Some("background"),
+            local_models: local_models(&config),
             models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),
@@ -276,7 +286,9 @@ impl Settings {
     /// Returns the context window of a model in tokens, or `None` if it is not known before the model's first reply.
     pub(crate) fn context_window(&self, model: &ModelRef) -> Option<u32> {
         let configured = self.models.get(&model.to_string()).and_then(|limits| limits.context_window);
-        configured.or_else(|| model_table::find(model).map(|model| model.context_window))
+        configured
+            .or_else(|| crate::local_model::context_window(self, model))
+            .or_else(|| model_table::find(model).map(|model| model.context_window))
     }
 
     /// Fails if a task cannot run with these settings.
@@ -398,12 +410,41 @@ impl Settings {
                 settings.api_key = value;
                 self.secret_variables.push(variable);
             }
+            (None, None) if !borrowed_address => self.read_key_file(base, settings),
             (Some(_), _) | (None, Some(_)) => {
                 settings.api_key_origin =
                     Some("none: LLM_BASE_URL is set, so the key must be in LLM_AUTH_TOKEN".to_owned());
             }
             (None, None) => {}
         }
+    }
+
+    /// Reads the key from the file that `api_key_file` names.
+    fn read_key_file(&self, base: &KeyPath, settings: &mut ProviderSettings) {
+        let key = base.child("api_key_file");
+        let (Some(entry), Some(path)) =
+            (self.config.entries.get(&key), self.config.get::<String>(key.clone()))
+        else {
+            return;
+        };
+        let path = match path.strip_prefix("~/") {
+            Some(rest) => self.folders.home.join(rest),
+            None => self.folders.home.join(&path),
+        };
+        let shown = display_path(&path);
+        let read = std::fs::File::open(&path).and_then(|file| {
+            let mut text = String::new();
+            std::io::Read::read_to_string(&mut std::io::Read::take(file, KEY_FILE_BYTES_MAX), &mut text)?;
+            Ok(text)
+        });
+        settings.api_key_origin = Some(match read {
+            Ok(text) if !text.trim().is_empty() => {
+                settings.api_key = Some(SecretString::from(text.trim()));
+                format!("file {shown}, configured at {}", entry.origin())
+            }
+            Ok(_) => format!("the key file {shown}, named at {}, is empty", entry.origin()),
+            Err(error) => format!("cannot read the key file {shown}, named at {}: {error}", entry.origin()),
+        });
     }
 
     fn read_routines(&mut self) {
@@ -425,6 +466,30 @@ impl Settings {
             !routine.cmd.is_empty() || self.config.steps.contains_key(name)
         });
     }
+}
+
+/// Maximum size of a key file, in bytes.
+const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Fields of `[models."local/NAME"]` that concern the download.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LocalModelTable {
+    url: Option<String>,
+    sha256: Option<String>,
+    size: Option<u64>,
+    license: Option<String>,
+    context_window: Option<u32>,
+}
+
+fn local_models(config: &Config) -> Vec<ModelOverride> {
+    let tables: BTreeMap<String, LocalModelTable> = config.get("models").unwrap_or_default();
+    let of_local = tables.into_iter().filter_map(|(model, table)| {
+        let name = model.strip_prefix("local/")?.to_owned();
+        let LocalModelTable { url, sha256, size, license, context_window } = table;
+        Some(ModelOverride { name, url, sha256, size, license, context_window })
+    });
+    of_local.collect()
 }
 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {

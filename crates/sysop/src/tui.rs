@@ -34,6 +34,7 @@ pub(crate) fn run(flags: &GlobalFlags, task: Option<String>) -> Result<Exit> {
         Some(untrusted) if !untrusted.refused => crate::load_with_trust_prompt(flags)?,
         Some(_) | None => settings,
     };
+    let settings = crate::first_run::settings(settings, flags)?;
     settings.require_runnable()?;
     crate::process_guard::wipe_variables(&settings.secret_variables);
     crate::wait_for(crate::mcp::ask_before_session(&settings))?;
@@ -114,6 +115,9 @@ pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Ex
 }
 
 async fn open(settings: Settings) -> Result<Services> {
+    if settings.resume.is_none() {
+        crate::known_host::check(&settings).await?; // a resumed session has its own host
+    }
     // Selecting a model may wait for a server.
     let picked = tokio::task::spawn_blocking(move || crate::with_model(settings));
     let (settings, pick) = picked.await.context("model selection failed")??;

@@ -17,6 +17,7 @@ use sysop_driver::frontend::{
 use sysop_driver::port::{InstructionReader as _, SessionSummary};
 
 use super::{Services, ToolLocation};
+use crate::local_model::LocalModels;
 use crate::select_model;
 use crate::sessions::{SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
@@ -57,7 +58,11 @@ impl SessionService for Services {
         let installed = tokio::task::spawn_blocking(move || select_model::installed_models(&address)).await;
         let installed = installed.ok().flatten().unwrap_or_default();
         let known = installed.into_iter().map(|name| ModelRef::new("ollama", name));
-        for model in known.chain(select_model::models_with_keys(&self.settings)) {
+        let local = LocalModels::new(&self.settings);
+        let local = local
+            .installed()
+            .map(|model| ModelRef::new(sysop_core::model_provider::LOCAL.name, model.name.clone()));
+        for model in known.chain(select_model::models_with_keys(&self.settings)).chain(local) {
             if !models.contains(&model) {
                 models.push(model);
             }

@@ -191,6 +191,7 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         "SYSOP_TOKEN",
         "SYSOP_DATABASE",
         "OLLAMA_API_KEY",
+        "HF_TOKEN",
         "OTEL_EXPORTER_OTLP_HEADERS",
         "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
     ];

@@ -229,6 +229,10 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["models", "*", "context_window"], count(TOKENS_MAX), WorkspaceRule::Ignored),
     key(&["models", "*", "max_output_tokens"], count(TOKENS_MAX), WorkspaceRule::Ignored),
     key(&["models", "*", "vision"], ValueKind::Switch, WorkspaceRule::Ignored),
+    key(&["models", "*", "url"], TEXT, WorkspaceRule::Ignored),
+    key(&["models", "*", "sha256"], TEXT, WorkspaceRule::Ignored),
+    key(&["models", "*", "size"], count(i64::MAX), WorkspaceRule::Ignored),
+    key(&["models", "*", "license"], TEXT, WorkspaceRule::Ignored),
     key(&["ssh_config"], TEXT, WorkspaceRule::Ignored),
     key(&["connection", "host"], TEXT, WorkspaceRule::Ignored),
     key(&["connection", "user"], TEXT, WorkspaceRule::Ignored),
@@ -244,6 +248,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["providers", "*", "base_url"], URL, WorkspaceRule::Ignored),
     key(&["providers", "*", "api_key"], SECRET, WorkspaceRule::Ignored),
     key(&["providers", "*", "api_key_env"], ValueKind::Text(TextKind::Variable), WorkspaceRule::Ignored),
+    key(&["providers", "*", "api_key_file"], TEXT, WorkspaceRule::Ignored),
     key(&["providers", "*", "headers", "*"], SECRET, WorkspaceRule::Ignored),
     key(&["providers", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
     key(&["providers", "openai", "api"], word(&["auto", "chat", "responses"]), WorkspaceRule::Ignored),
@@ -352,7 +357,7 @@ pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a s
 pub(crate) fn unknown_provider(provider: &str) -> String {
     let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),
-        None => format!("available: {}, {DEMO}", PROVIDERS.join(", ")),
+        None => format!("available: {}, local, {DEMO}", PROVIDERS.join(", ")),
     };
     format!("unknown provider {provider:?}; {next}")
 }

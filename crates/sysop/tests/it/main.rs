@@ -16,10 +16,14 @@ mod everyday;
 mod exec_input;
 mod exposed;
 mod guide;
+#[path = "../../../sysop-local/tests/it/hub.rs"]
+#[expect(dead_code, reason = "the tests of the download use all of it")]
+mod hub;
 mod images;
 mod instructions;
 mod jobs;
 mod kill;
+mod local;
 mod mcp;
 mod nodes;
 mod person;

@@ -1,0 +1,115 @@
+//! Models that run on this machine: named `local/NAME`, served by a program that is started on demand.
+//!
+//! Declares the start of a server as a trait ([`LocalServers`]). Starts no process and knows no files. The server speaks
+//! Chat Completions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::stream::{BoxStream, StreamExt as _};
+use parking_lot::Mutex;
+use secrecy::SecretString;
+use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::model_provider::LOCAL;
+use sysop_driver::port::ModelEvent;
+
+use crate::openai::OpenAi;
+use crate::providers::Providers;
+use crate::settings::{Endpoint, OpenAiApi};
+use crate::transport;
+
+/// Loading a model is mentioned if it takes longer than this.
+const QUIET_MAX: Duration = Duration::from_secs(1);
+
+/// Servers of the models on this machine.
+#[async_trait]
+pub trait LocalServers: Send + Sync {
+    /// Returns a server that is ready for requests to a model, after starting it if necessary.
+    ///
+    /// # Errors
+    /// One sentence that says what to do next.
+    async fn server(&self, model: &str) -> Result<LocalServer, String>;
+}
+
+impl std::fmt::Debug for dyn LocalServers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LocalServers")
+    }
+}
+
+/// A running server, in use until dropped.
+pub struct LocalServer {
+    base_url: String,
+    key: SecretString,
+    _lease: Box<dyn Send + Sync>,
+}
+
+impl LocalServer {
+    /// Takes the base URL, which ends with `/v1`, the key, and a guard that keeps the server in use.
+    pub fn new(base_url: String, key: SecretString, lease: impl Send + Sync + 'static) -> Self {
+        Self { base_url, key, _lease: Box::new(lease) }
+    }
+}
+
+/// The client of the current server. A restarted server has another address and another key.
+#[derive(Default)]
+pub(crate) struct LocalClient(Mutex<Option<(String, Arc<OpenAi>)>>);
+
+impl LocalClient {
+    fn of(&self, server: &LocalServer, endpoint: &Endpoint) -> Arc<OpenAi> {
+        let mut current = self.0.lock();
+        match current.as_ref() {
+            Some((base_url, client)) if *base_url == server.base_url => Arc::clone(client),
+            Some(_) | None => {
+                let client = Arc::new(OpenAi::new(endpoint, OpenAiApi::Chat));
+                *current = Some((server.base_url.clone(), Arc::clone(&client)));
+                client
+            }
+        }
+    }
+}
+
+/// Streams a reply of a local model. Its server is started at the first poll, and in use until the end of the stream.
+pub(crate) fn stream(
+    providers: Providers,
+    servers: Option<Arc<dyn LocalServers>>,
+    request: ModelRequest,
+) -> BoxStream<'static, ModelEvent> {
+    async_stream::stream! {
+        let Some(servers) = servers else {
+            yield failed("this process cannot run models".to_owned());
+            return;
+        };
+        let name = request.model.name.clone();
+        let mut starting = servers.server(&name);
+        let started = match tokio::time::timeout(QUIET_MAX, &mut starting).await {
+            Ok(started) => started,
+            Err(_) => {
+                yield ModelEvent::Notice(format!("loading {name}"));
+                starting.await
+            }
+        };
+        match started {
+            Ok(server) => {
+                let endpoint = Endpoint {
+                    base_url: Some(server.base_url.clone()),
+                    api_key: Some(server.key.clone()),
+                    ..Endpoint::default()
+                };
+                let client = providers.local_client().of(&server, &endpoint);
+                let context = providers.context(&endpoint, &server.base_url, client, LOCAL);
+                let mut events = transport::stream(context, request);
+                while let Some(event) = events.next().await {
+                    yield event;
+                }
+            }
+            Err(message) => yield failed(message),
+        }
+    }
+    .boxed()
+}
+
+fn failed(message: String) -> ModelEvent {
+    ModelEvent::Failed(ModelFailure { kind: FailureKind::Unreachable, message })
+}

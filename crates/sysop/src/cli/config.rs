@@ -1,0 +1,28 @@
+//! Arguments of `sysop config`.
+
+use clap::Subcommand;
+
+/// `sysop config`.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Print the path of the user config file
+    Path,
+    /// Print each value and its source
+    Show,
+    /// Set a key in the user config file
+    #[command(
+        after_help = "Examples:\n  sysop config set model ollama/phi3\n  sysop config set hosts.web1.host \
+                            10.0.0.1\n  sysop config set providers.openai.api_key -   # Reads the value from standard input\
+                            \n\nThe value is checked before it is written. Comments and other keys stay as they are."
+    )]
+    Set {
+        /// Key, with dots between names
+        #[arg(value_name = "KEY")]
+        key: String,
+        /// Value; a list in TOML syntax; `-` reads a line from standard input
+        #[arg(value_name = "VALUE", allow_hyphen_values = true)]
+        value: String,
+    },
+    /// Open the user config file in your editor, and check it before it is written
+    Edit,
+}

@@ -1,0 +1,242 @@
+//! Changes a config file as a person would: keys are set one by one, and comments, order and everything else stay.
+//!
+//! A value is checked against the table of keys before it is written, and the whole text is parsed again afterwards. A
+//! text that would not load is never written.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use secrecy::ExposeSecret as _;
+use toml_edit::{Array, DocumentMut, Item, Key, Table, Value};
+
+use super::file::{self, Flavor};
+use super::keys::{self, KeyPath};
+use super::value::{self, ConfigValue};
+use super::{ConfigError, private_files};
+
+/// A change that cannot be made. The file is as before.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConfigChangeError {
+    /// The text is not a dotted path.
+    #[error("{0:?} is not a config key; write dotted names, such as `providers.openai.base_url`")]
+    Path(String),
+    /// There is no such key.
+    #[error("`{path}` is not a config key{meant}")]
+    Unknown {
+        path: KeyPath,
+        /// `; did you mean …?`, or empty.
+        meant: String,
+    },
+    /// The value does not fit.
+    #[error("`{path}` {why}")]
+    Value { path: KeyPath, why: String },
+    /// A name on the path is a value in the file.
+    #[error("`{path}` is not a table in the config file; edit the file with `sysop config edit`")]
+    NoTable { path: KeyPath },
+    /// The file is not valid.
+    #[error("{0}; fix it with `sysop config edit`")]
+    Syntax(String),
+}
+
+/// Parses a key as in TOML: names separated by dots, and in quotes if they contain other characters.
+pub(crate) fn parse_key(text: &str) -> Result<KeyPath, ConfigChangeError> {
+    let names = Key::parse(text).map_err(|_| ConfigChangeError::Path(text.to_owned()))?;
+    Ok(KeyPath::new(names.iter().map(Key::get)))
+}
+
+/// Returns the text of a config file with these keys set, in order. `model` takes `PROVIDER/NAME`.
+///
+/// # Errors
+/// A key or a value is invalid, or the text is.
+pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result<String, ConfigChangeError> {
+    let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
+        ConfigChangeError::Syntax(error.message().lines().collect::<Vec<_>>().join(", "))
+    })?;
+    for (path, value) in changes {
+        if path.names() == ["model"] {
+            set_model(&mut document, path, value)?;
+        } else {
+            set(document.as_table_mut(), path, to_item(path, value)?)?;
+        }
+    }
+    Ok(document.to_string())
+}
+
+fn to_item(path: &KeyPath, text: &str) -> Result<Value, ConfigChangeError> {
+    let Some(key) = keys::find(path) else {
+        let meant = keys::nearest(path).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+        return Err(ConfigChangeError::Unknown { path: path.clone(), meant });
+    };
+    let (parsed, problems) = value::from_text(key.kind, text);
+    let failed = |why: String| ConfigChangeError::Value { path: path.clone(), why };
+    if let Some(problem) = problems.into_iter().next() {
+        return Err(failed(problem.why));
+    }
+    Ok(match parsed.ok_or_else(|| failed("has no value".to_owned()))? {
+        ConfigValue::Text(text) => text.into(),
+        ConfigValue::Secret(secret) => secret.expose_secret().into(),
+        ConfigValue::Integer(number) => number.into(),
+        ConfigValue::Number(number) => number.into(),
+        ConfigValue::Switch(on) => on.into(),
+        ConfigValue::Texts(texts) => Value::Array(texts.into_iter().collect::<Array>()),
+    })
+}
+
+/// Sets `model = "PROVIDER/NAME"`, or the two keys of `[model]` if the file has that table.
+fn set_model(document: &mut DocumentMut, path: &KeyPath, text: &str) -> Result<(), ConfigChangeError> {
+    let failed = |why: String| ConfigChangeError::Value { path: path.clone(), why };
+    let (provider, name) = match text.split_once('/') {
+        Some((provider, name)) if !name.is_empty() => (provider, name),
+        None if text == keys::DEMO => (keys::DEMO, keys::DEMO),
+        Some(_) | None => return Err(failed("must be PROVIDER/NAME, such as `ollama/phi3`".to_owned())),
+    };
+    if !sysop_core::model_provider::is_known(provider) {
+        return Err(failed(format!("has an {}", keys::unknown_provider(provider))));
+    }
+    if document.get("model").is_some_and(Item::is_table_like) {
+        let table = document.as_table_mut();
+        set(table, &path.child("provider"), provider.into())?;
+        return set(table, &path.child("name"), name.into());
+    }
+    set(document.as_table_mut(), path, format!("{provider}/{name}").into())
+}
+
+fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChangeError> {
+    let (last, outer) = path.names().split_last().expect("a path has a name");
+    let mut inner: &mut dyn toml_edit::TableLike = table;
+    for (depth, name) in outer.iter().enumerate() {
+        let fresh = || {
+            // Only the innermost table gets a header.
+            let mut table = Table::new();
+            table.set_implicit(depth + 1 < outer.len());
+            Item::Table(table)
+        };
+        let item = inner.entry(name).or_insert_with(fresh);
+        let no_table = || ConfigChangeError::NoTable { path: KeyPath::new(&outer[..=depth]) };
+        inner = item.as_table_like_mut().ok_or_else(no_table)?;
+    }
+    match inner.get_mut(last) {
+        // The old value's decoration holds the spaces and the comment behind it.
+        Some(Item::Value(old)) => {
+            let decor = old.decor().clone();
+            *old = value;
+            *old.decor_mut() = decor;
+        }
+        Some(_) => return Err(ConfigChangeError::NoTable { path: path.clone() }),
+        None => {
+            inner.insert(last, Item::Value(value));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the problems in the text of a config file, each with its line.
+///
+/// # Errors
+/// The text is not TOML.
+pub(crate) fn check_text(path: &Path, text: &str) -> Result<Vec<String>, ConfigError> {
+    let layer = file::parse(path, text, Flavor::Own)?;
+    Ok(layer.warnings.iter().map(ToString::to_string).collect())
+}
+
+/// Writes a config file atomically, readable by the user only. A link is followed, so that it stays one.
+///
+/// # Errors
+/// Errors of the system.
+pub(crate) fn save_config(path: &Path, text: &str) -> io::Result<()> {
+    let target: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if let Some(folder) = target.parent() {
+        private_files::create_private_folder(folder)?;
+    }
+    private_files::replace_private_file(&target, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(text: &str, changes: &[(&str, &str)]) -> Result<String, ConfigChangeError> {
+        let changes: Vec<_> =
+            changes.iter().map(|(key, value)| (parse_key(key).unwrap(), (*value).to_owned())).collect();
+        apply_changes(text, &changes)
+    }
+
+    #[test]
+    fn comments_order_and_other_keys_stay() {
+        let before = "# mine\nmax_iterations = 3   # few\n\n[hosts.web1]\nhost = \"10.0.0.1\" # the first\n";
+        let after = changed(before, &[("max_iterations", "7"), ("hosts.web1.user", "root")]).unwrap();
+        assert_eq!(
+            after,
+            "# mine\nmax_iterations = 7   # few\n\n[hosts.web1]\nhost = \"10.0.0.1\" # the first\nuser = \"root\"\n"
+        );
+    }
+
+    #[test]
+    fn values_get_the_type_of_their_key() {
+        let after = changed(
+            "",
+            &[
+                ("approve", "each"),
+                ("ledger_only", "true"),
+                ("temperature", "0.5"),
+                ("sandbox_write", "[\"~/a\", \"/b\"]"),
+                ("models.\"local/x\".size", "12"),
+            ],
+        );
+        assert_eq!(
+            after.unwrap(),
+            "approve = \"each\"\nledger_only = true\ntemperature = 0.5\nsandbox_write = [\"~/a\", \"/b\"]\n\n\
+             [models.\"local/x\"]\nsize = 12\n"
+        );
+    }
+
+    #[test]
+    fn the_model_is_set_in_the_form_that_the_file_has() {
+        assert_eq!(changed("", &[("model", "local/x")]).unwrap(), "model = \"local/x\"\n");
+        let table = "[model]\nname = \"phi3\"\n";
+        assert_eq!(
+            changed(table, &[("model", "openai/gpt")]).unwrap(),
+            "[model]\nname = \"gpt\"\nprovider = \"openai\"\n"
+        );
+    }
+
+    #[test]
+    fn invalid_changes_are_refused_with_a_hint() {
+        for (key, value, words) in [
+            ("aprove", "ask", "did you mean `approve`?"),
+            ("approve", "perhaps", "must be one of"),
+            ("max_iterations", "many", "must be an integer"),
+            ("model", "phi3", "PROVIDER/NAME"),
+            ("model", "olama/phi3", "did you mean `ollama`?"),
+            ("providers.openai.base_url", "localhost", "is not an http"),
+        ] {
+            let error = changed("", &[(key, value)]).unwrap_err().to_string();
+            assert!(error.contains(words), "{key} {value}: {error}");
+        }
+        assert!(matches!(parse_key("a b"), Err(ConfigChangeError::Path(_))));
+        assert!(matches!(changed("a = ", &[("approve", "ask")]), Err(ConfigChangeError::Syntax(_))));
+        assert!(matches!(
+            changed("hosts = 1", &[("hosts.a.user", "b")]),
+            Err(ConfigChangeError::NoTable { .. })
+        ));
+    }
+
+    #[test]
+    fn a_secret_is_not_quoted_in_an_error() {
+        let error = changed("providers = 1", &[("providers.openai.api_key", "sk-secret")]).unwrap_err();
+        assert!(!error.to_string().contains("sk-secret"), "{error}");
+    }
+
+    #[test]
+    fn a_linked_config_stays_a_link_and_becomes_private() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("dotfiles.toml"), dir.path().join("config.toml"));
+        std::fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        save_config(&link, "approve = \"ask\"\n").unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "approve = \"ask\"\n");
+        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,124 @@
+//! `sysop config path|show|set|edit`.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use crate::cli::ConfigCommand;
+use crate::config::{
+    apply_changes, check_text, create_private_folder, display_path, read_text, replace_private_file,
+    save_config,
+};
+use crate::exit::{CommandError, Exit};
+use crate::init::{parse_change, require_own_file};
+use crate::settings::Settings;
+
+/// Maximum length of a value on standard input, in bytes.
+const VALUE_BYTES_MAX: u64 = 64 * 1024;
+/// First content of a new config in the editor.
+const NEW_CONFIG: &str =
+    "# Config of sysop. `sysop config show` lists all values and where they come from.\n";
+
+pub(crate) fn run(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
+    match command {
+        ConfigCommand::Path => crate::emit(format!("{}\n", settings.config.own_file.display()).as_bytes()),
+        ConfigCommand::Show => {
+            for warning in settings.warnings() {
+                crate::tell(&format!("warning: {warning}"));
+            }
+            crate::emit(settings.config.show().as_bytes())
+        }
+        ConfigCommand::Set { key, value } => set(settings, &key, value),
+        ConfigCommand::Edit => edit(settings),
+    }
+}
+
+fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
+    require_own_file(settings)?;
+    let path = &settings.config.own_file;
+    let value = if value == "-" { value_of_stdin()? } else { value };
+    let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
+    let before = read_text(path).map_err(|error| usage(&error))?.unwrap_or_default();
+    let after = apply_changes(&before, &parse_change(key, value)?).map_err(|error| usage(&error))?;
+    let known = check_text(path, &before).unwrap_or_default();
+    let problems = check_text(path, &after).map_err(|error| usage(&error))?;
+    if problems.len() > known.len() {
+        return Err(usage(&problems.last().cloned().unwrap_or_default()).into());
+    }
+    save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    Ok(Exit::Done)
+}
+
+fn value_of_stdin() -> Result<String> {
+    let mut line = String::new();
+    let read = io::stdin().lock().take(VALUE_BYTES_MAX).read_line(&mut line);
+    if read.context("cannot read the value")? == 0 {
+        return Err(CommandError::usage("standard input has no value").into());
+    }
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+fn edit(settings: &Settings) -> Result<Exit> {
+    require_own_file(settings)?;
+    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
+        let why = "an editor needs a terminal; use `sysop config set KEY VALUE`";
+        return Err(CommandError::usage(why).into());
+    }
+    let path = &settings.config.own_file;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    create_private_folder(folder).with_context(|| format!("cannot create {}", display_path(folder)))?;
+    let before = read_text(path).map_err(|error| CommandError::usage(error.to_string()))?;
+    let draft = folder.join("config.draft.toml");
+    let text = before.clone().unwrap_or_else(|| NEW_CONFIG.to_owned());
+    replace_private_file(&draft, text.as_bytes())
+        .with_context(|| format!("cannot write {}", display_path(&draft)))?;
+    let after = edit_until_valid(settings, &draft, path)?;
+    if Some(&after) != before.as_ref() {
+        save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    }
+    let _ = std::fs::remove_file(&draft); // its content is in the config now
+    Ok(Exit::Done)
+}
+
+/// Opens the draft in the editor until it is valid, or the user leaves it.
+fn edit_until_valid(settings: &Settings, draft: &Path, path: &Path) -> Result<String> {
+    loop {
+        open_editor(settings, draft)?;
+        let text = read_text(draft).map_err(|error| CommandError::failed(error.to_string()))?;
+        let text =
+            text.ok_or_else(|| CommandError::failed("the draft was removed; the config is unchanged"))?;
+        let problems = match check_text(path, &text) {
+            Ok(problems) if problems.is_empty() => return Ok(text),
+            Ok(problems) => problems,
+            Err(error) => vec![error.to_string()],
+        };
+        for problem in &problems {
+            crate::tell(&format!("warning: {problem}"));
+        }
+        let mut err = io::stderr().lock();
+        write!(err, "Edit again? [Y/n] ").and_then(|()| err.flush()).context("cannot ask")?;
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line).context("cannot read the answer")?;
+        if read == 0 || line.trim().to_lowercase().starts_with('n') {
+            let why = format!("the config is unchanged; your text is in {}", display_path(draft));
+            return Err(CommandError::failed(why).into());
+        }
+    }
+}
+
+fn open_editor(settings: &Settings, file: &Path) -> Result<()> {
+    let editor = settings.environment.first(&["VISUAL", "EDITOR"]).map_or("vi", |(_, editor)| editor);
+    let words = shell_words::split(editor).ok().filter(|words| !words.is_empty());
+    let words =
+        words.ok_or_else(|| CommandError::usage("EDITOR is not a command line; set it to a program"))?;
+    let status = std::process::Command::new(&words[0]).args(&words[1..]).arg(file).status();
+    let status = status.map_err(|error| {
+        CommandError::failed(format!("cannot start the editor {:?} ({error}); set EDITOR", words[0]))
+    })?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(CommandError::failed(format!("the editor ended with {status}; the config is unchanged")).into())
+    }
+}

@@ -1,0 +1,62 @@
+//! The first start: nothing is configured, so the user chooses a model before anything else happens.
+
+use std::io::{self, IsTerminal as _};
+
+use anyhow::Result;
+use sysop_core::message::ModelRef;
+use sysop_core::model_provider::{DEMO, LOCAL};
+use sysop_local::Machine;
+
+use crate::exit::{CommandError, Exit};
+use crate::global_flags::GlobalFlags;
+use crate::init::{Prompter, choose_key};
+use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
+use crate::select_model;
+use crate::settings::Settings;
+
+/// Returns settings with a model. If there is none and a person is at the terminal, the person chooses: a download, an
+/// API key, or the demo. Otherwise the settings stay as they are.
+///
+/// # Errors
+/// The person leaves, or the choice fails.
+pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settings> {
+    let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+    let resumes = settings.resume.is_some();
+    let has_problem = settings.require_runnable().is_err();
+    if settings.model.is_some() || !terminal || resumes || has_problem {
+        return Ok(settings);
+    }
+    if select_model::select_model(&settings, select_model::installed_models).is_ok() {
+        return Ok(settings);
+    }
+    let models = LocalModels::new(&settings);
+    let recommended = models.catalog.recommended(&Machine::examine());
+    let (name, license) = (recommended.name.clone(), recommended.license.clone());
+    let size = recommended.pin.size.map_or_else(|| "size unknown".to_owned(), human_bytes);
+    crate::tell(&format!(
+        "No model configured.\n  [1] download {name} ({size}, {license}) and run it on this machine\n  [2] use an API \
+         key\n  [3] look around with the demo"
+    ));
+    let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
+    let mut prompter = Prompter::new(&mut input, &mut output);
+    let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3", "q"])?;
+    let model = match answer.as_str() {
+        "1" => {
+            drop((input, output));
+            crate::wait_for(download_model(&settings, Some(&name), GetConsent::Ask))?;
+            Some(ModelRef::new(LOCAL.name, name))
+        }
+        "2" => {
+            let changes = choose_key(&mut prompter, &settings)?;
+            crate::init::propose(&mut prompter, &settings, &changes)?;
+            None
+        }
+        "3" => Some(ModelRef::new(DEMO, DEMO)),
+        _ => {
+            let message = "no model chosen; run `sysop init` to set one up".to_owned();
+            return Err(CommandError { exit: Exit::Failed, message }.into());
+        }
+    };
+    let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };
+    Ok(Settings::load(&flags)?)
+}

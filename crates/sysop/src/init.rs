@@ -1,0 +1,294 @@
+//! `sysop init`: asks for the model, its key, the default host and the approval mode, shows the changes, and writes them
+//! after a yes.
+//!
+//! A key is never written to the config. It stays in an environment variable, or goes to a file of its own that only the
+//! user can read.
+
+use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use sysop_core::model_provider::{self, LOCAL, OLLAMA, OPENAI};
+use sysop_core::text::neutralize;
+
+use crate::config::{
+    KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key, read_text,
+    replace_private_file, save_config,
+};
+use crate::exit::CommandError;
+use crate::local_model::{GetConsent, LocalModels, download_model};
+use crate::settings::Settings;
+
+/// Maximum length of an answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 4096;
+/// Invalid answers to one question before the wizard gives up.
+const ATTEMPTS_MAX: u32 = 5;
+/// Hosts listed as examples.
+const HOSTS_SHOWN_MAX: usize = 8;
+
+/// Keys to set, in order, with their values as typed.
+pub(crate) type Changes = Vec<(KeyPath, String)>;
+
+/// Questions and answers.
+pub(crate) struct Prompter<'a> {
+    input: &'a mut dyn BufRead,
+    output: &'a mut dyn Write,
+}
+
+impl<'a> Prompter<'a> {
+    pub(crate) fn new(input: &'a mut dyn BufRead, output: &'a mut dyn Write) -> Self {
+        Self { input, output }
+    }
+
+    pub(crate) fn say(&mut self, text: &str) -> Result<()> {
+        writeln!(self.output, "{}", neutralize(text)).context("cannot ask")
+    }
+
+    /// Asks a question. Returns the trimmed answer.
+    ///
+    /// # Errors
+    /// The input ended.
+    pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
+        write!(self.output, "{}", neutralize(question))
+            .and_then(|()| self.output.flush())
+            .context("cannot ask")?;
+        let mut line = String::new();
+        let read = io::Read::take(&mut *self.input, ANSWER_BYTES_MAX).read_line(&mut line);
+        if read.context("cannot read the answer")? == 0 {
+            return Err(CommandError::failed("the input ended; nothing was changed").into());
+        }
+        Ok(line.trim().to_owned())
+    }
+
+    /// Asks until the answer is one of `answers`.
+    ///
+    /// # Errors
+    /// The input ended, or too many answers were invalid.
+    pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
+        for _ in 0..ATTEMPTS_MAX {
+            let answer = self.ask(question)?.to_lowercase();
+            if answers.contains(&answer.as_str()) {
+                return Ok(answer);
+            }
+            self.say(&format!("Answer with one of {}.", answers.join(", ")))?;
+        }
+        Err(CommandError::failed("too many invalid answers; nothing was changed").into())
+    }
+
+    /// Asks for a secret without showing it on a terminal.
+    fn secret(&mut self, question: &str) -> Result<String> {
+        let _hidden = HiddenInput::begin();
+        let answer = self.ask(question);
+        writeln!(self.output).context("cannot ask")?;
+        answer
+    }
+}
+
+/// Standard input without echo until dropped, if it is a terminal.
+struct HiddenInput(Option<rustix::termios::Termios>);
+
+impl HiddenInput {
+    fn begin() -> Self {
+        let stdin = io::stdin();
+        let Some(before) = tcgetattr(&stdin).ok().filter(|_| stdin.is_terminal()) else { return Self(None) };
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        let done = tcsetattr(&stdin, OptionalActions::Flush, &hidden);
+        Self(done.is_ok().then_some(before))
+    }
+}
+
+impl Drop for HiddenInput {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, before); // the terminal may be gone
+        }
+    }
+}
+
+/// Runs the wizard on standard input and standard error.
+pub(crate) fn run(settings: &Settings) -> Result<()> {
+    require_own_file(settings)?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
+    let mut prompter = Prompter::new(&mut input, &mut output);
+    let (changes, download) = choose(&mut prompter, settings)?;
+    propose(&mut prompter, settings, &changes)?;
+    drop((input, output));
+    if let Some(name) = download {
+        crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
+    }
+    crate::tell("Done. `sysop doctor` checks the result; `sysop` starts.");
+    Ok(())
+}
+
+/// Fails if the user's settings are in a file of another program.
+pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> {
+    let own = settings.folders.config.join("sysop").join("config.toml");
+    let file = &settings.config.own_file;
+    if *file == own || settings.explicit_config.is_some() {
+        return Ok(());
+    }
+    Err(CommandError::usage(format!(
+        "your settings are in {}, a file of another program; copy it to {} first",
+        display_path(file),
+        display_path(&own)
+    )))
+}
+
+/// Asks all questions. Returns the changes, and the local model to download.
+fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, Option<String>)> {
+    let models = LocalModels::new(settings);
+    let recommended = models.catalog.recommended(&sysop_local::Machine::examine()).name.clone();
+    prompter.say(&format!(
+        "Which model?\n  [1] {recommended} on this machine, without a key\n  [2] a provider with an API key\n  [3] \
+         Ollama\n  [4] keep the present setting"
+    ))?;
+    let mut download = None;
+    let mut changes = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
+        "1" => {
+            let change = (KeyPath::from("model"), format!("{}/{recommended}", LOCAL.name));
+            download = Some(recommended);
+            vec![change]
+        }
+        "2" => choose_key(prompter, settings)?,
+        "3" => choose_ollama(prompter)?,
+        _ => Vec::new(),
+    };
+    choose_host(prompter, settings, &mut changes)?;
+    prompter.say(
+        "When may commands run?\n  [1] ask: what only reads runs, everything else asks (recommended)\n  [2] each: \
+         every command asks\n  [3] auto: only dangerous commands ask\n  [4] never: nothing that changes anything runs\
+         \n  [5] keep the present setting",
+    )?;
+    let mode = match prompter.choice("Your choice [1-5]: ", &["1", "2", "3", "4", "5"])?.as_str() {
+        "1" => Some("ask"),
+        "2" => Some("each"),
+        "3" => Some("auto"),
+        "4" => Some("never"),
+        _ => None,
+    };
+    changes.extend(mode.map(|mode| (KeyPath::from("approve"), mode.to_owned())));
+    Ok((changes, download))
+}
+
+fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
+    let found = crate::select_model::installed_models(OLLAMA.base_url).unwrap_or_default();
+    if let Some(first) = found.first() {
+        prompter.say(&format!("Ollama has: {}", found.join(", ")))?;
+        let name = prompter.ask(&format!("Model [{first}]: "))?;
+        let name = if name.is_empty() { first.clone() } else { name };
+        return Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))]);
+    }
+    let name = prompter.ask("Ollama does not answer here. Model name, such as qwen3 [none]: ")?;
+    if name.is_empty() {
+        return Ok(Vec::new());
+    }
+    Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))])
+}
+
+/// Asks for a provider, its key and a model. The key itself is in none of the changes.
+pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<Changes> {
+    prompter.say(
+        "Which provider?\n  [1] Anthropic\n  [2] OpenAI\n  [3] Gemini\n  [4] another OpenAI-compatible server",
+    )?;
+    let answer = prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?;
+    let provider = match answer.as_str() {
+        "1" => model_provider::ANTHROPIC,
+        "3" => model_provider::GEMINI,
+        _ => OPENAI,
+    };
+    let table = KeyPath::new(["providers", provider.name]);
+    let mut changes = Changes::new();
+    if answer == "4" {
+        let base_url = prompter.ask("Base URL, such as http://127.0.0.1:8000/v1: ")?;
+        changes.push((table.child("base_url"), base_url));
+    }
+    let question = match (answer.as_str(), provider.default_model) {
+        ("4", _) | (_, "") => "Model: ".to_owned(),
+        (_, default) => format!("Model [{default}]: "),
+    };
+    let name = prompter.ask(&question)?;
+    let name = if name.is_empty() && answer != "4" { provider.default_model.to_owned() } else { name };
+    changes.push((KeyPath::from("model"), format!("{}/{name}", provider.name)));
+    let variable = provider.key_variables.first().copied().unwrap_or("OPENAI_API_KEY");
+    let state = if settings.environment.value(variable).is_some() { "set" } else { "not set" };
+    let file = key_file(settings, provider.name);
+    prompter.say(&format!(
+        "Where is the API key?\n  [1] in the environment variable {variable} ({state})\n  [2] in another environment \
+         variable\n  [3] type it now; it goes to {}, which only you can read\n  [4] the server needs none",
+        display_path(&file)
+    ))?;
+    match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
+        "1" if answer == "4" => changes.push((table.child("api_key_env"), variable.to_owned())),
+        "2" => changes.push((table.child("api_key_env"), prompter.ask("Name of the variable: ")?)),
+        "3" => {
+            let key = prompter.secret("API key (not shown): ")?;
+            if key.is_empty() {
+                return Err(CommandError::failed("the key is empty; nothing was changed").into());
+            }
+            if let Some(folder) = file.parent() {
+                create_private_folder(folder)
+                    .with_context(|| format!("cannot create {}", display_path(folder)))?;
+            }
+            replace_private_file(&file, format!("{key}\n").as_bytes())
+                .with_context(|| format!("cannot write {}", display_path(&file)))?;
+            changes.push((table.child("api_key_file"), file.to_string_lossy().into_owned()));
+        }
+        _ => {}
+    }
+    Ok(changes)
+}
+
+fn key_file(settings: &Settings, provider: &str) -> PathBuf {
+    settings.config.own_file.with_file_name(format!("{provider}.key"))
+}
+
+fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut Changes) -> Result<()> {
+    let mut known = settings.ssh_names();
+    known.extend(settings.hosts.known.iter().map(|host| host.target.name.clone()));
+    known.sort();
+    known.dedup();
+    let more = if known.len() > HOSTS_SHOWN_MAX { ", …" } else { "" };
+    known.truncate(HOSTS_SHOWN_MAX);
+    let examples = if known.is_empty() { String::new() } else { format!(" ({}{more})", known.join(", ")) };
+    let host = prompter.ask(&format!("Host to run on{examples} [this machine]: "))?;
+    if !host.is_empty() {
+        settings.hosts.resolve(&host)?;
+        changes.push((KeyPath::from("connection.host"), host));
+    }
+    Ok(())
+}
+
+/// Shows the changes, and writes the config after a yes.
+///
+/// # Errors
+/// A change is invalid, the answer is no, or the file cannot be written.
+pub(crate) fn propose(prompter: &mut Prompter<'_>, settings: &Settings, changes: &Changes) -> Result<()> {
+    require_own_file(settings)?;
+    let path = &settings.config.own_file;
+    if changes.is_empty() {
+        return prompter.say("Nothing to change.");
+    }
+    let before = read_text(path).map_err(|error| CommandError::usage(error.to_string()))?.unwrap_or_default();
+    let after = apply_changes(&before, changes).map_err(|error| CommandError::usage(error.to_string()))?;
+    check_text(path, &after).map_err(|error| CommandError::usage(error.to_string()))?;
+    if before == after {
+        return prompter.say("The config has these settings already.");
+    }
+    let old: Vec<&str> = before.lines().collect();
+    prompter.say(&format!("{} will get:", display_path(path)))?;
+    for line in after.lines().filter(|line| !line.is_empty() && !old.contains(line)) {
+        prompter.say(&format!("  {line}"))?;
+    }
+    if prompter.choice("Write it? [y/n] ", &["y", "yes", "n", "no"])?.starts_with('n') {
+        return Err(CommandError::failed("the config was not changed").into());
+    }
+    save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))
+}
+
+/// Parses a key for `sysop config set`.
+pub(crate) fn parse_change(key: &str, value: String) -> Result<Changes, CommandError> {
+    let path = parse_key(key).map_err(|error| CommandError::usage(error.to_string()))?;
+    Ok(vec![(path, value)])
+}

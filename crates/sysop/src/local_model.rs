@@ -1,0 +1,115 @@
+//! Models on this machine: where their files and their server are, and the way from a session to them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sysop_core::model_provider::LOCAL;
+use sysop_local::{Catalog, CatalogError, InstalledServer, ModelEntry, ModelFolder, SupervisorCommand};
+use sysop_provider::LocalServer;
+
+use crate::config::UserDirs;
+use crate::settings::Settings;
+
+mod commands;
+mod get;
+
+pub(crate) use commands::run;
+pub(crate) use get::{GetConsent, download_model, human_bytes};
+
+/// Folder of the models, in the data directory.
+const MODELS: &str = "models";
+/// Folder of the supervisor's socket, in the cache directory, if the system has no folder for sockets.
+const RUN: &str = "run";
+
+/// The models on this machine, from the settings.
+#[derive(Debug)]
+pub(crate) struct LocalModels {
+    pub(crate) catalog: Catalog,
+    /// Entries of the config that cannot be used.
+    pub(crate) errors: Vec<CatalogError>,
+    pub(crate) folder: ModelFolder,
+    path: Option<String>,
+}
+
+impl LocalModels {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let (catalog, errors) = Catalog::with(settings.local_models.iter().cloned());
+        let folder = ModelFolder::new(settings.folders.data.join(MODELS));
+        Self { catalog, errors, folder, path: absolute_path(settings.environment.value("PATH")) }
+    }
+
+    /// Returns the program that runs models, if there is one.
+    pub(crate) fn server(&self) -> Option<InstalledServer> {
+        let build = self.catalog.server(std::env::consts::OS, std::env::consts::ARCH);
+        self.folder.server(build, self.path.as_deref())
+    }
+
+    /// Returns the downloaded models.
+    pub(crate) fn installed(&self) -> impl Iterator<Item = &ModelEntry> {
+        self.catalog.models().iter().filter(|model| self.folder.installed(model).is_some())
+    }
+
+    /// Returns the first downloaded model, if there is also a program that runs it.
+    pub(crate) fn runnable(&self) -> Option<&ModelEntry> {
+        let model = self.installed().next()?;
+        self.server().map(|_| model)
+    }
+}
+
+/// Returns PATH without its relative entries, because a workspace must not choose what runs.
+fn absolute_path(path: Option<&str>) -> Option<String> {
+    let entries = std::env::split_paths(path?).filter(|entry| entry.is_absolute());
+    std::env::join_paths(entries).ok()?.into_string().ok()
+}
+
+/// Returns the folder of the supervisor's socket.
+fn runtime_folder(settings: &Settings) -> PathBuf {
+    let of_system = settings.environment.value("XDG_RUNTIME_DIR").map(PathBuf::from);
+    match of_system.filter(|folder| folder.is_absolute() && folder.is_dir()) {
+        Some(folder) => folder.join("sysop"),
+        None => of_cache(&settings.folders),
+    }
+}
+
+fn of_cache(folders: &UserDirs) -> PathBuf {
+    folders.cache.join(RUN)
+}
+
+/// Returns the servers of the models on this machine.
+pub(crate) fn servers(settings: &Settings) -> sysop_local::LocalServers {
+    let mut arguments = vec!["model".into(), "supervise".into()];
+    if let Some(config) = &settings.explicit_config {
+        arguments.extend(["--config".into(), config.clone().into_os_string()]);
+    }
+    // Without its own path, sysop was replaced while it ran; PATH has the new one.
+    let program = std::env::current_exe().unwrap_or_else(|_| "sysop".into());
+    sysop_local::LocalServers::new(runtime_folder(settings), SupervisorCommand { program, arguments })
+}
+
+/// The servers as the providers see them.
+pub(crate) struct ServersOfMachine(sysop_local::LocalServers);
+
+impl ServersOfMachine {
+    pub(crate) fn new(settings: &Settings) -> Arc<dyn sysop_provider::LocalServers> {
+        Arc::new(Self(servers(settings)))
+    }
+}
+
+#[async_trait]
+impl sysop_provider::LocalServers for ServersOfMachine {
+    async fn server(&self, model: &str) -> Result<LocalServer, String> {
+        let lease = self.0.lease(model).await?;
+        Ok(LocalServer::new(lease.base_url.clone(), lease.key.clone(), lease))
+    }
+}
+
+/// Returns the context window, in tokens, that a local model will have on this machine; `None` for other models.
+pub(crate) fn context_window(settings: &Settings, model: &sysop_core::message::ModelRef) -> Option<u32> {
+    if model.provider != LOCAL.name {
+        return None;
+    }
+    let models = LocalModels::new(settings);
+    let model = models.catalog.model(&model.name)?;
+    Some(sysop_local::context_for(model, &sysop_local::Machine::examine()))
+}

@@ -1,0 +1,62 @@
+//! `sysop models`: the models that the configured providers offer, one `PROVIDER/NAME` per line.
+
+use anyhow::Result;
+use futures::future::join_all;
+use sysop_core::model_provider::{DEMO, LOCAL, is_known};
+use sysop_core::text::neutralize_line;
+use sysop_provider::Providers;
+
+use crate::app::{Machines, providers};
+use crate::config::{PROVIDERS, unknown_provider};
+use crate::doctor::missing;
+use crate::exit::{CommandError, Exit};
+use crate::local_model::LocalModels;
+use crate::settings::Settings;
+
+/// Lists the models of one provider, or of all that are configured. Problems go to standard error.
+///
+/// # Errors
+/// The provider is unknown, or no provider answered.
+pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<Exit> {
+    if let Some(unknown) = provider.as_deref().filter(|name| !is_known(name)) {
+        return Err(CommandError::usage(unknown_provider(unknown)).into());
+    }
+    let is_asked = |name: &str| provider.as_deref().is_none_or(|only| only == name);
+    let mut lines = Vec::new();
+    if is_asked(LOCAL.name) {
+        let models = LocalModels::new(&settings);
+        lines.extend(models.installed().map(|model| format!("{}/{}", LOCAL.name, model.name)));
+    }
+    if provider.as_deref() == Some(DEMO) {
+        lines.push(format!("{DEMO}/{DEMO}"));
+    }
+    let settings = std::sync::Arc::new(settings);
+    let machines = Machines::new(std::sync::Arc::clone(&settings));
+    let clients = Providers::new(providers(&settings, machines.remote_machine(&settings.host)));
+    let configured = PROVIDERS.iter().filter(|name| is_asked(name)).filter(|name| {
+        let of_provider = settings.providers.get(**name).cloned().unwrap_or_default();
+        provider.is_some() || missing(name, &of_provider, &settings.host).is_none()
+    });
+    let asked = configured.map(|name| {
+        let clients = &clients;
+        async move { (*name, clients.probe(name).await) }
+    });
+    let mut problems = Vec::new();
+    for (name, answer) in join_all(asked).await {
+        lines.extend(answer.models.iter().map(|model| format!("{name}/{model}")));
+        problems.extend(answer.problem.map(|problem| format!("{name}: {problem}")));
+    }
+    machines.close().await;
+    if lines.is_empty() {
+        let why = match problems.into_iter().next() {
+            Some(problem) => problem,
+            None => "no models; run `sysop model get`, or set up a provider with `sysop init`".to_owned(),
+        };
+        return Err(CommandError::failed(why).into());
+    }
+    for problem in problems {
+        crate::tell(&format!("warning: {problem}"));
+    }
+    let text: String = lines.iter().map(|line| format!("{}\n", neutralize_line(line))).collect();
+    crate::emit(text.as_bytes())
+}

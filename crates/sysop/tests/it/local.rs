@@ -1,0 +1,295 @@
+//! Models on this machine: their download, the server that runs them, the first start, and changes of the config.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+use crate::World;
+use crate::hub::Hub;
+use crate::person::{Person, at_a_terminal};
+use crate::support::{DEADLINE, RawServer, http};
+
+const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sysop-local/tests/it/llama-server.py");
+
+fn sha256(bytes: &[u8]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("bytes");
+    fs::write(&file, bytes).unwrap();
+    let output = std::process::Command::new("sha256sum").arg(&file).output().unwrap();
+    String::from_utf8(output.stdout).unwrap()[..64].to_owned()
+}
+
+/// Config with the model `local/tiny` at a URL.
+fn config(url: &str, sha256: &str, size: usize) -> String {
+    format!(
+        "[models.\"local/tiny\"]\nurl = \"{url}\"\nsha256 = \"{sha256}\"\nsize = {size}\nlicense = \"CC0\"\n"
+    )
+}
+
+impl World {
+    /// Adds the model `local/tiny`, to be downloaded from a hub, and the stand-in for `llama-server` on PATH.
+    fn with_tiny(self, url: &str, bytes: &[u8]) -> Self {
+        let bin = self.home().join("bin");
+        fs::create_dir_all(&bin).unwrap();
+        let (program, log) = (bin.join("llama-server"), self.home().join("starts"));
+        fs::write(&log, "").unwrap();
+        let script = format!("#!/bin/sh\nSTAND_IN_LOG='{}' exec '{STAND_IN}' \"$@\"\n", log.display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let text = config(url, &sha256(bytes), bytes.len());
+        self.file(".config/sysop/config.toml", &text).variable("PATH", &path)
+    }
+
+    fn model_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.data().join("models")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).collect()
+    }
+
+    fn only_model(&self) -> Vec<u8> {
+        let files = self.model_files();
+        assert!(files.len() == 1 && files[0].extension().unwrap() == "gguf", "{files:?}");
+        fs::read(&files[0]).unwrap()
+    }
+
+    /// Process ids of the servers that were started.
+    fn servers(&self) -> Vec<Pid> {
+        let log = fs::read_to_string(self.home().join("starts")).unwrap();
+        let ids = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap());
+        ids.map(|id| Pid::from_raw(id).unwrap()).collect()
+    }
+}
+
+fn wait_until(what: &str, is_true: impl Fn() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !is_true() {
+        assert!(Instant::now() < until, "{what} did not happen");
+        std::thread::yield_now();
+    }
+}
+
+fn ended(pid: Pid) -> bool {
+    // A process that nobody waits for stays as a zombie in some containers.
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
+    test_kill_process(pid).is_err() || stat.contains(") Z ")
+}
+
+#[test]
+fn a_model_is_downloaded_only_after_a_yes_and_removed_again() {
+    let bytes = vec![5; 100_000];
+    let hub = Hub::start(&bytes, &sha256(&bytes));
+    let world = World::new().with_tiny(&hub.url(), &bytes);
+    let refused = world.finish(&["model", "get", "tiny"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    for shown in ["100 kB", "CC0", &hub.url(), &sha256(&bytes), "--yes"] {
+        assert!(refused.err.contains(shown), "{shown}: {refused:?}");
+    }
+    assert!(world.model_files().is_empty() && hub.state.lock().requests.is_empty());
+    let done = world.finish(&["model", "get", "local/tiny", "--yes"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(world.only_model() == bytes && done.err.contains("sysop --model local/tiny"), "{done:?}");
+    let list = world.finish(&["model", "list"]).out;
+    let line = list.lines().find(|line| line.starts_with("tiny ")).unwrap();
+    assert!(line.contains("CC0") && line.contains("downloaded"), "{list}");
+    assert_eq!(world.finish(&["models", "local"]).out, "local/tiny\n");
+    assert_eq!(world.finish(&["model", "remove", "tiny"]).code, Some(0));
+    assert!(world.model_files().is_empty());
+    assert_eq!(world.finish(&["model", "remove", "tiny"]).code, Some(2));
+}
+
+#[test]
+fn a_download_continues_after_kill_9() {
+    let bytes: Vec<u8> = (0..2_000_000_u32).map(|at| (at % 253) as u8).collect();
+    let hub = Hub::start(&bytes, "");
+    {
+        let mut state = hub.state.lock();
+        (state.cuts, state.hangs) = (vec![1_500_000], true);
+    }
+    let world = World::new().with_tiny(&hub.url(), &bytes);
+    let running = world.start(&["model", "get", "tiny", "--yes"]);
+    let size =
+        || world.model_files().first().and_then(|file| fs::metadata(file).ok()).map_or(0, |file| file.len());
+    wait_until("a part of the file", || size() == 1_500_000);
+    running.kill();
+    let listed = world.finish(&["model", "list"]).out;
+    assert!(listed.contains("75 % here"), "{listed}");
+    let done = world.finish(&["model", "get", "tiny", "--yes"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.err.contains("continuing after 1.5 MB"), "{done:?}");
+    assert_eq!(hub.ranges(), [None, Some("bytes=1500000-".to_owned())]);
+    assert!(world.only_model() == bytes);
+}
+
+#[test]
+fn wrong_bytes_install_nothing() {
+    let bytes = vec![5; 100_000];
+    let hub = Hub::start(&vec![6; 100_000], "");
+    let world = World::new().with_tiny(&hub.url(), &bytes);
+    let run = world.finish(&["model", "get", "tiny", "--yes"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(
+        run.err.contains("not the pinned one") && run.err.contains("\nhint: nothing was installed"),
+        "{run:?}"
+    );
+    assert!(world.model_files().is_empty());
+}
+
+#[test]
+fn a_model_without_a_known_hash_is_refused() {
+    let text = "[models.\"local/new\"]\nurl = \"http://127.0.0.1:1/new.gguf\"\n";
+    let world = World::new().file(".config/sysop/config.toml", text);
+    let run = world.finish(&["model", "get", "new", "--yes"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.err.contains("the SHA-256 of new is unknown"), "{run:?}");
+    let unknown = world.finish(&["model", "get", "qwen2.5-coder-1.5", "--yes"]);
+    assert!(unknown.err.contains("did you mean `qwen2.5-coder-1.5b`?"), "{unknown:?}");
+}
+
+#[test]
+fn a_download_goes_through_the_proxy() {
+    let bytes = b"model".to_vec();
+    let body = String::from_utf8(bytes.clone()).unwrap();
+    let proxy = RawServer::start(move |_, head, stream| {
+        let known = head.starts_with("GET http://models.example/tiny.gguf HTTP/1.1");
+        let status = if known { "200 OK" } else { "502 Bad Gateway" };
+        let _ = stream.write_all(&http(status, "application/octet-stream", &body));
+    });
+    let world = World::new()
+        .with_tiny("http://models.example/tiny.gguf", &bytes)
+        .variable("http_proxy", &proxy.url());
+    let run = world.finish(&["model", "get", "tiny", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(world.only_model() == bytes);
+}
+
+/// Returns a world in which `local/tiny` is downloaded.
+fn world_with_model() -> World {
+    let bytes = b"a fine model".to_vec();
+    let source = tempfile::NamedTempFile::new().unwrap();
+    fs::write(source.path(), &bytes).unwrap();
+    let world = World::new().with_tiny(&format!("file://{}", source.path().display()), &bytes);
+    let run = world.finish(&["model", "get", "tiny", "--yes"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    world
+}
+
+#[test]
+fn a_task_runs_with_a_local_model_whose_server_ends_with_it() {
+    let world = world_with_model();
+    // The downloaded model is found without any setting.
+    let run = world.finish(&["exec", "-v", "who are you?"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "I am tiny.\n"), "{run:?}");
+    assert!(run.err.contains("model: local/tiny (downloaded"), "{run:?}");
+    let servers = world.servers();
+    assert_eq!(servers.len(), 1);
+    wait_until("the end of the server", || servers.iter().all(|server| ended(*server)));
+    let missing = world.finish(&["exec", "--model", "local/qwen3.5-2b", "who are you?"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(missing.err.contains("sysop model get qwen3.5-2b"), "{missing:?}");
+}
+
+#[test]
+fn a_killed_supervisor_takes_its_server_with_it() {
+    let world = world_with_model();
+    let serving = world.start(&["model", "serve"]);
+    serving.out.wait_for_text("Serving tiny at http://127.0.0.1:");
+    let server = world.servers()[0];
+    let stat = fs::read_to_string(format!("/proc/{}/stat", server.as_raw_nonzero())).unwrap();
+    let parent = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let command = fs::read_to_string(format!("/proc/{parent}/cmdline")).unwrap();
+    assert!(command.contains("supervise"), "{command}");
+    let environment = fs::read_to_string(format!("/proc/{}/cmdline", server.as_raw_nonzero())).unwrap();
+    assert!(!environment.contains("api-key"), "the key is in no command line: {environment}");
+    kill_process(Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+    wait_until("the end of the server", || ended(server));
+}
+
+#[test]
+fn the_first_start_offers_a_download_a_key_and_the_demo() {
+    at_a_terminal(async {
+        let world = World::new();
+        let mut person = Person::sits_down(&world, &["chat"]);
+        person.sees("No model configured.").await;
+        person.sees("[1] download qwen2.5-coder-").await;
+        person.sees("[2] use an API key").await;
+        person.sees("[3] look around with the demo").await;
+        person.types("3\r").await;
+        person.sees("demo").await;
+        person.sees("› ").await;
+        person.types("/quit\r").await;
+        assert_eq!(person.leaves().await.0, 0);
+        // A key goes to a file of its own, and the config names that file.
+        let mut person = Person::sits_down(&world, &["chat"]);
+        person.sees("Your choice").await;
+        for (question, answer) in [("", "2"), ("Which provider?", "1"), ("Model [", ""), ("Where is", "3")] {
+            person.sees(question).await;
+            person.types(&format!("{answer}\r")).await;
+        }
+        person.sees("API key (not shown)").await;
+        person.types("sk-very-secret\r").await;
+        person.sees("Write it? [y/n]").await;
+        person.types("y\r").await;
+        person.sees("› ").await;
+        person.types("/quit\r").await;
+        let (code, seen) = person.leaves().await;
+        assert!(code == 0 && !seen.contains("sk-very-secret"), "{seen}");
+        let key = world.home().join(".config/sysop/anthropic.key");
+        assert_eq!(fs::read_to_string(&key).unwrap(), "sk-very-secret\n");
+        assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        let doctor = world.finish(&["config", "show"]).out;
+        assert!(doctor.contains("model = \"anthropic/") && doctor.contains("api_key_file"), "{doctor}");
+    });
+}
+
+#[test]
+fn config_set_checks_the_value_and_keeps_the_rest() {
+    let before = "# mine\napprove = \"ask\"   # careful\n";
+    let world = World::new().file(".config/sysop/config.toml", before);
+    let file = world.home().join(".config/sysop/config.toml");
+    let bad = world.finish(&["config", "set", "aprove", "each"]);
+    assert_eq!(bad.code, Some(2), "{bad:?}");
+    assert!(bad.err.contains("did you mean `approve`?"), "{bad:?}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), before);
+    assert_eq!(world.finish(&["config", "set", "approve", "each"]).code, Some(0));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\napprove = \"each\"   # careful\n");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn init_writes_after_showing_and_only_after_a_yes() {
+    let world = World::new().file(".config/sysop/config.toml", "# mine\n");
+    let file = world.home().join(".config/sysop/config.toml");
+    let answers = |last: &str| {
+        let mut running = world.start_with_input(&["init"]);
+        running.type_text(&format!("2\n4\nhttp://127.0.0.1:9/v1\nqwen\n4\n\n2\n{last}\n"));
+        running.end_input();
+        running.finish()
+    };
+    assert_eq!(answers("n").code, Some(1));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "# mine\n");
+    let run = answers("y");
+    assert_eq!(run.code, Some(0), "{run:?}");
+    for line in ["model = \"openai/qwen\"", "approve = \"each\"", "base_url = \"http://127.0.0.1:9/v1\""] {
+        assert!(
+            run.err.contains(line) && fs::read_to_string(&file).unwrap().contains(line),
+            "{line}: {run:?}"
+        );
+    }
+    assert!(fs::read_to_string(&file).unwrap().contains("# mine"));
+}
+
+#[test]
+fn an_unknown_host_is_reported_with_a_suggestion() {
+    let text = "[hosts.'web1.invalid']\nhost = '127.0.0.1'\n";
+    let world = World::new().file(".config/sysop/config.toml", text).variable("SYSOP_MODEL", "demo");
+    let run = world.finish(&["chat", "--plain", "--host", "web9.invalid"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(
+        run.err.contains("unknown host web9.invalid") && run.err.contains("did you mean `web1.invalid`?"),
+        "{run:?}"
+    );
+}
