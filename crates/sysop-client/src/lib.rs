@@ -8,6 +8,7 @@
 
 mod address;
 mod api;
+pub mod approvals;
 pub mod client_tools;
 mod fanout;
 mod outbox;

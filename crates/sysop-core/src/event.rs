@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::approval::ApprovalTerms;
+use crate::auto_bounds::AutoBounds;
 use crate::compaction::Compaction;
 use crate::effort::Effort;
 use crate::guard::{GuardEnd, GuardReport, GuardTimeout};
+use crate::hook::{HookAnswer, HookQuestion};
 use crate::id::{CallId, JobId, Seq, StepId, Timestamp, TurnId};
 use crate::image::ImageRef;
 use crate::instructions::{FoundInstructions, Instructions};
@@ -49,6 +52,9 @@ pub enum Input {
         decision: Decision,
         /// Name of the user, for the log and the other front ends.
         by: String,
+        /// System user to whom the decision counts, such as the owner of a token; `None` counts `by`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        person: Option<String>,
     },
     /// Stop at once: cancel the model request, stop the running tool, or end the pause.
     Cancel,
@@ -106,6 +112,18 @@ pub enum Input {
     PreviewLate { attempt: u32 },
     /// Compute the preview of the pending approval for another command, because a user edits the command.
     PreviewCommand { call: CallId, command: String },
+    /// Answer to `Effect::AskHooks`.
+    HooksAnswered {
+        call: CallId,
+        /// The `attempt` of the effect that this input answers. Answers to older attempts are ignored.
+        attempt: u32,
+        answer: HookAnswer,
+    },
+    /// Answer to `Effect::SetApprovalTimer`.
+    ApprovalTimer {
+        /// The call that waits for approval.
+        call: CallId,
+    },
     /// Answer to `Effect::RunTool`.
     Outcome { call: CallId, outcome: Outcome },
     /// Move the running command to the background.
@@ -189,6 +207,8 @@ pub enum ConfigChange {
     /// Model of the next step.
     Model(ModelRef),
     Approve(#[serde(with = "policy::logged_mode")] ApprovalMode),
+    /// Mode `auto` until one of the bounds is reached.
+    Auto(AutoBounds),
     /// Mode of the next turn; the current turn keeps its own.
     Mode(Mode),
     /// Reasoning effort of the next step.
@@ -322,6 +342,9 @@ pub enum Event {
         /// 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
+        /// Expiry of the approval, and the number of people who must allow the call.
+        #[serde(default, skip_serializing_if = "ApprovalTerms::is_default")]
+        terms: ApprovalTerms,
     },
     /// The preview of a pending approval was computed after the approval was asked for, or for an edited command.
     ApprovalPreviewed {
@@ -336,6 +359,9 @@ pub enum Event {
     ApprovalGiven {
         call: CallId,
         by: String,
+        /// System user to whom the consent counts; `None` counts `by`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        person: Option<String>,
         /// Total number of distinct users who must allow the call.
         needed: u32,
     },
@@ -585,6 +611,14 @@ pub enum Effect {
     },
     /// Stop a probe and ignore its answer.
     CancelPreview { attempt: u32 },
+    /// Ask the user's hooks about a call; answer with `Input::HooksAnswered`.
+    AskHooks {
+        question: Box<HookQuestion>,
+        /// Number of the survey that preceded the question. The answer repeats it.
+        attempt: u32,
+    },
+    /// Answer with `Input::ApprovalTimer` when `after` has passed.
+    SetApprovalTimer { call: CallId, after: Duration },
     /// Run a tool; answer with `Input::Outcome`.
     RunTool {
         /// The call, exactly as it must run.

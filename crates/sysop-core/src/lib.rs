@@ -3,7 +3,9 @@
 //! This crate does no I/O: it opens no file, reads no clock, draws no randomness and starts no task. Facts about the
 //! world arrive as an [`event::Input`]; requests to the world leave as an [`event::Effect`].
 
+pub mod approval;
 pub mod attached_data;
+pub mod auto_bounds;
 pub mod budget;
 pub mod budget_scope;
 pub mod catalog;
@@ -14,6 +16,7 @@ pub mod effort;
 pub mod event;
 pub mod guard;
 pub mod history;
+pub mod hook;
 pub mod id;
 pub mod image;
 pub mod instructions;

@@ -127,9 +127,26 @@ pub struct PolicyOptions {
     pub never_asks: bool,
     #[serde(skip_serializing_if = "SandboxOptions::is_default")]
     pub sandbox: SandboxOptions,
+    /// Number of different people who must allow a call; 0 counts as 1.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub approvals: u32,
+    /// Seconds after which an approval that nobody answers is rejected; 0 for never.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub approval_expires_s: u32,
+    /// True if hooks of the user examine calls before they run.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub hooks: bool,
+    /// Tags that all hosts of the session have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// The user's rules, in config order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl PolicyOptions {

@@ -52,10 +52,12 @@
 //! - From every reachable state some input leads to `Idle`.
 
 mod apply;
+mod auto;
 mod budget;
 mod chat;
 mod compact;
 mod decide;
+mod decision;
 mod instructions;
 mod jobs;
 mod own_tools;
@@ -83,10 +85,10 @@ use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::model_table::ListedModel;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{Fence, GrantScope, Policy, Risk};
+use crate::policy::{Fence, GrantScope, Policy, Risk, Survey};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
-use crate::tool::{ClientTools, ToolEffect};
+use crate::tool::ClientTools;
 
 /// Time that a canceled tool has to stop. After that, its call ends as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -143,6 +145,8 @@ struct PendingSurvey {
     place: ToolLocation,
     /// Fence of the shell that `run_command` would use.
     shell: Fence,
+    /// The survey, while the hooks are asked about the call.
+    surveyed: Option<Box<Survey>>,
     /// The risk that a user saw and allowed; `None` if no approval was requested yet.
     allowed: Option<Consent>,
 }
@@ -321,10 +325,17 @@ impl Session {
         let nearly_spent = self.nearly_spent();
         self.now = now;
         let mut out = Output::default();
+        self.end_auto_if_reached(&mut out);
         match input {
             Input::Prompt { text, images } => self.on_prompt(&mut out, text, images),
             Input::Direct { tool, arguments, origin } => self.on_direct(&mut out, tool, arguments, origin),
-            Input::Decision { call, decision, by } => self.on_decision(&mut out, call, decision, by),
+            Input::Decision { call, decision, by, person } => {
+                self.on_decision(&mut out, call, decision, by, person);
+            }
+            Input::ApprovalTimer { call } => self.on_approval_timer(&mut out, call),
+            Input::HooksAnswered { call, attempt, answer } => {
+                self.on_hooks_answered(&mut out, &call, attempt, answer);
+            }
             Input::Cancel => self.stop(&mut out, CancelFollowUp::Nothing),
             Input::Pause => self.on_pause(&mut out),
             Input::Resume => self.on_resume(&mut out),
@@ -354,6 +365,8 @@ impl Session {
             Input::Recovered => self.on_recovered(&mut out),
         }
         self.advance(&mut out);
+        self.end_auto_if_reached(&mut out);
+        self.set_approval_timers(&mut out);
         self.warn_of_budgets(nearly_spent, &mut out);
         out
     }
@@ -460,57 +473,6 @@ impl Session {
         self.review_call(out, call, origin);
     }
 
-    fn on_decision(&mut self, out: &mut Output, id: CallId, decision: Decision, by: String) {
-        if self.survey.is_some() {
-            return; // already answered; its host is being surveyed
-        }
-        let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
-        let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
-        let guarded = asked.guarded;
-        let edited = match &decision {
-            Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
-            Decision::Reject { .. } => None,
-        };
-        let is_command =
-            self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
-        if edited.is_some() && !is_command {
-            return; // only commands can be edited; running the original is not what the user approved
-        }
-        // An edited command was not assessed yet; whatever the user wrote, the user has seen.
-        let risk = match &edited {
-            Some(command) => self.risk_as_written(command),
-            None => risk,
-        };
-        if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
-            return; // such a call is allowed once at most; it keeps waiting
-        }
-        let stops =
-            matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
-        let refused = match &decision {
-            Decision::Reject { reason } if reason.trim().is_empty() => {
-                Some("the user rejected this call; nothing ran".to_owned())
-            }
-            Decision::Reject { reason } => {
-                Some(format!("the user rejected this call; nothing ran. Reason: {reason}"))
-            }
-            Decision::Allow { .. } | Decision::AllowSession { .. } => None,
-        };
-        self.cancel_preview(out);
-        self.emit(out, Event::Decided { call: id.clone(), decision, by });
-        if let Some(reason) = refused {
-            self.emit(out, Event::ToolFinished { call: id, outcome: Outcome::new(Status::Rejected, reason) });
-            if stops || self.state.direct {
-                self.stop(out, CancelFollowUp::Nothing);
-            }
-            return;
-        }
-        let (call, guarded) = match edited {
-            Some(command) => (decide::with_command(call, command), None),
-            None => (call, guarded),
-        };
-        self.start_survey(out, call, origin, Some(Consent { risk, scope, guarded }));
-    }
-
     fn on_pause(&mut self, out: &mut Output) {
         if self.state.phase != Phase::Idle && self.state.paused.is_none() {
             self.pause(out, PauseReason::Asked, None);
@@ -549,7 +511,8 @@ impl Session {
         let spec = &self.state.spec;
         let same = match &change {
             ConfigChange::Model(model) => *model == spec.model,
-            ConfigChange::Approve(mode) => *mode == spec.approve,
+            ConfigChange::Approve(mode) => *mode == spec.approve && self.state.auto.is_none(),
+            ConfigChange::Auto(bounds) => return self.on_auto(out, bounds.clone()),
             ConfigChange::Mode(mode) => *mode == self.state.mode,
             ConfigChange::Effort(effort) => spec.effort == Some(*effort),
             ConfigChange::ClientTools(client_tools) => *client_tools == self.state.client_tools,
@@ -567,6 +530,7 @@ impl Session {
             ConfigChange::ClientTools(client_tools) => self.relocated_approval(client_tools),
             ConfigChange::Model(_)
             | ConfigChange::Approve(_)
+            | ConfigChange::Auto(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
             | ConfigChange::Rules { .. } => None,
@@ -574,7 +538,8 @@ impl Session {
         self.emit(out, Event::Configured { change });
         self.review_again(out);
         if let Some(call) = elsewhere {
-            self.withdraw_approval(out, call);
+            // The call that the user saw is not the one that would run.
+            self.withdraw_approval(out, call, "this tool now runs at another location");
         }
     }
 
@@ -586,18 +551,6 @@ impl Session {
         let (before, after) = (self.state.client_tools.named(&call.name), client_tools.named(&call.name));
         let same = before == after && (after.is_none() || self.state.client_tools.root == client_tools.root);
         (!same).then(|| call.id.clone())
-    }
-
-    /// Rejects the pending approval, because the call that the user saw is not the one that would run.
-    fn withdraw_approval(&mut self, out: &mut Output, call: CallId) {
-        self.survey = None;
-        self.cancel_preview(out);
-        let why = "this tool now runs at another location";
-        let decision = Decision::Reject { reason: why.to_owned() };
-        self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
-        let outcome =
-            Outcome::new(Status::Rejected, format!("not run: {why}; call it again if it is still needed"));
-        self.finish(out, call, outcome);
     }
 
     fn on_reply(&mut self, out: &mut Output, step: StepId, result: Result<Reply, ModelFailure>) {
@@ -698,8 +651,10 @@ impl Session {
     /// Handles a replay after a crash: running calls become `interrupted`, and the turn waits for a user.
     fn on_recovered(&mut self, out: &mut Output) {
         self.lose_jobs(out);
+        self.set_auto_timer(out);
         match self.activity() {
-            Activity::Idle | Activity::AwaitingApproval => return,
+            Activity::Idle => return,
+            Activity::AwaitingApproval => return self.resume_approval(out),
             Activity::Paused if self.state.paused.is_some() => return,
             Activity::Paused => {}
             Activity::Thinking => {

@@ -29,6 +29,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use crate::approval::ApprovalTerms;
 use crate::catalog::TASK_LIST_TOOL;
 use crate::event::{
     ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
@@ -37,7 +38,7 @@ use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::image::prompt_for_display;
 use crate::message::{Arguments, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
-use crate::policy::{ApprovalMode, Risk};
+use crate::policy::Risk;
 use crate::question::Question;
 use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
@@ -65,7 +66,7 @@ pub use item::{
 pub use notice::event_notice;
 pub use output_readers::OutputReaders;
 use resources::Resources;
-pub use session_info::SessionInfo;
+pub use session_info::{SessionInfo, approval_label};
 
 /// Maximum number of live-only items; the oldest are dropped first.
 pub const LIVE_ITEMS_MAX: usize = 200;
@@ -326,6 +327,9 @@ impl Transcript {
     }
 
     fn event_notice(&mut self, event: &Event) {
+        if let Event::ApprovalGiven { call, by, .. } = event {
+            self.change_plan(call, |plan| plan.given.push(by.clone()));
+        }
         self.resources.apply(event);
         if let Some(notice) = event_notice(event) {
             self.notice(notice.weight, notice.text);
@@ -350,22 +354,14 @@ impl Transcript {
         let text = match change {
             ConfigChange::Model(model) => format!("model set to {model}"),
             ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
+            ConfigChange::Auto(bounds) => format!("approval mode set to `auto` for {bounds}, then `ask`"),
             ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
             ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
             ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
             ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
         };
         if let Some(facts) = &mut self.facts {
-            match change {
-                ConfigChange::Model(model) => facts.model = model.clone(),
-                ConfigChange::Approve(mode) => facts.approve = *mode,
-                ConfigChange::Mode(mode) => facts.mode = *mode,
-                ConfigChange::Effort(_) => {}
-                ConfigChange::Rules { options, .. } => {
-                    facts.sandbox = options.as_ref().map_or(facts.sandbox, |options| options.sandbox.mode);
-                }
-                ConfigChange::ClientTools(client_tools) => facts.set_client_tools(client_tools),
-            }
+            facts.configure(change);
         }
         self.notice(Severity::Note, text);
     }
@@ -385,6 +381,7 @@ impl Transcript {
         self.turn.step = step;
         self.turn.usage += reply.usage;
         self.usage += reply.usage;
+        self.facts.iter_mut().for_each(|facts| facts.count_usage(reply.usage));
         // Streamed text moves to its final position, the same as in a replay.
         self.put_text(ItemId::Reasoning(step), &reply.reasoning, ItemBody::Reasoning);
         self.put_text(ItemId::Answer(step), &reply.text, ItemBody::Answer);
@@ -428,6 +425,7 @@ impl Transcript {
     }
 
     fn tool_started(&mut self, call: &ToolCall, origin: Origin) {
+        self.facts.iter_mut().for_each(|facts| facts.count_call(origin));
         if self.completes(&call.name) {
             self.phase = SessionPhase::Running { call: call.id.clone() };
             self.remember(call);
@@ -650,6 +648,8 @@ impl Transcript {
             preview: Vec::new(),
             preview_command: None,
             guarded: None,
+            terms: ApprovalTerms::default(),
+            given: Vec::new(),
             state,
         }
     }
@@ -721,16 +721,6 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     }
     let names: Vec<_> = client_tools.tools.iter().map(|tool| tool.name.as_str()).collect();
     format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
-}
-
-/// Returns the name of an approval mode, as in `--approve`.
-pub fn approval_label(mode: ApprovalMode) -> &'static str {
-    match mode {
-        ApprovalMode::Each => "each",
-        ApprovalMode::Ask => "ask",
-        ApprovalMode::Auto => "auto",
-        ApprovalMode::Never => "never",
-    }
 }
 
 /// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, then dots if there are more.

@@ -74,6 +74,9 @@ pub struct Driver {
     pub(crate) inner: Arc<DriverInner>,
 }
 
+/// Returns the inputs that a session opened from a log receives first.
+type InitialInputs = Arc<dyn Fn(&SessionSpec) -> Vec<Input> + Send + Sync>;
+
 pub(crate) struct DriverInner {
     pub(crate) ports: Ports,
     pub(crate) membership: Option<Membership>,
@@ -81,7 +84,7 @@ pub(crate) struct DriverInner {
     /// Sessions opened from logs, in the order in which they are checked for eviction.
     pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
     /// Inputs that each session receives first when it is opened from a log.
-    initial_inputs: Mutex<Vec<Input>>,
+    initial_inputs: Mutex<Option<InitialInputs>>,
     /// Tasks that process inputs.
     workers: TaskTracker,
 }
@@ -110,10 +113,10 @@ impl Driver {
         Self { inner }
     }
 
-    /// Sets the inputs that every session receives first when this process opens it from a log. They make the settings
+    /// Sets the inputs that every session receives first when this process opens it from a log. They depend on the session's spec, and make the settings
     /// of this process apply even if the session last ran elsewhere. A later call replaces the inputs of an earlier one.
-    pub fn set_initial_inputs(&self, inputs: Vec<Input>) {
-        *self.inner.initial_inputs.lock() = inputs;
+    pub fn set_initial_inputs(&self, inputs: impl Fn(&SessionSpec) -> Vec<Input> + Send + Sync + 'static) {
+        *self.inner.initial_inputs.lock() = Some(Arc::new(inputs));
     }
 
     /// Creates a session, which is durable on return. The returned handle stays usable if this node loses the session's
@@ -350,12 +353,13 @@ impl DriverInner {
             None => None,
         };
         let (session, seq) = replay(self.ports.store.as_ref(), id).await?;
+        let initial_inputs = self.initial_inputs.lock().clone();
+        let initial_inputs = initial_inputs.map_or_else(Vec::new, |inputs| inputs(session.spec()));
         let start = SessionStart { session, seq, pending: Vec::new() };
         let handle = self.new_live(id, lease, runtime(), start);
         match self.insert(handle, Some(Input::Recovered)) {
             Insertion::New(handle) => {
                 self.enforce_idle_limit(&handle.live);
-                let initial_inputs = self.initial_inputs.lock().clone();
                 for input in initial_inputs {
                     handle.live.send(input)?;
                 }

@@ -106,7 +106,7 @@ impl OfferedRule {
 pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: &str) -> Result<(), String> {
     session.send(Input::Configure { change: ConfigChange::added_rule(rule) })?;
     let decision = Decision::Allow { command: None };
-    session.send(Input::Decision { call, decision, by: by.to_owned() })
+    session.send(Input::Decision { call, decision, by: by.to_owned(), person: None })
 }
 
 /// Returns the prompt for a text, with the images that the text names as `@PATH`. Names of missing files stay text.

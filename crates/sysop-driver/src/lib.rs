@@ -13,6 +13,7 @@ pub mod cluster;
 mod driver;
 mod eviction;
 pub mod frontend;
+pub mod hooks;
 mod hub;
 mod lease;
 mod live;
@@ -34,6 +35,7 @@ pub use self::clock::system_clock;
 pub use self::cluster::RuntimeFactory;
 pub use self::driver::{Driver, Handle};
 pub use self::eviction::IDLE_SESSIONS_MAX;
+use self::hooks::SessionHooks;
 pub use self::hub::Updates;
 use self::port::{Clock, Host, InstructionReader, Provider, Store, StoreError};
 pub use self::queue_limits::QUEUE_IS_FULL;
@@ -58,6 +60,8 @@ pub struct Runtime {
     pub provider: Arc<dyn Provider>,
     /// Reads instructions for the model; `None` if there are none.
     pub instructions: Option<Arc<dyn InstructionReader>>,
+    /// Asks and informs the user's hooks; `None` if there are none.
+    pub hooks: Option<Arc<dyn SessionHooks>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

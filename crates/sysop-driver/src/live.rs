@@ -23,6 +23,7 @@
 mod calls;
 mod jobs;
 mod previews;
+mod review;
 mod summary;
 mod time;
 
@@ -39,10 +40,9 @@ use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp};
 use sysop_core::instructions::FoundInstructions;
 use sysop_core::job::RunningJobs;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest, Reply, ToolCall};
-use sysop_core::policy::{CommandContext, Fence, Survey};
+use sysop_core::policy::Fence;
 use sysop_core::question::QuestionId;
 use sysop_core::session::{Activity, Session};
-use sysop_core::tool::ClientTools;
 use tokio_util::task::TaskTracker;
 
 use crate::call_output::CallOutput;
@@ -402,6 +402,9 @@ impl LiveSession {
         self.count_time(worker, at);
         self.inbox.lock().seq = worker.seq;
         self.hub.publish(&logged);
+        if let Some(hooks) = &self.runtime.hooks {
+            hooks.report(&self.id, &logged);
+        }
         Ok(())
     }
 
@@ -499,10 +502,12 @@ impl LiveSession {
             Effect::Survey { call, place, shell, attempt } => {
                 let on_client = match place {
                     ToolLocation::Host => None,
-                    ToolLocation::Client => Some(survey_of_client(worker.session.client_tools())),
+                    ToolLocation::Client => Some(review::survey_of_client(worker.session.client_tools())),
                 };
                 self.start_survey(call, on_client, shell, attempt);
             }
+            Effect::AskHooks { question, attempt } => self.start_hooks(*question, attempt),
+            Effect::SetApprovalTimer { call, after } => self.start_approval_timer(call, after),
             Effect::RunTool { call, place, fence, guard } => {
                 self.start_tool_call(worker, call, place, (fence, guard));
             }
@@ -579,28 +584,6 @@ impl LiveSession {
         Err(unexpected_end())
     }
 
-    /// Surveys the host for a call, unless the survey is already known.
-    fn start_survey(self: &Arc<Self>, call: ToolCall, known: Option<Survey>, shell: Fence, attempt: u32) {
-        let live = Arc::clone(self);
-        tokio::spawn(async move {
-            let surveying = async {
-                match known {
-                    Some(survey) => survey,
-                    None if shell == Fence::Off => live.host().survey(&call).await,
-                    None => live.host().survey_fenced(&call, &shell).await,
-                }
-            };
-            let survey = tokio::select! {
-                biased;
-                () = live.end.cancelled() => return,
-                result = AssertUnwindSafe(surveying).catch_unwind() => result.ok(),
-                () = live.survey_overdue() => None,
-            };
-            let survey = survey.unwrap_or_default(); // an empty survey makes the call opaque
-            live.deliver(Input::Surveyed { call: call.id, attempt, survey: Box::new(survey) });
-        });
-    }
-
     fn start_reading_instructions(self: &Arc<Self>, attempt: u32) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
@@ -635,7 +618,11 @@ impl LiveSession {
 impl Worker {
     /// Returns true if nothing is in progress and every event is durable.
     fn is_quiet(&self) -> bool {
-        let waits = matches!(self.session.activity(), Activity::Idle | Activity::AwaitingApproval);
+        let waits = match self.session.activity() {
+            Activity::Idle => true,
+            Activity::AwaitingApproval => !self.session.has_expiring_approval(),
+            Activity::Thinking | Activity::Running | Activity::Paused => false,
+        };
         waits
             && self.pending.is_empty()
             && self.model.is_none()
@@ -677,12 +664,6 @@ impl Worker {
             self.summary.take_if(|(asked, _)| asked == attempt);
         }
     }
-}
-
-/// Returns the survey of a call that runs on a client. The client assesses the call again with a survey of its own.
-fn survey_of_client(client_tools: &ClientTools) -> Survey {
-    let root = Some(client_tools.root.clone()).filter(|root| root.starts_with('/'));
-    Survey::elsewhere(CommandContext { folder: root.clone(), root, ..CommandContext::bash() })
 }
 
 /// Cancels running calls when a session ends by an error or a panic.

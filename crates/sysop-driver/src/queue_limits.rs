@@ -58,6 +58,8 @@ pub(crate) fn is_user_input(input: &Input) -> bool {
         | Input::BackgroundTimer { .. }
         | Input::JobRead { .. }
         | Input::TurnTimer { .. }
+        | Input::HooksAnswered { .. }
+        | Input::ApprovalTimer { .. }
         | Input::TerminalInput { .. }
         | Input::Guard { .. }
         | Input::Recovered => false,

@@ -527,7 +527,7 @@ impl ExecRun {
                 return self.end(Exit::ApprovalNeeded);
             }
         };
-        match self.opened.session.send(Input::Decision { call, decision, by: BY.to_owned() }) {
+        match self.opened.session.send(Input::Decision { call, decision, by: BY.to_owned(), person: None }) {
             Ok(()) => None,
             Err(error) => {
                 self.printer.error(&error);

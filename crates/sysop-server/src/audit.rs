@@ -11,6 +11,8 @@
 mod cluster;
 mod entry;
 mod file;
+#[cfg(unix)]
+mod journal;
 mod redact;
 mod store;
 #[cfg(test)]
@@ -27,6 +29,8 @@ use tokio::sync::oneshot;
 pub use self::cluster::AuditedCluster;
 pub use self::entry::{AuditEntry, Kind};
 use self::file::AuditFile;
+#[cfg(unix)]
+pub use self::journal::Journal;
 pub use self::redact::CommandRedactor;
 pub use self::store::{AppendListener, AuditFailurePolicy, AuditedStore};
 pub use self::tracker::Actor;
@@ -67,6 +71,8 @@ pub struct Audit {
     path: PathBuf,
     inner: Arc<Mutex<Queue>>,
     file: Arc<Mutex<AuditFile>>,
+    #[cfg(unix)]
+    journal: Option<Arc<Journal>>,
 }
 
 #[derive(Debug, Default)]
@@ -85,7 +91,20 @@ impl Audit {
     pub fn in_folder(folder: &Path) -> Self {
         let path = folder.join(FILE);
         let file = Arc::new(Mutex::new(AuditFile::new(path.clone())));
-        Self { path, inner: Arc::default(), file }
+        Self {
+            path,
+            inner: Arc::default(),
+            file,
+            #[cfg(unix)]
+            journal: None,
+        }
+    }
+
+    /// Also sends each line to the journal, after it was written to the file.
+    #[cfg(unix)]
+    #[must_use]
+    pub fn with_journal(self, journal: Journal) -> Self {
+        Self { journal: Some(Arc::new(journal)), ..self }
     }
 
     /// Path of the current file.
@@ -106,6 +125,20 @@ impl Audit {
     /// # Errors
     /// If they could not be written.
     pub async fn write(&self, entries: Vec<AuditEntry>) -> Result<(), AuditError> {
+        #[cfg(unix)]
+        if let Some(journal) = &self.journal {
+            self.write_to_file(entries.clone()).await?;
+            for entry in &entries {
+                if let Err(error) = journal.send(entry) {
+                    tracing::error!(%error, "the journal did not take an audit line; it is in the audit file");
+                }
+            }
+            return Ok(());
+        }
+        self.write_to_file(entries).await
+    }
+
+    async fn write_to_file(&self, entries: Vec<AuditEntry>) -> Result<(), AuditError> {
         let (answer, answered) = oneshot::channel();
         let start = {
             let mut queue = self.inner.lock();

@@ -51,6 +51,8 @@ pub struct TokenOrigin {
 pub struct Caller {
     /// Display name, for the log and for other users.
     pub name: String,
+    /// System user to whom the caller's decisions count: the owner of the token.
+    pub person: String,
     /// Stable identity across requests: the id of the token, or of the token that the page was opened with.
     pub key: String,
     pub scopes: Scopes,
@@ -109,6 +111,7 @@ impl Authenticator for AllowAll {
     async fn admit(&self, _: &Parts, _: Peer, _: Scope) -> Result<Caller, Box<Response>> {
         Ok(Caller {
             name: "anyone".to_owned(),
+            person: "anyone".to_owned(),
             key: "anyone".to_owned(),
             scopes: Scopes::ALL,
             token: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use sysop_core::event::ConfigChange;
+use sysop_core::event::{ConfigChange, Logged};
 use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::image::{ImageHeader, ImageRef};
 use sysop_core::message::{ModelRef, ModelRequest};
@@ -81,6 +81,12 @@ pub trait SessionBackend: Send + Sync {
     async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
         let _ = annotation;
         Err(BackendError::Invalid(format!("session {id} cannot be renamed or pinned on this server")))
+    }
+
+    /// Returns the logged events of a session after `after`, oldest first; none if they cannot be read.
+    async fn events(&self, id: &SessionId, after: Seq) -> Vec<Logged> {
+        let _ = (id, after);
+        Vec::new()
     }
 
     /// Returns true if the session's log in the store contains event `seq`, or if that cannot be determined.

@@ -176,7 +176,13 @@ fn forward_to_session(
     {
         spans.attribute_to(&session_ref.state.id, trace);
     }
-    let sent = send(inner, session_ref, message.inputs(by));
+    let mut inputs = message.inputs(by);
+    for input in &mut inputs {
+        if let Input::Decision { person, .. } = input {
+            *person = Some(caller.person.clone());
+        }
+    }
+    let sent = send(inner, session_ref, inputs);
     if let (Some(name), Err(_)) = (&name, &sent) {
         inner.registry.forget_delivery(&session_ref.state.id, &caller.key, name); // so that the client can retry
     }

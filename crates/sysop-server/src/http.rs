@@ -1,6 +1,7 @@
 //! The table of routes. Each entry declares the scope, the documentation and the handler together; a route cannot exist
 //! without all three.
 
+mod approvals;
 mod assets;
 mod body;
 mod catalog;
@@ -86,6 +87,8 @@ fn page_routes() -> Vec<Route> {
         .response("201", "Created", json::<links::CreatedLink>()),
         get("/api/hosts", Read, catalog::hosts, "List the named hosts")
             .ok("The hosts", json::<catalog::HostList>()),
+        get("/api/approvals", Read, approvals::list, "List the approvals that wait for an answer")
+            .ok("The approvals, oldest first", json::<approvals::ApprovalList>()),
         get("/api/models", Read, catalog::models, "List the available models, the configured one first")
             .ok("The models", json::<catalog::ModelList>()),
         post("/login", Public, log_in::log_in, "Exchange a token for a browser cookie")

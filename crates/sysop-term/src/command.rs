@@ -1,5 +1,6 @@
 //! Parses a line that a user typed. Used by the full screen and the REPL. Pure.
 
+use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::effort::Effort;
 use sysop_core::id::JobId;
 use sysop_core::instructions::INIT_PROMPT;
@@ -42,6 +43,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/resume", "[ID]", "Resume after a pause, or open a past session"),
     ("/model", "[PROVIDER/NAME]", "Show or change the model"),
     ("/approve", "[each|ask|auto|never]", "Show or change the approval mode"),
+    ("/auto", "BOUNDS", "Run without asking within bounds, e.g. 20 commands, 30m, $0.50, @lab"),
     ("/effort", "none|minimal|low|medium|high|xhigh", "Set the reasoning effort"),
     ("/compact", "[FOCUS]", "Summarize older messages to free context"),
     ("/cost", "", "Show model calls, tokens and cost of the session"),
@@ -97,6 +99,7 @@ pub enum InputLine {
     Model(Option<String>),
     Effort(Effort),
     Approve(Option<ApprovalMode>),
+    Auto(AutoBounds),
     Plan,
     Mode(Option<Mode>),
     Host(Option<String>),
@@ -168,6 +171,7 @@ fn command(word: &str, rest: &str) -> Option<InputLine> {
         "/resume" | "/continue" => InputLine::Resume(argument),
         "/model" => InputLine::Model(argument),
         "/approve" => approve(rest),
+        "/auto" => auto(rest),
         "/plan" => InputLine::Plan,
         "/mode" => mode(rest),
         "/host" => InputLine::Host(argument),
@@ -203,6 +207,18 @@ fn approve(rest: &str) -> InputLine {
         (other, None) => {
             InputLine::Wrong(format!("unknown approval mode `{other}`; use each, ask, auto or never"))
         }
+    }
+}
+
+fn auto(rest: &str) -> InputLine {
+    if rest.is_empty() {
+        let usage =
+            "use /auto with bounds, e.g. /auto 20 commands, 30m, $0.50, @lab; /approve auto has no bounds";
+        return InputLine::Wrong(usage.to_owned());
+    }
+    match rest.parse() {
+        Ok(bounds) => InputLine::Auto(bounds),
+        Err(error) => InputLine::Wrong(error.to_string()),
     }
 }
 

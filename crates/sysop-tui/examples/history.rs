@@ -243,6 +243,7 @@ fn everything(face: &mut Frontend) {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     });
     let decision = Decision::Allow { command: None };
     face.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".to_owned() });

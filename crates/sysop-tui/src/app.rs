@@ -26,7 +26,7 @@ use std::time::Duration;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
-use sysop_core::id::{CallId, Seq, SessionId};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
 use sysop_core::question::{Question, QuestionId};
@@ -89,6 +89,8 @@ pub struct AppOptions {
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
     pub leaving: RunningTurnPolicy,
+    /// Time at which the front end started, for countdowns; `None` if unknown.
+    pub started: Option<Timestamp>,
 }
 
 /// Data of the session service, available once it is connected.
@@ -123,6 +125,7 @@ pub struct App {
     skills: Vec<Skill>,
     theme: ThemeName,
     leaving: RunningTurnPolicy,
+    started: Option<Timestamp>,
     /// Composer while no turn runs.
     input: Composer,
     /// Composer while the session is busy; text sent from it is queued.
@@ -187,6 +190,7 @@ impl App {
             skills: Vec::new(),
             theme: setup.theme,
             leaving: setup.leaving,
+            started: setup.started,
             input: Composer::default(),
             next: Composer::default(),
             prompt_history: PromptHistory::default(),
@@ -497,6 +501,7 @@ impl App {
                 change:
                     ConfigChange::Model(_)
                     | ConfigChange::Approve(_)
+                    | ConfigChange::Auto(_)
                     | ConfigChange::Mode(_)
                     | ConfigChange::Effort(_)
                     | ConfigChange::ClientTools(_),
@@ -774,7 +779,7 @@ impl App {
 
     fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Action> {
         self.close_review(&call, &decision, now);
-        vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned() })]
+        vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned(), person: None })]
     }
 }
 

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures::FutureExt as _;
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use sysop_core::event::{Input, Update};
-use sysop_core::id::{Seq, SessionId};
+use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::image;
 use sysop_core::message::ModelRef;
 use sysop_core::skill::Skill;
@@ -77,6 +77,11 @@ enum FetchResult {
     Failed(String),
 }
 
+fn wall_clock() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// Runs the front end until the user exits.
 ///
 /// # Errors
@@ -87,7 +92,7 @@ pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let began = Instant::now();
     let mut screen = Screen::enter(kind)?;
     screen.set_mouse(Mouse::Clicks);
-    let mut app = App::new(AppOptions { theme, prices, leaving });
+    let mut app = App::new(AppOptions { theme, prices, leaving, started: Some(wall_clock()) });
     if let Some(notice) = notice {
         app.show_flash(notice, Duration::ZERO);
     }

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::effort::Effort;
 use sysop_core::event::{ConfigChange, Decision, Input, Origin};
 use sysop_core::id::{CallId, JobId, Seq, SessionId};
@@ -171,6 +172,9 @@ pub enum ClientMessage {
         /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
+        /// Bounds of the mode `auto`, such as `20 commands, 30m, $0.50, @lab`; needs `approve` to be `auto`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bounds: Option<String>,
         /// Mode of the next turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
@@ -446,6 +450,13 @@ impl ClientMessage {
         if let Self::ApprovalDecision { decision: DecisionKind::AllowAlways, command: Some(_), .. } = self {
             return Some("`allow_always` applies to the proposed command; omit `command`");
         }
+        if let Self::Configure { approve, bounds: Some(bounds), .. } = self
+            && (*approve != Some(ApprovalMode::Auto) || bounds.parse::<AutoBounds>().is_err())
+        {
+            return Some(
+                "`bounds` needs `approve` to be `auto`, and bounds such as `20 commands, 30m, $0.50, @lab`",
+            );
+        }
         None
     }
 
@@ -485,19 +496,23 @@ impl ClientMessage {
             Input::StopJob { job } => Self::StopJob { envelope, job_id: *job },
             Input::Configure { change: ConfigChange::Model(model) } => {
                 let model = Some(model.clone());
-                Self::Configure { envelope, model, approve: None, mode: None, effort: None }
+                Self::Configure { envelope, model, approve: None, bounds: None, mode: None, effort: None }
             }
             Input::Configure { change: ConfigChange::Approve(approve) } => {
                 let approve = Some(*approve);
-                Self::Configure { envelope, model: None, approve, mode: None, effort: None }
+                Self::Configure { envelope, model: None, approve, bounds: None, mode: None, effort: None }
+            }
+            Input::Configure { change: ConfigChange::Auto(bounds) } => {
+                let (approve, bounds) = (Some(ApprovalMode::Auto), Some(bounds.to_string()));
+                Self::Configure { envelope, model: None, approve, bounds, mode: None, effort: None }
             }
             Input::Configure { change: ConfigChange::Mode(mode) } => {
                 let mode = Some(*mode);
-                Self::Configure { envelope, model: None, approve: None, mode, effort: None }
+                Self::Configure { envelope, model: None, approve: None, bounds: None, mode, effort: None }
             }
             Input::Configure { change: ConfigChange::Effort(effort) } => {
                 let effort = Some(*effort);
-                Self::Configure { envelope, model: None, approve: None, mode: None, effort }
+                Self::Configure { envelope, model: None, approve: None, bounds: None, mode: None, effort }
             }
             Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
             | Input::Reply { .. }
@@ -512,6 +527,8 @@ impl ClientMessage {
             | Input::BackgroundTimer { .. }
             | Input::JobRead { .. }
             | Input::TurnTimer { .. }
+            | Input::HooksAnswered { .. }
+            | Input::ApprovalTimer { .. }
             | Input::TerminalInput { .. }
             | Input::Guard { .. }
             | Input::Recovered => return None,
@@ -563,17 +580,20 @@ impl ClientMessage {
             }
             Self::ApprovalDecision { tool_call_id, decision, command, reason, .. } => {
                 let decision = decision.into_decision(command.clone(), reason.clone().unwrap_or_default());
-                vec![Input::Decision { call: tool_call_id.clone(), decision, by: by.to_owned() }]
+                vec![Input::Decision {
+                    call: tool_call_id.clone(),
+                    decision,
+                    by: by.to_owned(),
+                    person: None,
+                }]
             }
             Self::Direct { command, tool, arguments, origin, .. } => {
                 vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin)]
             }
-            Self::Configure { model, approve, mode, effort, .. } => {
-                let changes = model
-                    .clone()
-                    .map(ConfigChange::Model)
-                    .into_iter()
-                    .chain(approve.map(ConfigChange::Approve));
+            Self::Configure { model, approve, bounds, mode, effort, .. } => {
+                let bounds = bounds.as_ref().and_then(|bounds| bounds.parse().ok());
+                let approve = bounds.map(ConfigChange::Auto).or(approve.map(ConfigChange::Approve));
+                let changes = model.clone().map(ConfigChange::Model).into_iter().chain(approve);
                 let changes =
                     changes.chain(mode.map(ConfigChange::Mode)).chain(effort.map(ConfigChange::Effort));
                 changes.map(|change| Input::Configure { change }).collect()

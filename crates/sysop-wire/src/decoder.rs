@@ -14,6 +14,7 @@
 
 use std::mem::discriminant;
 
+use sysop_core::approval::ApprovalTerms;
 use sysop_core::compaction::Compaction;
 use sysop_core::event::{CancelFollowUp, ConfigChange, Delta, Event, Logged, Origin, Update};
 use sysop_core::id::{Seq, StepId, Timestamp};
@@ -223,7 +224,8 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
 }
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
-    let ServerMessage::Configured { model, approve, mode, effort, lent, rules, .. } = configured else {
+    let ServerMessage::Configured { model, approve, bounds, mode, effort, lent, rules, .. } = configured
+    else {
         return None;
     };
     let rules = rules.then(|| ConfigChange::Rules {
@@ -236,7 +238,8 @@ fn change(configured: ServerMessage) -> Option<ConfigChange> {
         ConfigChange::ClientTools(ClientTools { tools: tools.into_iter().map(tool).collect(), root })
     });
     let mode = mode.map(ConfigChange::Mode).or(effort.map(ConfigChange::Effort));
-    model.map(ConfigChange::Model).or(approve.map(ConfigChange::Approve)).or(mode).or(lent).or(rules)
+    let approve = bounds.map(ConfigChange::Auto).or(approve.map(ConfigChange::Approve));
+    model.map(ConfigChange::Model).or(approve).or(mode).or(lent).or(rules)
 }
 
 fn tool(offered: OfferedTool) -> ToolSpec {
@@ -264,11 +267,14 @@ fn call_event(message: ServerMessage) -> Option<Event> {
             covers,
             preview,
             guarded,
+            expires_at,
+            approvals,
             ..
         } => {
             let call = call_of(tool_call_id, name, arguments);
             let risk = Risk { class: risk, findings };
-            Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope: None }
+            let terms = ApprovalTerms { expires: expires_at, people: approvals.unwrap_or(1) };
+            Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope: None, terms }
         }
         ServerMessage::ApprovalClosed { tool_call_id, decision, by, command, reason, .. } => {
             Event::Decided { call: tool_call_id, decision: decision.into_decision(command, reason), by }
@@ -364,7 +370,7 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
             Event::ApprovalPreviewed { call: tool_call_id, command, preview }
         }
         ServerMessage::ApprovalGiven { tool_call_id, by, needed, .. } => {
-            Event::ApprovalGiven { call: tool_call_id, by, needed }
+            Event::ApprovalGiven { call: tool_call_id, by, needed, person: None }
         }
         ServerMessage::Undone { tool_call_id, by, how, .. } => Event::Undone { call: tool_call_id, by, how },
         _ => return None,

@@ -8,6 +8,7 @@ use sysop_core::job::{Job, RunningJobs};
 use sysop_core::message::{Reply, ToolCall, Usage};
 use sysop_core::mode::Mode;
 use sysop_core::outcome::Outcome;
+use sysop_core::policy::ApprovalMode;
 use sysop_core::spec::SessionSpec;
 
 use crate::client_message::DecisionKind;
@@ -258,6 +259,7 @@ impl Encoder {
         match change {
             ConfigChange::Model(model) => self.now.model = Some(model.clone()),
             ConfigChange::Approve(approve) => self.now.approve = *approve,
+            ConfigChange::Auto(_) => self.now.approve = ApprovalMode::Auto,
             ConfigChange::Mode(mode) => self.mode = *mode,
             ConfigChange::ClientTools(lent) => {
                 self.lent = (!lent.tools.is_empty()).then(|| ClientToolSet::from(lent));
@@ -410,7 +412,8 @@ fn pause_reason(stop: StopReason, before: &State) -> Option<PauseReason> {
 }
 
 fn approval_request(session_id: SessionId, position: LogPosition, event: &Event) -> Option<ServerMessage> {
-    let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, .. } = event else {
+    let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, terms, .. } = event
+    else {
         return None;
     };
     Some(ServerMessage::ApprovalRequest {
@@ -426,6 +429,8 @@ fn approval_request(session_id: SessionId, position: LogPosition, event: &Event)
         covers: covers.clone(),
         preview: preview.clone(),
         guarded: *guarded,
+        expires_at: terms.expires,
+        approvals: Some(terms.people).filter(|people| *people > 1),
         // The encoder knows no rules file; the server fills these in.
         always: None,
         rules_file: None,
@@ -481,17 +486,18 @@ fn approval_closed(
 }
 
 fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChange) -> ServerMessage {
-    let (mut model, mut approve, mut mode, mut effort, mut lent, mut rules) =
-        (None, None, None, None, None, false);
+    let (mut model, mut approve, mut bounds, mut mode, mut effort, mut lent, mut rules) =
+        (None, None, None, None, None, None, false);
     match change {
         ConfigChange::Model(new) => model = Some(new.clone()),
         ConfigChange::Approve(new) => approve = Some(*new),
+        ConfigChange::Auto(new) => (approve, bounds) = (Some(ApprovalMode::Auto), Some(new.clone())),
         ConfigChange::Mode(new) => mode = Some(*new),
         ConfigChange::Effort(new) => effort = Some(*new),
         ConfigChange::ClientTools(new) => lent = Some(ClientToolSet::from(new)),
         ConfigChange::Rules { .. } => rules = true,
     }
-    ServerMessage::Configured { session_id, position, model, approve, mode, effort, lent, rules }
+    ServerMessage::Configured { session_id, position, model, approve, bounds, mode, effort, lent, rules }
 }
 
 /// Returns the messages for a reply: `assistant.message`, if there is any text or reasoning, and `step.finished`.

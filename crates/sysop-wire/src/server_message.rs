@@ -3,11 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::compaction::CompactionReason;
 use sysop_core::effort::Effort;
 use sysop_core::event::{Origin, TypedInput};
 use sysop_core::guard::{GuardEnd, GuardTimeout};
-use sysop_core::id::{CallId, JobId, Seq, SessionId};
+use sysop_core::id::{CallId, JobId, Seq, SessionId, Timestamp};
 use sysop_core::instructions::{InstructionFile, UntrustedFile};
 use sysop_core::job::JobOutput;
 use sysop_core::message::{FailureKind, ModelRef};
@@ -98,6 +99,9 @@ pub enum ServerMessage {
         /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
+        /// Bounds of the mode `auto`; after the first that is reached, the mode is `ask`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bounds: Option<AutoBounds>,
         /// Mode of the next turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mode: Option<Mode>,
@@ -336,6 +340,12 @@ pub enum ServerMessage {
         /// Set if the call would run under a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
+        /// Time after which the call is rejected; omitted if the approval does not expire.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+        /// Number of different people who must allow the call, if more than one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approvals: Option<u32>,
         /// The rule that `allow_always` would write, as TOML; omitted if that is not offered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<String>,

@@ -12,17 +12,19 @@ use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use sysop_core::catalog::{self, Profile};
 use sysop_core::deferred_tools;
-use sysop_core::event::{ConfigChange, Event, Input, Logged};
+use sysop_core::event::{ConfigChange, Event, Input, Logged, Update};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::model_limits::LEDGER_ONLY_WINDOW_MAX;
 use sysop_core::model_provider::DEMO;
 use sysop_core::policy::{PolicyOptions, Rule};
+use sysop_core::question::QuestionId;
 use sysop_core::spec::SessionSpec;
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolSpec;
-use sysop_driver::frontend::AttachedSession;
+use sysop_driver::frontend::{AttachedSession, SessionHandle};
 use sysop_driver::port::{ModelEvent, Provider, Store, StoreError};
+use sysop_driver::prompter::{PromptReply, Terminal};
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_mcp::McpHost;
 use sysop_provider::{
@@ -40,6 +42,7 @@ mod model_access;
 mod notes_host;
 mod session_service;
 mod storage;
+mod user_hooks;
 mod workspace_instructions;
 
 use self::day_budget::DayBudget;
@@ -50,6 +53,7 @@ pub(crate) use self::machines::{Machines, ToolLocation, artifacts};
 pub(crate) use self::model_access::ModelAccess;
 use self::notes_host::NotesHost;
 pub(crate) use self::storage::Storage;
+use self::user_hooks::UserHooks;
 use self::workspace_instructions::WorkspaceInstructions;
 pub(crate) use self::workspace_instructions::{add_skills, own_skill_folders};
 use crate::config::{append_rule, display_path, rules_file};
@@ -58,6 +62,8 @@ use crate::exit::CommandError;
 use crate::global_flags::ResumeTarget;
 use crate::local_model::ServersOfMachine;
 use crate::mcp;
+use crate::origin;
+use crate::serve_options::redaction;
 use crate::sessions::{most_recent, resolve_id};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 use crate::system_prompt;
@@ -83,6 +89,8 @@ pub(crate) struct Services {
     written_rules: Arc<Mutex<Vec<Rule>>>,
     /// Hosts with connections to MCP servers.
     mcp_hosts: Arc<Mutex<Vec<Weak<McpHost>>>>,
+    /// Hooks and the notifier.
+    hooks: Arc<UserHooks>,
 }
 
 impl Services {
@@ -101,7 +109,9 @@ impl Services {
         let ports = Ports { store: Arc::clone(&store), clock: system_clock() };
         let driver = Driver::new(ports);
         let (written_rules, mcp_hosts) = (Arc::default(), Arc::default());
-        Self { driver, storage, store, settings, machines, models, model, written_rules, mcp_hosts }
+        let (programs, notify) = (settings.config.hooks.clone(), settings.config.notify.clone());
+        let hooks = Arc::new(UserHooks::new(programs, notify, redaction(&settings)));
+        Self { driver, storage, store, settings, machines, models, model, written_rules, mcp_hosts, hooks }
     }
 
     /// Opens the session that the flags select: a new one or an earlier one.
@@ -166,6 +176,7 @@ impl Services {
             host,
             provider: self.models.of(&place.host),
             instructions: Some(Arc::new(instructions)),
+            hooks: self.hooks.of_session(&place.host),
         })
     }
 
@@ -218,6 +229,11 @@ impl Services {
         Ok(self.machines.artifacts().join(name))
     }
 
+    /// Sets the address of the server's page, for links in notifications.
+    pub(crate) fn set_page(&self, page: String) {
+        self.hooks.set_page(page);
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -230,6 +246,7 @@ impl Services {
         }
         let hosts: Vec<_> = self.mcp_hosts.lock().drain(..).filter_map(|host| host.upgrade()).collect();
         futures::future::join_all(hosts.iter().map(|host| host.close())).await;
+        self.hooks.close().await;
         self.machines.close().await;
         self.storage.close().await;
     }
@@ -457,5 +474,42 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
 
 /// Returns a local session in the form that front ends receive.
 pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> AttachedSession {
-    AttachedSession { session: Arc::new(handle), last, spec: Arc::new(spec) }
+    let session = LocalUserSession { handle, user: origin::user_name() };
+    AttachedSession { session: Arc::new(session), last, spec: Arc::new(spec) }
+}
+
+/// A session in a front end of this process. Decisions count to the user of the process, who is one person with the
+/// tokens that the user made.
+struct LocalUserSession {
+    handle: Handle,
+    user: String,
+}
+
+impl SessionHandle for LocalUserSession {
+    fn id(&self) -> &SessionId {
+        self.handle.id()
+    }
+
+    fn send(&self, mut input: Input) -> Result<(), String> {
+        if let Input::Decision { person, .. } = &mut input {
+            *person = Some(self.user.clone());
+        }
+        SessionHandle::send(&self.handle, input)
+    }
+
+    fn subscribe(&self, after: Seq) -> BoxStream<'static, Update> {
+        SessionHandle::subscribe(&self.handle, after)
+    }
+
+    fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
+        self.handle.answer(id, answer)
+    }
+
+    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
+        self.handle.terminal()
+    }
+
+    fn last_error(&self) -> Option<String> {
+        self.handle.last_error()
+    }
 }

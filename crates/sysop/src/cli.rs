@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use secrecy::SecretString;
+use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::image::mention_of;
 use sysop_core::policy::Dialect;
 use sysop_driver::tokens::Scopes;
@@ -171,6 +172,14 @@ pub(crate) enum Command {
                             one session; the first answer to an approval counts. Quitting does not stop the session."
     )]
     Attach(AttachArguments),
+    /// List the approvals that wait on a server, and answer one
+    #[command(
+        after_help = "Examples:\n  sysop approve                # List what waits\n  sysop approve 4f3a91-17      # Allow it \
+                            once\n  sysop approve 4f3a91-17 --reject 'not during the freeze'\n  \
+                            SYSOP_URL=https://ops.example.org SYSOP_TOKEN=… sysop approve\n\nUses the server of \
+                            SYSOP_URL with the token in SYSOP_TOKEN, or else the servers that you run on this machine."
+    )]
+    Approve(ApproveArguments),
     /// Open the web UI in a desktop window
     #[command(
         after_help = "Examples:\n  sysop desktop\n  sysop desktop 0198c2f1        # Open a session by id or id prefix\n  \
@@ -311,6 +320,10 @@ pub(crate) struct ExecArguments {
     /// Print only a JSON value that validates against this JSON Schema
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
+    /// Run without asking within bounds, then ask: a number of commands, a time, a cost, hosts; for example `20 commands,
+    /// 30m, $0.50, @lab`
+    #[arg(long, value_name = "BOUNDS")]
+    pub(crate) bounds: Option<AutoBounds>,
     /// Images for the model.
     #[command(flatten)]
     pub(crate) images: ImageArguments,
@@ -465,6 +478,17 @@ pub(crate) struct ConnectArguments {
     /// Maximum size of files written by tools: 4096, 64K, 2M [default: 16M]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_file_size: Option<u64>,
+}
+
+/// `sysop approve`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ApproveArguments {
+    /// Approval to answer, as listed
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// Reject the call, and tell the model why
+    #[arg(long, value_name = "WHY", requires = "id")]
+    pub(crate) reject: Option<String>,
 }
 
 /// `sysop attach`.

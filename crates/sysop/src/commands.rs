@@ -6,10 +6,14 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
+use sysop_core::auto_bounds::AutoBounds;
+use sysop_core::event::{ConfigChange, Input};
 use sysop_core::id::SessionId;
 use sysop_core::image::{ImageRef, PROMPT_IMAGES_MAX};
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::DEMO;
+use sysop_core::model_table;
+use sysop_core::policy::ApprovalMode;
 use sysop_driver::frontend::SessionService as _;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
@@ -20,6 +24,7 @@ use sysop_repl::exec::{self, AnswerSchema, CallOutput, CommandSequence, ExecCont
 
 use crate::app::{Machines, Services, Storage, artifacts, database, delete_session, providers};
 use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};
+use crate::config::ConfigOrigin;
 use crate::doctor::DoctorProbe;
 use crate::exec_input;
 use crate::exit::{CommandError, Exit};
@@ -74,23 +79,51 @@ pub(crate) fn chat_form(settings: &Settings, plain: bool) -> chat::ReplLayout {
 
 /// Runs one task non-interactively.
 pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecArguments) -> Result<Exit> {
+    if let Some(bounds) = &arguments.bounds {
+        check_bounds(bounds, &settings, &pick.model)?;
+    }
     let input = exec_input::read(&settings, &pick.model, &arguments)?;
     let files = arguments.images.absolute_paths();
-    headless(settings, pick.model, ExecTask::Prompt(input.task), &files, input.schema, arguments.json).await
+    let (json, bounds) = (arguments.json, arguments.bounds);
+    headless(settings, pick.model, ExecTask::Prompt(input.task), &files, input.schema, json, bounds).await
 }
 
 /// Runs a routine's command, in which the variables are already filled in. No model is asked.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Routine(command), &[], None, false).await
+    headless(settings, model, ExecTask::Routine(command), &[], None, false, None).await
 }
 
 /// Runs the steps of a routine. No model is asked.
 pub(crate) async fn runbook(settings: Settings, sequence: Box<dyn CommandSequence>) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Sequence(sequence), &[], None, false).await
+    headless(settings, model, ExecTask::Sequence(sequence), &[], None, false, None).await
+}
+
+/// Checks that the bounds of `auto` can be observed.
+fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> Result<(), CommandError> {
+    let mode = settings.config.entry("approve");
+    let flag = mode.filter(|entry| matches!(entry.origin(), ConfigOrigin::Flag { .. }));
+    let host = &settings.host;
+    let why = if flag.is_some_and(|entry| entry.value.to_string() != "\"auto\"") {
+        "--bounds are bounds of the mode auto; omit --approve".to_owned()
+    } else if settings.approve(host) == ApprovalMode::Never {
+        format!("the approval mode of {host} is never, so it cannot be auto; omit --bounds")
+    } else if bounds.excludes(&host.to_string(), &settings.policy_options(host).tags) {
+        format!("{host} is not in these bounds; change --bounds or --host")
+    } else if bounds.cost.is_some()
+        && !settings.prices.contains_key(&model.to_string())
+        && model_table::price(model).is_none()
+    {
+        format!(
+            "the price of {model} is unknown, so its cost cannot be bounded; set [prices.\"{model}\"] input and output"
+        )
+    } else {
+        return Ok(());
+    };
+    Err(CommandError::usage(why))
 }
 
 async fn headless(
@@ -100,6 +133,7 @@ async fn headless(
     image_files: &[PathBuf],
     schema: Option<AnswerSchema>,
     json: bool,
+    bounds: Option<AutoBounds>,
 ) -> Result<Exit> {
     let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -119,6 +153,10 @@ async fn headless(
     }
     let services = Services::new(settings, model)?;
     let opened = services.open().await?;
+    if let Some(bounds) = bounds {
+        let change = ConfigChange::Auto(bounds);
+        opened.session.send(Input::Configure { change }).map_err(CommandError::failed)?;
+    }
     let images = attach_images(&services, opened.session.id(), image_files).await?;
     let form = if json { ExecFormat::Json } else { ExecFormat::Human };
     let context = ExecContext {

@@ -7,6 +7,7 @@
 mod edit;
 mod environment;
 mod file;
+mod hooks;
 mod keys;
 mod private_files;
 mod routine;
@@ -30,6 +31,7 @@ use sysop_core::policy::{Rule, RuleAction};
 pub(crate) use edit::{apply_changes, check_text, parse_key, save_config};
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use file::read as read_text;
+pub(crate) use hooks::{Hook, HookPoint, Notify, OnError, UserProgram};
 pub(crate) use keys::WorkspaceRule;
 #[cfg(test)]
 pub(crate) use keys::{ConfigKey, KEYS, ListKind, TextKind, ValueKind};
@@ -203,6 +205,14 @@ pub(crate) struct ConfigLayer {
     pub(crate) rules: Vec<Rule>,
     /// Steps by the name of their routine.
     pub(crate) steps: Vec<(String, RoutineSteps)>,
+    /// Programs of the user, from `[[hooks]]`.
+    pub(crate) hooks: Vec<Hook>,
+    /// Program of the user, from `[notify]`.
+    pub(crate) notify: Option<Notify>,
+    /// Errors in `[[hooks]]` and `[notify]`.
+    pub(crate) program_errors: Vec<ConfigWarning>,
+    /// First place in the layer that names a program to run.
+    pub(crate) programs: Vec<ConfigOrigin>,
 }
 
 /// Steps of one routine.
@@ -315,6 +325,12 @@ pub(crate) struct Config {
     pub(crate) rules: Vec<Rule>,
     /// Steps by the name of their routine.
     pub(crate) steps: BTreeMap<String, RoutineSteps>,
+    /// Programs of the user that examine calls and follow events.
+    pub(crate) hooks: Vec<Hook>,
+    /// Program of the user that tells about approvals.
+    pub(crate) notify: Option<Notify>,
+    /// Errors in `[[hooks]]` and `[notify]`; no task may run with them.
+    pub(crate) program_errors: Vec<ConfigWarning>,
     /// Warnings about all layers.
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Files that were read, in the order of the layers.
@@ -406,6 +422,10 @@ impl Config {
                     layer.ask_about_each(&path);
                 }
                 self.warn_of_open_secret(&path, &layer);
+                self.hooks = std::mem::take(&mut layer.hooks);
+                self.notify = layer.notify.take();
+                self.program_errors = std::mem::take(&mut layer.program_errors);
+                layer.programs.clear();
                 self.merge(layer);
                 self.own_file.clone_from(&path);
                 self.files.push(path);
@@ -578,6 +598,10 @@ impl Config {
     }
 
     fn take_warnings(&mut self, layer: &mut ConfigLayer) {
+        for origin in std::mem::take(&mut layer.programs) {
+            let message = "ignoring `hooks` and `notify`: only your own config may name programs to run";
+            layer.warn(origin, message.to_owned());
+        }
         layer.warnings.sort_by_key(|warning| match &warning.origin {
             ConfigOrigin::File { line, .. } => *line,
             ConfigOrigin::Default | ConfigOrigin::Environment { .. } | ConfigOrigin::Flag { .. } => 0,

@@ -4,6 +4,7 @@
 
 mod acp;
 mod app;
+mod approve;
 mod audit;
 mod cli;
 mod commands;
@@ -43,6 +44,7 @@ mod system_prompt;
 mod token;
 mod token_file;
 mod tui;
+mod user_program;
 mod workspace_trust;
 
 use std::ffi::OsString;
@@ -162,6 +164,13 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Connect(arguments) => {
             wait_for(connect::connect(load_with_trust_prompt(&flags)?, &flags, arguments))
+        }
+        Command::Approve(arguments) => {
+            let settings = load(&flags)?;
+            let clock = sysop_driver::system_clock();
+            wait_for(async move {
+                approve::run(&settings, clock.as_ref(), &arguments, &mut io::stdout().lock()).await
+            })
         }
         Command::Attach(arguments) => wait_for(connect::attach(load(&flags)?, &flags, arguments)),
         Command::Desktop(arguments) => wait_for(desktop::run(flags, arguments)),

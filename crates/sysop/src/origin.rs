@@ -83,6 +83,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Token(_)) => "sysop token",
         Some(Command::Serve(_)) => "sysop serve",
         Some(Command::Attach(_)) => "sysop attach",
+        Some(Command::Approve(_)) => "sysop approve",
         Some(Command::Connect(_)) => "sysop connect",
         Some(Command::Desktop(_)) => "sysop desktop",
         Some(Command::Exec(_)) => "sysop exec",

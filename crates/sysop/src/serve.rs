@@ -66,6 +66,9 @@ fn address_of(arguments: &ServeArguments) -> SocketAddr {
     }
 }
 
+/// Time after which a server rejects an approval that nobody answers, in seconds.
+const APPROVAL_EXPIRES_S: u32 = 3600;
+
 /// Takes the listening socket that systemd passed to this process, if there is one. It replaces `--listen`.
 fn inherited_listener(settings: &Settings) -> Result<Option<TcpListener>, CommandError> {
     // Without this variable, the sockets are for another process.
@@ -78,7 +81,7 @@ fn inherited_listener(settings: &Settings) -> Result<Option<TcpListener>, Comman
 }
 
 async fn serve(
-    settings: Settings,
+    mut settings: Settings,
     model: ModelRef,
     arguments: &ServeArguments,
     inherited: Option<TcpListener>,
@@ -94,8 +97,10 @@ async fn serve(
         output_lines: settings.limits.output_lines,
         ..ClientToolSettings::default()
     };
+    settings.approval_expires.get_or_insert(APPROVAL_EXPIRES_S);
     let storage = Storage::open(&settings).await?;
     let parts = Services::on(storage.clone(), settings, model);
+    parts.set_page(exposure.page(address));
     let tokens = Tokens::open(storage.tokens(), system_clock()).await;
     let tokens = Arc::new(tokens.map_err(|error| CommandError::failed(error.to_string()))?);
     let token =

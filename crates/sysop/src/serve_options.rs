@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use secrecy::SecretString;
 use sysop_driver::port::{Clock, Store};
-use sysop_server::audit::{Audit, AuditFailurePolicy, AuditedStore, CommandRedactor};
+use sysop_server::audit::{Audit, AuditFailurePolicy, AuditedStore, CommandRedactor, Journal};
 use sysop_server::auth::{
     Authority, Exposure, HostPolicy, Origin, Proxies, TokenAuth, TokenAuthSettings, Tokens,
 };
@@ -151,7 +151,12 @@ impl ServeOptions {
             AuditMode::Required => AuditFailurePolicy::Stop,
             AuditMode::BestEffort => AuditFailurePolicy::Continue,
         };
-        let audit = Arc::new(Audit::in_folder(&settings.folders.audit()));
+        let mut audit = Audit::in_folder(&settings.folders.audit());
+        if settings.audit_journald {
+            let journal = Journal::open().context("cannot open a socket for the journal")?;
+            audit = audit.with_journal(journal);
+        }
+        let audit = Arc::new(audit);
         match (audit.check().await, failure_policy) {
             (Err(error), AuditFailurePolicy::Stop) => {
                 let why = format!("{error}, or start with --audit best-effort");

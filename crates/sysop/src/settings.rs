@@ -27,8 +27,8 @@ use sysop_term::ThemeName;
 
 use crate::config::{
     Config, ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigSources, ConfigValue, ConfigWarning,
-    Environment, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, display_path, nearest_word,
-    unknown_provider,
+    Environment, HookPoint, KeyPath, PROVIDERS, Routine, UntrustedWorkspace, UserDirs, display_path,
+    nearest_word, unknown_provider,
 };
 use crate::exit::CommandError;
 use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
@@ -103,6 +103,10 @@ pub(crate) struct Settings {
     pub(crate) day_budget: BudgetLimits,
     /// Seconds until a change that may lock people out is rolled back unless it is confirmed; 0 turns guards off.
     pub(crate) guard_seconds: u32,
+    /// Time after which an approval that nobody answers is rejected; 0 for never, `None` for the default.
+    pub(crate) approval_expires: Option<u32>,
+    /// True if a server also writes its audit to the journal of systemd.
+    pub(crate) audit_journald: bool,
     /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
     /// Environment variables with provider keys and tokens, which children must not receive.
@@ -251,6 +255,8 @@ impl Settings {
             budget: budget(&config, flags),
             day_budget: config.get("budget.day").unwrap_or_default(),
             guard_seconds: config.get("guard.seconds").unwrap_or(GUARD_SECONDS_DEFAULT),
+            approval_expires: config.get("approval_expires_s"),
+            audit_journald: config.get("audit.journald").unwrap_or_default(),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             mcp,
@@ -261,6 +267,9 @@ impl Settings {
         settings.read_providers();
         settings.read_routines();
         settings.problems.extend(check_price(&settings));
+        let errors = settings.config.program_errors.iter();
+        let errors = errors.map(|error| CommandError::usage(error.to_string()));
+        settings.problems = errors.chain(std::mem::take(&mut settings.problems)).collect();
         Ok(settings)
     }
 
@@ -321,6 +330,10 @@ impl Settings {
             never_asks: switch("never_asks") || asks_and_denies(&self.config, host),
             rules: self.config.rules.clone(),
             sandbox: self.sandbox_options(host),
+            approvals: self.hosts.approvals(host),
+            approval_expires_s: self.approval_expires.unwrap_or_default(),
+            hooks: self.config.hooks.iter().any(|hook| hook.on == HookPoint::CommandBefore),
+            tags: self.hosts.common_tags(host),
         }
     }
 

@@ -1,7 +1,7 @@
 //! File with the token of a server. It is used if standard output is not a terminal, because the output then ends up in
 //! a journal or a log that others may read.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
@@ -38,12 +38,37 @@ impl TokenFile {
     /// Default path of the file for a server at this address.
     pub(crate) fn usual_path(data: &Path, listen: SocketAddr) -> PathBuf {
         let address = listen.ip().to_string().replace(':', "_");
-        data.join(format!("sysop-{address}-{}.token", listen.port()))
+        data.join(format!("{PREFIX}{address}-{}{SUFFIX}", listen.port()))
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+const PREFIX: &str = "sysop-";
+const SUFFIX: &str = ".token";
+
+/// Returns the token files in the data folder, in the order of their names.
+pub(crate) fn token_files(data: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
+    let mut files: Vec<_> =
+        entries.map(|entry| entry.path()).filter(|path| address_of(path).is_some()).collect();
+    files.sort();
+    files
+}
+
+/// Returns the address at which the server of a token file can be reached, or `None` if the path does not name one.
+pub(crate) fn address_of(path: &Path) -> Option<SocketAddr> {
+    let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
+    let (ip, port) = name.rsplit_once('-')?;
+    let ip: IpAddr = ip.replace('_', ":").parse().ok()?;
+    let here = match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    Some(SocketAddr::new(here, port.parse().ok()?))
 }
 
 impl Drop for TokenFile {
@@ -62,7 +87,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
 
-    use super::TokenFile;
+    use super::{TokenFile, address_of};
 
     #[test]
     fn a_token_file_is_private_and_removed_with_its_server() {
@@ -77,6 +102,16 @@ mod tests {
         drop(second);
         assert!(!path.exists());
         assert_eq!(std::fs::read_dir(folder.path().join("below")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_token_file_tells_the_address_of_its_server() {
+        let told =
+            |listen: &str| address_of(&TokenFile::usual_path(Path::new("/d"), listen.parse().unwrap()));
+        assert_eq!(told("127.0.0.1:8765"), "127.0.0.1:8765".parse().ok());
+        assert_eq!(told("[::1]:80"), "[::1]:80".parse().ok());
+        assert_eq!(told("0.0.0.0:8765"), "127.0.0.1:8765".parse().ok());
+        assert_eq!(address_of(Path::new("/d/sysop.db")), None);
     }
 
     #[test]

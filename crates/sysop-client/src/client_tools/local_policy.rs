@@ -127,6 +127,7 @@ impl LocalPolicy {
             preview: Vec::new(),
             guarded: None,
             scope: None,
+            terms: Default::default(),
         })
     }
 

@@ -203,6 +203,7 @@ impl Rig {
             preview: vec!["nothing changes".to_owned()],
             guarded: Some(serde_json::from_value(json!({ "seconds": 120 })).unwrap()),
             scope: None,
+            terms: Default::default(),
         };
         let mut messages = self.messages(event);
         for message in &mut messages {
@@ -272,7 +273,7 @@ impl Rig {
     }
 
     fn decide(&self, id: &str, decision: Decision) {
-        let input = Input::Decision { call: CallId::new(id), decision, by: "me".to_owned() };
+        let input = Input::Decision { call: CallId::new(id), decision, by: "me".to_owned(), person: None };
         self.session.send(input).unwrap();
     }
 

@@ -8,6 +8,7 @@ use super::state::{
 };
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{BY_SYSOP, Session, compact};
+use crate::auto_bounds::AutoProgress;
 use crate::budget::Spending;
 use crate::catalog::JOBS_TOOL;
 use crate::compaction::Compaction;
@@ -19,7 +20,7 @@ use crate::ledger::Ledger;
 use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{Outcome, Status};
-use crate::policy::{Grant, ScopedGrant};
+use crate::policy::{ApprovalMode, Grant, ScopedGrant};
 use crate::session::UNDO_TOOL;
 use crate::tool::ToolEffect;
 
@@ -55,13 +56,13 @@ impl Session {
                 self.state.phase = Phase::BetweenSteps;
             }
             Event::Compacted { keep } => (state.keep, state.phase) = (keep, Phase::BetweenSteps),
-            Event::ApprovalAsked { call, risk, covers, scope, guarded, .. } => {
-                let asked = PendingApproval { risk, covers, scope, guarded };
+            Event::ApprovalAsked { call, risk, covers, scope, guarded, terms, .. } => {
+                let asked = PendingApproval { risk, covers, scope, guarded, terms };
                 self.begin(CurrentCall::AwaitingApproval { call, asked });
             }
-            Event::ApprovalGiven { call, by, .. } => state.add_approver(&call, by),
+            Event::ApprovalGiven { call, by, person, .. } => state.add_approver(&call, by, person),
             Event::Decided { decision, by, .. } => self.apply_decided(decision, &by),
-            Event::ToolStarted { call, .. } => self.apply_tool_started(call),
+            Event::ToolStarted { call, origin } => self.apply_tool_started(call, origin),
             Event::ToolFinished { call, outcome } => self.apply_tool_finished(&call, outcome),
             Event::CancelAsked { then } => {
                 state.cancel_requested = Some(then);
@@ -174,7 +175,10 @@ impl Session {
                 // The model decides if `view_image` is on offer, its window if external tools are deferred.
                 self.tools = OnceLock::new();
             }
-            ConfigChange::Approve(mode) => spec.approve = mode,
+            ConfigChange::Approve(mode) => (spec.approve, self.state.auto) = (mode, None),
+            ConfigChange::Auto(bounds) => {
+                (spec.approve, self.state.auto) = (ApprovalMode::Auto, Some(AutoProgress::new(bounds)));
+            }
             ConfigChange::Mode(mode) => self.state.mode = mode,
             ConfigChange::Effort(effort) => spec.effort = Some(effort),
             ConfigChange::Rules { dangerous, deny, options, rules } => {
@@ -269,6 +273,7 @@ impl Session {
         };
         self.state.used_ids.insert(id.as_str().to_owned());
         self.state.approvers.clear();
+        self.state.approver_people.clear();
         if let Phase::Acting { pending, work, .. } = &mut self.state.phase {
             pending.retain(|call| call.id != id);
             *work = next;
@@ -297,8 +302,11 @@ impl Session {
         }
     }
 
-    fn apply_tool_started(&mut self, call: ToolCall) {
+    fn apply_tool_started(&mut self, call: ToolCall, origin: Origin) {
         self.state.ran_tool = true;
+        if let Some(auto) = self.state.auto.as_mut().filter(|_| origin != Origin::User) {
+            auto.commands += 1;
+        }
         let edited = match &self.state.phase {
             Phase::Acting { work: CurrentCall::AwaitingApproval { call: asked, .. }, .. }
                 if asked.arguments != call.arguments =>

@@ -30,6 +30,9 @@ impl Session {
         let price = self.price();
         self.state.spent_turn.add(usage, price);
         self.state.spent_session.add(usage, price);
+        if let Some(auto) = &mut self.state.auto {
+            auto.add_usage(usage, price);
+        }
     }
 
     /// Returns a sentence about the budget that the next model call would exceed, or `None` if it would exceed none.

@@ -9,6 +9,7 @@ use super::state::Phase;
 use super::{Consent, PendingSurvey, Session, chat};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::guard::GuardTimeout;
+use crate::hook::{HookAnswer, HookQuestion};
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
@@ -41,6 +42,7 @@ impl CallReview {
         let reason = call.reason().to_owned();
         let fence = policy.fence(mode, survey, spec, call, &assessment);
         let assessment = with_time_limit(assessment, &session.with_timeout_action(call.clone()));
+        let assessment = with_people(assessment, mode, session.people_needed());
         Self { assessment, command: display_command(spec, call), reason, fence }
     }
 }
@@ -120,7 +122,8 @@ impl Session {
         let (attempt, place) = (self.surveys, self.location(&call));
         let shell = self.shell_fence(origin);
         out.effects.push(Effect::Survey { call: call.clone(), place, shell: shell.clone(), attempt });
-        self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, allowed });
+        let surveyed = None;
+        self.survey = Some(PendingSurvey { call, origin, attempt, place, shell, surveyed, allowed });
     }
 
     /// Returns the fence of the shell that `run_command` would use. Commands that a user typed have no fence.
@@ -132,12 +135,65 @@ impl Session {
     }
 
     pub(super) fn on_surveyed(&mut self, out: &mut Output, id: CallId, attempt: u32, survey: &Survey) {
-        let Some(pending) =
-            self.survey.take_if(|pending| pending.attempt == attempt && pending.call.id == id)
-        else {
+        let Some(pending) = self.survey.take_if(|pending| {
+            pending.attempt == attempt && pending.call.id == id && pending.surveyed.is_none()
+        }) else {
             return; // stale answer: the call was abandoned, or a newer survey is pending
         };
+        match self.hook_question(&pending, survey) {
+            None => self.decide(out, pending, survey, HookAnswer::Pass),
+            Some(question) => {
+                out.effects.push(Effect::AskHooks { question, attempt });
+                self.survey = Some(PendingSurvey { surveyed: Some(Box::new(survey.clone())), ..pending });
+            }
+        }
+    }
+
+    pub(super) fn on_hooks_answered(
+        &mut self,
+        out: &mut Output,
+        id: &CallId,
+        attempt: u32,
+        answer: HookAnswer,
+    ) {
+        let Some(mut pending) = self.survey.take_if(|pending| {
+            pending.attempt == attempt && pending.call.id == *id && pending.surveyed.is_some()
+        }) else {
+            return; // stale answer
+        };
+        let survey = pending.surveyed.take().unwrap_or_default();
+        self.decide(out, pending, &survey, answer);
+    }
+
+    /// Returns the question to the hooks about a call, or `None` if there are no hooks, or if the call cannot run
+    /// anyway.
+    fn hook_question(&self, pending: &PendingSurvey, survey: &Survey) -> Option<Box<HookQuestion>> {
+        if !self.state.spec.policy.hooks || survey.unreachable.is_some() {
+            return None;
+        }
+        let PendingSurvey { call, origin, .. } = pending;
+        let spec = match self.offered_tools().check(call) {
+            Ok(spec) => spec,
+            Err(_) => self.offered_tools().named(&call.name)?,
+        };
+        let CallReview { assessment, command, reason, .. } = CallReview::new(self, spec, call, survey);
+        (assessment.verdict != Verdict::Deny).then(|| {
+            Box::new(HookQuestion {
+                call: call.clone(),
+                command,
+                reason,
+                risk: assessment.risk,
+                mode: self.state.spec.approve,
+                origin: *origin,
+                verdict: assessment.verdict,
+            })
+        })
+    }
+
+    /// Runs a surveyed call, asks for approval, or denies the call.
+    fn decide(&mut self, out: &mut Output, pending: PendingSurvey, survey: &Survey, hooks: HookAnswer) {
         let PendingSurvey { call, origin, place, shell, allowed, .. } = pending;
+        let id = call.id.clone();
         if place != self.location(&call) || shell != self.shell_fence(origin) {
             return self.start_survey(out, call, origin, allowed); // the tool or its shell changed in the meantime
         }
@@ -154,7 +210,12 @@ impl Session {
             }
             return self.finish(out, id, Outcome::failed(why.clone()));
         }
-        if origin == Origin::User {
+        if let HookAnswer::Deny { reason } = &hooks {
+            let why = format!("denied by a hook: {reason}; nothing ran");
+            return self.finish(out, id, Outcome::new(Status::Rejected, why));
+        }
+        // What a user typed has that user's consent.
+        if origin == Origin::User && self.people_needed() == 1 {
             return self.run(out, call, origin, Fence::Off, None);
         }
         let tools = Arc::clone(self.offered_tools());
@@ -162,7 +223,9 @@ impl Session {
             Ok((spec, inner)) => (CallReview::new(self, spec, &inner, survey), GrantScope::of(spec, survey)),
             Err(error) => return self.finish(out, id, Outcome::failed(error)),
         };
-        let CallReview { mut assessment, command, reason, fence } = review;
+        let CallReview { assessment, command, reason, fence } = review;
+        let fence = if origin == Origin::User { Fence::Off } else { fence };
+        let mut assessment = with_hook(assessment, &hooks, &command);
         let scripts = self.state.instructions.skills.script_findings(survey, command.len());
         let (guarded, unguarded) = guard_of(&survey.guard, command.len());
         let allowed = allowed.is_some_and(|seen| {
@@ -172,21 +235,27 @@ impl Session {
             keeps_guard && same_scripts && seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk)
         });
         assessment.risk.findings.extend(scripts);
-        match assessment.verdict {
+        let Assessment { verdict, mut risk, covers, refusal, .. } = assessment;
+        match verdict {
             Verdict::Allow => self.run(out, call, origin, fence, guarded),
             Verdict::Ask if allowed => self.run(out, call, origin, fence, guarded),
             Verdict::Ask => {
-                let (mut risk, covers) = (assessment.risk, assessment.covers);
                 risk.findings.extend(unguarded);
-                let preview = Vec::new();
-                let asked =
-                    Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope };
+                let (preview, terms) = (Vec::new(), self.approval_terms());
+                let asked = Event::ApprovalAsked {
+                    call,
+                    command,
+                    reason,
+                    risk,
+                    covers,
+                    preview,
+                    guarded,
+                    scope,
+                    terms,
+                };
                 self.ask_with_preview(out, asked, origin, survey);
             }
-            Verdict::Deny => {
-                let outcome = Outcome::new(Status::Rejected, assessment.refusal);
-                self.finish(out, id, outcome);
-            }
+            Verdict::Deny => self.finish(out, id, Outcome::new(Status::Rejected, refusal)),
         }
     }
 
@@ -247,6 +316,30 @@ fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<GuardTimeout>, 
             (None, Some(Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }))
         }
     }
+}
+
+/// Lets nothing but reads run without approval if several people must allow a call: a mode, a rule or a grant is the
+/// decision of one person.
+fn with_people(mut assessment: Assessment, mode: ApprovalMode, people: u32) -> Assessment {
+    let changes = assessment.risk.class > RiskClass::ReadOnly;
+    if people > 1 && changes && mode != ApprovalMode::Never && assessment.verdict == Verdict::Allow {
+        assessment.verdict = Verdict::Ask;
+    }
+    assessment
+}
+
+/// Adds the answer of the hooks. A hook may only make the verdict stricter.
+fn with_hook(mut assessment: Assessment, hooks: &HookAnswer, command: &str) -> Assessment {
+    if let HookAnswer::Ask { reason } = hooks {
+        if assessment.verdict == Verdict::Allow {
+            assessment.verdict = Verdict::Ask;
+        }
+        // A finding of the lowest class: its text may differ when the hook is asked again after the approval.
+        let why = format!("a hook asks: {reason}");
+        let finding = Finding { start: 0, end: command.len(), class: RiskClass::ReadOnly, why };
+        assessment.risk.findings.push(finding);
+    }
+    assessment
 }
 
 /// Returns the text that an approval shows for a call: the full command, the keys, or the tool with its path.

@@ -2,6 +2,8 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::approval::ApprovalTerms;
+use crate::auto_bounds::AutoProgress;
 use crate::budget::Spending;
 use crate::compaction::Compaction;
 use crate::event::{CancelFollowUp, Event, Origin, PauseReason};
@@ -100,6 +102,10 @@ pub(super) struct State {
     pub(super) guards: Vec<ArmedGuard>,
     /// Distinct users who allowed the pending call; at most `APPROVERS_MAX`.
     pub(super) approvers: Vec<String>,
+    /// People to whom the consents of `approvers` count, in the same order.
+    pub(super) approver_people: Vec<String>,
+    /// Bounds of the mode `auto` that are in effect.
+    pub(super) auto: Option<AutoProgress>,
 }
 
 /// A prompt that waits behind the current turn.
@@ -175,6 +181,7 @@ pub(super) struct PendingApproval {
     pub(super) scope: Option<GrantScope>,
     /// Guard under which the call would run.
     pub(super) guarded: Option<GuardTimeout>,
+    pub(super) terms: ApprovalTerms,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -233,6 +240,8 @@ impl State {
             job_notes: Vec::new(),
             guards: Vec::new(),
             approvers: Vec::new(),
+            approver_people: Vec::new(),
+            auto: None,
         }
     }
 
@@ -253,11 +262,14 @@ impl State {
         self.guards.retain(|guard| guard.call != *call || guard.host != host);
     }
 
-    /// Records that `by` allowed the call. Ignores duplicates, and calls that do not wait for approval.
-    pub(super) fn add_approver(&mut self, call: &CallId, by: String) {
+    /// Records that `by` allowed the call. Ignores a second consent of one person, and calls that do not wait for
+    /// approval.
+    pub(super) fn add_approver(&mut self, call: &CallId, by: String, person: Option<String>) {
         let waits = self.waiting_call(call).is_some();
-        if waits && !self.approvers.contains(&by) && self.approvers.len() < APPROVERS_MAX {
+        let person = person.unwrap_or_else(|| by.clone());
+        if waits && !self.approver_people.contains(&person) && self.approvers.len() < APPROVERS_MAX {
             self.approvers.push(by);
+            self.approver_people.push(person);
         }
     }
 

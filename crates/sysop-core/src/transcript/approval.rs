@@ -6,7 +6,8 @@ use crate::id::CallId;
 
 impl Transcript {
     pub(super) fn approval_asked(&mut self, event: &Event) {
-        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, .. } = event else {
+        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, terms, .. } = event
+        else {
             return;
         };
         let plan = Proposal {
@@ -20,6 +21,8 @@ impl Transcript {
             preview: preview.clone(),
             preview_command: None,
             guarded: *guarded,
+            terms: *terms,
+            given: Vec::new(),
             state: ProposalState::Waiting,
         };
         self.put(ItemId::Proposal(call.id.clone()), ItemBody::Proposal(Box::new(plan)));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::approval::ApprovalTerms;
 use crate::event::{Origin, StopReason};
 use crate::guard::GuardTimeout;
 use crate::id::{CallId, Seq, StepId, TurnId};
@@ -121,13 +122,17 @@ pub struct Proposal {
     pub preview_command: Option<String>,
     /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
     pub guarded: Option<GuardTimeout>,
+    /// Expiry of the approval, and the number of people who must allow the call.
+    pub terms: ApprovalTerms,
+    /// Users who have allowed the call so far, while others must allow it, too.
+    pub given: Vec<String>,
     pub state: ProposalState,
 }
 
 impl Proposal {
     /// Returns the grant that "allow for this session" would give; `None` if the call can be allowed only once.
     pub fn session_grant(&self) -> Option<&Grant> {
-        self.covers.as_ref().filter(|_| !self.risk.class.always_asks())
+        self.covers.as_ref().filter(|_| !self.risk.class.always_asks() && self.terms.people == 1)
     }
 
     /// Returns the rule that the answer "always" would write. `None` if the call is not a plain command, always needs

@@ -33,8 +33,11 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
             format!("guard armed on {host}: rolls back in {seconds} s unless confirmed")
         }
         Event::GuardEnded { host, how, .. } => guard_ended(host, *how),
-        Event::ApprovalGiven { call, by, needed } => {
-            format!("{by} approved {call}; {needed} approvals by different people are required")
+        Event::ApprovalGiven { by, needed: 2, .. } => {
+            format!("1 of 2: allowed by {by}; another person must allow it, too")
+        }
+        Event::ApprovalGiven { by, needed, .. } => {
+            format!("allowed by {by}; {needed} different people must allow this command")
         }
         Event::Undone { call, by, how } => undone(call, by, *how),
         Event::SessionOpened { .. }
@@ -278,8 +281,8 @@ mod tests {
     #[test]
     fn notices_name_users() {
         let (call, by) = (CallId::new("c1"), "ada".to_owned());
-        let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), needed: 2 };
-        assert_eq!(line(&given), note("ada approved c1; 2 approvals by different people are required"));
+        let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), person: None, needed: 2 };
+        assert_eq!(line(&given), note("1 of 2: allowed by ada; another person must allow it, too"));
         let undone = |how| line(&Event::Undone { call: call.clone(), by: by.clone(), how });
         assert_eq!(undone(Reversibility::Exact), note("ada undid c1"));
         assert_eq!(undone(Reversibility::Partly), warning("ada partly undid c1; check the rest"));

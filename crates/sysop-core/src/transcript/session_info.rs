@@ -1,7 +1,11 @@
 //! Configuration of a session, for headers and status lines.
 
-use crate::message::ModelRef;
+use crate::auto_bounds::AutoProgress;
+use crate::event::{ConfigChange, Origin};
+use crate::id::Timestamp;
+use crate::message::{ModelRef, Usage};
 use crate::mode::Mode;
+use crate::model_table;
 use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -16,6 +20,8 @@ const NO_HOST: &str = "none";
 pub struct SessionInfo {
     pub model: ModelRef,
     pub approve: ApprovalMode,
+    /// Bounds of the mode `auto` that are in effect.
+    pub auto: Option<AutoProgress>,
     pub sandbox: SandboxMode,
     /// Mode of the next turn.
     pub mode: Mode,
@@ -42,6 +48,7 @@ impl SessionInfo {
         Self {
             model: spec.model.clone(),
             approve: spec.approve,
+            auto: None,
             sandbox: spec.policy.sandbox.mode,
             mode: Mode::default(),
             max_iterations: spec.max_iterations,
@@ -57,11 +64,50 @@ impl SessionInfo {
         }
     }
 
-    pub(super) fn set_client_tools(&mut self, client_tools: &ClientTools) {
+    pub(super) fn configure(&mut self, change: &ConfigChange) {
+        match change {
+            ConfigChange::Model(model) => self.model = model.clone(),
+            ConfigChange::Approve(mode) => (self.approve, self.auto) = (*mode, None),
+            ConfigChange::Auto(bounds) => {
+                (self.approve, self.auto) = (ApprovalMode::Auto, Some(AutoProgress::new(bounds.clone())));
+            }
+            ConfigChange::Mode(mode) => self.mode = *mode,
+            ConfigChange::Effort(_) => {}
+            ConfigChange::Rules { options, .. } => {
+                self.sandbox = options.as_ref().map_or(self.sandbox, |options| options.sandbox.mode);
+            }
+            ConfigChange::ClientTools(client_tools) => self.set_client_tools(client_tools),
+        }
+    }
+
+    pub(super) fn count_call(&mut self, origin: Origin) {
+        if let Some(auto) = self.auto.as_mut().filter(|_| origin != Origin::User) {
+            auto.commands += 1;
+        }
+    }
+
+    pub(super) fn count_usage(&mut self, usage: Usage) {
+        if let Some(auto) = &mut self.auto {
+            auto.add_usage(usage, model_table::price(&self.model));
+        }
+    }
+
+    fn set_client_tools(&mut self, client_tools: &ClientTools) {
         self.client_tools = client_tools.tools.iter().map(|tool| tool.name.clone()).collect();
         self.client_root.clone_from(&client_tools.root);
         self.client_completing = named(&client_tools.tools, ToolEffect::Completes);
         self.client_commanding = named(&client_tools.tools, ToolEffect::Command);
+    }
+
+    /// Returns the approval mode for the status line, with what is left of its bounds: `auto (12 commands, 18m left)`.
+    /// `now` is the time, if known.
+    pub fn approval_status(&self, now: Option<Timestamp>) -> String {
+        let label = approval_label(self.approve);
+        let Some(auto) = &self.auto else { return label.to_owned() };
+        let until = auto.bounds.until.unwrap_or_default();
+        let seconds = i64::try_from(auto.bounds.seconds.unwrap_or_default()).unwrap_or_default();
+        let start = Timestamp(until.0.saturating_sub(seconds.saturating_mul(1000)));
+        format!("{label} ({} left)", auto.left(now.unwrap_or(start)))
     }
 
     /// Returns a label for the status line if every command in the model's own shells is fenced, otherwise `None`.
@@ -95,6 +141,16 @@ impl SessionInfo {
     pub(super) fn is_among(&self, tool: &str, own: &[String], client_tools: &[String]) -> bool {
         let named = |names: &[String]| names.iter().any(|name| name == tool);
         if named(&self.client_tools) { named(client_tools) } else { named(own) }
+    }
+}
+
+/// Returns the name of an approval mode, as in `--approve`.
+pub fn approval_label(mode: ApprovalMode) -> &'static str {
+    match mode {
+        ApprovalMode::Each => "each",
+        ApprovalMode::Ask => "ask",
+        ApprovalMode::Auto => "auto",
+        ApprovalMode::Never => "never",
     }
 }
 

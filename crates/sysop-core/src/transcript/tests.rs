@@ -90,6 +90,7 @@ fn asked(call: &ToolCall) -> Event {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     }
 }
 
@@ -782,7 +783,17 @@ fn a_proposal_has_its_preview_and_its_guard() {
     let call = bash("a", "ufw enable");
     let Event::ApprovalAsked { call, command, reason, risk, covers, .. } = asked(&call) else { panic!() };
     let (preview, guarded) = (vec!["+ deny in".to_owned()], Some(GuardTimeout { seconds: 120 }));
-    let asked = Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope: None };
+    let asked = Event::ApprovalAsked {
+        call,
+        command,
+        reason,
+        risk,
+        covers,
+        preview,
+        guarded,
+        scope: None,
+        terms: Default::default(),
+    };
     let transcript = live(&[open(), asked.into()]);
     let plan = transcript.waiting().unwrap();
     assert_eq!((plan.preview.as_slice(), plan.guarded), (&["+ deny in".to_owned()][..], guarded));

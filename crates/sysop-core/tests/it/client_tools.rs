@@ -90,7 +90,12 @@ fn a_proposal_is_withdrawn_when_its_location_changes() {
     );
     assert!(world.lines().contains("finished 1 rejected: not run: this tool now runs at another location"));
     let late = Decision::Allow { command: None };
-    world.tell(Input::Decision { call: CallId::new("1"), decision: late, by: "late".to_owned() });
+    world.tell(Input::Decision {
+        call: CallId::new("1"),
+        decision: late,
+        by: "late".to_owned(),
+        person: None,
+    });
     assert!(world.ran.is_empty());
 
     world

@@ -277,7 +277,7 @@ fn other(world: &mut World, letter: Symbol) -> bool {
 
 fn decision_on_nothing() -> Input {
     let decision = Decision::Allow { command: None };
-    Input::Decision { call: CallId::new("gone"), decision, by: "late".to_owned() }
+    Input::Decision { call: CallId::new("gone"), decision, by: "late".to_owned(), person: None }
 }
 
 /// Invariant 7: an answer with a stale id changes nothing.

@@ -1,6 +1,7 @@
 //! The session as seen by front ends and drivers: scripts, invariants, and the properties of the agent-rs design.
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test picks out what it is about")]
 
+mod approvals;
 mod budget;
 mod chat;
 mod client_tools;

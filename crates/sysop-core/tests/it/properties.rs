@@ -139,8 +139,7 @@ proptest! {
         world.tell(Input::Decision {
             call: sysop_core::id::CallId::new("b"),
             decision: Decision::Allow { command: Some(typed) },
-            by: "tester".to_owned(),
-        });
+            by: "tester".to_owned(), person: None });
         prop_assert_eq!(world.session.activity(), Activity::Thinking);
         prop_assert_eq!(world.asked.as_ref(), step.as_ref());
         prop_assert_eq!(messages(&world), before);

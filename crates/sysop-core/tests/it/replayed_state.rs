@@ -111,9 +111,14 @@ fn replay_restores_the_users_who_allowed_the_pending_call() {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     };
-    let given =
-        |call: &str, by: &str| Event::ApprovalGiven { call: CallId::new(call), by: by.into(), needed: 2 };
+    let given = |call: &str, by: &str| Event::ApprovalGiven {
+        call: CallId::new(call),
+        by: by.into(),
+        person: None,
+        needed: 2,
+    };
     let mut log =
         vec![given("a", "eve"), turn, asked, given("a", "ada"), given("a", "ada"), given("b", "bob")];
     assert_eq!(replay(log.clone()).approvers(), ["ada"]);

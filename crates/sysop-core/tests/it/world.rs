@@ -212,6 +212,8 @@ impl World {
                 | Effect::Preview { .. }
                 | Effect::CancelPreview { .. }
                 | Effect::SetBackgroundTimer { .. }
+                | Effect::AskHooks { .. }
+                | Effect::SetApprovalTimer { .. }
                 | Effect::SetTimer { .. }
                 | Effect::Notify { .. }
                 | Effect::SetTurnTimer { .. } => {}
@@ -265,7 +267,7 @@ impl World {
 
     pub(crate) fn decide(&mut self, decision: Decision) -> &mut Self {
         let call = self.waiting().expect("a person is asked");
-        self.tell(Input::Decision { call, decision, by: "tester".to_owned() })
+        self.tell(Input::Decision { call, decision, by: "tester".to_owned(), person: None })
     }
 
     pub(crate) fn allow(&mut self) -> &mut Self {
@@ -386,6 +388,7 @@ impl World {
             match event {
                 Event::SessionOpened { spec, .. } => mode = Some(spec.approve),
                 Event::Configured { change: ConfigChange::Approve(new) } => mode = Some(*new),
+                Event::Configured { change: ConfigChange::Auto(_) } => mode = Some(ApprovalMode::Auto),
                 Event::Configured { change: ConfigChange::ClientTools(new) } => {
                     client_tools = new;
                     grants.clear();

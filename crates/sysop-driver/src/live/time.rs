@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sysop_core::event::Input;
-use sysop_core::id::Timestamp;
+use sysop_core::id::{CallId, Timestamp};
 
 use super::{LiveSession, Worker};
 
@@ -16,6 +16,21 @@ impl LiveSession {
             tokio::select! {
                 () = live.end.cancelled() => {}
                 () = live.ports.clock.sleep(after) => live.deliver(input),
+            }
+        });
+    }
+
+    /// Adds the end of an approval's time. The timer does not keep the session in memory.
+    pub(super) fn start_approval_timer(self: &Arc<Self>, call: CallId, after: Duration) {
+        let (live, clock, end) = (Arc::downgrade(self), Arc::clone(&self.ports.clock), self.end.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                () = end.cancelled() => {}
+                () = clock.sleep(after) => {
+                    if let Some(live) = live.upgrade() {
+                        live.deliver(Input::ApprovalTimer { call });
+                    }
+                }
             }
         });
     }

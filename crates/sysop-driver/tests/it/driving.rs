@@ -156,7 +156,9 @@ async fn an_approval_is_answered_and_the_tool_runs_once() {
     let Event::ApprovalAsked { call, .. } = last_event(&asked) else { unreachable!("waited for it") };
     for by in ["first", "second"] {
         let decision = Decision::Allow { command: None };
-        handle.send(Input::Decision { call: call.id.clone(), decision, by: by.to_owned() }).expect("open");
+        handle
+            .send(Input::Decision { call: call.id.clone(), decision, by: by.to_owned(), person: None })
+            .expect("open");
     }
     let rest = until(&mut updates, ended).await;
     let decided: Vec<_> = logged(&rest)

@@ -79,8 +79,13 @@ impl Node {
     fn make_runtime(&self) -> RuntimeFactory {
         let node = Arc::clone(&self.node);
         Arc::new(move || {
-            let Runtime { host, provider, instructions } = node.shared.world.runtime();
-            Runtime { host: Arc::new(NodeHost { host, node: Arc::clone(&node) }), provider, instructions }
+            let Runtime { host, provider, instructions, hooks } = node.shared.world.runtime();
+            Runtime {
+                host: Arc::new(NodeHost { host, node: Arc::clone(&node) }),
+                provider,
+                instructions,
+                hooks,
+            }
         })
     }
 
@@ -272,9 +277,12 @@ fn deed(world: &World, node: &Node, turn: u32) -> Input {
         (0, _) => Input::Cancel,
         (1, _) => Input::Pause,
         (2 | 3, _) => Input::Resume,
-        (4..8, Some(call)) => {
-            Input::Decision { call, decision: Decision::Allow { command: None }, by: "person".to_owned() }
-        }
+        (4..8, Some(call)) => Input::Decision {
+            call,
+            decision: Decision::Allow { command: None },
+            by: "person".to_owned(),
+            person: None,
+        },
         // A prompt that is distinct from all others.
         (_, _) => Input::prompt(format!("random {turn}")),
     }
@@ -321,6 +329,7 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
                         call: asked.expect("somebody asked"),
                         decision,
                         by: "person".to_owned(),
+                        person: None,
                     }
                 }
                 Activity::Paused => Input::Resume,

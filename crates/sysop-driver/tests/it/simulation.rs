@@ -115,7 +115,7 @@ fn deed(world: &World, told: &SeenEvents) -> Input {
         1 => Decision::AllowSession { command: None },
         _ => Decision::Allow { command: None },
     };
-    let decide = |call| Input::Decision { call, decision, by: "person".to_owned() };
+    let decide = |call| Input::Decision { call, decision, by: "person".to_owned(), person: None };
     match (world.below(10), asked) {
         (0, _) => Input::Cancel,
         (1, _) => Input::Pause,

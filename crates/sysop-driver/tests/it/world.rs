@@ -127,6 +127,7 @@ impl World {
             host: self.host(),
             provider: Arc::new(ScriptedProvider(Arc::clone(self))),
             instructions: None,
+            hooks: None,
         }
     }
 

@@ -547,6 +547,7 @@ impl State {
             preview: Vec::new(),
             guarded: None,
             scope: None,
+            terms: Default::default(),
         });
     }
 

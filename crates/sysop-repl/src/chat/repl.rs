@@ -426,7 +426,7 @@ impl Repl {
         if let Some(facts) = self.transcript.session_info() {
             left = format!("{} {} ", words::host_summary(facts.place()), facts.model);
             if facts.approve != ApprovalMode::Ask {
-                left.push_str(&format!("{} ", approval_label(facts.approve)));
+                left.push_str(&format!("{} ", facts.approval_status(Some(words::now()))));
             }
             left.extend(facts.fence_label().map(|word| format!("{word} ")));
             if facts.mode == Mode::Chat {
@@ -606,6 +606,10 @@ impl Repl {
                 self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)?;
             }
             InputLine::Approve(mode) => self.approve(mode)?,
+            InputLine::Auto(bounds) => self.send_and_expect(
+                Input::Configure { change: ConfigChange::Auto(bounds) },
+                AwaitedUpdate::Event,
+            )?,
             InputLine::Mode(mode) => self.mode(mode)?,
             InputLine::Host(None) => self.show_location()?,
             InputLine::Host(Some(host)) => self.open(SessionSelector::NewOnHost(host)).await?,

@@ -381,7 +381,12 @@ async fn an_answer_of_another_client_withdraws_the_proposal() {
     let fake = rig.fake.clone();
     rig.context.ask = Some(ApprovalHandler(Arc::new(move |_, withdrawn: &AtomicBool| {
         let decision = Decision::Allow { command: None };
-        fake.send_as_other(Input::Decision { call: CallId::new("c1"), decision, by: "web".into() });
+        fake.send_as_other(Input::Decision {
+            call: CallId::new("c1"),
+            decision,
+            by: "web".into(),
+            person: None,
+        });
         let deadline = std::time::Instant::now() + DEADLINE;
         while !withdrawn.load(Ordering::Relaxed) && std::time::Instant::now() < deadline {
             std::thread::yield_now();

@@ -44,6 +44,8 @@ fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
         guarded: None,
         covers: Some(Grant::Program { program: "rm".into(), subcommand: None }),
         state: ProposalState::Waiting,
+        terms: Default::default(),
+        given: Vec::new(),
     }
 }
 

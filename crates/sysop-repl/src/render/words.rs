@@ -1,5 +1,6 @@
 //! Words for events and risk classes. Most of them are shared with the other front ends.
 
+use sysop_core::id::Timestamp;
 use sysop_core::policy::RiskClass;
 use sysop_core::ui_text::class as class_word;
 pub(crate) use sysop_core::ui_text::{
@@ -8,6 +9,11 @@ pub(crate) use sysop_core::ui_text::{
     turn_end_summary, typed, usage, waiting_for,
 };
 use sysop_term::StyleRole;
+
+pub(crate) fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+    Timestamp(i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX))
+}
 
 pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {
     let role = match class {

@@ -240,6 +240,7 @@ impl World {
             models: Default::default(),
             budget: Default::default(),
             instructions: false,
+            hooks: None,
             effort: None,
             max_output_tokens: None,
             temperature: None,
@@ -251,6 +252,7 @@ impl World {
             host: Arc::clone(&self.machine) as _,
             provider: Arc::clone(&self.provider) as _,
             instructions: None,
+            hooks: None,
         };
         let id = SessionId::new("s1");
         let again = runtime.clone();
@@ -312,7 +314,7 @@ async fn approvals_and_calls_are_audited_without_secrets_and_contents() {
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
     let Some(call) = read_asked(&world).await else { unreachable!("it was asked") };
     let decision = Decision::Allow { command: None };
-    handle.send(Input::Decision { call, decision, by: "phone".to_owned() }).unwrap();
+    handle.send(Input::Decision { call, decision, by: "phone".to_owned(), person: None }).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
     let what = "deploy --password [redacted] [redacted]";
     assert_eq!(
@@ -390,7 +392,7 @@ async fn a_call_is_still_known_after_a_restart() {
     let call = read_asked(&world).await.unwrap();
     world.store.watch_forgets();
     let decision = Decision::Reject { reason: String::new() };
-    handle.send(Input::Decision { call, decision, by: "phone".to_owned() }).unwrap();
+    handle.send(Input::Decision { call, decision, by: "phone".to_owned(), person: None }).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await);
     assert_eq!(
         world.lines(),

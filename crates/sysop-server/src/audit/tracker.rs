@@ -49,6 +49,8 @@ struct TrackedCall {
     what: Option<String>,
     arguments: String,
     allowed_by: Option<String>,
+    /// Users who have allowed the call, while others must allow it, too.
+    given: Vec<String>,
 }
 
 impl AuditTracker {
@@ -113,6 +115,7 @@ impl AuditTracker {
 pub(super) fn is_audited(event: &Event) -> bool {
     match event {
         Event::Decided { .. }
+        | Event::ApprovalGiven { .. }
         | Event::ToolStarted { .. }
         | Event::ToolFinished { .. }
         | Event::TerminalInput { .. } => true,
@@ -136,7 +139,6 @@ pub(super) fn is_audited(event: &Event) -> bool {
         | Event::JobFinished { .. }
         | Event::GuardArmed { .. }
         | Event::GuardEnded { .. }
-        | Event::ApprovalGiven { .. }
         | Event::ApprovalPreviewed { .. }
         | Event::Undone { .. }
         | Event::HistoryCleared
@@ -166,6 +168,9 @@ impl TrackedSession {
             Event::ApprovalAsked { call, .. } => {
                 self.calls.entry(call.id.clone()).or_insert_with(|| known_call(redaction, call));
                 None
+            }
+            Event::ApprovalGiven { call, by, needed, .. } => {
+                Some(self.given(entry(Kind::Decided), call, by, *needed))
             }
             Event::Decided { call, decision, by } => {
                 Some(self.decided(entry(Kind::Decided), call, decision, by))
@@ -198,11 +203,18 @@ impl TrackedSession {
             | Event::JobFinished { .. }
             | Event::GuardArmed { .. }
             | Event::GuardEnded { .. }
-            | Event::ApprovalGiven { .. }
             | Event::ApprovalPreviewed { .. }
             | Event::Undone { .. }
             | Event::HistoryCleared => None,
         }
+    }
+
+    /// Records one of several consents.
+    fn given(&mut self, entry: AuditEntry, call: &CallId, by: &str, needed: u32) -> AuditEntry {
+        let known = self.calls.entry(call.clone()).or_default();
+        known.given.push(by.to_owned());
+        let outcome = format!("allow_{}_of_{needed}", known.given.len());
+        self.about(AuditEntry { who: Some(by.to_owned()), outcome: Some(outcome), ..entry }, call)
     }
 
     fn decided(&mut self, entry: AuditEntry, call: &CallId, decision: &Decision, by: &str) -> AuditEntry {
@@ -212,7 +224,8 @@ impl TrackedSession {
             Decision::Reject { .. } => "reject",
         };
         let known = self.calls.entry(call.clone()).or_default();
-        known.allowed_by = (outcome != "reject").then(|| by.to_owned());
+        let everyone = known.given.iter().map(String::as_str).chain([by]).collect::<Vec<_>>().join(", ");
+        known.allowed_by = (outcome != "reject").then_some(everyone);
         // An edited command is in the line of the call's start.
         self.about(AuditEntry { who: Some(by.to_owned()), outcome: Some(outcome.to_owned()), ..entry }, call)
     }
@@ -285,6 +298,7 @@ fn known_call(redaction: &CommandRedactor, call: &ToolCall) -> TrackedCall {
         what: what.map(|what| redaction.command(what)),
         arguments: hash(&arguments),
         allowed_by: None,
+        given: Vec::new(),
     }
 }
 

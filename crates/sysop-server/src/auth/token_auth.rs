@@ -120,6 +120,7 @@ impl TokenAuth {
         let permit = self.connections.take(&bearer.id).ok_or_else(|| refuse(AuthError::RateLimited(1)))?;
         Ok(Caller {
             name: bearer.name,
+            person: bearer.owner,
             key: bearer.id.as_str().to_owned(),
             scopes: bearer.scopes,
             token: Some(TokenOrigin { created: bearer.created, unattended: bearer.unattended }),

@@ -142,7 +142,7 @@ impl Authenticator for ByName {
             return Err(Box::new(StatusCode::FORBIDDEN.into_response()));
         }
         let (name, ended) = (name.to_owned(), CancellationToken::new());
-        Ok(Caller { key: name.clone(), name, scopes, token, ended, hold: None })
+        Ok(Caller { person: name.clone(), key: name.clone(), name, scopes, token, ended, hold: None })
     }
 
     fn check_session_quota(&self, _: &Caller) -> Result<(), Box<Response>> {
@@ -203,8 +203,12 @@ impl SessionBackend for ScriptedBackend {
     ) -> Result<OpenedSession, BackendError> {
         let opened_by = request.opened_by;
         let spec = SessionSpec { approve: request.approve.unwrap_or(ApprovalMode::Auto), ..spec() };
-        let runtime =
-            Runtime { host: self.host(&decorate), provider: Arc::new(Obedient), instructions: None };
+        let runtime = Runtime {
+            host: self.host(&decorate),
+            provider: Arc::new(Obedient),
+            instructions: None,
+            hooks: None,
+        };
         let again = runtime.clone();
         self.driver
             .create_for(id.clone(), spec, opened_by, Arc::new(move || again.clone()))
@@ -214,8 +218,12 @@ impl SessionBackend for ScriptedBackend {
     }
 
     async fn open(&self, id: &SessionId, decorate: HostDecorator) -> Result<OpenedSession, BackendError> {
-        let runtime =
-            Runtime { host: self.host(&decorate), provider: Arc::new(Obedient), instructions: None };
+        let runtime = Runtime {
+            host: self.host(&decorate),
+            provider: Arc::new(Obedient),
+            instructions: None,
+            hooks: None,
+        };
         self.driver.resume(id, runtime).await.map(found).map_err(failed)
     }
 
@@ -260,6 +268,7 @@ impl SessionBackend for ScriptedBackend {
             }
             ConfigChange::Model(_)
             | ConfigChange::Approve(_)
+            | ConfigChange::Auto(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
             | ConfigChange::Rules { .. }

@@ -146,6 +146,7 @@ impl Node {
                 host: Arc::new(tools),
                 provider: Arc::new(Model(world)),
                 instructions: None,
+                hooks: None,
             }
         })
     }
@@ -608,7 +609,7 @@ async fn any_node_can_answer_an_approval_and_the_first_answer_counts() {
     let call = there.until(asked).await;
     for by in ["first", "second"] {
         let decision = Decision::Allow { command: None };
-        there.say(Input::Decision { call: call.clone(), decision, by: by.into() });
+        there.say(Input::Decision { call: call.clone(), decision, by: by.into(), person: None });
     }
     let decided = |event: &Event| match event {
         Event::Decided { by, .. } => Some(by.clone()),

@@ -159,6 +159,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
                 preview,
                 guarded: seconds.map(|seconds| GuardTimeout { seconds }),
                 scope: None,
+                terms: Default::default(),
             })
             .boxed(),
         8 => (text(), decision(), text())
@@ -226,7 +227,7 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
             .prop_map(|(call, host, how)| Event::GuardEnded { call, host, how })
             .boxed(),
         24 => (call_id(), text(), any::<u32>())
-            .prop_map(|(call, by, needed)| Event::ApprovalGiven { call, by, needed })
+            .prop_map(|(call, by, needed)| Event::ApprovalGiven { call, by, needed, person: None })
             .boxed(),
         28 => (call_id(), option::of(text()), vec(text(), 0..3))
             .prop_map(|(call, command, preview)| Event::ApprovalPreviewed { call, command, preview })

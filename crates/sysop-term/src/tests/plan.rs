@@ -42,6 +42,8 @@ fn plan(call: ToolCall, command: &str) -> Proposal {
         guarded: None,
         covers: None,
         state: ProposalState::Waiting,
+        terms: Default::default(),
+        given: Vec::new(),
     }
 }
 

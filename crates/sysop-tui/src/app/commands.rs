@@ -78,6 +78,7 @@ impl App {
             InputLine::Model(None) => self.fetch_list(ListKind::Models),
             InputLine::Model(Some(name)) => self.model_named(&name, now),
             InputLine::Approve(mode) => self.approve(mode, now),
+            InputLine::Auto(bounds) => self.configure(ConfigChange::Auto(bounds), now),
             InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
             InputLine::Mode(None) => self.show_mode(now),
             InputLine::Host(None) => {

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sysop_core::event::PauseReason;
-use sysop_core::id::SessionId;
+use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
-use sysop_core::transcript::{SessionPhase, approval_label, call_summary};
+use sysop_core::transcript::{SessionPhase, call_summary};
 use sysop_core::ui_text;
 
 use super::{App, BackgroundStatus, State};
@@ -70,7 +70,7 @@ impl App {
             segment(ui_text::host_summary(facts.place()), Tone::Host, 0),
             segment(facts.model.to_string(), Tone::Plain, 1),
             segment(
-                approval_label(facts.approve),
+                facts.approval_status(self.wall_clock(now)),
                 if facts.approve == ApprovalMode::Auto { Tone::Warn } else { Tone::Dim },
                 0,
             ),
@@ -126,6 +126,12 @@ impl App {
             parts.push(segment(text, Tone::Warn, 0));
         }
         parts
+    }
+
+    /// Returns the time of day at `now`, if known.
+    fn wall_clock(&self, now: Duration) -> Option<Timestamp> {
+        let elapsed = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        self.started.map(|started| Timestamp(started.0.saturating_add(elapsed)))
     }
 
     /// Returns true while a turn runs.

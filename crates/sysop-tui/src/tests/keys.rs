@@ -207,7 +207,12 @@ fn a_proposal_answered_elsewhere_closes_and_names_the_user() {
     let SessionPhase::AwaitingApproval { call } = world.app.transcript().phase().clone() else {
         panic!("it waits")
     };
-    world.tell(Input::Decision { call, decision: Decision::Allow { command: None }, by: "web".to_owned() });
+    world.tell(Input::Decision {
+        call,
+        decision: Decision::Allow { command: None },
+        by: "web".to_owned(),
+        person: None,
+    });
     assert!(world.app.review().is_none() && world.app.state() == State::Executing);
     assert!(world.screen(80, 24).contains("allowed by web"));
 }

@@ -134,7 +134,7 @@ fn make(world: &mut World, a_move: Move, number: usize) {
                 } else {
                     Decision::Reject { reason: String::new() }
                 };
-                world.tell(Input::Decision { call, decision, by: "web".to_owned() });
+                world.tell(Input::Decision { call, decision, by: "web".to_owned(), person: None });
             }
         }
         Move::Frame(columns, rows) => {

@@ -57,7 +57,7 @@ pub(super) fn message(
         Event::ApprovalPreviewed { call: tool_call_id, command, preview } => {
             ServerMessage::ApprovalPreview { session_id, position, tool_call_id, command, preview }
         }
-        Event::ApprovalGiven { call: tool_call_id, by, needed } => {
+        Event::ApprovalGiven { call: tool_call_id, by, needed, .. } => {
             ServerMessage::ApprovalGiven { session_id, position, tool_call_id, by, needed }
         }
         Event::Undone { call: tool_call_id, by, how } => {

@@ -94,6 +94,7 @@ fn asked(id: &str) -> Event {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     }
 }
 
@@ -427,6 +428,7 @@ fn an_approval_request_contains_the_whole_file_content() {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     };
     let request = serde_json::to_value(&messages(vec![asked])[0]).expect("it is plain data");
     assert_eq!(request["arguments"], arguments);

@@ -164,7 +164,7 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
             let command = u.ratio(1, 2)?.then(|| text(u)).transpose()?;
             Event::ApprovalPreviewed { call, command, preview: vec![text(u)?] }
         }
-        6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2 },
+        6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2, person: None },
         7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
         8 => {
             let file = InstructionFile::new(text(u)?, InstructionSource::Workspace, String::new(), 7);
@@ -352,7 +352,7 @@ impl World {
                 return Ok(Input::Reply { step, result });
             }
             if let Some(call) = self.asked.clone() {
-                return Ok(Input::Decision { call, decision: decision(u)?, by: text(u)? });
+                return Ok(Input::Decision { call, decision: decision(u)?, by: text(u)?, person: None });
             }
             if let Some(call) = self.running.take() {
                 return Ok(Input::Outcome { call, outcome: outcome(u)? });

@@ -22,6 +22,7 @@ use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
 use sysop_driver::frontend::{AttachedSession, NamedItem, SessionHandle, SessionService};
+use sysop_driver::hooks::SessionHooks;
 use sysop_driver::port::{
     Annotation, CancellationToken, DeltaSink, Host, ModelEvent, Provider, SearchHit, SessionSummary, Store,
     StoreError,
@@ -40,6 +41,8 @@ use crate::system_prompt;
 
 /// Maximum time for a stopping server to notify the other nodes.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
+/// Maximum number of events per read for a list of sessions.
+const EVENTS_MAX: usize = 256;
 /// Host name of a session without a host, whose only tools are those that clients offer.
 const NONE: &str = "none";
 
@@ -64,7 +67,7 @@ impl LocalSessions {
             None => Driver::new(ports),
         };
         let sessions = Self { services, store, node, driver, left: AtomicBool::new(false) };
-        sessions.driver.set_initial_inputs(sessions.opening_inputs());
+        sessions.set_initial_inputs();
         sessions
     }
 
@@ -93,15 +96,17 @@ impl LocalSessions {
         self.driver.subscriber_count(id) > 1
     }
 
-    /// Returns the inputs that each resumed session receives first: the current rules, and the approval mode `never` if
+    /// Sets the inputs that each resumed session receives first: the current rules of its host, and the approval mode `never` if
     /// the server is read-only.
-    fn opening_inputs(&self) -> Vec<Input> {
-        let reads_only = self.is_read_only().then_some(ConfigChange::Approve(ApprovalMode::Never));
-        [self.services.rules(&self.services.settings.host)]
-            .into_iter()
-            .chain(reads_only)
-            .map(|change| Input::Configure { change })
-            .collect()
+    fn set_initial_inputs(&self) {
+        let (services, reads_only) = (self.services.clone(), self.is_read_only());
+        self.driver.set_initial_inputs(move |spec| {
+            // A host that is no longer in the config cannot be used; its options do not matter.
+            let host = services.settings.hosts.resolve(&spec.host);
+            let rules = services.rules(host.as_ref().unwrap_or(&services.settings.host));
+            let reads_only = reads_only.then_some(ConfigChange::Approve(ApprovalMode::Never));
+            [rules].into_iter().chain(reads_only).map(|change| Input::Configure { change }).collect()
+        });
     }
 
     fn plan_session(&self, request: CreateSession) -> Result<(SessionSpec, SessionTools), BackendError> {
@@ -215,7 +220,8 @@ impl LocalSessions {
 
     /// Returns the tools of a session without a host. Such a session uses the models that this machine can reach.
     fn without_host(&self) -> SessionTools {
-        SessionTools::None(self.services.models.of(&HostChoice::Local))
+        let hooks = self.services.hooks.of_session(&HostChoice::Local);
+        SessionTools::None(self.services.models.of(&HostChoice::Local), hooks)
     }
 
     /// Returns the specification and the start time of a session.
@@ -272,6 +278,10 @@ impl SessionBackend for LocalSessions {
 
     async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
         self.store.annotate(id, annotation).await.map_err(|error| failed(error.into()))
+    }
+
+    async fn events(&self, id: &SessionId, after: Seq) -> Vec<Logged> {
+        self.store.load(id, after, EVENTS_MAX).await.unwrap_or_default()
     }
 
     async fn is_logged(&self, id: &SessionId, seq: Seq) -> bool {
@@ -361,10 +371,14 @@ impl SessionBackend for LocalSessions {
             ConfigChange::Approve(mode) if self.is_read_only() && *mode != ApprovalMode::Never => {
                 Err("the server is read-only (`--approve never`)".to_owned())
             }
+            ConfigChange::Auto(_) if self.is_read_only() => {
+                Err("the server is read-only (`--approve never`)".to_owned())
+            }
             ConfigChange::Model(model) if !is_known(&model.provider) => {
                 Err(unknown_provider(&model.provider))
             }
             ConfigChange::Approve(_)
+            | ConfigChange::Auto(_)
             | ConfigChange::Model(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
@@ -382,7 +396,7 @@ impl SessionBackend for LocalSessions {
         let written = tokio::task::spawn_blocking(move || services.write_rule(&rule)).await;
         let rule = written.unwrap_or_else(|error| Err(format!("cannot write the rule: {error}")))?;
         // Sessions resumed from now on receive it, too.
-        self.driver.set_initial_inputs(self.opening_inputs());
+        self.set_initial_inputs();
         Ok(rule)
     }
 
@@ -459,7 +473,7 @@ fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
 
 enum SessionTools {
     /// The session has no tools of its own. It can use the models of this provider.
-    None(Arc<dyn Provider>),
+    None(Arc<dyn Provider>, Option<Arc<dyn SessionHooks>>),
     Machine {
         place: ToolLocation,
         profile: Profile,
@@ -475,9 +489,9 @@ impl SessionTools {
     /// such as a terminal, is lost when the session leaves the node.
     fn into_runtime_factory(self, decorate: HostDecorator) -> RuntimeFactory {
         match self {
-            Self::None(provider) => Arc::new(move || {
-                let provider = Arc::clone(&provider);
-                Runtime { host: decorate(Arc::new(ToollessHost)), provider, instructions: None }
+            Self::None(provider, hooks) => Arc::new(move || {
+                let (provider, hooks) = (Arc::clone(&provider), hooks.clone());
+                Runtime { host: decorate(Arc::new(ToollessHost)), provider, instructions: None, hooks }
             }),
             Self::Machine { place, profile, external, services, first } => {
                 let first = Mutex::new(Some(first));
@@ -486,12 +500,13 @@ impl SessionTools {
                         Some(first) => Ok(*first),
                         None => services.runtime(&place, profile, &external),
                     };
-                    let Runtime { host, provider, instructions } = runtime.unwrap_or_else(|error| {
+                    let Runtime { host, provider, instructions, hooks } = runtime.unwrap_or_else(|error| {
                         let why = hide_own_folders(format!("{error:#}"), &services.settings.folders);
                         let host = Arc::new(UnreachableHost(why));
-                        Runtime { host, provider: services.models.of(&place.host), instructions: None }
+                        let hooks = services.hooks.of_session(&place.host);
+                        Runtime { host, provider: services.models.of(&place.host), instructions: None, hooks }
                     });
-                    Runtime { host: decorate(host), provider, instructions }
+                    Runtime { host: decorate(host), provider, instructions, hooks }
                 })
             }
         }

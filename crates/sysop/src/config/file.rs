@@ -9,11 +9,12 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::hooks;
 use super::keys::{self, KeyPath, PROVIDERS, SECRET, ValueKind};
 use super::rules;
 use super::steps;
 use super::value::{self, ConfigValue, PatternCheck};
-use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, RoutineSteps};
+use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigWarning, RoutineSteps};
 
 /// Maximum size of a config file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -114,6 +115,7 @@ impl ConfigFileReader {
                 }
                 (Some("policy"), DeValue::Table(inner)) => self.rules(inner),
                 _ if keys::is_steps(&path) => self.steps(&path, name.span().start, raw),
+                (Some("hooks" | "notify"), _) => self.program(name.get_ref(), raw),
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
                 (Some("model"), found) => self.model(found, raw.span().start),
                 (_, found) => match keys::find(&path) {
@@ -128,6 +130,19 @@ impl ConfigFileReader {
                 },
             }
         }
+    }
+
+    /// Reads `[[hooks]]` or `[notify]`. An invalid one is an error: a hook that is left out would deny nothing.
+    fn program(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) {
+        let read = match key {
+            "hooks" => hooks::read_hooks(raw).map(|read| self.layer.hooks = read),
+            _ => hooks::read_notify(raw).map(|read| self.layer.notify = Some(read)),
+        };
+        if let Err((at, why)) = read {
+            let origin = self.origin(at);
+            self.layer.program_errors.push(ConfigWarning { origin, message: why });
+        }
+        self.layer.programs.extend(self.layer.programs.is_empty().then(|| self.origin(raw.span().start)));
     }
 
     fn rules(&mut self, policy: &DeTable<'_>) {

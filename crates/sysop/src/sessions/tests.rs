@@ -309,6 +309,7 @@ async fn a_day() -> MemoryStore {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     };
     let events = vec![
         opened("web-1", "/srv/app"),

@@ -238,6 +238,9 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: ConfigChange::Approve(mode) } => {
             Some(format!("approval mode set to {}", mode_words(*mode)))
         }
+        Event::Configured { change: ConfigChange::Auto(bounds) } => {
+            Some(format!("approval mode set to auto for {bounds}, then ask"))
+        }
         Event::Configured { change: ConfigChange::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
         Event::Configured { change: ConfigChange::Effort(effort) } => {
             Some(format!("reasoning effort set to `{}`", effort.as_str()))

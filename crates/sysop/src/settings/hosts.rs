@@ -164,6 +164,8 @@ pub(crate) struct ConfiguredHost {
     pub(crate) tags: Vec<String>,
     /// Globs of models that may see the host's output; `None` allows all.
     models: Option<Vec<String>>,
+    /// Number of different people who must allow a call on the host.
+    approvals: u32,
     /// Place in the config where the host's table starts.
     origin: ConfigOrigin,
 }
@@ -289,6 +291,27 @@ impl HostInventory {
         access
     }
 
+    /// Returns the number of different people who must allow a call on these hosts: the largest of all hosts. The number
+    /// of a configured host applies to every destination that names its machine, with any user and port.
+    pub(crate) fn approvals(&self, choice: &HostChoice) -> u32 {
+        let concerned = self.known.iter().filter(|known| known.approvals > 0).filter(|known| {
+            let (name, machine) = (known.target.name.to_ascii_lowercase(), known.target.machine());
+            choice.targets().iter().any(|target| target.machine() == machine || target.machine() == name)
+        });
+        concerned.map(|known| known.approvals).max().unwrap_or_default()
+    }
+
+    /// Returns the tags that all of these hosts have.
+    pub(crate) fn common_tags(&self, choice: &HostChoice) -> Vec<String> {
+        let tags_of = |target: &SshTarget| {
+            let known = self.known.iter().find(|known| known.target.name == target.name);
+            known.map(|known| known.tags.clone()).unwrap_or_default()
+        };
+        let tags = choice.targets().iter().map(tags_of);
+        tags.reduce(|common, tags| common.into_iter().filter(|tag| tags.contains(tag)).collect())
+            .unwrap_or_default()
+    }
+
     fn of_word(&self, word: &str) -> Result<Vec<(SshTarget, HostMatch)>, CommandError> {
         if word.is_empty() {
             let why = "empty host name in the list; write NAME,NAME";
@@ -382,6 +405,7 @@ struct HostTable {
     tags: Vec<String>,
     approve: Option<ApprovalMode>,
     models: Option<Vec<String>>,
+    approvals: Option<u32>,
     root: Option<String>,
     description: Option<String>,
 }
@@ -394,7 +418,8 @@ fn read_known(config: &Config, name: &str, origin: ConfigOrigin) -> ConfiguredHo
         description: table.description,
         ..SshTarget::new(name, table.host.as_deref().unwrap_or(name).trim(), table.user, table.port)
     };
-    ConfiguredHost { target, tags: table.tags, models: table.models, origin }
+    let approvals = table.approvals.unwrap_or_default();
+    ConfiguredHost { target, tags: table.tags, models: table.models, approvals, origin }
 }
 
 fn line(origin: &ConfigOrigin) -> usize {

@@ -51,6 +51,6 @@ impl Repl {
             ApprovalOutcome::Withdrawn => return Ok(()),
         };
         self.answered = Some(call.clone());
-        self.send(Input::Decision { call, decision, by: BY.to_owned() })
+        self.send(Input::Decision { call, decision, by: BY.to_owned(), person: None })
     }
 }

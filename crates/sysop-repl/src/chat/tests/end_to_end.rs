@@ -120,7 +120,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
     let handle = driver.create_lazy(
         SessionId::new("s-1"),
         spec.clone(),
-        Runtime { host, provider: Arc::new(SilentProvider), instructions: None },
+        Runtime { host, provider: Arc::new(SilentProvider), instructions: None, hooks: None },
     );
     AttachedSession { session: Arc::new(handle), last: Seq(0), spec: Arc::new(spec) }
 }

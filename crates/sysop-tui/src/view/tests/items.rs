@@ -46,6 +46,7 @@ fn typical() -> Story {
         preview: Vec::new(),
         guarded: None,
         scope: None,
+        terms: Default::default(),
     });
     let decision = Decision::Allow { command: None };
     story.log(Event::Decided { call: CallId::new("a"), decision, by: "tui".into() });

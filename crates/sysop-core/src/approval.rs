@@ -1,0 +1,112 @@
+//! Conditions under which an approval is answered: its expiry, and the number of people who must allow the call.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Event, Logged};
+use crate::id::{CallId, Seq, SessionId, Timestamp};
+use crate::policy::RiskClass;
+
+/// Conditions of one approval, fixed when it was requested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ApprovalTerms {
+    /// Time after which the call is rejected; `None` for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+    /// Number of different people who must allow the call; at least 1.
+    pub people: u32,
+}
+
+impl Default for ApprovalTerms {
+    fn default() -> Self {
+        Self { expires: None, people: 1 }
+    }
+}
+
+impl ApprovalTerms {
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns a phrase for users if several people must allow the call: `0 of 2 people have allowed this`.
+    pub fn progress(&self, given: usize) -> Option<String> {
+        (self.people > 1).then(|| format!("{given} of {} people have allowed this", self.people))
+    }
+}
+
+/// Characters of the session's id in the id of an approval.
+const SESSION_CHARS: usize = 6;
+
+/// Returns the id by which users name an approval: the end of the session's id and the position of the request, as in
+/// `4f3a91-17`. The position makes sure that an answer never applies to a later request.
+pub fn approval_id(session: &SessionId, asked: Seq) -> String {
+    let plain: Vec<char> = session.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
+    let end: String = plain[plain.len().saturating_sub(SESSION_CHARS)..].iter().collect();
+    format!("{end}-{}", asked.0)
+}
+
+/// An approval that waits for an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenApproval {
+    /// Position of the request in the log.
+    pub seq: Seq,
+    /// Time of the request.
+    pub at: Timestamp,
+    pub call: CallId,
+    pub tool: String,
+    /// The command, or a short form of the call.
+    pub command: String,
+    /// The model's reason; may be empty.
+    pub reason: String,
+    pub risk: RiskClass,
+    pub preview: Vec<String>,
+    pub terms: ApprovalTerms,
+    /// Users who have allowed the call so far.
+    pub given: Vec<String>,
+}
+
+impl OpenApproval {
+    /// Returns the approval that is open after these events, the last ones of a log.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event opens or closes an approval")]
+    pub fn after<'a>(events: impl IntoIterator<Item = &'a Logged>) -> Option<Self> {
+        let mut open: Option<Self> = None;
+        for logged in events {
+            match &logged.event {
+                Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } => {
+                    open = Some(Self {
+                        seq: logged.seq,
+                        at: logged.at,
+                        call: call.id.clone(),
+                        tool: call.name.clone(),
+                        command: command.clone(),
+                        reason: reason.clone(),
+                        risk: risk.class,
+                        preview: preview.clone(),
+                        terms: *terms,
+                        given: Vec::new(),
+                    });
+                }
+                Event::ApprovalGiven { by, .. } => {
+                    open.iter_mut().for_each(|open| open.given.push(by.clone()));
+                }
+                Event::Decided { .. } | Event::ToolStarted { .. } | Event::TurnEnded { .. } => open = None,
+                _ => {}
+            }
+        }
+        open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::approval_id;
+    use crate::id::{Seq, SessionId};
+
+    #[test]
+    fn an_approval_is_named_by_the_end_of_its_session_and_its_position() {
+        let id = SessionId::new("01890a5d-ac96-774b-bcce-b302099a8057");
+        assert_eq!(approval_id(&id, Seq(17)), "9a8057-17");
+        assert_eq!(approval_id(&SessionId::new("s1"), Seq(2)), "s1-2");
+        assert_eq!(approval_id(&SessionId::new("\u{1b}[2J"), Seq(2)), "2J-2");
+    }
+}

@@ -1,0 +1,178 @@
+//! Answers to an approval: decisions of users, the consent of several people, and expiry.
+
+use std::time::Duration;
+
+use super::{BY_SYSOP, Consent, Session, decide};
+use crate::approval::ApprovalTerms;
+use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
+use crate::id::{CallId, Timestamp};
+use crate::outcome::{Outcome, Status};
+use crate::tool::ToolEffect;
+use crate::ui_text;
+
+impl Session {
+    pub(super) fn on_decision(
+        &mut self,
+        out: &mut Output,
+        id: CallId,
+        decision: Decision,
+        by: String,
+        person: Option<String>,
+    ) {
+        if self.survey.is_some() {
+            return; // already answered; its host is being surveyed
+        }
+        let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
+        let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
+        let guarded = asked.guarded;
+        let needed = asked.terms.people.max(self.people_needed());
+        let edited = match &decision {
+            Decision::Allow { command } | Decision::AllowSession { command } => command.clone(),
+            Decision::Reject { .. } => None,
+        };
+        let is_command =
+            self.offered_tools().named(&call.name).is_some_and(|spec| spec.effect == ToolEffect::Command);
+        if edited.is_some() && !is_command {
+            return; // only commands can be edited; running the original is not what the user approved
+        }
+        // An edited command was not assessed yet; whatever the user wrote, the user has seen.
+        let risk = match &edited {
+            Some(command) => self.risk_as_written(command),
+            None => risk,
+        };
+        if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
+            return; // such a call is allowed once at most; it keeps waiting
+        }
+        if needed > 1 && !self.is_last_consent(out, &id, &decision, (&by, person.as_ref()), needed) {
+            return;
+        }
+        let stops =
+            matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
+        let refused = match &decision {
+            Decision::Reject { reason } if reason.trim().is_empty() => {
+                Some("the user rejected this call; nothing ran".to_owned())
+            }
+            Decision::Reject { reason } => {
+                Some(format!("the user rejected this call; nothing ran. Reason: {reason}"))
+            }
+            Decision::Allow { .. } | Decision::AllowSession { .. } => None,
+        };
+        self.cancel_preview(out);
+        self.emit(out, Event::Decided { call: id.clone(), decision, by });
+        if let Some(reason) = refused {
+            self.emit(out, Event::ToolFinished { call: id, outcome: Outcome::new(Status::Rejected, reason) });
+            if stops || self.state.direct {
+                self.stop(out, CancelFollowUp::Nothing);
+            }
+            return;
+        }
+        let (call, guarded) = match edited {
+            Some(command) => (decide::with_command(call, command), None),
+            None => (call, guarded),
+        };
+        self.start_survey(out, call, origin, Some(Consent { risk, scope, guarded }));
+    }
+
+    /// Returns the number of different people who must allow a call.
+    pub(super) fn people_needed(&self) -> u32 {
+        self.state.spec.policy.approvals.max(1)
+    }
+
+    /// Records the consent of one of several people. Returns true if the decision closes the approval: the last consent
+    /// that is needed, or a rejection.
+    fn is_last_consent(
+        &mut self,
+        out: &mut Output,
+        call: &CallId,
+        decision: &Decision,
+        (by, person): (&String, Option<&String>),
+        needed: u32,
+    ) -> bool {
+        let refused = match decision {
+            Decision::Reject { .. } => return true,
+            Decision::Allow { command: None } => {
+                let known = self.state.approver_people.contains(person.unwrap_or(by));
+                known.then(|| format!("{by} has already allowed this; another person must allow it, too"))
+            }
+            Decision::Allow { command: Some(_) } => Some(format!(
+                "{needed} people must allow this command as it is; reject it to have it changed"
+            )),
+            Decision::AllowSession { .. } => {
+                Some(format!("{needed} people must allow each of these commands; allow it once"))
+            }
+        };
+        if let Some(text) = refused {
+            out.effects.push(Effect::Notify { text });
+            return false;
+        }
+        if self.state.approvers.len() + 1 >= needed as usize {
+            return true;
+        }
+        let (call, by, person) = (call.clone(), by.clone(), person.cloned());
+        self.emit(out, Event::ApprovalGiven { call, by, person, needed });
+        false
+    }
+
+    /// Returns the conditions of an approval that is requested now.
+    pub(super) fn approval_terms(&self) -> ApprovalTerms {
+        let seconds = self.state.spec.policy.approval_expires_s;
+        let expires = (seconds > 0).then(|| Timestamp(self.now.0.saturating_add(i64::from(seconds) * 1000)));
+        ApprovalTerms { expires, people: self.people_needed() }
+    }
+
+    /// Returns true if an approval is open that is rejected after some time.
+    pub fn has_expiring_approval(&self) -> bool {
+        let Some((call, true)) = self.state.open_calls().into_iter().next() else { return false };
+        self.state.waiting_call(&call).is_some_and(|(_, asked, _)| asked.terms.expires.is_some())
+    }
+
+    /// Sets the timer of the open approval, or rejects it if it has expired.
+    pub(super) fn resume_approval(&mut self, out: &mut Output) {
+        if let Some((call, true)) = self.state.open_calls().into_iter().next() {
+            self.on_approval_timer(out, call);
+        }
+    }
+
+    /// Sets the timers of the approvals that were requested by this input.
+    pub(super) fn set_approval_timers(&self, out: &mut Output) {
+        let expiring = out.events.iter().filter_map(|event| match event {
+            Event::ApprovalAsked { call, terms, .. } => Some((call.id.clone(), terms.expires?)),
+            _ => None,
+        });
+        let timers = expiring.map(|(call, expires)| {
+            let left = u64::try_from(expires.0.saturating_sub(self.now.0)).unwrap_or_default();
+            Effect::SetApprovalTimer { call, after: Duration::from_millis(left.max(1)) }
+        });
+        let timers: Vec<_> = timers.collect();
+        out.effects.extend(timers);
+    }
+
+    /// Rejects an approval that nobody answered in time.
+    pub(super) fn on_approval_timer(&mut self, out: &mut Output, call: CallId) {
+        let Some((_, asked, _)) = self.state.waiting_call(&call).filter(|_| self.survey.is_none()) else {
+            return; // answered in the meantime
+        };
+        let Some(expires) = asked.terms.expires else { return };
+        let left = u64::try_from(expires.0.saturating_sub(self.now.0)).unwrap_or_default();
+        if left > 0 {
+            return out.effects.push(Effect::SetApprovalTimer { call, after: Duration::from_millis(left) });
+        }
+        let seconds = self.state.spec.policy.approval_expires_s;
+        let why = match seconds {
+            0 => "nobody allowed it in time".to_owned(),
+            seconds => format!("nobody allowed it within {}", ui_text::short_time(u64::from(seconds))),
+        };
+        self.withdraw_approval(out, call, &why);
+    }
+
+    /// Rejects the pending approval without a user.
+    pub(super) fn withdraw_approval(&mut self, out: &mut Output, call: CallId, why: &str) {
+        self.survey = None;
+        self.cancel_preview(out);
+        let decision = Decision::Reject { reason: why.to_owned() };
+        self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
+        let outcome =
+            Outcome::new(Status::Rejected, format!("not run: {why}; call it again if it is still needed"));
+        self.finish(out, call, outcome);
+    }
+}

@@ -1,0 +1,281 @@
+//! Approvals that expire, that several people must give, and that bounds of the mode `auto` end.
+
+use sysop_core::approval::ApprovalTerms;
+use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Origin};
+use sysop_core::hook::{HookAnswer, HookQuestion};
+use sysop_core::id::{CallId, Timestamp};
+use sysop_core::message::ModelRef;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::{ApprovalMode, PolicyOptions};
+use sysop_core::session::Activity;
+use sysop_core::spec::SessionSpec;
+
+use crate::world::{World, bash, calls, spec};
+
+fn with(approve: ApprovalMode, policy: PolicyOptions) -> World {
+    World::new(SessionSpec { policy, ..spec(approve) })
+}
+
+fn two_people() -> World {
+    with(ApprovalMode::Ask, PolicyOptions { approvals: 2, ..PolicyOptions::default() })
+}
+
+fn hooked(approve: ApprovalMode) -> World {
+    with(approve, PolicyOptions { hooks: true, ..PolicyOptions::default() })
+}
+
+fn decide(world: &mut World, decision: Decision, by: &str, person: Option<&str>) {
+    let call = world.waiting().expect("a call waits");
+    world.tell(Input::Decision { call, decision, by: by.to_owned(), person: person.map(str::to_owned) });
+}
+
+fn allow(world: &mut World, by: &str, person: Option<&str>) {
+    decide(world, Decision::Allow { command: None }, by, person);
+}
+
+fn notices(world: &World) -> Vec<String> {
+    let notice = |effect: &Effect| match effect {
+        Effect::Notify { text } => Some(text.clone()),
+        _ => None,
+    };
+    world.last.effects.iter().filter_map(notice).collect()
+}
+
+/// Answers the open question of the hooks.
+fn hooks_say(world: &mut World, answer: HookAnswer) -> HookQuestion {
+    let asked = world.last.effects.iter().find_map(|effect| match effect {
+        Effect::AskHooks { question, attempt } => Some((question.as_ref().clone(), *attempt)),
+        _ => None,
+    });
+    let (question, attempt) = asked.expect("the hooks are asked");
+    world.tell(Input::HooksAnswered { call: question.call.id.clone(), attempt, answer });
+    question
+}
+
+fn rejection(world: &World) -> String {
+    let outcome = world.log.iter().rev().find_map(|event| match event {
+        Event::ToolFinished { outcome, .. } => Some(outcome.clone()),
+        _ => None,
+    });
+    let outcome = outcome.expect("a call ended");
+    assert_eq!(outcome.status, Status::Rejected);
+    outcome.output
+}
+
+#[test]
+fn an_approval_that_nobody_answers_is_rejected_when_it_expires() {
+    let mut world =
+        with(ApprovalMode::Ask, PolicyOptions { approval_expires_s: 3600, ..PolicyOptions::default() });
+    world.tell_at(100, Input::Prompt { text: "go".to_owned() });
+    world.reply(calls(vec![bash("1", "touch a")]));
+    let expires = Some(Timestamp(3_700_000));
+    assert!(world.last.events.iter().any(
+        |event| matches!(event, Event::ApprovalAsked { terms, .. } if *terms == ApprovalTerms { expires, people: 1 })
+    ));
+    world.tell_at(3_699, Input::ApprovalTimer { call: CallId::new("1") });
+    assert!(world.last.events.is_empty(), "too early");
+    assert!(matches!(world.last.effects[..], [Effect::SetApprovalTimer { .. }]));
+    world.tell_at(3_700, Input::ApprovalTimer { call: CallId::new("2") });
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval, "the timer of another call");
+    world.tell_at(3_700, Input::ApprovalTimer { call: CallId::new("1") });
+    assert!(world.last.events.iter().any(
+        |event| matches!(event, Event::Decided { by, decision: Decision::Reject { .. }, .. } if by == "sysop")
+    ));
+    assert_eq!(
+        rejection(&world),
+        "not run: nobody allowed it within 1h; call it again if it is still needed"
+    );
+    assert!(world.ran.is_empty());
+}
+
+#[test]
+fn an_approval_that_expired_while_the_process_was_gone_is_rejected_at_its_return() {
+    let mut world =
+        with(ApprovalMode::Ask, PolicyOptions { approval_expires_s: 60, ..PolicyOptions::default() });
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+    world.tell_at(30, Input::Pause).crash();
+    assert!(matches!(world.last.effects[..], [Effect::SetApprovalTimer { .. }]), "the rest of its time");
+    world.tell_at(90, Input::Resume).crash();
+    assert!(rejection(&world).contains("nobody allowed it within 60s"));
+}
+
+#[test]
+fn an_answer_before_the_expiry_counts_and_the_late_timer_changes_nothing() {
+    let mut world =
+        with(ApprovalMode::Ask, PolicyOptions { approval_expires_s: 60, ..PolicyOptions::default() });
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")])).allow();
+    world.tell_at(90, Input::ApprovalTimer { call: CallId::new("1") });
+    assert!(world.last.events.is_empty() && world.running.is_some());
+}
+
+#[test]
+fn two_different_people_must_allow_a_call() {
+    let mut world = two_people();
+    world.prompt("go").reply(calls(vec![bash("1", "systemctl restart nginx")]));
+    allow(&mut world, "laptop", Some("ada"));
+    assert!(matches!(&world.last.events[..], [Event::ApprovalGiven { needed: 2, by, .. }] if by == "laptop"));
+    allow(&mut world, "phone", Some("ada"));
+    assert_eq!(notices(&world), ["phone has already allowed this; another person must allow it, too"]);
+    assert!(world.running.is_none() && world.session.approvers() == ["laptop"]);
+    world.crash();
+    allow(&mut world, "phone", Some("ada"));
+    assert!(world.running.is_none(), "the first consent survives a crash");
+    allow(&mut world, "pager", Some("bob"));
+    assert!(
+        world.last.events.iter().any(|event| matches!(event, Event::Decided { by, .. } if by == "pager"))
+    );
+    assert!(world.running.is_some());
+}
+
+#[test]
+fn one_of_two_people_may_reject_a_call() {
+    let mut world = two_people();
+    world.prompt("go").reply(calls(vec![bash("1", "systemctl restart nginx")]));
+    allow(&mut world, "ada", None);
+    decide(&mut world, Decision::Reject { reason: "not today".to_owned() }, "ada", None);
+    assert!(rejection(&world).contains("not today"));
+}
+
+#[test]
+fn what_two_people_must_allow_is_neither_edited_nor_granted() {
+    let mut world = two_people();
+    world.prompt("go").reply(calls(vec![bash("1", "systemctl restart nginx")]));
+    for decision in [
+        Decision::Allow { command: Some("true".to_owned()) },
+        Decision::AllowSession { command: None },
+        Decision::AllowSession { command: Some("true".to_owned()) },
+    ] {
+        decide(&mut world, decision, "ada", None);
+        assert!(world.last.events.is_empty() && notices(&world).len() == 1);
+    }
+}
+
+#[test]
+fn no_mode_and_no_typing_of_one_person_runs_a_change_that_two_people_must_allow() {
+    let mut world = two_people();
+    world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Auto) });
+    world.prompt("go").reply(calls(vec![bash("1", "ls"), bash("2", "touch a")]));
+    assert_eq!(world.running.as_ref().map(|call| call.id.as_str()), Some("1"), "reads run");
+    world.outcome(Outcome::ok("a"));
+    assert_eq!(world.waiting(), Some(CallId::new("2")));
+    world.tell(Input::Cancel);
+    world.direct("bash", "touch a", Origin::User);
+    allow(&mut world, "ada", None);
+    assert!(world.running.is_none());
+    allow(&mut world, "bob", None);
+    assert!(world.running.is_some());
+}
+
+#[test]
+fn auto_with_bounds_ends_in_ask_after_its_commands() {
+    let mut world = World::new(spec(ApprovalMode::Ask));
+    world.tell(Input::Configure { change: ConfigChange::Auto("2 commands".parse().unwrap()) });
+    world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "touch b"), bash("3", "touch c")]));
+    world.outcome(Outcome::ok("a"));
+    assert_eq!(world.session.spec().approve, ApprovalMode::Ask);
+    assert_eq!(notices(&world), ["auto ended after 2 commands; the mode is `ask` again"]);
+    world.outcome(Outcome::ok("b"));
+    assert_eq!(world.waiting(), Some(CallId::new("3")));
+    assert_eq!(world.session.auto_progress(), None);
+}
+
+#[test]
+fn auto_with_a_time_ends_by_itself_and_after_a_crash() {
+    let auto = |text: &str| Input::Configure { change: ConfigChange::Auto(text.parse().unwrap()) };
+    let mut world = World::new(spec(ApprovalMode::Ask));
+    world.tell_at(10, auto("30m"));
+    let turn = world.last.effects.iter().find_map(|effect| match effect {
+        Effect::SetTurnTimer { turn, .. } => Some(*turn),
+        _ => None,
+    });
+    let turn = turn.expect("a timer is set");
+    world.tell_at(1_809, Input::TurnTimer { turn });
+    assert_eq!(world.session.spec().approve, ApprovalMode::Auto);
+    world.crash();
+    assert!(matches!(world.last.effects[..], [Effect::SetTurnTimer { .. }]));
+    world.tell_at(1_810, Input::TurnTimer { turn });
+    assert_eq!(world.session.spec().approve, ApprovalMode::Ask);
+}
+
+#[test]
+fn auto_is_refused_where_its_bounds_cannot_be_observed() {
+    let auto = |text: &str| Input::Configure { change: ConfigChange::Auto(text.parse().unwrap()) };
+    let policy = PolicyOptions { tags: vec!["lab".into()], ..PolicyOptions::default() };
+    let model = ModelRef::new("openai", "of-unknown-price");
+    let mut world = World::new(SessionSpec { policy, model, ..spec(ApprovalMode::Ask) });
+    for (text, why) in
+        [("@prod", "which is not in these bounds"), ("$1", "the price of openai/of-unknown-price is unknown")]
+    {
+        world.tell(auto(text));
+        assert!(world.last.events.is_empty() && notices(&world)[0].contains(why), "{:?}", notices(&world));
+    }
+    world.tell(auto("5 commands, @lab"));
+    assert_eq!(world.session.spec().approve, ApprovalMode::Auto);
+    world.tell(Input::Configure { change: ConfigChange::Approve(ApprovalMode::Auto) });
+    assert_eq!(world.session.auto_progress(), None, "without bounds from now on");
+}
+
+#[test]
+fn a_dangerous_call_asks_within_bounds_too() {
+    let mut world = World::new(spec(ApprovalMode::Ask));
+    world.tell(Input::Configure { change: ConfigChange::Auto("5 commands".parse().unwrap()) });
+    world.prompt("go").reply(calls(vec![bash("1", "mkfs.ext4 /dev/sda1")]));
+    assert_eq!(world.waiting(), Some(CallId::new("1")));
+}
+
+#[test]
+fn a_hook_denies_a_call_with_its_reason() {
+    let mut world = hooked(ApprovalMode::Auto);
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+    assert!(world.running.is_none(), "nothing runs before the hook has answered");
+    let question = hooks_say(&mut world, HookAnswer::Deny { reason: "no ticket".to_owned() });
+    assert_eq!((question.command.as_str(), question.mode), ("touch a", ApprovalMode::Auto));
+    assert_eq!(rejection(&world), "denied by a hook: no ticket; nothing ran");
+    assert!(world.ran.is_empty());
+}
+
+#[test]
+fn a_hook_may_ask_and_never_allows() {
+    let mut world = hooked(ApprovalMode::Auto);
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+    hooks_say(&mut world, HookAnswer::Ask { reason: "freeze".to_owned() });
+    assert!(world.last.events.iter().any(|event| matches!(event, Event::ApprovalAsked { risk, .. }
+        if risk.findings.iter().any(|finding| finding.why == "a hook asks: freeze"))));
+    world.allow();
+    hooks_say(&mut world, HookAnswer::Ask { reason: "freeze until 14:01".to_owned() });
+    assert!(world.running.is_some(), "a user has allowed it");
+    world.outcome(Outcome::ok(""));
+    world.reply(calls(vec![bash("2", "mkfs /dev/sda")]));
+    hooks_say(&mut world, HookAnswer::Pass);
+    assert_eq!(world.waiting(), Some(CallId::new("2")), "an answer without objection allows nothing");
+}
+
+#[test]
+fn hooks_see_what_a_user_edited_or_typed() {
+    let mut world = hooked(ApprovalMode::Ask);
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+    hooks_say(&mut world, HookAnswer::Pass);
+    world.decide(Decision::Allow { command: Some("touch b".to_owned()) });
+    let question = hooks_say(&mut world, HookAnswer::Deny { reason: "b is mine".to_owned() });
+    assert_eq!(question.command, "touch b");
+    world.tell(Input::Cancel);
+    world.direct("bash", "touch c", Origin::User);
+    let question = hooks_say(&mut world, HookAnswer::Deny { reason: "c too".to_owned() });
+    assert_eq!((question.command.as_str(), question.origin), ("touch c", Origin::User));
+    assert!(world.ran.is_empty());
+}
+
+#[test]
+fn an_answer_of_hooks_that_comes_too_late_changes_nothing() {
+    let mut world = hooked(ApprovalMode::Auto);
+    world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+    world.tell(Input::Cancel);
+    world.tell(Input::HooksAnswered { call: CallId::new("1"), attempt: 1, answer: HookAnswer::Pass });
+    assert!(world.last.events.is_empty() && world.ran.is_empty());
+    world.prompt("again").reply(calls(vec![bash("2", "touch a")]));
+    world.crash();
+    assert!(world.ran.is_empty(), "the hooks are asked again");
+    world.tell(Input::Resume);
+    hooks_say(&mut world, HookAnswer::Pass);
+    assert_eq!(world.ran.len(), 1);
+}

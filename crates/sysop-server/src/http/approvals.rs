@@ -1,0 +1,80 @@
+//! Endpoint that lists the approvals of all sessions that wait for an answer.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use sysop_core::approval::{OpenApproval, approval_id};
+use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::policy::RiskClass;
+
+use super::{SharedServer, problem};
+
+/// Maximum number of sessions examined, the most recently changed first.
+const SESSIONS_MAX: usize = 1000;
+/// Number of events at the end of a log that are examined. A session that waits for an answer logs little else.
+const EVENTS_MAX: u64 = 64;
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ApprovalList {
+    approvals: Vec<ApprovalRow>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ApprovalRow {
+    /// Name of the approval for `sysop approve`.
+    id: String,
+    session_id: SessionId,
+    tool_call_id: CallId,
+    host: String,
+    /// Name of the tool.
+    tool: String,
+    command: String,
+    /// The model's reason; may be empty.
+    reason: String,
+    risk: RiskClass,
+    /// Effects found by a dry run, one per line.
+    preview: Vec<String>,
+    asked_at: Timestamp,
+    /// Time after which the call is rejected; omitted if the approval does not expire.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+    /// Number of different people who must allow the call.
+    approvals: u32,
+    /// Users who have allowed the call so far.
+    given: Vec<String>,
+}
+
+/// `GET /api/approvals`.
+pub(super) async fn list(State(shared): State<SharedServer>) -> Response {
+    let backend = &shared.registry.backend;
+    let sessions = match backend.list(SESSIONS_MAX).await {
+        Ok(sessions) => sessions,
+        Err(error) => return problem::backend_error(&shared, &error),
+    };
+    let mut approvals = Vec::new();
+    for session in sessions {
+        let after = Seq(session.last_seq.0.saturating_sub(EVENTS_MAX));
+        let events = backend.events(&session.id, after).await;
+        let Some(open) = OpenApproval::after(&events) else { continue };
+        approvals.push(ApprovalRow {
+            id: approval_id(&session.id, open.seq),
+            session_id: session.id,
+            tool_call_id: open.call,
+            host: session.host,
+            tool: open.tool,
+            command: open.command,
+            reason: open.reason,
+            risk: open.risk,
+            preview: open.preview,
+            asked_at: open.at,
+            expires_at: open.terms.expires,
+            approvals: open.terms.people,
+            given: open.given,
+        });
+    }
+    approvals.sort_by_key(|row| row.asked_at);
+    Json(ApprovalList { approvals }).into_response()
+}

@@ -1,0 +1,329 @@
+//! Runs the user's hooks and the notifier: asks before a call, and tells about events.
+//!
+//! Questions wait for their hooks. Everything else runs one program after the other in the background, so that a slow
+//! program delays no session. A program gets one JSON object on standard input, with redacted commands and never with a
+//! token.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use sysop_core::approval::approval_id;
+use sysop_core::event::{Event, Logged, Origin};
+use sysop_core::hook::{HookAnswer, HookQuestion};
+use sysop_core::id::{CallId, SessionId};
+use sysop_core::text::neutralize_line;
+use sysop_driver::hooks::SessionHooks;
+use sysop_server::audit::CommandRedactor;
+use tokio_util::task::TaskTracker;
+
+use crate::config::{Hook, HookPoint, Notify, OnError, UserProgram};
+use crate::settings::HostChoice;
+use crate::user_program::{Finished, run};
+
+/// Maximum number of reports that wait or run; further ones are dropped.
+const REPORTS_MAX: usize = 256;
+/// Maximum number of characters of a hook's reason.
+const REASON_CHARS_MAX: usize = 400;
+/// Maximum number of characters of a prompt or command that a program gets.
+const TEXT_CHARS_MAX: usize = 8192;
+/// Maximum number of calls whose commands are remembered for `command.after`.
+const CALLS_MAX: usize = 256;
+/// Maximum time for reports to be delivered when the process ends.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// Programs of the user, shared by all sessions of a process.
+pub(crate) struct UserHooks {
+    hooks: Vec<Hook>,
+    notify: Option<Notify>,
+    /// Address of the server's page; `None` if there is no server.
+    page: Mutex<Option<String>>,
+    redactor: CommandRedactor,
+    reports: TaskTracker,
+    waiting: AtomicUsize,
+    /// Held while a report runs; waiters get it in the order of their arrival.
+    turn: tokio::sync::Mutex<()>,
+}
+
+impl UserHooks {
+    pub(crate) fn new(hooks: Vec<Hook>, notify: Option<Notify>, redactor: CommandRedactor) -> Self {
+        Self {
+            hooks,
+            notify,
+            page: Mutex::default(),
+            redactor,
+            reports: TaskTracker::new(),
+            waiting: AtomicUsize::new(0),
+            turn: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Sets the address of the server's page, for links.
+    pub(crate) fn set_page(&self, page: String) {
+        *self.page.lock() = Some(page);
+    }
+
+    /// Returns the hooks of a session on these hosts, or `None` if no program is configured.
+    pub(crate) fn of_session(self: &Arc<Self>, host: &HostChoice) -> Option<Arc<dyn SessionHooks>> {
+        if self.hooks.is_empty() && self.notify.is_none() {
+            return None;
+        }
+        let hosts = match host {
+            HostChoice::Local => vec![host.to_string()],
+            HostChoice::Ssh(_) | HostChoice::Fleet(_) => {
+                host.targets().iter().map(|target| target.name.clone()).collect()
+            }
+        };
+        Some(Arc::new(SessionPrograms {
+            programs: Arc::clone(self),
+            host: host.to_string(),
+            hosts,
+            calls: Mutex::default(),
+        }))
+    }
+
+    /// Waits until all reports are delivered, up to a limit.
+    pub(crate) async fn close(&self) {
+        self.reports.close();
+        if tokio::time::timeout(CLOSE_TIME_MAX, self.reports.wait()).await.is_err() {
+            tracing::warn!("some hooks did not end in time");
+        }
+    }
+
+    /// Starts programs in the background, one after the other.
+    fn report(self: &Arc<Self>, programs: Vec<UserProgram>, about: Value) {
+        if programs.is_empty() {
+            return;
+        }
+        if self.waiting.fetch_add(1, Ordering::Relaxed) >= REPORTS_MAX {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            tracing::warn!("hooks cannot keep up; an event was not reported");
+            return;
+        }
+        let own = Arc::clone(self);
+        self.reports.spawn(async move {
+            let turn = own.turn.lock().await;
+            for program in programs {
+                match run(&program, &about).await {
+                    Ok(Finished { code: Some(0), .. }) => {}
+                    Ok(Finished { code, error, .. }) => {
+                        tracing::warn!(program = program.run[0], code, error, "a hook failed");
+                    }
+                    Err(why) => tracing::warn!(program = program.run[0], why, "a hook failed"),
+                }
+            }
+            drop(turn);
+            own.waiting.fetch_sub(1, Ordering::Relaxed);
+        });
+    }
+
+    fn link(&self, session: &SessionId) -> Option<String> {
+        let configured = self.notify.as_ref().and_then(|notify| notify.url.clone());
+        let page = configured.or_else(|| self.page.lock().clone())?;
+        Some(format!("{}/#/s/{session}", page.trim_end_matches('/')))
+    }
+
+    fn matching(&self, point: HookPoint, text: &str) -> impl Iterator<Item = &Hook> {
+        self.hooks
+            .iter()
+            .filter(move |hook| hook.on == point)
+            .filter(move |hook| hook.pattern.as_ref().is_none_or(|pattern| pattern.is_match(text)))
+    }
+}
+
+/// The programs, for one session.
+struct SessionPrograms {
+    programs: Arc<UserHooks>,
+    host: String,
+    hosts: Vec<String>,
+    /// Tool and command of the calls that run.
+    calls: Mutex<HashMap<CallId, (String, String)>>,
+}
+
+#[async_trait]
+impl SessionHooks for SessionPrograms {
+    async fn ask(&self, session: &SessionId, question: HookQuestion) -> HookAnswer {
+        let hooks = self.programs.matching(HookPoint::CommandBefore, &question.command);
+        let about = self.question(session, &question);
+        let mut answer = HookAnswer::Pass;
+        for hook in hooks {
+            answer = answer.stricter(answer_of(hook, run(&hook.program, &about).await));
+            if matches!(answer, HookAnswer::Deny { .. }) {
+                break;
+            }
+        }
+        answer
+    }
+
+    fn report(&self, session: &SessionId, events: &[Arc<Logged>]) {
+        for logged in events {
+            self.report_one(session, logged);
+        }
+    }
+}
+
+impl SessionPrograms {
+    fn about(&self, event: &str, session: &SessionId) -> Value {
+        json!({ "event": event, "session": session.as_str(), "host": self.host, "hosts": self.hosts })
+    }
+
+    fn text(&self, text: &str) -> String {
+        self.programs.redactor.command(text).chars().take(TEXT_CHARS_MAX).collect()
+    }
+
+    fn question(&self, session: &SessionId, question: &HookQuestion) -> Value {
+        let mut about = self.about(HookPoint::CommandBefore.as_str(), session);
+        let findings: Vec<_> = question.risk.findings.iter().map(|finding| finding.why.as_str()).collect();
+        let origin = match question.origin {
+            Origin::Model => "model",
+            Origin::User => "user",
+            Origin::Routine => "routine",
+        };
+        merge(
+            &mut about,
+            json!({
+                "call": question.call.id.as_str(),
+                "tool": question.call.name,
+                "command": self.text(&question.command),
+                "reason": self.text(&question.reason),
+                "risk": question.risk.class,
+                "findings": findings,
+                "mode": question.mode.as_str(),
+                "origin": origin,
+                "verdict": question.verdict,
+            }),
+        );
+        about
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "hooks are told about these events only")]
+    fn report_one(&self, session: &SessionId, logged: &Logged) {
+        match &logged.event {
+            Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
+                self.tell(HookPoint::Prompt, session, prompt, json!({ "prompt": self.text(prompt) }));
+            }
+            Event::ToolStarted { call, .. } => {
+                let mut calls = self.calls.lock();
+                if calls.len() < CALLS_MAX {
+                    let argument =
+                        ["command", "keys", "path"].iter().find_map(|name| call.text_argument(name));
+                    let command = argument.unwrap_or_default().to_owned();
+                    calls.insert(call.id.clone(), (call.name.clone(), command));
+                }
+            }
+            Event::ToolFinished { call, outcome } => {
+                let Some((tool, command)) = self.calls.lock().remove(call) else { return };
+                let about = json!({
+                    "call": call.as_str(),
+                    "tool": tool,
+                    "command": self.text(&command),
+                    "status": outcome.status,
+                    "exitCode": outcome.exit_code,
+                    "durationMs": outcome.duration_ms,
+                });
+                self.tell(HookPoint::CommandAfter, session, &command, about);
+            }
+            Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } => {
+                let about = json!({
+                    "id": approval_id(session, logged.seq),
+                    "call": call.id.as_str(),
+                    "tool": call.name,
+                    "command": self.text(command),
+                    "reason": self.text(reason),
+                    "risk": risk.class,
+                    "preview": preview,
+                    "people": terms.people,
+                    "expiresAt": terms.expires,
+                    "url": self.programs.link(session),
+                });
+                if let Some(notify) = &self.programs.notify {
+                    let mut told = self.about(HookPoint::Approval.as_str(), session);
+                    merge(&mut told, about.clone());
+                    self.programs.report(vec![notify.program.clone()], told);
+                }
+                self.tell(HookPoint::Approval, session, command, about);
+            }
+            Event::TurnEnded { reason, error, .. } => {
+                let about = json!({ "reason": reason.as_str(), "error": error.as_deref().map(|text| self.text(text)) });
+                self.tell(HookPoint::End, session, reason.as_str(), about);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&self, point: HookPoint, session: &SessionId, text: &str, more: Value) {
+        let programs: Vec<_> = self.programs.matching(point, text).map(|hook| hook.program.clone()).collect();
+        let mut about = self.about(point.as_str(), session);
+        merge(&mut about, more);
+        self.programs.report(programs, about);
+    }
+}
+
+fn merge(into: &mut Value, more: Value) {
+    if let (Value::Object(into), Value::Object(more)) = (into, more) {
+        into.extend(more);
+    }
+}
+
+/// Returns the answer of one hook. A hook never allows a call.
+fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
+    let name = hook.program.run[0].rsplit('/').next().unwrap_or_default();
+    let said = match finished {
+        Err(why) => Err(why),
+        Ok(Finished { code: Some(2), output, error }) => {
+            let reason = decision(&output).ok().flatten().map(|(_, reason)| reason);
+            let reason = reason.filter(|reason| !reason.is_empty()).unwrap_or(error);
+            Ok(Some((true, reason)))
+        }
+        Ok(Finished { code: Some(0), output, .. }) => decision(&output),
+        Ok(Finished { code: Some(code), .. }) => Err(format!("it exited with {code}")),
+        Ok(Finished { code: None, .. }) => Err("it was killed".to_owned()),
+    };
+    match said {
+        Ok(None) => HookAnswer::Pass,
+        Ok(Some((denies, reason))) => {
+            let reason = if reason.trim().is_empty() {
+                format!("{} gave no reason", shown(name))
+            } else {
+                shown(&reason)
+            };
+            if denies { HookAnswer::Deny { reason } } else { HookAnswer::Ask { reason } }
+        }
+        Err(why) => {
+            let reason = shown(&format!("the hook {name} failed: {why}"));
+            match hook.on_error {
+                OnError::Deny => HookAnswer::Deny { reason },
+                OnError::Ask => HookAnswer::Ask { reason },
+                OnError::Ignore => HookAnswer::Pass,
+            }
+        }
+    }
+}
+
+/// Returns true for "deny" with its reason, false for "ask" with its reason, or `None` if the hook has no objection.
+fn decision(output: &str) -> Result<Option<(bool, String)>, String> {
+    if output.trim().is_empty() {
+        return Ok(None);
+    }
+    let answer: Value =
+        serde_json::from_str(output.trim()).map_err(|_| "its output is not JSON".to_owned())?;
+    let reason = answer["reason"].as_str().unwrap_or_default().to_owned();
+    match answer["decision"].as_str() {
+        Some("deny") => Ok(Some((true, reason))),
+        Some("ask") => Ok(Some((false, reason))),
+        None if answer.is_object() && answer["decision"].is_null() => Ok(None),
+        _ => Err("its `decision` is neither \"deny\" nor \"ask\"".to_owned()),
+    }
+}
+
+fn shown(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    neutralize_line(&line).chars().take(REASON_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

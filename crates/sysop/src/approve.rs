@@ -1,0 +1,181 @@
+//! `sysop approve`: lists the approvals that wait on a server, and answers one.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use secrecy::SecretString;
+use sysop_client::approvals::{ApprovalClient, WaitingApproval};
+use sysop_client::{ClientError, ServerAddress};
+use sysop_core::id::Timestamp;
+use sysop_core::text::neutralize_line;
+use sysop_core::ui_text;
+use sysop_driver::port::Clock;
+
+use crate::cli::ApproveArguments;
+use crate::exit::{CommandError, Exit};
+use crate::settings::Settings;
+use crate::token_file::{address_of, token_files};
+
+/// Maximum number of times that the list is read again until an answer shows in it.
+const POLLS_MAX: u32 = 20;
+const POLL: Duration = Duration::from_millis(100);
+/// Maximum number of characters of a command in the list.
+const COMMAND_CHARS_MAX: usize = 300;
+
+/// Lists what waits, or answers one approval.
+///
+/// # Errors
+/// There is no server, it rejects the token, or no approval has this id.
+pub(crate) async fn run(
+    settings: &Settings,
+    clock: &dyn Clock,
+    arguments: &ApproveArguments,
+    out: &mut impl Write,
+) -> Result<Exit> {
+    let mut waiting = Vec::new();
+    for client in clients(settings)? {
+        match client.waiting().await {
+            Ok(list) => {
+                let client = std::sync::Arc::new(client);
+                waiting.extend(list.into_iter().map(|approval| (std::sync::Arc::clone(&client), approval)));
+            }
+            // A token file may outlive its server.
+            Err(ClientError::Unreachable(why)) if settings.environment.value(URL).is_none() => {
+                tracing::debug!(why, "a server is gone");
+            }
+            Err(error) => return Err(failure(error).into()),
+        }
+    }
+    let Some(id) = &arguments.id else {
+        let rows: Vec<_> = waiting.iter().map(|(_, approval)| approval).collect();
+        write_list(&rows, clock.now(), out)?;
+        return Ok(Exit::Done);
+    };
+    let Some((client, approval)) = waiting.iter().find(|(_, approval)| approval.id == *id) else {
+        let why = format!(
+            "no approval {} is waiting; run `sysop approve` to list the approvals",
+            neutralize_line(id)
+        );
+        return Err(CommandError::usage(why).into());
+    };
+    client.answer(approval, arguments.reject.as_deref()).await.map_err(failure)?;
+    report(client, approval, arguments.reject.is_some(), out).await
+}
+
+/// Reports what became of an answer: whether the call runs, or waits for another person.
+async fn report(
+    client: &ApprovalClient,
+    approval: &WaitingApproval,
+    rejected: bool,
+    out: &mut impl Write,
+) -> Result<Exit> {
+    let command = neutralize_line(&approval.command);
+    for _ in 0..POLLS_MAX {
+        let list = client.waiting().await.map_err(failure)?;
+        match list.iter().find(|other| other.id == approval.id) {
+            None => {
+                writeln!(out, "{}: {command}", if rejected { "Rejected" } else { "Allowed" })?;
+                return Ok(Exit::Done);
+            }
+            Some(now) if now.given.len() > approval.given.len() => {
+                writeln!(
+                    out,
+                    "{} of {}: another person must allow it, too: {command}",
+                    now.given.len(),
+                    now.approvals
+                )?;
+                return Ok(Exit::Done);
+            }
+            Some(_) => tokio::time::sleep(POLL).await,
+        }
+    }
+    let why = if approval.approvals > 1 && !approval.given.is_empty() {
+        "the call still waits: you have allowed it before, and another person must allow it"
+    } else {
+        "the call still waits; run `sysop approve` to see it"
+    };
+    Err(CommandError::failed(why.to_owned()).into())
+}
+
+/// Variable with the address of a server.
+const URL: &str = "SYSOP_URL";
+/// Variable with a token for the server.
+const TOKEN: &str = "SYSOP_TOKEN";
+
+/// Returns the servers to ask: the one of the environment, or else those of this user on this machine.
+fn clients(settings: &Settings) -> Result<Vec<ApprovalClient>> {
+    let value = |name: &str| settings.environment.value(name).filter(|value| !value.is_empty());
+    let token = value(TOKEN).map(|token| SecretString::from(token.to_owned()));
+    let addresses = match value(URL) {
+        Some(url) => vec![ServerAddress::parse(url, token).map_err(failure)?],
+        None => local_servers(&settings.folders.data)?,
+    };
+    if addresses.is_empty() {
+        let why = "no server of yours runs here with a token file; set SYSOP_URL and SYSOP_TOKEN, or start `sysop serve \
+                   --token-file PATH`";
+        return Err(CommandError::usage(why).into());
+    }
+    Ok(addresses
+        .into_iter()
+        .map(|address| ApprovalClient::new(address).map_err(failure))
+        .collect::<Result<_, _>>()?)
+}
+
+fn local_servers(data: &Path) -> Result<Vec<ServerAddress>> {
+    let mut servers = Vec::new();
+    for path in token_files(data) {
+        let (Some(address), Ok(token)) = (address_of(&path), std::fs::read_to_string(&path)) else {
+            continue;
+        };
+        let token = SecretString::from(token.trim_end().to_owned());
+        servers.push(ServerAddress::parse(&format!("http://{address}"), Some(token)).map_err(failure)?);
+    }
+    Ok(servers)
+}
+
+fn write_list(waiting: &[&WaitingApproval], now: Timestamp, out: &mut impl Write) -> Result<()> {
+    if waiting.is_empty() {
+        writeln!(out, "Nothing waits for approval.")?;
+        return Ok(());
+    }
+    for approval in waiting {
+        let line = |text: &str| -> String { neutralize_line(text).chars().take(COMMAND_CHARS_MAX).collect() };
+        let since = |from: Timestamp, to: Timestamp| {
+            ui_text::short_time(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or_default() / 1000)
+        };
+        let mut facts = vec![
+            line(&approval.host),
+            ui_text::class(approval.risk).to_owned(),
+            format!("waiting {}", since(approval.asked_at, now)),
+        ];
+        facts.extend(approval.expires_at.map(|at| format!("expires in {}", since(now, at))));
+        if approval.approvals > 1 {
+            let given = approval.given.iter().map(|by| line(by)).collect::<Vec<_>>().join(", ");
+            let by = if given.is_empty() { String::new() } else { format!(" ({given})") };
+            facts.push(format!("{} of {} people{by}", approval.given.len(), approval.approvals));
+        }
+        writeln!(out, "{}  {}", line(&approval.id), facts.join(" · "))?;
+        writeln!(out, "    {}", line(&approval.command))?;
+        for effect in &approval.preview {
+            writeln!(out, "    {}", line(effect))?;
+        }
+        if !approval.reason.is_empty() {
+            writeln!(out, "    reason: {}", line(&approval.reason))?;
+        }
+    }
+    Ok(())
+}
+
+fn failure(error: ClientError) -> CommandError {
+    let message = error.to_string();
+    match error {
+        ClientError::Address(_) | ClientError::NoToken => CommandError::usage(message),
+        ClientError::Refused(_)
+        | ClientError::Unknown(_)
+        | ClientError::Unreachable(_)
+        | ClientError::Failed(_)
+        | ClientError::Ledger(_) => CommandError::failed(message),
+    }
+}

@@ -1,0 +1,108 @@
+//! Runs a program of the user: without a shell, in a process group of its own, with a minimal environment, a JSON object
+//! on standard input, and bounded output and time.
+
+use std::io;
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::Command;
+
+use crate::config::UserProgram;
+use crate::origin::CALL_VARIABLE_PREFIX;
+
+/// Maximum bytes of standard output; a longer output is an error.
+const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes kept of standard error.
+const ERROR_BYTES_MAX: u64 = 4 * 1024;
+/// Variables that a program gets from the environment of sysop.
+const VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+];
+
+/// End of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finished {
+    /// Exit code; `None` if a signal ended the program.
+    pub(crate) code: Option<i32>,
+    pub(crate) output: String,
+    /// Beginning of standard error.
+    pub(crate) error: String,
+}
+
+/// Kills a process group when it is dropped.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // Fails if all of its processes have ended.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Runs a program to its end, and kills what is left of its process group. The program is killed if the future is
+/// dropped.
+///
+/// # Errors
+/// The program cannot be started, does not end in time, or prints too much. The error is a phrase.
+pub(crate) async fn run(program: &UserProgram, input: &Value) -> Result<Finished, String> {
+    let work = run_to_end(program, input);
+    match tokio::time::timeout(program.timeout, work).await {
+        Ok(finished) => finished,
+        Err(_) => Err(format!("it did not end within {} s", program.timeout.as_secs())),
+    }
+}
+
+async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, String> {
+    let mut command = Command::new(&program.run[0]);
+    command.args(&program.run[1..]).env_clear();
+    command.envs(VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    // A hook is no user: subcommands such as `sysop approve` refuse to run below it.
+    command.env(format!("{CALL_VARIABLE_PREFIX}HOOK"), "1");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.current_dir("/").process_group(0).kill_on_drop(true);
+    let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    let group = Group(id);
+    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let line = format!("{input}\n");
+    let writing = async {
+        if let Some(mut stdin) = stdin {
+            // A program may end without reading its input.
+            let _ = stdin.write_all(line.as_bytes()).await;
+        }
+    };
+    let (status, output, error, ()) =
+        tokio::join!(child.wait(), read(stdout, OUTPUT_BYTES_MAX), read(stderr, ERROR_BYTES_MAX), writing);
+    drop(group);
+    let status = status.map_err(|error| format!("its end is unknown: {error}"))?;
+    let (output, cut) = output.map_err(|error| format!("its output cannot be read: {error}"))?;
+    if cut {
+        return Err(format!("it printed more than {} KiB", OUTPUT_BYTES_MAX / 1024));
+    }
+    let error = error.map(|(text, _)| text).unwrap_or_default();
+    Ok(Finished { code: status.code(), output, error })
+}
+
+/// Reads up to `most` bytes and drops the rest. Returns true as second value if there was more.
+async fn read(from: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<(String, bool)> {
+    let Some(mut from) = from else { return Ok((String::new(), false)) };
+    let mut kept = Vec::new();
+    (&mut from).take(most).read_to_end(&mut kept).await?;
+    let more = tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
+    Ok((String::from_utf8_lossy(&kept).into_owned(), more > 0))
+}
