@@ -43,3 +43,4 @@ pub mod token_estimate;
 pub mod tool;
 pub mod transcript;
 pub mod ui_text;
+pub mod undo;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::image::ImageRef;
 use crate::style::StyleRuns;
+use crate::undo::UndoRecord;
 
 /// Outcome of a tool call, as reported by a host and logged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +38,9 @@ pub struct Outcome {
     /// Extent to which the call can be undone; `None` if not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Reversibility>,
+    /// Records on the hosts by which the call can be undone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<UndoRecord>,
     /// Images for the model, if it accepts images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
@@ -138,6 +142,7 @@ impl Outcome {
             hosts: Vec::new(),
             changed: Vec::new(),
             undo: None,
+            records: Vec::new(),
             images: Vec::new(),
         }
     }

@@ -64,6 +64,7 @@ mod own_tools;
 mod preview;
 mod state;
 mod step;
+mod undo;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -130,6 +131,8 @@ pub struct Session {
     reading: instructions::Reading,
     /// A compaction to make before the next step.
     compact_next: Option<(CompactionReason, Option<String>)>,
+    /// The user who decided last; named in the log if the decision was about an undo. Not part of the state.
+    undo_by: Option<String>,
     /// Time of the newest input.
     now: Timestamp,
     /// Time since which the turn is active in this process, if it is. Not part of the state: events contain the result.
@@ -234,6 +237,7 @@ impl Session {
             summaries: 0,
             reading: instructions::Reading::default(),
             compact_next: None,
+            undo_by: None,
             now: Timestamp::default(),
             active_since: None,
         }
@@ -459,12 +463,10 @@ impl Session {
     ) {
         self.start_turn(out, QueuedPrompt { text: String::new(), images: Vec::new() }, origin);
         let arguments = if tool == UNDO_TOOL {
-            let Some(changes) = self.state.changes.last() else {
-                let error = "no file change to undo in this session".to_owned();
-                return self.end_turn(out, StopReason::Failed, Some(error));
-            };
-            let changes = serde_json::to_value(&changes.files).expect("file changes are plain data");
-            Map::from_iter([("changes".to_owned(), changes)])
+            match self.undo_arguments(&arguments) {
+                Ok(arguments) => arguments,
+                Err(error) => return self.end_turn(out, StopReason::Failed, Some(error)),
+            }
         } else {
             arguments
         };
@@ -630,7 +632,11 @@ impl Session {
     /// Ends the running call. A direct turn, or a turn that is being canceled, ends with it.
     fn finish(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
         let error = (outcome.status != Status::Ok).then(|| decide::failure_sentence(&outcome));
+        let undone = self.undone_by(&call, &outcome);
         self.emit(out, Event::ToolFinished { call, outcome });
+        if let Some(undone) = undone {
+            self.emit(out, undone);
+        }
         if let Some(then) = self.state.cancel_requested {
             self.stop_with_reason(out, StopReason::Cancelled, then);
         } else if self.state.direct {

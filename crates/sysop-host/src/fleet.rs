@@ -29,10 +29,11 @@ use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{FileChange, Outcome, Status};
-use sysop_core::policy::Survey;
+use sysop_core::policy::{Survey, UndoOffer};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_core::undo::UndoRecord;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
 use tokio::task::JoinSet;
@@ -47,6 +48,7 @@ use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 use crate::settings::ARTIFACT_BYTES_MAX;
 use crate::tools::UNDO;
+use crate::undo::records_of;
 
 /// Default number of hosts on which a call runs concurrently.
 pub const HOSTS_AT_ONCE: usize = 16;
@@ -157,6 +159,10 @@ impl Fleet {
         let Arguments::Object(arguments) = &call.arguments else {
             return Err("the arguments are not a JSON object; send them again".to_owned());
         };
+        let records = records_of(call);
+        if !records.is_empty() {
+            return self.undo_record_jobs(call, arguments, &records);
+        }
         let changes = arguments.get("changes").cloned().unwrap_or_default();
         let changes: Vec<FileChange> = serde_json::from_value(changes)
             .map_err(|error| format!("invalid argument `changes`: {error}"))?;
@@ -182,6 +188,63 @@ impl Fleet {
                 }
             })
             .collect())
+    }
+
+    fn undo_record_jobs(
+        &self,
+        call: &ToolCall,
+        arguments: &Map<String, Value>,
+        records: &[UndoRecord],
+    ) -> Result<Vec<HostCall>, String> {
+        let is_here = |host: &str| self.members.iter().any(|member| &*member.name == host);
+        if let Some(record) = records.iter().find(|record| !is_here(&record.host)) {
+            let host = neutralize_line(&record.host).into_owned();
+            return Err(format!("{host} is not one of these hosts; nothing was undone"));
+        }
+        let of_member = |member: &Arc<Member>| {
+            let own = records.iter().filter(|record| *record.host == *member.name);
+            let own: Vec<UndoRecord> =
+                own.map(|record| UndoRecord { host: String::new(), ..record.clone() }).collect();
+            (!own.is_empty()).then(|| {
+                let mut arguments = arguments.clone();
+                arguments.insert("records".to_owned(), serde_json::to_value(own).unwrap_or(Value::Null));
+                let arguments = Arguments::Object(arguments);
+                HostCall {
+                    member: Arc::clone(member),
+                    call: ToolCall { arguments, ..call.clone() },
+                    guard: None,
+                }
+            })
+        };
+        Ok(self.members.iter().filter_map(of_member).collect())
+    }
+
+    /// Surveys an undo: each host plans its own records.
+    async fn survey_undo(&self, call: &ToolCall) -> Survey {
+        let jobs = match self.undo_jobs(call) {
+            Ok(jobs) => jobs,
+            Err(why) => return Survey { undo: UndoOffer::Refused { why }, ..Survey::default() },
+        };
+        let surveys = jobs.iter().map(|job| job.member.survey(&job.call));
+        let surveys = futures::future::join_all(surveys).await;
+        let mut all = Vec::new();
+        for (job, survey) in jobs.iter().zip(surveys) {
+            let name = &job.member.name;
+            match (survey.unreachable, survey.undo) {
+                (Some(why), _) | (None, UndoOffer::Refused { why }) => {
+                    return Survey {
+                        undo: UndoOffer::Refused { why: format!("{name}: {why}") },
+                        ..Survey::default()
+                    };
+                }
+                (None, UndoOffer::Offered { lines }) => {
+                    all.extend(lines.into_iter().map(|line| format!("{name}: {line}")));
+                }
+                (None, UndoOffer::NotNeeded) => {}
+            }
+        }
+        let undo = if all.is_empty() { UndoOffer::NotNeeded } else { UndoOffer::Offered { lines: all } };
+        Survey { undo, ..Survey::default() }
     }
 
     /// Splits `HOST:PATH` into the host's index and the path.
@@ -285,6 +348,9 @@ impl Host for Fleet {
     }
 
     async fn survey(&self, call: &ToolCall) -> Survey {
+        if call.name == UNDO {
+            return self.survey_undo(call).await;
+        }
         let names: Vec<&str> = self.members.iter().map(|member| &*member.name).collect();
         let surveys = self.members.iter().map(|member| member.survey(call));
         survey::merged(&names.join(","), futures::future::join_all(surveys).await)

@@ -31,6 +31,7 @@ mod ssh;
 mod survey;
 mod terminal;
 mod tools;
+mod undo;
 mod watchdog;
 
 use std::sync::Arc;
@@ -75,6 +76,7 @@ pub use crate::ssh::{
 use crate::ssh::{Guards, SshMachine};
 use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
+pub use crate::undo::{UNDO_BYTES_DEFAULT, UndoSettings};
 
 pub use crate::local::survey_here;
 
@@ -103,6 +105,7 @@ impl LocalHost {
             catalog::offer_outside_sandbox(&mut specs);
         }
         let mut toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
+        toolbox.undo_settings = settings.undo;
         toolbox.root = std::fs::canonicalize(&settings.root).unwrap_or(settings.root);
         Ok(Self { toolbox })
     }
@@ -128,7 +131,8 @@ impl SshHost {
             Arc::new(SshMachine::new(&settings.connection, settings.root.as_deref(), settings.session_start));
         let artifacts = Artifacts::new(settings.artifacts, settings.artifact_bytes_max);
         let specs = specs(settings.profile, settings.allow_delete);
-        let toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
+        let mut toolbox = toolbox(machine, specs, settings.limits, artifacts, secrets);
+        toolbox.undo_settings = settings.undo;
         let guards = Guards::new(&settings.connection, settings.guard_seconds, settings.guard_settle);
         Ok(Self { toolbox, guards, connection: settings.connection })
     }
@@ -161,6 +165,8 @@ fn toolbox(
         secrets,
         chunked: parking_lot::Mutex::default(),
         time_limits: tools::TimeLimits::default(),
+        undo_settings: UndoSettings::default(),
+        last_survey: parking_lot::Mutex::default(),
     }
 }
 

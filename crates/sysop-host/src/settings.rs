@@ -12,6 +12,7 @@ use crate::machine::FILE_BYTES_MAX;
 use crate::output::OutputLimits;
 use crate::sandbox::SandboxSupport;
 use crate::ssh::{GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT, SshConnection};
+use crate::undo::UndoSettings;
 
 /// Default maximum size, in bytes, of the full output that is stored per call.
 pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -46,6 +47,8 @@ pub struct LocalSettings {
     /// Mode that decides which calls are fenced. It is used here only to decide if the model may ask to run a command
     /// outside the sandbox.
     pub sandbox_mode: SandboxMode,
+    /// State that is kept before changes; by default none.
+    pub undo: UndoSettings,
 }
 
 impl LocalSettings {
@@ -65,6 +68,7 @@ impl LocalSettings {
             session_start: SystemTime::now(),
             sandbox: SandboxSupport::NONE,
             sandbox_mode: SandboxMode::Off,
+            undo: UndoSettings::default(),
         }
     }
 }
@@ -92,6 +96,8 @@ pub struct RemoteSettings {
     pub guard_seconds: u32,
     /// Least time between the two fresh logins after such a change.
     pub guard_settle: Duration,
+    /// State that is kept on the machine before changes; by default none.
+    pub undo: UndoSettings,
 }
 
 impl RemoteSettings {
@@ -109,6 +115,7 @@ impl RemoteSettings {
             session_start: SystemTime::now(),
             guard_seconds: GUARD_SECONDS_DEFAULT,
             guard_settle: GUARD_SETTLE_DEFAULT,
+            undo: UndoSettings::default(),
         }
     }
 }

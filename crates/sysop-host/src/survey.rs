@@ -10,11 +10,21 @@ use sysop_core::policy::{
 };
 use sysop_core::tool::{ToolEffect, ToolSpec};
 
-use crate::tools::Toolbox;
+use crate::tools::{Toolbox, UNDO};
+use crate::undo::records_of;
 
 impl Toolbox {
     /// Surveys a call and resolves its targets. `fence` selects the terminal that the call would use.
     pub(crate) async fn survey(&self, call: &ToolCall, fence: &Fence) -> Survey {
+        let survey = self.facts(call, fence).await;
+        *self.last_survey.lock() = Some((call.clone(), survey.clone()));
+        survey
+    }
+
+    async fn facts(&self, call: &ToolCall, fence: &Fence) -> Survey {
+        if call.name == UNDO {
+            return self.survey_undo(call).await;
+        }
         let Some(spec) = self.specs.iter().find(|spec| spec.name == call.name) else {
             return Survey::default();
         };
@@ -32,6 +42,19 @@ impl Toolbox {
             self.resolve_targets(spec, call, &mut survey).await;
         }
         survey
+    }
+
+    async fn survey_undo(&self, call: &ToolCall) -> Survey {
+        if records_of(call).is_empty() {
+            return Survey::default();
+        }
+        match self.machine.context().await {
+            Ok(context) => {
+                let survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
+                Survey { undo: self.offer_undo(call, &survey).await, ..survey }
+            }
+            Err(error) => Survey { unreachable: Some(error.to_string()), ..Survey::default() },
+        }
     }
 
     pub(crate) async fn resolve(&self, targets: Vec<Target>) -> Option<Vec<ResolvedTarget>> {

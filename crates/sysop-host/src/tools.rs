@@ -23,7 +23,7 @@ use sysop_core::catalog::{OUTSIDE_SANDBOX, REASONS, VIEW_IMAGE_TOOL};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::Fence;
+use sysop_core::policy::{Fence, Survey};
 use sysop_core::redact::shapes::redact_shapes;
 use sysop_core::style::StyleRuns;
 use sysop_core::tool::ToolSpec;
@@ -31,6 +31,7 @@ use sysop_driver::port::{CancellationToken, DeltaSink};
 
 pub(crate) use self::bash::TimeLimits;
 use self::chunk::ChunkedFiles;
+pub(crate) use self::files::GONE as FILE_GONE;
 use crate::machine::{ExecResult, ExitReason, Machine, MachineError};
 use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
@@ -39,6 +40,7 @@ use crate::output::redact::Secrets;
 use crate::path::RootPath;
 use crate::sandbox::{Escape, hint};
 use crate::terminal::SharedTerminal;
+use crate::undo::{UndoSettings, records_of};
 
 /// Internal tool with which front ends undo changes; not offered to models.
 pub(crate) const UNDO: &str = "undo";
@@ -56,6 +58,9 @@ pub(crate) struct Toolbox {
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) chunked: Mutex<ChunkedFiles>,
     pub(crate) time_limits: TimeLimits,
+    pub(crate) undo_settings: UndoSettings,
+    /// The newest survey, with its call.
+    pub(crate) last_survey: Mutex<Option<(ToolCall, Survey)>>,
 }
 
 /// Reason that a tool failed.
@@ -116,6 +121,7 @@ impl Toolbox {
     }
 
     async fn run_in(&self, call: &ToolCall, context: &CallContext<'_>) -> Outcome {
+        let prepared = self.prepare_undo(call, context).await;
         let started = Instant::now();
         let answer = if context.cancel.is_cancelled() {
             Err(MachineError::Cancelled.into())
@@ -130,6 +136,7 @@ impl Toolbox {
             (outcome.output, outcome.styles) = (clean, StyleRuns::default());
         }
         outcome.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.finish_undo(prepared, &mut outcome).await;
         tracing::debug!(
             tool = call.name,
             status = outcome.status.as_str(),
@@ -167,7 +174,10 @@ impl Toolbox {
             "git_show" => self.git_show(read(arguments)?, call).await,
             "git_add" => self.git_add(read(arguments)?, call).await,
             "git_commit" => self.git_commit(read(arguments)?, call).await,
-            UNDO => self.undo(read(arguments)?, call).await,
+            UNDO => match records_of(tool_call) {
+                records if records.is_empty() => self.undo(read(arguments)?, call).await,
+                records => Ok(self.apply_undo(tool_call, records).await),
+            },
             unknown => Err(ToolError::Refused(format!("the tool {unknown} is not available on this host"))),
         }
     }

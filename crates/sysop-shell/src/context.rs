@@ -171,6 +171,24 @@ pub enum GuardOffer {
     },
 }
 
+/// Answer of the host to whether it can undo an earlier call.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoOffer {
+    /// The call is no undo.
+    #[default]
+    NotNeeded,
+    Offered {
+        /// Steps in their order, then the caveats; each element is one line.
+        lines: Vec<String>,
+    },
+    /// Nothing can be undone.
+    Refused {
+        /// Reason as a sentence without a period.
+        why: String,
+    },
+}
+
 /// Facts about a call, reported by the host right before the call is judged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -187,6 +205,8 @@ pub struct Survey {
     pub terminal: TerminalFocus,
     /// Guard under which the call can run.
     pub guard: GuardOffer,
+    /// Plan of the undo, if the call is one.
+    pub undo: UndoOffer,
 }
 
 impl Survey {

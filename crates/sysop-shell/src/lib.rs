@@ -112,7 +112,7 @@ use state::State;
 
 pub use context::{
     Access, CommandContext, Dialect, GuardOffer, Resolution, ResolvedFile, ResolvedTarget, Survey, Target,
-    TerminalFocus,
+    TerminalFocus, UndoOffer,
 };
 pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};

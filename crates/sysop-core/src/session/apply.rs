@@ -378,10 +378,11 @@ impl Session {
             self.state.completed = true;
         }
         self.add_to_ledger(&call, &outcome);
+        self.remember_undo_step(&call, &outcome);
         let turn = self.state.turn;
         let changes = &mut self.state.changes;
         if call.name == UNDO_TOOL && self.state.direct {
-            if outcome.status == Status::Ok {
+            if outcome.status == Status::Ok && call.text_argument("call").is_none() {
                 changes.pop();
             }
         } else if !outcome.changes.is_empty() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::jobs::with_time_limit;
 use super::state::Phase;
-use super::{Consent, PendingSurvey, Session, chat};
+use super::{Consent, PendingSurvey, Session, UNDO_TOOL, chat};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::guard::GuardTimeout;
 use crate::hook::{HookAnswer, HookQuestion};
@@ -213,6 +213,9 @@ impl Session {
         if let HookAnswer::Deny { reason } = &hooks {
             let why = format!("denied by a hook: {reason}; nothing ran");
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
+        }
+        if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.is_some()) {
+            return;
         }
         // What a user typed has that user's consent.
         if origin == Origin::User && self.people_needed() == 1 {

@@ -58,6 +58,7 @@ impl Session {
             Decision::Allow { .. } | Decision::AllowSession { .. } => None,
         };
         self.cancel_preview(out);
+        self.undo_by = Some(by.clone());
         self.emit(out, Event::Decided { call: id.clone(), decision, by });
         if let Some(reason) = refused {
             self.emit(out, Event::ToolFinished { call: id, outcome: Outcome::new(Status::Rejected, reason) });

@@ -16,11 +16,12 @@ use crate::job::{ENDED_JOBS_MAX, EndedJob, RunningJobs};
 use crate::ledger::Ledger;
 use crate::message::{Arguments, ModelRef, ToolCall, ToolResult};
 use crate::mode::Mode;
-use crate::outcome::{FileChange, Outcome, Status};
+use crate::outcome::{FileChange, Outcome, Reversibility, Status};
 use crate::policy::{Grant, GrantScope, Risk, ScopedGrant};
 use crate::spec::SessionSpec;
 use crate::todo::{LIST_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
+use crate::undo::UndoRecord;
 
 /// Maximum number of turns that can be undone, counted from the newest.
 pub(super) const UNDO_TURNS_MAX: usize = 64;
@@ -66,6 +67,10 @@ pub(super) struct State {
     pub(super) ran_tool: bool,
     /// Turns that changed files, oldest first; at most `UNDO_TURNS_MAX`.
     pub(super) changes: Vec<TurnChanges>,
+    /// Number of tool calls that ended; the source of `UndoStep::number`.
+    pub(super) tool_calls: u32,
+    /// Calls that can be undone, oldest first; at most `UNDO_STEPS_MAX`.
+    pub(super) undo_steps: Vec<UndoStep>,
     /// The user who opened the session; `None` in logs written by 0.1.0.
     pub(super) opened_by: Option<String>,
     /// The latest compaction of the current history.
@@ -125,6 +130,23 @@ impl From<QueuedPrompt> for Event {
 pub(super) struct TurnChanges {
     pub(super) turn: TurnId,
     pub(super) files: Vec<FileChange>,
+}
+
+/// A call that can be undone.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct UndoStep {
+    /// Number of the call in the session, from 1.
+    pub(super) number: u32,
+    pub(super) turn: TurnId,
+    pub(super) call: CallId,
+    /// Records of the hosts; empty if only `files` can be put back.
+    pub(super) records: Vec<UndoRecord>,
+    /// Changes of file tools.
+    pub(super) files: Vec<FileChange>,
+    pub(super) how: Reversibility,
+    /// The call was itself an undo.
+    pub(super) is_undo: bool,
+    pub(super) is_undone: bool,
 }
 
 /// A call and its result, for the loop guard.
@@ -221,6 +243,8 @@ impl State {
             empty_replies: 0,
             ran_tool: false,
             changes: Vec::new(),
+            tool_calls: 0,
+            undo_steps: Vec::new(),
             opened_by: None,
             compaction: None,
             compacted_at: None,

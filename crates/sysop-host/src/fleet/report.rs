@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Status, SystemChange};
+use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::style::StyleRuns;
+use sysop_core::undo::UndoRecord;
 
 use crate::output::artifacts::Artifacts;
 use crate::output::capture::joined;
@@ -103,6 +104,15 @@ pub(super) async fn report(
             .map(move |change| SystemChange { name: format!("{name}:{}", change.name), ..change })
     });
     let changed = changed.collect();
+    let undo = told
+        .iter()
+        .filter_map(|told| told.outcome.undo)
+        .reduce(|one, other| if one == other { one } else { Reversibility::Partly });
+    let records = told.iter_mut().flat_map(|HostResult { name, outcome }| {
+        let records = std::mem::take(&mut outcome.records);
+        records.into_iter().map(move |record| UndoRecord { host: name.to_string(), ..record })
+    });
+    let records = records.collect();
     let mut page = ReportWriter { told: &told, limits, artifacts, artifact: None, truncated: false };
     let (output, styles) = page.write(&groups).await;
     let exit_code = told.first().and_then(|told| told.outcome.exit_code);
@@ -117,7 +127,8 @@ pub(super) async fn report(
         changes,
         hosts,
         changed,
-        undo: None,
+        undo,
+        records,
         images: Vec::new(),
     }
 }

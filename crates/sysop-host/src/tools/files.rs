@@ -20,7 +20,7 @@ use crate::path::RootPath;
 /// A file with a NUL byte within this prefix counts as binary.
 const BINARY_LOOK_BYTES: usize = 8 * 1024;
 /// Hash recorded for undo if the file does not exist after the change.
-pub(super) const GONE: &str = "";
+pub(crate) const GONE: &str = "";
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -20,6 +20,11 @@ const CHANGES_MAX: usize = 10_000;
 #[serde(deny_unknown_fields)]
 pub(super) struct Undo {
     changes: Vec<FileChange>,
+    /// Number and call of the step, for the log.
+    #[serde(default, rename = "step")]
+    _step: Option<u64>,
+    #[serde(default, rename = "call")]
+    _call: Option<String>,
 }
 
 struct Restoration {

@@ -1,0 +1,175 @@
+//! Undo of earlier calls: which call a user means, and what the host needs to undo it.
+//!
+//! A command is undone by the records that hosts keep; the host plans the undo, a user allows the plan, and the call
+//! `undo` runs it. Changes of file tools are undone as they always were: at once, a turn at a time or a step at a time.
+
+use serde_json::{Map, Value, json};
+
+use super::state::UndoStep;
+use super::{Session, UNDO_TOOL};
+use crate::event::{Event, Origin, Output};
+use crate::id::CallId;
+use crate::message::{Arguments, ToolCall};
+use crate::outcome::{Outcome, Reversibility, Status};
+use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
+
+impl Session {
+    /// Returns the arguments of the call that undoes the step of `arguments`, or the last undoable step. A step is
+    /// given by its number (`step`) or by its call (`call`).
+    ///
+    /// # Errors
+    /// Returns why there is nothing to undo, as a sentence.
+    pub(super) fn undo_arguments(
+        &self,
+        arguments: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, String> {
+        let steps = &self.state.undo_steps;
+        let wanted = arguments.get("step").or_else(|| arguments.get("call"));
+        let step = match wanted {
+            Some(Value::Number(number)) => {
+                let found = steps.iter().find(|step| number.as_u64() == Some(u64::from(step.number)));
+                Some(found.ok_or_else(|| self.not_undoable(number.as_u64()))?)
+            }
+            Some(Value::String(id)) => {
+                let found = steps.iter().find(|step| step.call.as_str() == id);
+                Some(found.ok_or_else(|| "this step cannot be undone: nothing was kept for it".to_owned())?)
+            }
+            Some(_) => return Err("`step` is a number from 1".to_owned()),
+            None => steps.iter().rev().find(|step| !step.is_undone && !step.is_undo),
+        };
+        match step {
+            Some(step) if !step.records.is_empty() => Ok(object(json!({
+                "step": step.number, "call": step.call, "records": step.records,
+            }))),
+            Some(step) if wanted.is_some() => Ok(object(json!({
+                "step": step.number, "call": step.call, "changes": step.files,
+            }))),
+            Some(_) | None => match self.state.changes.last() {
+                Some(changes) => Ok(object(json!({ "changes": changes.files }))),
+                None => Err("no file change to undo in this session".to_owned()),
+            },
+        }
+    }
+
+    fn not_undoable(&self, number: Option<u64>) -> String {
+        let steps = self.state.tool_calls;
+        match number {
+            Some(number) if (1..=u64::from(steps)).contains(&number) => {
+                format!("step {number} cannot be undone: it changed nothing, or nothing was kept for it")
+            }
+            Some(number) => format!("there is no step {number}; this session has {steps} tool calls"),
+            None => "`step` is a number from 1".to_owned(),
+        }
+    }
+
+    /// Decides an undo whose host was surveyed. Returns true if the call is to run now.
+    pub(super) fn review_undo(
+        &mut self,
+        out: &mut Output,
+        call: &ToolCall,
+        survey: &Survey,
+        is_allowed: bool,
+    ) -> bool {
+        match &survey.undo {
+            UndoOffer::NotNeeded => true,
+            UndoOffer::Refused { why } => {
+                self.emit(out, Event::ToolStarted { call: call.clone(), origin: Origin::User });
+                self.finish(out, call.id.clone(), Outcome::failed(why.clone()));
+                false
+            }
+            UndoOffer::Offered { .. } if is_allowed => true,
+            UndoOffer::Offered { lines } => {
+                let step = argument(call, "step").and_then(Value::as_u64).unwrap_or_default();
+                let command = format!("undo step {step}");
+                let covers = Grant::Exact { command: command.clone() };
+                let risk = Risk { class: RiskClass::Changes, findings: Vec::new() };
+                self.emit(
+                    out,
+                    Event::ApprovalAsked {
+                        call: call.clone(),
+                        command,
+                        reason: String::new(),
+                        risk,
+                        covers,
+                        preview: lines.clone(),
+                        guarded: None,
+                        scope: None,
+                    },
+                );
+                false
+            }
+        }
+    }
+
+    /// Logs that the running call, which is about to end with `outcome`, undid an earlier call.
+    pub(super) fn undone_by(&self, call: &CallId, outcome: &Outcome) -> Option<Event> {
+        let running = self.state.running_call().filter(|running| running.id == *call)?;
+        let undone = undone_call(running).filter(|_| outcome.status == Status::Ok)?;
+        let step = self.state.undo_steps.iter().find(|step| step.call == undone)?;
+        let by = self.undo_by.clone().filter(|_| !step.records.is_empty())?;
+        Some(Event::Undone { call: undone, by, how: step.how })
+    }
+
+    /// Remembers a finished call for undo.
+    pub(super) fn remember_undo_step(&mut self, call: &ToolCall, outcome: &Outcome) {
+        let state = &mut self.state;
+        state.tool_calls = state.tool_calls.saturating_add(1);
+        let is_undo = call.name == UNDO_TOOL;
+        if is_undo && outcome.status == Status::Ok {
+            match undone_call(call) {
+                Some(id) => {
+                    for step in state.undo_steps.iter_mut().filter(|step| step.call == id) {
+                        step.is_undone = true;
+                        let files = &step.files;
+                        state
+                            .changes
+                            .iter_mut()
+                            .for_each(|turn| turn.files.retain(|file| !files.contains(file)));
+                    }
+                    state.changes.retain(|turn| !turn.files.is_empty());
+                }
+                None => {
+                    let turn = state.changes.last().map(|changes| changes.turn);
+                    let of_turn = state.undo_steps.iter_mut().filter(|step| Some(step.turn) == turn);
+                    of_turn.filter(|step| !step.files.is_empty()).for_each(|step| step.is_undone = true);
+                }
+            }
+        }
+        if outcome.records.is_empty() && outcome.changes.is_empty() {
+            return;
+        }
+        state.undo_steps.push(UndoStep {
+            number: state.tool_calls,
+            turn: state.turn,
+            call: call.id.clone(),
+            records: outcome.records.clone(),
+            files: outcome.changes.clone(),
+            how: outcome.undo.unwrap_or(Reversibility::Exact),
+            is_undo,
+            is_undone: false,
+        });
+        if state.undo_steps.len() > crate::undo::UNDO_STEPS_MAX {
+            state.undo_steps.remove(0);
+        }
+    }
+}
+
+/// Returns the call that an undo names.
+fn undone_call(call: &ToolCall) -> Option<CallId> {
+    let id = argument(call, "call").and_then(Value::as_str).filter(|_| call.name == UNDO_TOOL)?;
+    Some(CallId::new(id))
+}
+
+fn argument<'a>(call: &'a ToolCall, name: &str) -> Option<&'a Value> {
+    match &call.arguments {
+        Arguments::Object(arguments) => arguments.get(name),
+        Arguments::Invalid(_) => None,
+    }
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,31 @@
+//! Undo of commands: what a host keeps before a change, and where it keeps it.
+
+mod plan;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::plan::{CapturePlan, plan, plan_paths};
+
+/// Maximum steps per session that are remembered as undoable; the oldest are dropped first.
+pub const UNDO_STEPS_MAX: usize = 64;
+
+/// Record on a host with the state before a call, by which the call can be undone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UndoRecord {
+    /// Name of the record in the host's folder of records: letters and digits.
+    pub id: String,
+    /// The host as the user named it; empty if the call ran on one host only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
+    pub rights: UndoRights,
+}
+
+/// Rights with which a record is written and read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UndoRights {
+    /// Those of the login user.
+    Own,
+    /// Root by `sudo -n`, because the command used sudo.
+    Root,
+}

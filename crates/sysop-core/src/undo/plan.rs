@@ -1,0 +1,357 @@
+//! Plan of a capture: the entries that the host keeps before a command, derived from the analysis of the command.
+//!
+//! An entry is a letter, a colon and a value; `undo.sh` of the host's adapter explains the letters. Values are data:
+//! they reach the host's script as arguments and never become shell text.
+
+use std::collections::BTreeSet;
+
+use sysop_shell::{self as shell, Access, RiskClass, Survey, Target};
+
+use super::UndoRights;
+
+/// Maximum entries of a plan.
+const ENTRIES_MAX: usize = 2_000;
+
+/// What to keep before a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CapturePlan {
+    pub entries: Vec<String>,
+    pub rights: UndoRights,
+    /// True if the entries cover everything that the command is known to change.
+    pub is_complete: bool,
+    /// True if packages may change, which takes longer to keep.
+    pub has_packages: bool,
+}
+
+/// Programs whose whole effect is on the paths that the analysis finds.
+const FILE_PROGRAMS: [&str; 26] = [
+    "rm", "mv", "cp", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "chgrp", "tee", "sed", "truncate",
+    "install", "dd", "cat", "echo", "printf", "test", "[", "true", ":", "cd", "unlink", "shred", "rename",
+];
+/// Programs that only start another one, which the analysis lists too.
+const WRAPPERS: [&str; 18] = [
+    "sudo", "doas", "env", "nice", "ionice", "nohup", "timeout", "time", "setsid", "stdbuf", "command",
+    "exec", "sh", "bash", "dash", "xargs", "builtin", "su",
+];
+/// Programs that change modes and owners, never content.
+const MODE_PROGRAMS: [&str; 3] = ["chmod", "chown", "chgrp"];
+/// Programs that write into a folder if their last operand is one.
+const INTO_PROGRAMS: [&str; 4] = ["cp", "mv", "ln", "install"];
+const ACCOUNT_PROGRAMS: [&str; 19] = [
+    "useradd", "adduser", "userdel", "deluser", "usermod", "groupadd", "addgroup", "groupdel", "delgroup",
+    "groupmod", "gpasswd", "passwd", "chage", "chsh", "chfn", "chpasswd", "newusers", "vipw", "vigr",
+];
+const IPTABLES_PROGRAMS: [&str; 8] = [
+    "iptables",
+    "ip6tables",
+    "iptables-restore",
+    "ip6tables-restore",
+    "iptables-nft",
+    "ip6tables-nft",
+    "ipset",
+    "ufw",
+];
+const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
+/// Places that root's programs change by themselves.
+const WATCHED: [&str; 4] = ["/etc", "/var/spool/cron", "/usr/local", "/lib/systemd/system"];
+
+/// Plans the capture before a command, or returns `None` if the command only reads.
+pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
+    let analysis = shell::analyze(command, survey);
+    if only_reads(analysis.risk.class) {
+        return None;
+    }
+    let is_opaque = analysis.risk.findings.iter().any(|finding| finding.class == RiskClass::Opaque);
+    let mut found = Found {
+        survey,
+        entries: BTreeSet::new(),
+        folders: Vec::new(),
+        modes_only: true,
+        is_complete: !is_opaque && analysis.risk.class != RiskClass::Opaque,
+        has_packages: false,
+        uses_sudo: false,
+    };
+    for invocation in &analysis.invocations {
+        found.invocation(&invocation.words);
+    }
+    let written = analysis.targets.iter().filter(|target| target.access == Access::Write);
+    written.for_each(|target| found.target(target));
+    Some(found.plan())
+}
+
+/// Plans the capture of paths that a file tool changes, relative to `root`.
+pub fn plan_paths(paths: &[&str], survey: &Survey) -> CapturePlan {
+    let folder = survey.context.root.as_deref();
+    let entries = paths.iter().map(|path| format!("c:{}", absolute(path, folder, survey))).collect();
+    CapturePlan { entries, rights: UndoRights::Own, is_complete: true, has_packages: false }
+}
+
+struct Found<'a> {
+    survey: &'a Survey,
+    entries: BTreeSet<String>,
+    /// Destinations that may be folders, with the names that are written into them.
+    folders: Vec<(String, Vec<String>)>,
+    modes_only: bool,
+    is_complete: bool,
+    has_packages: bool,
+    uses_sudo: bool,
+}
+
+impl Found<'_> {
+    fn add(&mut self, letter: char, value: &str) {
+        if !value.contains(['\n', '\0']) {
+            self.entries.insert(format!("{letter}:{value}"));
+        }
+    }
+
+    fn invocation(&mut self, words: &[Option<String>]) {
+        let text = |word: &Option<String>| word.clone().unwrap_or_default();
+        let Some(first) = words.first().map(text) else { return };
+        let program = first.rsplit('/').next().unwrap_or_default().to_owned();
+        let rest: Vec<String> = words[1..].iter().map(text).collect();
+        let is_known = words.iter().all(Option::is_some);
+        let program = program.as_str();
+        self.uses_sudo |= program == "sudo" || program == "doas";
+        if WRAPPERS.contains(&program) || self.only_reads(words) {
+            return;
+        }
+        self.modes_only &= MODE_PROGRAMS.contains(&program);
+        if INTO_PROGRAMS.contains(&program) {
+            self.into_folder(&rest);
+        }
+        if FILE_PROGRAMS.contains(&program) {
+            return;
+        }
+        let operand = rest.iter().rfind(|word| !word.starts_with('-')).cloned().unwrap_or_default();
+        match program {
+            "systemctl" | "service" | "invoke-rc.d" => self.units(program, &rest),
+            "crontab" => match rest.iter().position(|word| word == "-u") {
+                Some(at) => self.add('r', rest.get(at + 1).map_or("", String::as_str)),
+                None => self.add('r', ""),
+            },
+            "sysctl" => self.parameters(&rest),
+            "nft" => self.add('f', "nft"),
+            "firewall-cmd" => {
+                self.add('f', "nft");
+                self.add('c', "/etc/firewalld");
+            }
+            _ if IPTABLES_PROGRAMS.contains(&program) => {
+                self.add('f', "iptables");
+                if program == "ufw" {
+                    self.add('c', "/etc/ufw");
+                    self.add('c', "/etc/default/ufw");
+                }
+            }
+            _ if ACCOUNT_PROGRAMS.contains(&program) => {
+                self.add('g', "");
+                if is_name(&operand) && !matches!(program, "gpasswd" | "passwd" | "chage") {
+                    self.add('h', &operand);
+                }
+                self.is_complete &= !matches!(program, "chpasswd" | "newusers") || is_known;
+            }
+            "dpkg" => self.packages(&rest),
+            _ if APT_PROGRAMS.contains(&program) => {
+                self.packages(&[]);
+                let words: Vec<&str> =
+                    rest.iter().map(String::as_str).filter(|word| is_apt_word(word)).collect();
+                self.add('a', &words.join(" "));
+            }
+            "dnf" | "yum" | "zypper" | "pacman" | "apk" | "rpm" | "snap" | "flatpak" => self.unknown(),
+            "hostnamectl" | "timedatectl" | "localectl" => {
+                for path in ["/etc/hostname", "/etc/localtime", "/etc/timezone", "/etc/default/locale"] {
+                    self.add('c', path);
+                }
+                self.is_complete = false;
+            }
+            _ => self.unknown(),
+        }
+    }
+
+    /// Returns true if the words are a command that only reads.
+    fn only_reads(&self, words: &[Option<String>]) -> bool {
+        let quoted: Option<Vec<String>> =
+            words.iter().map(|word| Some(format!("'{}'", word.as_ref()?.replace('\'', r"'\''")))).collect();
+        quoted.is_some_and(|words| only_reads(shell::analyze(&words.join(" "), self.survey).risk.class))
+    }
+
+    /// Notes the names that `cp` and the like write if their destination is a folder.
+    fn into_folder(&mut self, rest: &[String]) {
+        let mut operands: Vec<&String> = rest.iter().filter(|word| !word.starts_with('-')).collect();
+        let given = rest.iter().find_map(|word| word.strip_prefix("--target-directory="));
+        let after_t = rest.iter().position(|word| word == "-t").and_then(|at| rest.get(at + 1));
+        let folder = match given.or(after_t.map(String::as_str)) {
+            Some(folder) => folder.to_owned(),
+            None => match operands.pop() {
+                Some(last) => last.clone(),
+                None => return,
+            },
+        };
+        let names = operands.iter().filter_map(|source| source.trim_end_matches('/').rsplit('/').next());
+        let names = names.filter(|name| !name.is_empty() && !name.starts_with('.')).map(str::to_owned);
+        self.folders.push((folder, names.collect()));
+    }
+
+    fn units(&mut self, program: &str, rest: &[String]) {
+        if rest.iter().any(|word| word == "--user" || word == "--global") {
+            self.is_complete = false;
+            return;
+        }
+        let plain: Vec<&str> =
+            rest.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+        let (verb, units) = match (program, plain.as_slice()) {
+            ("systemctl", [verb, units @ ..]) => (*verb, units),
+            (_, [unit, verb, ..]) => (*verb, std::slice::from_ref(unit)),
+            _ => return,
+        };
+        let verb = match verb {
+            "daemon-reload" | "reset-failed" => return,
+            "reload" | "force-reload" => "reload",
+            "start" | "stop" | "restart" | "try-restart" | "reload-or-restart" | "enable" | "disable"
+            | "mask" | "unmask" | "reenable" | "preset" | "edit" | "revert" | "link" | "add-wants"
+            | "add-requires" => "",
+            _ => {
+                self.is_complete = false;
+                return;
+            }
+        };
+        for unit in units.iter().filter(|unit| is_name(unit)) {
+            let unit = if unit.contains('.') { (*unit).to_owned() } else { format!("{unit}.service") };
+            let entry = if verb.is_empty() { unit } else { format!("{unit}:{verb}") };
+            self.add('u', &entry);
+        }
+    }
+
+    fn parameters(&mut self, rest: &[String]) {
+        let mut words = rest.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-p" | "--load" => {
+                    let file = words.clone().next().filter(|word| !word.starts_with('-'));
+                    let file = file.map_or("/etc/sysctl.conf", String::as_str);
+                    self.add('S', &absolute(file, self.survey.context.folder.as_deref(), self.survey));
+                }
+                "--system" => self.is_complete = false,
+                word => {
+                    if let Some((key, _)) = word.split_once('=').filter(|(key, _)| is_key(key)) {
+                        self.add('s', key);
+                    }
+                }
+            }
+        }
+    }
+
+    fn packages(&mut self, rest: &[String]) {
+        self.has_packages = true;
+        self.add('p', "");
+        for word in rest.iter().filter(|word| word.ends_with(".deb")) {
+            self.add('d', &absolute(word, self.survey.context.folder.as_deref(), self.survey));
+        }
+        if rest.iter().any(|word| matches!(word.as_str(), "-r" | "-P" | "--remove" | "--purge")) {
+            rest.iter().filter(|word| is_name(word)).for_each(|word| self.add('d', word));
+        }
+        self.unknown();
+        self.add('U', "");
+        self.add('g', "");
+        self.is_complete = false;
+    }
+
+    /// Watches the places in which an unknown program may change something.
+    fn unknown(&mut self) {
+        self.is_complete = false;
+        if self.survey.context.uid == Some(0) || self.uses_sudo {
+            WATCHED.iter().for_each(|place| self.add('w', place));
+        }
+        if let Some(home) = self.survey.context.home.clone() {
+            self.add('~', &home);
+        }
+        let folder = self.survey.context.folder.clone().or_else(|| self.survey.context.root.clone());
+        if let Some(folder) = folder.filter(|folder| folder != "/") {
+            self.add('w', &folder);
+        }
+    }
+
+    fn target(&mut self, target: &Target) {
+        let word = absolute(&target.word, target.folder.as_deref(), self.survey);
+        let letter = if self.modes_only { 'm' } else { 'c' };
+        let resolved: Vec<String> =
+            self.survey.resolved(target).into_iter().flatten().map(|file| file.path.clone()).collect();
+        let is_literal = !target.glob && (target.folder.is_some() || target.word.starts_with(['/', '~']));
+        self.is_complete &= is_literal || !resolved.is_empty();
+        let into = self.folders.iter().find(|(folder, _)| *folder == target.word).cloned();
+        let paths = resolved.into_iter().chain(is_literal.then_some(word));
+        for path in paths.collect::<BTreeSet<String>>() {
+            if let Some(key) = path.strip_prefix("/proc/sys/") {
+                self.add('s', key);
+            } else if path.starts_with("/dev/") || path.starts_with("/proc/") || path.starts_with("/sys/") {
+                self.is_complete &=
+                    matches!(path.as_str(), "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty");
+            } else if let Some((_, names)) = into.as_ref().filter(|(_, names)| !names.is_empty()) {
+                names.iter().for_each(|name| self.add('i', &format!("{path}\t{name}")));
+            } else {
+                self.add(letter, &path);
+            }
+        }
+    }
+
+    fn plan(self) -> CapturePlan {
+        let rights = match self.uses_sudo && self.survey.context.uid != Some(0) {
+            true => UndoRights::Root,
+            false => UndoRights::Own,
+        };
+        CapturePlan {
+            is_complete: self.is_complete && self.entries.len() <= ENTRIES_MAX,
+            entries: self.entries.into_iter().take(ENTRIES_MAX).collect(),
+            rights,
+            has_packages: self.has_packages,
+        }
+    }
+}
+
+fn only_reads(class: RiskClass) -> bool {
+    matches!(class, RiskClass::ReadOnly | RiskClass::ReadsRemote | RiskClass::ReadsSecret)
+}
+
+/// Returns true for the name of a user, a unit or a package.
+fn is_name(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:+".contains(c);
+    !word.is_empty() && !word.starts_with(['-', '.', ':']) && word.chars().all(plain)
+}
+
+fn is_key(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    !word.is_empty() && !word.contains("..") && word.chars().all(plain)
+}
+
+/// Returns true for a word of `apt-get` that may be repeated to simulate the command: a subcommand, a package, or an
+/// option that is known to have no effect but on the result.
+fn is_apt_word(word: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || ".+:=~_-".contains(c);
+    let options =
+        ["--purge", "--no-install-recommends", "--install-recommends", "--allow-downgrades", "--reinstall"];
+    if word.starts_with('-') {
+        return options.contains(&word);
+    }
+    !word.is_empty() && word.chars().all(plain)
+}
+
+/// Returns the path that a word of a command means, without `.` and `..`.
+fn absolute(word: &str, folder: Option<&str>, survey: &Survey) -> String {
+    let home = survey.context.home.as_deref().unwrap_or("~");
+    let joined = match word.strip_prefix('~') {
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
+        _ if word.starts_with('/') => word.to_owned(),
+        _ => format!("{}/{word}", folder.or(survey.context.root.as_deref()).unwrap_or("?")),
+    };
+    let mut parts: Vec<&str> = Vec::new();
+    for part in joined.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    format!("/{}", parts.join("/"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+use sysop_shell::{CommandContext, Resolution};
+
+use super::*;
+
+fn survey(uid: u32) -> Survey {
+    let mut context = CommandContext::bash();
+    context.folder = Some("/srv/app".to_owned());
+    context.root = Some("/srv/app".to_owned());
+    context.home = Some("/home/ada".to_owned());
+    context.uid = Some(uid);
+    Survey { context, resolution: Resolution::Elsewhere, ..Survey::default() }
+}
+
+fn entries(command: &str) -> Vec<String> {
+    plan(command, &survey(0)).expect("a change").entries
+}
+
+#[test]
+fn a_command_that_only_reads_keeps_nothing() {
+    for command in
+        ["ls -l /etc", "cat /etc/hosts | sort", "systemctl status nginx", "sysctl -n vm.swappiness"]
+    {
+        assert_eq!(plan(command, &survey(0)), None, "{command}");
+    }
+}
+
+#[test]
+fn the_content_of_written_paths_is_kept() {
+    assert_eq!(entries("echo x >/etc/motd"), ["c:/etc/motd"]);
+    assert_eq!(entries("rm -r old ~/x"), ["c:/home/ada/x", "c:/srv/app/old"]);
+    assert_eq!(entries("sed -i s/a/b/ conf/a.txt"), ["c:/srv/app/conf/a.txt"]);
+    assert_eq!(entries("truncate -s 0 log"), ["c:/srv/app/log"]);
+    assert!(plan("echo x >/etc/motd", &survey(0)).unwrap().is_complete);
+}
+
+#[test]
+fn a_copy_into_a_folder_keeps_the_file_of_that_name() {
+    assert_eq!(entries("cp a.conf b.conf /etc/app"), ["i:/etc/app\ta.conf", "i:/etc/app\tb.conf"]);
+    assert_eq!(entries("mv a b"), ["c:/srv/app/a", "i:/srv/app/b\ta"]);
+}
+
+#[test]
+fn of_modes_and_owners_only_metadata_is_kept() {
+    assert_eq!(entries("chmod -R 755 www && chown -R 33:33 www"), ["m:/srv/app/www"]);
+    assert_eq!(entries("chmod 600 a; echo b >a"), ["c:/srv/app/a"]);
+}
+
+#[test]
+fn the_state_that_a_program_changes_is_kept() {
+    let has = |command: &str, entry: &str| {
+        let found = entries(command);
+        assert!(found.iter().any(|found| found == entry), "{command}: {found:?}");
+    };
+    has("systemctl restart nginx", "u:nginx.service");
+    has("systemctl reload nginx", "u:nginx.service:reload");
+    has("systemctl disable --now a.timer", "u:a.timer");
+    has("service nginx stop", "u:nginx.service");
+    has("crontab -u ada new", "r:ada");
+    has("crontab -r", "r:");
+    has("sysctl -w vm.swappiness=10", "s:vm.swappiness");
+    has("sysctl -p /etc/sysctl.d/a.conf", "S:/etc/sysctl.d/a.conf");
+    has("echo 1 >/proc/sys/net/ipv4/ip_forward", "s:net/ipv4/ip_forward");
+    has("nft flush ruleset", "f:nft");
+    has("iptables -A INPUT -j DROP", "f:iptables");
+    has("useradd -m bob", "g:");
+    has("userdel -r bob", "h:bob");
+    has("apt-get install -y nginx", "a:install nginx");
+    has("dpkg -i ./a.deb", "d:/srv/app/a.deb");
+    has("./deploy.sh", "w:/etc");
+}
+
+#[test]
+fn sudo_keeps_the_state_as_root() {
+    assert_eq!(plan("sudo rm /etc/motd", &survey(1000)).unwrap().rights, UndoRights::Root);
+    assert_eq!(plan("rm a", &survey(1000)).unwrap().rights, UndoRights::Own);
+    assert_eq!(plan("sudo rm /etc/motd", &survey(0)).unwrap().rights, UndoRights::Own);
+}
+
+#[test]
+fn a_program_that_is_not_known_is_watched_but_never_complete() {
+    for command in ["./deploy.sh", "make install", "apt-get install nginx", "rm $x", "eval \"$x\""] {
+        assert!(!plan(command, &survey(0)).unwrap().is_complete, "{command}");
+    }
+    let own = plan("./deploy.sh", &survey(1000)).unwrap();
+    assert!(!own.entries.iter().any(|entry| entry == "w:/etc"), "{own:?}");
+}
+
+#[test]
+fn words_with_line_breaks_are_left_out() {
+    let found = plan("rm 'a\nc:/etc/shadow'", &survey(0)).unwrap();
+    assert!(found.entries.is_empty(), "{found:?}");
+}

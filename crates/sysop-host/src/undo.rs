@@ -1,0 +1,419 @@
+//! Undo of commands: keeps the state before a change on the machine itself, and puts it back.
+//!
+//! # Design
+//!
+//! [`sysop_core::undo::plan`] says what to keep; the script `undo/undo.sh` keeps it in a folder that only its owner can
+//! enter, compares after the call, and later plans and applies the inverse. The script runs where the call runs, as the
+//! login user, or as root by `sudo -n` if the command used sudo. The log gets names and hashes' verdicts, never content.
+//!
+//! # Invariants
+//!
+//! - A call that only reads starts no script.
+//! - A failure to keep the state does not stop the call; the outcome says why there is no undo.
+//! - Words of a command reach the script as quoted arguments.
+
+use std::time::Duration;
+
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange};
+use sysop_core::policy::{Resolution, Survey, UndoOffer};
+use sysop_core::text::neutralize_line;
+use sysop_core::tool::ToolEffect;
+use sysop_core::undo::{CapturePlan, UndoRecord, UndoRights, plan, plan_paths};
+use sysop_driver::port::CancellationToken;
+
+use crate::machine::{ExitReason, Program, TimeLimit};
+use crate::output::capture::Capture;
+use crate::tools::{CallContext, Toolbox, UNDO, push_line};
+
+/// Default maximum bytes of content that is kept per call.
+pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
+
+const SCRIPT: &str = include_str!("undo/undo.sh");
+/// Folder of the records that root keeps.
+const ROOT_FOLDER: &str = "/var/lib/sysop-undo";
+/// Maximum bytes of the script's output.
+const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Time to keep or compare the state of one call.
+const CAPTURE_MAX: Duration = Duration::from_secs(15);
+/// Time to keep the state before packages change, which may download the old versions.
+const PACKAGES_MAX: Duration = Duration::from_secs(60);
+/// Time to compare the state after a call that was canceled.
+const CANCELLED_MAX: Duration = Duration::from_secs(4);
+/// Time to apply an undo.
+const APPLY_MAX: Duration = Duration::from_secs(600);
+/// Maximum changes that an outcome lists.
+const CHANGES_LISTED_MAX: usize = 200;
+
+/// Settings of the records that a machine keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoSettings {
+    /// Maximum bytes of content that is kept per call; 0 turns records off.
+    pub bytes_max: u64,
+    /// Folder of the login user's records; `None` means below the home folder, or [`ROOT_FOLDER`] for root.
+    pub folder: Option<String>,
+    /// Folder of the records that root keeps for commands that use sudo.
+    pub root_folder: String,
+}
+
+impl Default for UndoSettings {
+    fn default() -> Self {
+        Self { bytes_max: 0, folder: None, root_folder: ROOT_FOLDER.to_owned() }
+    }
+}
+
+/// A record whose call has not ended.
+pub(crate) struct OpenRecord {
+    record: UndoRecord,
+    folder: String,
+    is_complete: bool,
+    /// Remarks of the script about what is not kept.
+    notes: Vec<String>,
+}
+
+/// Result of preparing a call for undo.
+pub(crate) enum Preparation {
+    /// The call changes nothing, or records are off.
+    NotNeeded,
+    Open(OpenRecord),
+    /// Nothing is kept, for this reason.
+    Failed(String),
+}
+
+/// A line of the script: `U WORD HOW NAME`, separated by tabs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct ScriptLine {
+    word: String,
+    how: String,
+    name: String,
+}
+
+impl Toolbox {
+    /// Keeps the state before a call that may change something.
+    pub(crate) async fn prepare_undo(&self, call: &ToolCall, context: &CallContext<'_>) -> Preparation {
+        if self.undo_settings.bytes_max == 0 || call.name == UNDO || context.cancel.is_cancelled() {
+            return Preparation::NotNeeded;
+        }
+        let Some(spec) = self.specs.iter().find(|spec| spec.name == call.name) else {
+            return Preparation::NotNeeded;
+        };
+        let path = call.text_argument("path");
+        let plan = match (spec.effect, spec.name.as_str()) {
+            (ToolEffect::Command, _) => {
+                let survey = self.known_survey(call, context).await;
+                let command = call.text_argument("command").unwrap_or_default();
+                match plan(command, &survey) {
+                    None => return Preparation::NotNeeded,
+                    Some(_) if survey.resolution != Resolution::Host => {
+                        return Preparation::Failed("it may run on another machine".to_owned());
+                    }
+                    Some(_) if runs_in_background(call) => {
+                        return Preparation::Failed("it runs in the background".to_owned());
+                    }
+                    Some(plan) => (plan, survey),
+                }
+            }
+            // What the other file tools change is kept by the tools themselves.
+            (ToolEffect::Writes, "delete_file" | "mkdir") => match path {
+                Some(path) => {
+                    let survey = self.known_survey(call, context).await;
+                    (plan_paths(&[path], &survey), survey)
+                }
+                None => return Preparation::NotNeeded,
+            },
+            _ => return Preparation::NotNeeded,
+        };
+        self.open_record(&plan.0, &plan.1, context.cancel).await
+    }
+
+    /// Returns the survey of this very call, which is made again only if the last one was of another call.
+    async fn known_survey(&self, call: &ToolCall, context: &CallContext<'_>) -> Survey {
+        let known = self.last_survey.lock().take().filter(|(surveyed, _)| surveyed == call);
+        match known {
+            Some((_, survey)) => survey,
+            None => self.survey(call, context.fence).await,
+        }
+    }
+
+    async fn open_record(
+        &self,
+        plan: &CapturePlan,
+        survey: &Survey,
+        cancel: &CancellationToken,
+    ) -> Preparation {
+        if plan.entries.is_empty() {
+            return Preparation::Failed("sysop does not know what it changes".to_owned());
+        }
+        let record = UndoRecord { id: new_id(), host: String::new(), rights: plan.rights };
+        let folder = self.undo_folder(plan.rights, survey);
+        let bytes = self.undo_settings.bytes_max.to_string();
+        let mut words = vec!["before", &record.id, &bytes];
+        words.extend(plan.entries.iter().map(String::as_str));
+        let limit = if plan.has_packages { PACKAGES_MAX } else { CAPTURE_MAX };
+        let lines = match self.undo_script(&folder, plan.rights, &words, limit, cancel).await {
+            Ok(lines) => lines,
+            Err(why) => return Preparation::Failed(why),
+        };
+        if let Some(none) = lines.iter().find(|line| line.word == "none") {
+            return Preparation::Failed(none.how.clone());
+        }
+        if !lines.iter().any(|line| line.word == "ready") {
+            return Preparation::Failed(match plan.rights {
+                UndoRights::Root => "`sudo -n` is refused".to_owned(),
+                UndoRights::Own => "the state could not be kept".to_owned(),
+            });
+        }
+        let notes = notes(&lines);
+        Preparation::Open(OpenRecord { record, folder, is_complete: plan.is_complete, notes })
+    }
+
+    /// Adds to an outcome what the call changed, and whether that can be undone.
+    pub(crate) async fn finish_undo(&self, prepared: Preparation, outcome: &mut Outcome) {
+        match prepared {
+            Preparation::NotNeeded => note_file_changes(outcome),
+            Preparation::Failed(why) => {
+                note_file_changes(outcome);
+                if outcome.undo.is_none() {
+                    outcome.undo = Some(Reversibility::None);
+                    push_line(&mut outcome.output, &format!("[no undo: {why}]"));
+                }
+            }
+            Preparation::Open(open) => {
+                let (words, cancel) = (["after", open.record.id.as_str()], CancellationToken::new());
+                let is_cancelled = outcome.status == Status::Cancelled;
+                let limit = if is_cancelled { CANCELLED_MAX } else { CAPTURE_MAX };
+                match self.undo_script(&open.folder, open.record.rights, &words, limit, &cancel).await {
+                    Ok(lines) => conclude(open, &lines, outcome),
+                    Err(why) => {
+                        outcome.undo = Some(Reversibility::None);
+                        push_line(&mut outcome.output, &format!("[no undo: {why}]"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Plans the undo of the records that the call names.
+    pub(crate) async fn offer_undo(&self, call: &ToolCall, survey: &Survey) -> UndoOffer {
+        let records = records_of(call);
+        if records.is_empty() {
+            return UndoOffer::NotNeeded;
+        }
+        let mut all = Vec::new();
+        for record in records {
+            let folder = self.undo_folder(record.rights, survey);
+            let words = ["plan", record.id.as_str()];
+            let cancel = CancellationToken::new();
+            let lines = match self.undo_script(&folder, record.rights, &words, CAPTURE_MAX, &cancel).await {
+                Ok(lines) => lines,
+                Err(why) => return UndoOffer::Refused { why: format!("the undo cannot be planned: {why}") },
+            };
+            let drift: Vec<&str> =
+                lines.iter().filter(|line| line.word == "changed").map(|line| line.name.as_str()).collect();
+            if !drift.is_empty() {
+                return UndoOffer::Refused {
+                    why: format!("changed since: {}; nothing was undone", drift.join("; ")),
+                };
+            }
+            if !lines.iter().any(|line| line.word == "end") {
+                let why = match record.rights {
+                    UndoRights::Root => "`sudo -n` is refused",
+                    UndoRights::Own => "the record cannot be read",
+                };
+                return UndoOffer::Refused { why: format!("the undo cannot be planned: {why}") };
+            }
+            let steps = lines.iter().filter(|line| line.word == "step").map(|line| line.name.clone());
+            let caveats = lines.iter().filter(|line| line.word == "caveat");
+            let before = all.len();
+            all.extend(steps);
+            if all.len() == before {
+                return UndoOffer::Refused { why: "nothing of this step can be put back".to_owned() };
+            }
+            all.extend(caveats.map(|line| format!("not exact: {}", line.name)));
+        }
+        UndoOffer::Offered { lines: all }
+    }
+
+    /// Applies the undo of the records that the call names.
+    pub(crate) async fn apply_undo(&self, call: &ToolCall, records: Vec<UndoRecord>) -> Outcome {
+        let survey =
+            Survey { context: self.machine.context().await.unwrap_or_default(), ..Survey::default() };
+        let bytes = self.undo_settings.bytes_max.max(UNDO_BYTES_DEFAULT).to_string();
+        let mut outcome = Outcome::ok("");
+        for record in records {
+            let folder = self.undo_folder(record.rights, &survey);
+            let next = UndoRecord { id: new_id(), ..record.clone() };
+            let words = ["apply", record.id.as_str(), next.id.as_str(), bytes.as_str()];
+            // An undo is not stopped half way.
+            let cancel = CancellationToken::new();
+            let lines = match self.undo_script(&folder, record.rights, &words, APPLY_MAX, &cancel).await {
+                Ok(lines) => lines,
+                Err(why) => {
+                    return Outcome::new(Status::Unknown, format!("the result of the undo is unknown: {why}"));
+                }
+            };
+            let drift: Vec<&str> =
+                lines.iter().filter(|line| line.word == "changed").map(|line| line.name.as_str()).collect();
+            if !drift.is_empty() {
+                return Outcome::failed(format!("changed since: {}; nothing was undone", drift.join("; ")));
+            }
+            let open = OpenRecord { record: next, folder, is_complete: true, notes: notes(&lines) };
+            conclude(open, &lines, &mut outcome);
+            for failed in lines.iter().filter(|line| line.word == "failed") {
+                push_line(&mut outcome.output, &format!("failed: {}", failed.name));
+            }
+            let is_done = lines.iter().any(|line| line.word == "end" && line.how == "done");
+            if !is_done {
+                outcome.status = Status::Failed;
+            }
+        }
+        if outcome.status == Status::Ok {
+            outcome.output.insert_str(0, "OK, undone\n");
+            outcome.output.truncate(outcome.output.trim_end().len());
+        } else {
+            outcome.output.insert_str(0, "the undo failed in part\n");
+        }
+        tracing::debug!(call = %call.id, status = outcome.status.as_str(), "undo ran");
+        outcome
+    }
+
+    fn undo_folder(&self, rights: UndoRights, survey: &Survey) -> String {
+        let settings = &self.undo_settings;
+        let is_root = survey.context.uid == Some(0);
+        match (rights, &settings.folder, survey.context.home.as_deref()) {
+            (UndoRights::Root, ..) => settings.root_folder.clone(),
+            (UndoRights::Own, Some(folder), _) => folder.clone(),
+            (UndoRights::Own, None, Some(home)) if !is_root => format!("{home}/.local/state/sysop-undo"),
+            (UndoRights::Own, None, _) => settings.root_folder.clone(),
+        }
+    }
+
+    /// Runs the script with a verb and its arguments. Returns its lines.
+    async fn undo_script(
+        &self,
+        folder: &str,
+        rights: UndoRights,
+        words: &[&str],
+        limit: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Vec<ScriptLine>, String> {
+        let sudo = if rights == UndoRights::Root { "sudo -n " } else { "" };
+        let mut text = format!("exec {sudo}sh -c {} sysop-undo {}", quoted(SCRIPT), quoted(folder));
+        for word in words {
+            text.push(' ');
+            text.push_str(&quoted(word));
+        }
+        text.push_str(" </dev/null 2>/dev/null");
+        let mut capture = Capture::for_tool(OUTPUT_BYTES_MAX);
+        let limit = TimeLimit::new(limit);
+        let program = Program::Probe { text };
+        let fence = sysop_core::policy::Fence::Off;
+        let exec = self.machine.exec(program, &fence, &limit, &mut capture, cancel).await;
+        match exec.map_err(|error| error.to_string())?.end {
+            ExitReason::Exited(_) => {}
+            ExitReason::TimedOut => return Err(format!("it takes longer than {} s", limit.time.as_secs())),
+            ExitReason::Cancelled => return Err("stopped".to_owned()),
+            ExitReason::Killed { signal } => return Err(format!("killed by signal {signal}")),
+            ExitReason::Unknown { why } => return Err(why),
+        }
+        let bytes = capture.into_bytes().ok_or("the list of changes is too long")?;
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(self.secrets.redact(&text).lines().filter_map(script_line).collect())
+    }
+}
+
+fn script_line(line: &str) -> Option<ScriptLine> {
+    let mut fields = line.strip_prefix("U\t")?.splitn(3, '\t');
+    let mut next = || neutralize_line(fields.next().unwrap_or_default()).into_owned();
+    Some(ScriptLine { word: next(), how: next(), name: next() })
+}
+
+fn notes(lines: &[ScriptLine]) -> Vec<String> {
+    lines.iter().filter(|line| line.word == "note").map(|line| line.how.clone()).collect()
+}
+
+/// Adds the changes that the script found to an outcome.
+fn conclude(open: OpenRecord, lines: &[ScriptLine], outcome: &mut Outcome) {
+    let kind = |line: &ScriptLine| match line.word.as_str() {
+        "file" => Some(ChangeKind::File),
+        "unit" => Some(ChangeKind::Unit),
+        "package" => Some(ChangeKind::Package),
+        "user" => Some(ChangeKind::User),
+        "cron" => Some(ChangeKind::Cron),
+        "firewall" => Some(ChangeKind::Firewall),
+        "sysctl" => Some(ChangeKind::Sysctl),
+        _ => None,
+    };
+    for line in lines {
+        if outcome.changed.len() >= CHANGES_LISTED_MAX {
+            break;
+        }
+        if let Some(kind) = kind(line) {
+            outcome.changed.push(SystemChange { kind, name: line.name.clone(), how: line.how.clone() });
+        }
+    }
+    if let Some(more) = lines.iter().find(|line| line.word == "more") {
+        let name = format!("{} more files", more.how);
+        outcome.changed.push(SystemChange { kind: ChangeKind::File, name, how: "changed".to_owned() });
+    }
+    let told = lines.iter().find(|line| line.word == "undo").map(|line| line.how.as_str());
+    let undo = match told {
+        Some("exact") if open.is_complete => Some(Reversibility::Exact),
+        Some("exact" | "partly") => Some(Reversibility::Partly),
+        Some("none") => Some(Reversibility::None),
+        Some("nothing") if open.is_complete => None,
+        _ => Some(Reversibility::None),
+    };
+    outcome.undo = match (outcome.undo, undo) {
+        (Some(before), Some(now)) if before != now => Some(Reversibility::Partly),
+        (before, now) => now.or(before),
+    };
+    if matches!(told, Some("exact" | "partly")) {
+        outcome.records.push(open.record);
+    }
+    for note in open.notes.into_iter().chain(notes_after(lines)) {
+        push_line(&mut outcome.output, &format!("[no undo: {note}]"));
+    }
+}
+
+fn notes_after(lines: &[ScriptLine]) -> Vec<String> {
+    if lines.iter().any(|line| line.word == "end") { Vec::new() } else { notes(lines) }
+}
+
+/// Names the files that a file tool changed. The tool keeps the old content itself.
+fn note_file_changes(outcome: &mut Outcome) {
+    if outcome.changes.is_empty() || !outcome.changed.is_empty() {
+        return;
+    }
+    let changed = outcome.changes.iter().map(|change| {
+        let how = match (&change.before, change.after_hash.as_str()) {
+            (None, _) => "created",
+            (Some(_), crate::tools::FILE_GONE) => "removed",
+            (Some(_), _) => "edited",
+        };
+        SystemChange { kind: ChangeKind::File, name: change.path.clone(), how: how.to_owned() }
+    });
+    outcome.changed = changed.collect();
+    outcome.undo = Some(Reversibility::Exact);
+}
+
+/// Returns the records that a call of `undo` names.
+pub(crate) fn records_of(call: &ToolCall) -> Vec<UndoRecord> {
+    let Arguments::Object(arguments) = &call.arguments else { return Vec::new() };
+    let records = arguments.get("records").cloned().unwrap_or_default();
+    serde_json::from_value(records).unwrap_or_default()
+}
+
+fn runs_in_background(call: &ToolCall) -> bool {
+    let Arguments::Object(arguments) = &call.arguments else { return false };
+    let is = |name: &str, value: serde_json::Value| arguments.get(name) == Some(&value);
+    is("background", true.into()) || is("on_timeout", "background".into())
+}
+
+fn new_id() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
