@@ -43,6 +43,7 @@ use crate::question::Question;
 use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
 use crate::ui_text;
+use crate::undo::changed_line;
 
 mod approval;
 mod backfill;
@@ -102,6 +103,8 @@ pub struct Transcript {
     holder: Option<String>,
     readers: OutputReaders,
     resources: Resources,
+    /// Number of calls that ended.
+    tool_calls: u32,
 }
 
 /// State of the current or last turn.
@@ -259,6 +262,11 @@ impl Transcript {
         &self.readers
     }
 
+    /// Returns the number of tool calls that ended, which is the number of the latest one.
+    pub fn tool_calls(&self) -> u32 {
+        self.tool_calls
+    }
+
     fn event(&mut self, event: &Event) {
         self.readers.apply(event);
         match event {
@@ -282,7 +290,13 @@ impl Transcript {
             Event::ApprovalAsked { .. } => self.approval_asked(event),
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
-            Event::ToolFinished { call, outcome } => self.tool_finished(call, outcome),
+            Event::ToolFinished { call, outcome } => {
+                self.tool_finished(call, outcome);
+                self.tool_calls = self.tool_calls.saturating_add(1);
+                if let Some(line) = changed_line(outcome, self.tool_calls) {
+                    self.notice(Severity::Note, line);
+                }
+            }
             Event::CancelAsked { .. } => self.stopping(),
             Event::Paused { reason, detail, .. } => {
                 let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));

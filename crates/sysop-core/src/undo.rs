@@ -1,9 +1,11 @@
 //! Undo of commands: what a host keeps before a change, and where it keeps it.
 
+mod changed_line;
 mod plan;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::changed_line::changed_line;
 pub use self::plan::{CapturePlan, plan, plan_paths};
 
 /// Maximum steps per session that are remembered as undoable; the oldest are dropped first.

@@ -51,7 +51,7 @@ impl Toolbox {
         match self.machine.context().await {
             Ok(context) => {
                 let survey = Survey { context, resolution: Resolution::Host, ..Survey::default() };
-                Survey { undo: self.offer_undo(call, &survey).await, ..survey }
+                Survey { undo: self.offer_undo(call).await, ..survey }
             }
             Err(error) => Survey { unreachable: Some(error.to_string()), ..Survey::default() },
         }

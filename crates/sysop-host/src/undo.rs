@@ -30,8 +30,6 @@ use crate::tools::{CallContext, Toolbox, UNDO, push_line};
 pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
 
 const SCRIPT: &str = include_str!("undo/undo.sh");
-/// Folder of the records that root keeps.
-const ROOT_FOLDER: &str = "/var/lib/sysop-undo";
 /// Maximum bytes of the script's output.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// Time to keep or compare the state of one call.
@@ -46,20 +44,13 @@ const APPLY_MAX: Duration = Duration::from_secs(600);
 const CHANGES_LISTED_MAX: usize = 200;
 
 /// Settings of the records that a machine keeps.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoSettings {
     /// Maximum bytes of content that is kept per call; 0 turns records off.
     pub bytes_max: u64,
-    /// Folder of the login user's records; `None` means below the home folder, or [`ROOT_FOLDER`] for root.
+    /// Folder of the login user's records; `None` means below the home folder, or `/var/lib/sysop-undo` for root.
+    /// Records of commands that use sudo are always in the folder of root.
     pub folder: Option<String>,
-    /// Folder of the records that root keeps for commands that use sudo.
-    pub root_folder: String,
-}
-
-impl Default for UndoSettings {
-    fn default() -> Self {
-        Self { bytes_max: 0, folder: None, root_folder: ROOT_FOLDER.to_owned() }
-    }
 }
 
 /// A record whose call has not ended.
@@ -110,20 +101,20 @@ impl Toolbox {
                     Some(_) if runs_in_background(call) => {
                         return Preparation::Failed("it runs in the background".to_owned());
                     }
-                    Some(plan) => (plan, survey),
+                    Some(plan) => plan,
                 }
             }
             // What the other file tools change is kept by the tools themselves.
             (ToolEffect::Writes, "delete_file" | "mkdir") => match path {
                 Some(path) => {
                     let survey = self.known_survey(call, context).await;
-                    (plan_paths(&[path], &survey), survey)
+                    plan_paths(&[path], &survey)
                 }
                 None => return Preparation::NotNeeded,
             },
             _ => return Preparation::NotNeeded,
         };
-        self.open_record(&plan.0, &plan.1, context.cancel).await
+        self.open_record(&plan, context.cancel).await
     }
 
     /// Returns the survey of this very call, which is made again only if the last one was of another call.
@@ -135,17 +126,15 @@ impl Toolbox {
         }
     }
 
-    async fn open_record(
-        &self,
-        plan: &CapturePlan,
-        survey: &Survey,
-        cancel: &CancellationToken,
-    ) -> Preparation {
+    async fn open_record(&self, plan: &CapturePlan, cancel: &CancellationToken) -> Preparation {
+        if plan.entries.is_empty() && plan.is_complete {
+            return Preparation::NotNeeded;
+        }
         if plan.entries.is_empty() {
             return Preparation::Failed("sysop does not know what it changes".to_owned());
         }
         let record = UndoRecord { id: new_id(), host: String::new(), rights: plan.rights };
-        let folder = self.undo_folder(plan.rights, survey);
+        let folder = self.undo_folder(plan.rights);
         let bytes = self.undo_settings.bytes_max.to_string();
         let mut words = vec!["before", &record.id, &bytes];
         words.extend(plan.entries.iter().map(String::as_str));
@@ -194,14 +183,14 @@ impl Toolbox {
     }
 
     /// Plans the undo of the records that the call names.
-    pub(crate) async fn offer_undo(&self, call: &ToolCall, survey: &Survey) -> UndoOffer {
+    pub(crate) async fn offer_undo(&self, call: &ToolCall) -> UndoOffer {
         let records = records_of(call);
         if records.is_empty() {
             return UndoOffer::NotNeeded;
         }
         let mut all = Vec::new();
         for record in records {
-            let folder = self.undo_folder(record.rights, survey);
+            let folder = self.undo_folder(record.rights);
             let words = ["plan", record.id.as_str()];
             let cancel = CancellationToken::new();
             let lines = match self.undo_script(&folder, record.rights, &words, CAPTURE_MAX, &cancel).await {
@@ -236,12 +225,10 @@ impl Toolbox {
 
     /// Applies the undo of the records that the call names.
     pub(crate) async fn apply_undo(&self, call: &ToolCall, records: Vec<UndoRecord>) -> Outcome {
-        let survey =
-            Survey { context: self.machine.context().await.unwrap_or_default(), ..Survey::default() };
         let bytes = self.undo_settings.bytes_max.max(UNDO_BYTES_DEFAULT).to_string();
         let mut outcome = Outcome::ok("");
         for record in records {
-            let folder = self.undo_folder(record.rights, &survey);
+            let folder = self.undo_folder(record.rights);
             let next = UndoRecord { id: new_id(), ..record.clone() };
             let words = ["apply", record.id.as_str(), next.id.as_str(), bytes.as_str()];
             // An undo is not stopped half way.
@@ -249,7 +236,10 @@ impl Toolbox {
             let lines = match self.undo_script(&folder, record.rights, &words, APPLY_MAX, &cancel).await {
                 Ok(lines) => lines,
                 Err(why) => {
-                    return Outcome::new(Status::Unknown, format!("the result of the undo is unknown: {why}"));
+                    return Outcome::new(
+                        Status::Unknown,
+                        format!("the result of the undo is unknown: {why}"),
+                    );
                 }
             };
             let drift: Vec<&str> =
@@ -277,14 +267,11 @@ impl Toolbox {
         outcome
     }
 
-    fn undo_folder(&self, rights: UndoRights, survey: &Survey) -> String {
-        let settings = &self.undo_settings;
-        let is_root = survey.context.uid == Some(0);
-        match (rights, &settings.folder, survey.context.home.as_deref()) {
-            (UndoRights::Root, ..) => settings.root_folder.clone(),
-            (UndoRights::Own, Some(folder), _) => folder.clone(),
-            (UndoRights::Own, None, Some(home)) if !is_root => format!("{home}/.local/state/sysop-undo"),
-            (UndoRights::Own, None, _) => settings.root_folder.clone(),
+    /// Returns the folder of records, or `-` for the default folder of the user with these rights.
+    fn undo_folder(&self, rights: UndoRights) -> String {
+        match (rights, &self.undo_settings.folder) {
+            (UndoRights::Own, Some(folder)) => folder.clone(),
+            (UndoRights::Own, None) | (UndoRights::Root, _) => "-".to_owned(),
         }
     }
 

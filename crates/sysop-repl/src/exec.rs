@@ -17,6 +17,7 @@ use sysop_core::id::{CallId, Seq, TurnId};
 use sysop_core::image::ImageRef;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_driver::frontend::{AttachedSession, SessionService};
+use sysop_term::command::undo_arguments;
 use sysop_wire::Encoder;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, sleep_until};
@@ -66,6 +67,13 @@ pub enum ExecTask {
     Routine(String),
     /// Calls without a model, one after another.
     Sequence(Box<dyn CommandSequence>),
+    /// Undo of a tool call.
+    Undo {
+        /// Number of the call; `None` means the last one that can be undone.
+        step: Option<u64>,
+        /// Only print the plan.
+        plan_only: bool,
+    },
 }
 
 /// Format of standard output.
@@ -145,6 +153,11 @@ pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
     }))
 }
 
+/// Returns a handler that allows everything without asking.
+pub fn allow_all() -> ApprovalHandler {
+    ApprovalHandler(Arc::new(|_, _| Ok(ApprovalOutcome::Allow(None))))
+}
+
 /// A task that cannot start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidTask {
@@ -211,6 +224,7 @@ pub async fn run(context: ExecContext) -> Exit {
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
         service: context.service,
+        plan_only: matches!(context.task, ExecTask::Undo { plan_only: true, .. }),
     };
     // A turn left running is canceled, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -264,6 +278,14 @@ fn first_input(
     match task {
         ExecTask::Prompt(text) => (Some(Input::Prompt { text, images }), None),
         ExecTask::Routine(command) => (Some(direct(&command)), None),
+        ExecTask::Undo { step, .. } => {
+            let undo = Input::Direct {
+                tool: UNDO_TOOL.to_owned(),
+                arguments: undo_arguments(step).as_object().cloned().unwrap_or_default(),
+                origin: Origin::User,
+            };
+            (Some(undo), None)
+        }
         ExecTask::Sequence(sequence) => (None, Some(SequenceRun::new(sequence, confirm, answers))),
     }
 }
@@ -292,6 +314,8 @@ struct ExecRun {
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
     service: Option<Arc<dyn SessionService>>,
+    /// Proposals are printed and not decided.
+    plan_only: bool,
 }
 
 impl ExecRun {
@@ -461,6 +485,13 @@ impl ExecRun {
         answers: &ApprovalSender,
     ) -> Option<Exit> {
         let plan = self.transcript.plan(call)?;
+        if self.plan_only {
+            let text: String = plan.preview.iter().map(|line| format!("{}\n", safe(line))).collect();
+            return match self.printer.output(&text) {
+                Ok(()) => self.end(Exit::Done),
+                Err(error) => self.handle_write_error(&error),
+            };
+        }
         let Some(ask) = ask.cloned() else {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();

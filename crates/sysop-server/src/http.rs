@@ -149,6 +149,14 @@ fn session_routes() -> Vec<Route> {
         )
         .query::<catalog::PathsQuery>()
         .ok("The paths; directories end with `/`", json::<catalog::PathList>()),
+        post(
+            session!("/undo"),
+            Operate,
+            sessions::undo,
+            "Undo what a tool call changed; its plan needs approval",
+        )
+        .body(json::<sessions::UndoRequest>())
+        .response("202", "Accepted, or ignored because a turn runs", json::<sessions::Receipt>()),
     ]
 }
 

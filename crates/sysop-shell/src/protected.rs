@@ -180,7 +180,7 @@ static WRITTEN: [Kind; 26] = [
         Dangerous,
         "sysop's own settings",
         ".config/sysop .local/share/sysop .local/state/sysop .sysop.toml .sysop sysop.db sysop.db-wal sysop.db-shm \
-         sysop-*.token /etc/sysop .jexida .config/agent-rs",
+         sysop-*.token /etc/sysop /var/lib/sysop-guard /var/lib/sysop-undo .jexida .config/agent-rs",
     ),
 ];
 
@@ -260,7 +260,8 @@ static READ: [Kind; 10] = [
         ReadsSecret,
         "sysop's keys and sessions",
         ".config/sysop/config* .config/sysop/rules* .config/sysop/trust* .config/sysop/*token* .config/sysop \
-         .local/share/sysop .local/state/sysop sysop.db sysop.db-wal sysop.db-shm sysop-*.token /etc/sysop",
+         .local/share/sysop .local/state/sysop sysop.db sysop.db-wal sysop.db-shm sysop-*.token /etc/sysop \
+         /var/lib/sysop-guard /var/lib/sysop-undo",
     ),
 ];
 

@@ -57,7 +57,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/cmd", "COMMAND", "Run a command without the model (same as !COMMAND)"),
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
-    ("/undo", "", "Undo the file changes of the last turn"),
+    ("/undo", "[STEP]", "Undo the last change, or that of a tool call by its number"),
     ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
     ("/background", "", "Move the running command to the background"),
     ("/pause", "", "Pause after the current step (Ctrl+\\)"),
@@ -113,7 +113,8 @@ pub enum InputLine {
     OpenShell,
     Jobs(JobsCommand),
     Background,
-    Undo,
+    /// Undo of the tool call with this number, or of the last change.
+    Undo(Option<u64>),
     Pause,
     Stop,
     Retry,
@@ -183,7 +184,7 @@ fn command(word: &str, rest: &str) -> Option<InputLine> {
         }
         "/keys" => InputLine::Keys(rest.to_owned()),
         "/shell" => InputLine::OpenShell,
-        "/undo" => InputLine::Undo,
+        "/undo" => undo(rest),
         "/jobs" => jobs(rest),
         "/background" => InputLine::Background,
         "/pause" => InputLine::Pause,
@@ -219,6 +220,24 @@ fn auto(rest: &str) -> InputLine {
     match rest.parse() {
         Ok(bounds) => InputLine::Auto(bounds),
         Err(error) => InputLine::Wrong(error.to_string()),
+    }
+}
+
+fn undo(rest: &str) -> InputLine {
+    match rest.trim() {
+        "" => InputLine::Undo(None),
+        step => match step.parse() {
+            Ok(step) if step > 0 => InputLine::Undo(Some(step)),
+            Ok(_) | Err(_) => InputLine::Wrong("usage: /undo [STEP], e.g. /undo 3".to_owned()),
+        },
+    }
+}
+
+/// Returns the arguments of the call `undo`.
+pub fn undo_arguments(step: Option<u64>) -> serde_json::Value {
+    match step {
+        Some(step) => serde_json::json!({ "step": step }),
+        None => serde_json::json!({}),
     }
 }
 

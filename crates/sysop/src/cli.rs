@@ -207,6 +207,13 @@ pub(crate) enum Command {
                             Exit code 1: the decision came too late or failed; 2: the host or the guard is unknown."
     )]
     Guard(GuardCommand),
+    /// Undo what a tool call of a session changed
+    #[command(
+        after_help = "Examples:\n  sysop undo 0198c2 --plan    # Show what would be put back\n  sysop undo 0198c2 4\n  \
+                            sysop undo 0198c2 4 --yes\n\nSTEP is the number of the tool call in the session, from 1. Exit \
+                            code 1: changed since, or failed; 3: needs approval."
+    )]
+    Undo(UndoArguments),
     /// Show and verify the audit log
     #[command(subcommand, after_help = "Examples:\n  sysop audit show --limit 20\n  sysop audit verify")]
     Audit(AuditCommand),
@@ -444,6 +451,23 @@ pub(crate) struct GuardArguments {
     /// Id of the guard [default: the open one, or else the latest]
     #[arg(value_name = "ID", value_parser = word)]
     pub(crate) id: Option<String>,
+}
+
+/// `sysop undo`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct UndoArguments {
+    /// Session, or the beginning of its id
+    #[arg(value_name = "SESSION", value_parser = word)]
+    pub(crate) session: String,
+    /// Number of the tool call in the session [default: the last one that can be undone]
+    #[arg(value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) step: Option<u64>,
+    /// Show the plan and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub(crate) plan: bool,
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
 }
 
 /// `sysop token`.
@@ -730,6 +754,7 @@ const COMMANDS: &[&str] = &[
     "sessions",
     "token",
     "guard",
+    "undo",
     "audit",
     "model",
     "models",

@@ -20,10 +20,14 @@ use sysop_mock_llm::Scenarios;
 use sysop_provider::Providers;
 use sysop_repl::RenderOptions;
 use sysop_repl::chat::{self, ReplContext, TerminalTraits};
-use sysop_repl::exec::{self, AnswerSchema, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask};
+use sysop_repl::exec::{
+    self, AnswerSchema, ApprovalHandler, CallOutput, CommandSequence, ExecContext, ExecFormat, ExecTask,
+};
 
 use crate::app::{Machines, Services, Storage, artifacts, database, delete_session, providers};
-use crate::cli::{ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, task_text};
+use crate::cli::{
+    ChatArguments, ExecArguments, MockLlmArguments, SessionsCommand, TokenCommand, UndoArguments, task_text,
+};
 use crate::config::ConfigOrigin;
 use crate::doctor::DoctorProbe;
 use crate::exec_input;
@@ -83,23 +87,28 @@ pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecA
         check_bounds(bounds, &settings, &pick.model)?;
     }
     let input = exec_input::read(&settings, &pick.model, &arguments)?;
-    let files = arguments.images.absolute_paths();
-    let (json, bounds) = (arguments.json, arguments.bounds);
-    headless(settings, pick.model, ExecTask::Prompt(input.task), &files, input.schema, json, bounds).await
+    let run = HeadlessRun {
+        image_files: arguments.images.absolute_paths(),
+        schema: input.schema,
+        json: arguments.json,
+        bounds: arguments.bounds,
+        ..HeadlessRun::of(ExecTask::Prompt(input.task))
+    };
+    headless(settings, pick.model, run).await
 }
 
 /// Runs a routine's command, in which the variables are already filled in. No model is asked.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Routine(command), &[], None, false, None).await
+    headless(settings, model, HeadlessRun::of(ExecTask::Routine(command))).await
 }
 
 /// Runs the steps of a routine. No model is asked.
 pub(crate) async fn runbook(settings: Settings, sequence: Box<dyn CommandSequence>) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, ExecTask::Sequence(sequence), &[], None, false, None).await
+    headless(settings, model, HeadlessRun::of(ExecTask::Sequence(sequence))).await
 }
 
 /// Checks that the bounds of `auto` can be observed.
@@ -126,15 +135,32 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
     Err(CommandError::usage(why))
 }
 
-async fn headless(
-    settings: Settings,
-    model: ModelRef,
+/// Undoes a tool call of a session. No model is asked.
+pub(crate) async fn undo(settings: Settings, arguments: UndoArguments) -> Result<Exit> {
+    let task = ExecTask::Undo { step: arguments.step, plan_only: arguments.plan };
+    let answer = arguments.yes.then(exec::allow_all);
+    headless(settings, ModelRef::new(DEMO, DEMO), HeadlessRun { answer, ..HeadlessRun::of(task) }).await
+}
+
+/// A task without a screen, and the way in which it runs.
+struct HeadlessRun {
     task: ExecTask,
-    image_files: &[PathBuf],
+    image_files: Vec<PathBuf>,
     schema: Option<AnswerSchema>,
     json: bool,
     bounds: Option<AutoBounds>,
-) -> Result<Exit> {
+    /// Answers approvals in place of the user.
+    answer: Option<ApprovalHandler>,
+}
+
+impl HeadlessRun {
+    fn of(task: ExecTask) -> Self {
+        Self { task, image_files: Vec::new(), schema: None, json: false, bounds: None, answer: None }
+    }
+}
+
+async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Result<Exit> {
+    let HeadlessRun { task, image_files, schema, json, bounds, answer } = run;
     let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && schema.is_none() && io::stdout().is_terminal();
@@ -157,7 +183,7 @@ async fn headless(
         let change = ConfigChange::Auto(bounds);
         opened.session.send(Input::Configure { change }).map_err(CommandError::failed)?;
     }
-    let images = attach_images(&services, opened.session.id(), image_files).await?;
+    let images = attach_images(&services, opened.session.id(), &image_files).await?;
     let form = if json { ExecFormat::Json } else { ExecFormat::Human };
     let context = ExecContext {
         opened,
@@ -169,7 +195,7 @@ async fn headless(
         terminal: draws.then(|| RenderOptions { width: sysop_repl::terminal_width(), color }),
         err: Box::new(io::stderr()),
         call_output,
-        ask: asks.then(|| exec::ask_on_terminal(color)),
+        ask: answer.or_else(|| asks.then(|| exec::ask_on_terminal(color))),
         confirm: asks.then(|| exec::confirm_on_terminal(color)),
         ask_for_program: asks.then(|| exec::ask_for_programs_on_terminal(color)),
         service: Some(Arc::new(services.clone())),

@@ -53,6 +53,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use sysop_core::id::SessionId;
 use sysop_core::text::neutralize;
 use sysop_core::ui_text::error_lines;
 
@@ -60,7 +61,7 @@ use crate::cli::{
     Arguments, AuditCommand, Command, PolicyCheckArguments, PolicyCommand, RunbookCommand, SkillsCommand,
 };
 use crate::exit::{CommandError, Exit};
-use crate::global_flags::{GlobalFlags, Verbosity};
+use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
 use crate::shell_init::ShellInitArguments;
@@ -174,6 +175,11 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         }
         Command::Attach(arguments) => wait_for(connect::attach(load(&flags)?, &flags, arguments)),
         Command::Desktop(arguments) => wait_for(desktop::run(flags, arguments)),
+        Command::Undo(arguments) => {
+            let mut flags = flags;
+            flags.resume = Some(ResumeTarget::Session(SessionId::new(&arguments.session)));
+            wait_for(commands::undo(load(&flags)?, arguments))
+        }
         Command::Run(arguments) => runbook::run(load(&flags)?, &arguments),
         Command::Runbook(RunbookCommand::Export(arguments)) => {
             let settings = load(&flags)?.with_database(arguments.database.database.clone());

@@ -88,6 +88,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
         Some(Command::Desktop(_)) => "sysop desktop",
         Some(Command::Exec(_)) => "sysop exec",
         Some(Command::Run(_)) => "sysop run",
+        Some(Command::Undo(_)) => "sysop undo",
         Some(Command::Chat(_)) => "sysop chat",
         Some(Command::Acp) => "sysop acp",
         Some(Command::Sessions(arguments)) => match arguments.command {
@@ -341,6 +342,7 @@ mod tests {
             "config set a b",
             "config edit",
             "init",
+            "undo x 1",
         ] {
             assert!(
                 name(line).is_some_and(|name| line.contains(name.trim_start_matches("sysop "))),

@@ -19,7 +19,7 @@ use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_provider::is_known;
 use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
-use sysop_host::GUARD_SECONDS_DEFAULT;
+use sysop_host::{GUARD_SECONDS_DEFAULT, UNDO_BYTES_DEFAULT};
 use sysop_local::ModelOverride;
 use sysop_provider::NO_REMOTE_MACHINE;
 use sysop_provider::OpenAiApi;
@@ -107,6 +107,8 @@ pub(crate) struct Settings {
     pub(crate) approval_expires: Option<u32>,
     /// True if a server also writes its audit to the journal of systemd.
     pub(crate) audit_journald: bool,
+    /// Maximum bytes of content that are kept per call for undo; 0 keeps nothing.
+    pub(crate) undo_bytes: u64,
     /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
     /// Environment variables with provider keys and tokens, which children must not receive.
@@ -254,6 +256,9 @@ impl Settings {
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),
             day_budget: config.get("budget.day").unwrap_or_default(),
+            undo_bytes: config
+                .get::<u64>("undo.megabytes")
+                .map_or(UNDO_BYTES_DEFAULT, |megabytes| megabytes << 20),
             guard_seconds: config.get("guard.seconds").unwrap_or(GUARD_SECONDS_DEFAULT),
             approval_expires: config.get("approval_expires_s"),
             audit_journald: config.get("audit.journald").unwrap_or_default(),

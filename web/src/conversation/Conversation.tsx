@@ -255,6 +255,7 @@ function RowList({ store, rows, caughtUp, empty }: RowListProps) {
   // They stand one below the other, with room for the others around them: what grows cannot lie over what follows.
   const drawn = virtual.getVirtualItems();
   const showAll = useCallback(() => store.showAll(), [store]);
+  const undo = useCallback((call: string) => store.undoStep(call), [store]);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
   useLayoutEffect(() => {
@@ -330,7 +331,7 @@ function RowList({ store, rows, caughtUp, empty }: RowListProps) {
             return (
               row && (
                 <div key={key} data-index={index} ref={virtual.measureElement} className="row">
-                  <RowView row={row} session={store.id} showAll={showAll} />
+                  <RowView row={row} session={store.id} showAll={showAll} undo={undo} />
                 </div>
               )
             );

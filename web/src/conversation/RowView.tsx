@@ -13,9 +13,10 @@ interface Props {
   row: Row;
   session: SessionId;
   showAll(): void;
+  undo(call: string): void;
 }
 
-export const RowView = memo(({ row, session, showAll }: Props) => {
+export const RowView = memo(({ row, session, showAll, undo }: Props) => {
   switch (row.kind) {
     case "earlier":
       return (
@@ -29,11 +30,11 @@ export const RowView = memo(({ row, session, showAll }: Props) => {
         </div>
       );
     case "item":
-      return <ItemView item={row.item} session={session} />;
+      return <ItemView item={row.item} session={session} undo={undo} />;
   }
 });
 
-function ItemView({ item, session }: { item: Item; session: SessionId }) {
+function ItemView({ item, session, undo }: { item: Item; session: SessionId; undo(call: string): void }) {
   switch (item.kind) {
     case "prompt":
       return <Prompt text={item.text} />;
@@ -42,7 +43,7 @@ function ItemView({ item, session }: { item: Item; session: SessionId }) {
     case "reasoning":
       return <Reasoning text={item.text} streaming={item.state === "streaming"} />;
     case "step":
-      return <StepCard step={item} session={session} />;
+      return <StepCard step={item} session={session} undo={undo} />;
     case "complete":
       return (
         <article className="card complete" aria-label="Task complete">

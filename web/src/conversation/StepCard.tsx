@@ -5,7 +5,7 @@ import { artifactPath } from "../protocol/api";
 import type { Outcome, Step } from "../state/item";
 import { SafeText } from "../text/Code";
 import { editOf } from "../text/diff";
-import { duration, hostGroups, statusLabel, statusSign } from "../text/labels";
+import { changedLine, duration, hostGroups, statusLabel, statusSign } from "../text/labels";
 import { CopyButton } from "../text/Markdown";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
 import type { SessionId } from "../wire";
@@ -15,7 +15,14 @@ import { FileDiff } from "./FileDiff";
 /** What is longer is shown in part at first. */
 const SHOWN_CHARS_MAX = 20_000;
 
-export const StepCard = memo(({ step, session }: { step: Step; session: SessionId }) => {
+interface Props {
+  step: Step;
+  session: SessionId;
+  /** Asks for the undo of a call. */
+  undo(call: string): void;
+}
+
+export const StepCard = memo(({ step, session, undo }: Props) => {
   const { outcome, decided } = step;
   const edit = useMemo(() => editOf(step.tool, step.arguments), [step.tool, step.arguments]);
   if (decided.state === "waiting" && !outcome) return <WaitingStep step={step} />;
@@ -45,6 +52,7 @@ export const StepCard = memo(({ step, session }: { step: Step; session: SessionI
       {edit && <FileDiff edit={edit} />}
       {!(edit && outcome?.status === "ok") && <Output step={step} />}
       <StatusLine step={step} session={session} />
+      <Changed step={step} undo={undo} />
     </article>
   );
 });
@@ -77,6 +85,24 @@ function Output({ step }: { step: Step }) {
         <SafeText text={shown} />
       </pre>
     </>
+  );
+}
+
+/** What a command changed, and the button that takes it back. Changes of file tools are named in the status line. */
+function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
+  const { outcome } = step;
+  const line = outcome && outcome.changes.length === 0 ? changedLine(outcome.changed, outcome.undo) : "";
+  if (!line) return null;
+  const undoable = outcome?.undo === "exact" || outcome?.undo === "partly";
+  return (
+    <footer className="status">
+      <span>{line}</span>
+      {undoable && (
+        <button type="button" onClick={() => undo(step.call)}>
+          Undo
+        </button>
+      )}
+    </footer>
   );
 }
 

@@ -6,9 +6,11 @@ import type {
   Grant,
   HostOutcome,
   Origin,
+  Reversibility,
   RiskClass,
   Status,
   StopReason,
+  SystemChange,
   TokenCounts,
   ToolEffect,
 } from "../wire";
@@ -34,6 +36,9 @@ export interface Outcome {
   durationMs: number;
   artefact: string | undefined;
   changes: readonly ChangedFile[];
+  /** What a command changed, as its host saw it. */
+  changed: readonly SystemChange[];
+  undo: Reversibility | undefined;
   hosts: readonly HostOutcome[];
 }
 

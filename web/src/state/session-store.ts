@@ -198,6 +198,11 @@ export class SessionStore {
     );
   }
 
+  /** Asks for the undo of a step; its plan comes as an approval. */
+  undoStep(call: string): void {
+    this.sendCommand({ type: "direct", tool: "undo", arguments: { call }, origin: "typed" }, "Step not undone");
+  }
+
   /** Answers a program's question. The answer goes to the connection and nowhere else. */
   answer(message: Extract<ClientMessage, { type: "question.answer" }>): void {
     this.sendCommand(message, "Answer not delivered");

@@ -533,6 +533,8 @@ class TranscriptBuilder {
       artefact: message.artefact,
       changes: message.changes ?? [],
       hosts: message.hosts ?? [],
+      changed: message.changed ?? [],
+      undo: message.undo,
     };
     const refused =
       status === "rejected" ? ({ state: "rejected", by: undefined, reason: "" } as const) : undefined;

@@ -4,8 +4,10 @@ import type {
   HostOutcome,
   Mode,
   PauseReason,
+  Reversibility,
   RiskClass,
   Status,
+  SystemChange,
   TokenCounts,
   TypedInput,
 } from "../wire";
@@ -47,6 +49,43 @@ const CLASSES: Record<RiskClass, string> = {
 
 export function riskLabel(risk: RiskClass): string {
   return CLASSES[risk] ?? risk;
+}
+
+/** How many changes are named. */
+const NAMED_MAX = 4;
+
+/** What a command changed and how far it can be undone, in one line; nothing if it changed nothing. */
+export function changedLine(changed: readonly SystemChange[], undo: Reversibility | undefined): string {
+  if (changed.length === 0) return "";
+  const files = changed.filter(({ kind }) => kind === "file");
+  const others = changed.filter(({ kind }) => kind !== "file");
+  const parts = others.slice(0, NAMED_MAX).map(changePhrase);
+  if (others.length > NAMED_MAX) parts.push(`${others.length - NAMED_MAX} more`);
+  const [first] = files;
+  if (first) parts.unshift(files.length === 1 ? changePhrase(first) : `${fileCount(files)} files`);
+  return neutralizeLine(`changed: ${parts.join(", ")}${undo === undefined ? "" : `; undo: ${undo}`}`);
+}
+
+function fileCount(files: readonly SystemChange[]): number {
+  const more = (name: string) => /^(\d+) more files$/.exec(name)?.[1];
+  return files.reduce((sum, { name }) => sum + Number(more(name) ?? 1), 0);
+}
+
+function changePhrase({ kind, name, how }: SystemChange): string {
+  switch (kind) {
+    case "unit":
+      return `unit ${name} ${how}`;
+    case "package":
+      return `package ${name} ${how}`;
+    case "user":
+      return name.includes(" ") ? `${name} ${how}` : `user ${name} ${how}`;
+    case "cron":
+      return `crontab of ${name} ${how}`;
+    case "firewall":
+      return `rules of ${name} ${how}`;
+    default:
+      return `${name} ${how}`;
+  }
 }
 
 /** Classes of which each call asks: nothing covers them for longer than once. */

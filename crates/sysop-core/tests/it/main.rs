@@ -18,4 +18,5 @@ mod preview;
 mod properties;
 mod replayed_state;
 mod scripts;
+mod undo;
 mod world;

@@ -1,13 +1,17 @@
-# undo.sh FOLDER before ID BYTES ENTRY... | after ID | plan ID | apply ID NEW BYTES | drop ID
+# undo.sh FOLDER|- before ID BYTES ENTRY... | after ID | plan ID | apply ID NEW BYTES | drop ID
 #
 # Keeps what a command is about to change, and puts it back. Reports lines that start with U and a tab. Entries:
 #   c:PATH content · m:PATH modes and owners · i:DIR<tab>NAME content of DIR/NAME, or of DIR if that is no directory
 #   w:PATH metadata, and content of /etc · ~:HOME metadata of a login's files · u:UNIT[:VERB] · U: all units · g: accounts · h:USER home · r:[USER] crontab
 #   s:KEY kernel parameter · S:FILE parameters of a file · f:nft|iptables · p: packages · a:WORDS words of apt-get · d:FILE .deb
-set -u; umask 077; export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"; unset CDPATH
+set -u; umask 077; export LC_ALL=C TZ=UTC0 PATH="$PATH:/usr/sbin:/sbin"; unset CDPATH
 T='	' N='
 '
-D=$1 verb=$2 id=$3 G=$1/$3; shift 3
+D=$1 verb=$2 id=$3; shift 3
+if [ "$D" = - ]; then
+  if [ "$(id -u)" = 0 ]; then D=/var/lib/sysop-undo; else D=$HOME/.local/state/sysop/undo; fi; D=${SYSOP_UNDO_DIR:-$D}
+fi
+G=$D/$id
 case $id in ''|*[!A-Za-z0-9]*) exit 2 ;; esac
 KEEP_DAYS=7 KEEP_KB=65536 ENTRIES_MAX=20000 CHANGES_MAX=5000 SHOWN_MAX=100 HASH_MAX=33554432
 FMT="%f$T%u$T%g$T%s$T%h$T%i$T%y$T%z$T%n"
@@ -99,10 +103,19 @@ entries() {
     f:*) printf '%s\n' "$v" >>"$G/firewalls" ;;
     p:) : >"$G/packages" ;;
     a:*) : >"$G/packages"; printf '%s\n' "$v" >>"$G/apt" ;;
-    d:*) : >"$G/packages"; n=$(dpkg-deb -f "$v" Package 2>/dev/null) && printf '%s\n' "$n" >>"$G/fetch" ;;
+    d:*) : >"$G/packages"; package "$v" ;;
     esac
   done <"$G/entries"
 }
+package() {                                                          # NAME or FILE.deb: the installed package is fetched, the file is kept
+  n=$1
+  if [ -f "$1" ]; then
+    n=$(dpkg-deb -f "$1" Package 2>/dev/null) || return
+    mkdir -p "$G/debs"; cp -- "$1" "$G/debs/$(deb_name "$n" "$(dpkg-deb -f "$1" Version)" "$(dpkg-deb -f "$1" Architecture)")" 2>/dev/null
+  fi
+  printf '%s\n' "$n" >>"$G/fetch"
+}
+deb_name() { printf '%s_%s_%s.deb' "${1%%:*}" "$(printf %s "$2" | sed 's/:/%3a/g')" "$3"; }
 keep() {                                                             # copies the content below the roots, within the limit
   left=$1 n=0; : >"$G/kept"
   while IFS=$T read -r k p; do
@@ -121,7 +134,8 @@ fetch() {                                                            # saves the
   mkdir -p "$G/debs"; awk 'NF && !s[$0]++' "$G/fetch" >"$G/fetch.new"
   while IFS= read -r n; do
     v=$(dpkg-query -W -f '${Version}' "$n" 2>/dev/null); [ -n "$v" ] || continue
-    a=$(dpkg-query -W -f '${Architecture}' "$n" 2>/dev/null); f=${n%%:*}_$(printf %s "$v" | sed 's/:/%3a/g')_$a.deb
+    f=$(deb_name "$n" "$v" "$(dpkg-query -W -f '${Architecture}' "$n" 2>/dev/null)")
+    [ -f "$G/debs/$f" ] && continue
     if [ -f "/var/cache/apt/archives/$f" ]; then cp "/var/cache/apt/archives/$f" "$G/debs/$f" && continue; fi
     [ $((SECONDS_LEFT)) -gt 0 ] && has apt-get || continue
     t=$(date +%s); ( cd "$G/debs" && limited "$SECONDS_LEFT" apt-get -q download "$n=$v" >/dev/null 2>&1 )
@@ -265,10 +279,10 @@ after() {
 # --- plan and apply
 check() {                                                            # says what is no longer as the command left it
   cd / || return 1
-  [ -f "$G/complete" ] || { say changed "" "the record of this step is gone; records are kept for $KEEP_DAYS days"; return 1; }
+  [ -f "$G/complete" ] || { say changed "" "$GONE"; return 1; }
   [ -f "$G/unusable" ] && { say changed "" "this step changed too many files"; return 1; }
   stamps >"$G/cur.left"; state "$G/cur"; : >"$G/drift"
-  awk -F"$T" 'f==0 {b[$1]=$2; next} f==1 {c[$1]=$2; next} {p=$7; if (b[p]==c[p]) next
+  awk -F"$T" 'f==0 {b[$1]=$2; next} f==1 {c[$1]=$2; next} {p=$7; if ((p in b) == (p in c) && b[p]==c[p]) next
     if (!(p in c)) w="was removed"; else if (!(p in b)) w="exists again"; else {split(b[p],x,","); split(c[p],y,","); w=(x[1]!=y[1] || x[2]!=y[2] || x[3]!=y[3]) ? "has another mode or owner" : "was edited"}
     print p " " w}' f=0 "$G/left" f=1 "$G/cur.left" f=2 "$G/changes" >>"$G/drift"
   awk -F"$T" '$1=="created" && substr($2,1,length($2)-3)=="4" {q=$7; sub(/\/[^\/]*$/,"",q); if (!(q in d)) print $7; d[$7]}' "$G/changes" |
@@ -350,7 +364,7 @@ files() {                                                            # puts the 
   done
   # Folders get their time back, the deepest first.
   awk -F"$T" 'f==0 {p=$7; d[p]; sub(/\/[^\/]*$/,"",p); d[p]; next} ($9 in d) && $1 ~ /^4/ {print $7 "\t" $9}' f=0 "$G/changes" f=1 "$G/list.was" | sort -t "$T" -k2 -r |
-    while IFS=$T read -r t p; do touch -m -d "$t" -- "$p" 2>/dev/null; done
+    while IFS=$T read -r t p; do touch -m -d "$t" -- "$p" 2>/dev/null || touch -m -d "${t%.*}" -- "$p" 2>/dev/null; done
   rm -f "$G/paths"
 }
 install_packages() {                                                 # the packages that were there before; 0 if all are back
@@ -419,16 +433,23 @@ apply() {                                                            # NEW BYTES
   awk -F"$T" '{print $1}' "$old/diff.packages" >"$new/fetch"
   G=$new id=$1; before "$2" >/dev/null; G=$old
   files; reloads && systemctl daemon-reload
-  if [ -s "$G/diff.packages" ]; then restore_packages; files; fi
+  if [ -s "$G/diff.packages" ]; then
+    restore_packages; files
+    list >"$G/list.now"; compare | awk -F"$T" '$1=="created" && $7 ~ /\.(dpkg-(dist|new|old)|ucf-(dist|old))$/ {print $7}' >"$G/paths"; each "$G/paths" rm -f --
+  fi
   rest
   list >"$G/list.now"; cp "$G/changes" "$G/done"
-  compare | awk -F"$T" 'f==0 {if ($1!="touched" && !(($1=="removed" || $1=="edited" || $1=="touched") && $6=="-")) k[$7]; next} ($7 in k) {print $7 " is not as before"}' f=0 "$G/done" f=1 - | head -n 5 |
+  compare | awk -F"$T" 'f==0 {if (!(($1=="removed" || $1=="edited" || $1=="touched") && $6=="-")) k[$7]; next} $1!="touched" && ($7 in k) {print $7 " is not as before"}' f=0 "$G/done" f=1 - | head -n 5 |
     while IFS= read -r l; do bad "$l"; done
   rm -f "$G/list.now" "$G/done"
   G=$new; after
   if [ -f "$old/failed" ]; then say end failed; else say end "done"; fi
 }
 
+GONE="the record of this step is gone; records are kept for $KEEP_DAYS days"
+case $verb in
+after|plan|apply) [ -d "$G" ] || { say changed "" "$GONE"; exit 1; } ;;
+esac
 case $verb in
 before)
   b=$1; shift; mkdir -p "$D" 2>/dev/null && chmod 700 "$D" 2>/dev/null && [ -O "$D" ] || { say none "$D cannot be written"; exit 1; }

@@ -23,5 +23,7 @@ mod sshd;
 mod survey;
 mod terminal;
 mod undo;
+mod undo_commands;
+mod undo_script;
 mod workspace;
 mod world;

@@ -184,13 +184,14 @@ fn write_configs(home: &Path, port: u16, login: Login, more: &str) {
     let at = |name: &str| home.join(name).display().to_string();
     let force = login.command().map(|command| format!("ForceCommand {command}\n")).unwrap_or_default();
     let server = format!(
-        "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nSetEnv HOME={} SYSOP_GUARD_DIR={}\n\
+        "ListenAddress 127.0.0.1:{port}\nHostKey {}\nAuthorizedKeysFile {}\nPidFile none\nSetEnv HOME={} SYSOP_GUARD_DIR={} SYSOP_UNDO_DIR={}\n\
          UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
          PermitRootLogin yes\nMaxStartups 1000\nUseDNS no\n{more}\n{force}",
         at("host"),
         at("authorized"),
         at("home"),
         at("guards"),
+        at("undo"),
     );
     fs::write(home.join("sshd_config"), server).unwrap();
     let known = fs::read_to_string(home.join("host.pub")).unwrap();

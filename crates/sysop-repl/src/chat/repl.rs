@@ -28,7 +28,7 @@ use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label}
 use sysop_core::ui_text;
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
 use sysop_term::StyleRole;
-use sysop_term::command::{COMMANDS, InputLine, parse};
+use sysop_term::command::{COMMANDS, InputLine, parse, undo_arguments};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::editor::PromptLabel;
@@ -572,7 +572,7 @@ impl Repl {
             InputLine::Empty => {}
             InputLine::Prompt(text) => self.prompt(text).await?,
             InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
-            InputLine::Undo => self.direct("undo", json!({}), Origin::User)?,
+            InputLine::Undo(step) => self.direct("undo", undo_arguments(step), Origin::User)?,
             InputLine::Run { name, values } => self.routine(&name, &values)?,
             InputLine::Help => self.help()?,
             InputLine::Exit => self.leaving = Some(Exit::Done),

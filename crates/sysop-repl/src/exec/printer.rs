@@ -8,6 +8,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{Decider, ItemBody, ItemId, ProposalState, Transcript, TurnEnd, event_notice};
 use sysop_core::ui_text::error_lines;
+use sysop_core::undo::changed_line;
 use sysop_term::markdown::MarkdownStream;
 use sysop_wire::Encoder;
 
@@ -63,7 +64,7 @@ impl ExecPrinter {
             },
             (None, None) => ExecOutput::Pipe { out, stripped: None },
         };
-        let routine = matches!(task, ExecTask::Routine(_));
+        let routine = matches!(task, ExecTask::Routine(_) | ExecTask::Undo { .. });
         Self { out, err, call_output: CallOutput::default(), routine, holds_answer: false, ending: false }
     }
 
@@ -179,7 +180,13 @@ impl ExecPrinter {
                     return self.answer(&text.text);
                 }
                 self.name_refused(call, transcript);
-                self.finished(outcome)
+                self.finished(outcome)?;
+                if self.call_output != CallOutput::Hidden
+                    && let Some(line) = changed_line(outcome, transcript.tool_calls())
+                {
+                    self.progress(&format!("  {}", safe(&line)));
+                }
+                Ok(())
             }
             Event::ModelFailed { .. } | Event::TurnEnded { .. } => self.close_stream(),
             Event::TerminalInput { by, typed } => {
@@ -298,7 +305,7 @@ impl ExecPrinter {
     }
 
     /// Prints a routine's output as it arrives.
-    fn output(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn output(&mut self, text: &str) -> io::Result<()> {
         match &mut self.out {
             ExecOutput::Terminal { screen, stripped, .. } => {
                 screen.text(&stripped.get_or_insert_with(Stripper::new).push(text))

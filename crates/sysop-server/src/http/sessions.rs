@@ -379,6 +379,36 @@ pub(super) enum Receipt {
     Ignored,
 }
 
+/// A tool call to undo.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct UndoRequest {
+    /// Number of the tool call in the session, from 1; the last one that can be undone if it is missing.
+    #[serde(default)]
+    step: Option<u64>,
+}
+
+/// Asks for the undo of a tool call, as the message `direct` with the tool `undo` does.
+pub(super) async fn undo(
+    shared: State<SharedServer>,
+    id: Path<String>,
+    caller: Extension<Caller>,
+    headers: HeaderMap,
+    body: Object,
+) -> Response {
+    let UndoRequest { step } = match body.read() {
+        Ok(request) => request,
+        Err(response) => return *response,
+    };
+    let arguments = step.map(|step| ("step".to_owned(), step.into())).into_iter().collect();
+    let body = [
+        ("tool".to_owned(), "undo".into()),
+        ("arguments".to_owned(), Value::Object(arguments)),
+        ("origin".to_owned(), "typed".into()),
+    ];
+    post_message(shared, id, caller, headers, Object(body.into_iter().collect()), "direct").await
+}
+
 /// Handles a message; the body is the message without its `type` field.
 pub(super) async fn post_message(
     State(shared): State<SharedServer>,

@@ -32,6 +32,7 @@ use sysop_core::skill::Skills;
 use sysop_core::spec::SessionSpec;
 use sysop_core::todo::{TodoItem, TodoState};
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
+use sysop_core::undo::{UndoRecord, UndoRights};
 
 /// Creates a session id.
 pub(crate) fn id(text: &str) -> SessionId {
@@ -560,6 +561,8 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         |(status, output, end, changes, hosts, (changed, undo))| {
             let (exit_code, truncated, artifact, duration_ms) = end;
             let styles = sysop_core::text::split_styles("a\u{1b}[1;31mb\u{1b}[0mc").1;
+            let record = |id: String| UndoRecord { host: id.clone(), id, rights: UndoRights::Root };
+            let records = undo.map(|_| record(output.clone())).into_iter().collect();
             Outcome {
                 status,
                 output,
@@ -572,6 +575,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
                 hosts,
                 changed,
                 undo,
+                records,
                 images: Vec::new(),
             }
         },

@@ -12,7 +12,7 @@ use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::SessionSelector;
 use sysop_term::command::JobsCommand;
-use sysop_term::command::{InputLine, parse};
+use sysop_term::command::{InputLine, parse, undo_arguments};
 use sysop_term::theme::ThemeName;
 
 use super::overlay::{ListKind, Overlay};
@@ -49,7 +49,7 @@ impl App {
             InputLine::Shell(command) => {
                 self.direct("bash", &json!({ "command": command }), Origin::User, now)
             }
-            InputLine::Undo => self.direct("undo", &json!({}), Origin::User, now),
+            InputLine::Undo(step) => self.direct("undo", &undo_arguments(step), Origin::User, now),
             InputLine::Keys(keys) => {
                 self.direct("send_keys", &json!({ "keys": keys, "reasoning": "" }), Origin::User, now)
             }

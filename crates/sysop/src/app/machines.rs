@@ -13,7 +13,7 @@ use sysop_core::policy::SandboxMode;
 use sysop_driver::port::Host;
 use sysop_host::{
     Fleet, FleetSettings, LocalHost, LocalSettings, OutcomeBuilder, OutputLimits, RemoteSettings,
-    SandboxSupport, SshConnection, SshError, SshHost, SshSettings,
+    SandboxSupport, SshConnection, SshError, SshHost, SshSettings, UndoSettings,
 };
 use sysop_mcp::{McpHost, McpHostSettings};
 use sysop_provider::{ForwardedPort, RemoteError, RemoteMachine};
@@ -25,6 +25,8 @@ use crate::settings::{HostChoice, Settings, SshTarget};
 /// Name of the directory, beside the database, for whole outputs of calls and for the previous content of changed
 /// files.
 pub(super) const ARTIFACTS: &str = "artefacts";
+/// Name of the directory, beside the database, for the state from before changes on this machine.
+const UNDO: &str = "undo";
 
 /// Returns the folder of artifacts below sysop's data directory.
 pub(crate) fn artifacts(data: &Path) -> PathBuf {
@@ -115,7 +117,18 @@ impl Machines {
             secrets: self.settings.secrets(),
             sandbox: self.sandbox(),
             sandbox_mode: self.settings.sandbox_mode(),
+            undo: self.local_undo(),
             ..LocalSettings::new(root, self.artifacts())
+        }
+    }
+
+    /// Returns the settings of records on this machine, which are kept beside the artifacts.
+    fn local_undo(&self) -> UndoSettings {
+        let folder = self.artifacts().with_file_name(UNDO);
+        UndoSettings {
+            bytes_max: self.settings.undo_bytes,
+            folder: folder.to_str().map(str::to_owned),
+            ..UndoSettings::default()
         }
     }
 
@@ -136,6 +149,7 @@ impl Machines {
             secrets: self.settings.secrets(),
             session_start,
             guard_seconds: self.settings.guard_seconds,
+            undo: UndoSettings { bytes_max: self.settings.undo_bytes, ..UndoSettings::default() },
             ..RemoteSettings::new(connection, target.root.clone(), self.artifacts())
         };
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())

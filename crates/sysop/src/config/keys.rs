@@ -229,6 +229,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["budget", "session", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
     key(&["budget", "session", "minutes"], count(MINUTES_MAX), WorkspaceRule::Ignored),
     key(&["guard", "seconds"], ValueKind::Integer { least: 0, most: 3_600 }, WorkspaceRule::Ignored),
+    key(&["undo", "megabytes"], ValueKind::Integer { least: 0, most: 1_024 }, WorkspaceRule::Ignored),
     key(&["prices", "*", "input"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "output"], PRICE, WorkspaceRule::Ignored),
     key(&["prices", "*", "cached"], PRICE, WorkspaceRule::Ignored),

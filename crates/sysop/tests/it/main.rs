@@ -45,6 +45,7 @@ mod skills;
 mod sshd;
 mod support;
 mod survive;
+mod undo;
 mod upgrade;
 mod viewer;
 mod wires;

@@ -10,6 +10,7 @@ mod repl;
 mod runbook;
 mod secrets;
 mod tools;
+mod undo;
 
 use std::fs;
 use std::path::Path;

@@ -1,0 +1,117 @@
+//! Undo of commands: which step a user means, the approval of the plan, and what the log says afterwards.
+
+use serde_json::{Map, Value, json};
+use sysop_core::event::{Decision, Event, Input, Origin};
+use sysop_core::id::CallId;
+use sysop_core::outcome::{Outcome, Reversibility};
+use sysop_core::policy::UndoOffer;
+use sysop_core::session::Activity;
+use sysop_core::undo::{UndoRecord, UndoRights};
+
+use crate::world::World;
+
+/// Returns the outcome of a command with a record.
+fn recorded(id: &str) -> Outcome {
+    let record = UndoRecord { id: id.to_owned(), host: String::new(), rights: UndoRights::Own };
+    Outcome { records: vec![record], undo: Some(Reversibility::Exact), ..Outcome::ok("") }
+}
+
+/// Runs commands of a user: the first and the third can be undone.
+fn world() -> World {
+    let mut world = World::auto();
+    world.direct("bash", "echo 1 >a", Origin::User).outcome(recorded("r1"));
+    world.direct("bash", "true", Origin::User).outcome(Outcome::ok(""));
+    world.direct("bash", "echo 3 >a", Origin::User).outcome(recorded("r3"));
+    world.survey.undo = UndoOffer::Offered { lines: vec!["put back /a".to_owned()] };
+    world
+}
+
+fn undo(world: &mut World, arguments: &Value) {
+    let arguments = arguments.as_object().cloned().unwrap_or_else(Map::new);
+    world.tell(Input::Direct { tool: "undo".to_owned(), arguments, origin: Origin::User });
+}
+
+/// Returns the command and the plan of the latest approval.
+fn asked(world: &World) -> (String, Vec<String>) {
+    let found = world.log.iter().rev().find_map(|event| match event {
+        Event::ApprovalAsked { command, preview, .. } => Some((command.clone(), preview.clone())),
+        _ => None,
+    });
+    found.expect("a person is asked")
+}
+
+fn running(world: &World) -> Value {
+    world.running.clone().expect("undo runs").arguments.to_value()
+}
+
+#[test]
+fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
+    let mut world = world();
+    undo(&mut world, &json!({}));
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval);
+    assert_eq!(asked(&world), ("undo step 3".to_owned(), vec!["put back /a".to_owned()]));
+    assert!(world.running.is_none());
+    world.allow();
+    let wanted = json!({ "step": 3, "call": "direct_3", "records": [{ "id": "r3", "rights": "own" }] });
+    assert_eq!(running(&world), wanted);
+    world.outcome(recorded("r4"));
+    let undone = world.last.events.iter().find_map(|event| match event {
+        Event::Undone { call, how, .. } => Some((call.clone(), *how)),
+        _ => None,
+    });
+    assert_eq!(undone, Some((CallId::new("direct_3"), Reversibility::Exact)));
+}
+
+#[test]
+fn the_next_undo_goes_further_back_and_an_undo_is_undone_by_its_number() {
+    let mut world = world();
+    undo(&mut world, &json!({}));
+    world.allow().outcome(recorded("r4"));
+    undo(&mut world, &json!({}));
+    assert_eq!(asked(&world).0, "undo step 1");
+    world.allow().outcome(recorded("r5"));
+    undo(&mut world, &json!({ "step": 4 }));
+    world.allow();
+    assert_eq!(running(&world)["records"][0]["id"], "r4");
+}
+
+#[test]
+fn a_step_is_named_by_its_number_or_its_call() {
+    let mut world = world();
+    undo(&mut world, &json!({ "step": 1 }));
+    assert_eq!(asked(&world).0, "undo step 1");
+    world.decide(Decision::Reject { reason: String::new() });
+    undo(&mut world, &json!({ "call": "direct_3" }));
+    assert_eq!(asked(&world).0, "undo step 3");
+}
+
+#[test]
+fn a_step_that_cannot_be_undone_is_refused_with_the_reason() {
+    for (step, why) in [
+        (2, "step 2 cannot be undone: it changed nothing, or nothing was kept for it"),
+        (9, "there is no step 9; this session has 3 tool calls"),
+    ] {
+        let mut world = world();
+        undo(&mut world, &json!({ "step": step }));
+        assert!(world.lines().ends_with(&format!("ended failed: {why}")), "{}", world.lines());
+    }
+}
+
+#[test]
+fn what_was_changed_since_ends_the_undo_before_anyone_is_asked() {
+    let mut world = world();
+    world.survey.undo =
+        UndoOffer::Refused { why: "changed since: /a was edited; nothing was undone".to_owned() };
+    undo(&mut world, &json!({}));
+    assert_eq!(world.session.activity(), Activity::Idle);
+    assert!(world.lines().contains("changed since: /a was edited"), "{}", world.lines());
+    assert!(world.running.is_none());
+}
+
+#[test]
+fn a_model_cannot_call_undo() {
+    use crate::world::{call, calls};
+    let mut world = world();
+    world.prompt("x").reply(calls(vec![call("1", "undo", json!({ "step": 1 }))]));
+    assert!(world.running.is_none() && world.lines().contains("unknown tool"), "{}", world.lines());
+}

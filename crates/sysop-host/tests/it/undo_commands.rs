@@ -1,0 +1,290 @@
+//! Undo of commands: on this machine through the tools, and of accounts, packages, rules and parameters in a namespace
+//! with copies of `/etc`, `/var` and `/home`. The namespace needs root; without it, that test returns at once.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
+use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
+use sysop_core::policy::{CommandContext, Survey, UndoOffer};
+use sysop_core::undo::plan;
+use sysop_driver::port::{CancellationToken, DeltaSink, Host};
+use sysop_host::{LocalHost, LocalSettings, UndoSettings};
+use tempfile::TempDir;
+
+/// Builds the namespace, and a function `row` that runs one change with its undo, the undo of that, and the undo of that
+/// again. It prints `ok` for a state that is as it must be.
+const NAMESPACE: &str = r#"set -e; t=$1; mount --make-rprivate /; mkdir "$t/layers"; mount -t tmpfs -o size=64m t "$t/layers"
+for d in etc var home; do
+  mkdir -p "$t/layers/$d/up" "$t/layers/$d/work"
+  mount -t overlay o -o "lowerdir=/$d,upperdir=$t/layers/$d/up,workdir=$t/layers/$d/work" "/$d"
+done
+ip link set lo up; mount -o remount,rw /proc/sys 2>/dev/null || true
+# A folder of an overlay changes its size when it is first written to.
+for d in /etc /etc/systemd /etc/systemd/system /home /var/mail /etc/nftables.d; do [ -d $d ] && { : >$d/.x; rm $d/.x; }; done
+set +e
+u() { sh "$t/undo.sh" "$t/records" "$@"; }
+snap() {
+  find /etc /home /var/mail -xdev ! -type d -exec stat -c '%n %f %u %g %s %y' {} + | sort
+  find /etc /home -xdev -type d -exec stat -c '%n %f %u %g' {} + | sort
+  find /etc /home -xdev -type f -exec sha256sum {} + | sort; find /etc -type l -exec readlink {} +
+  nft -s list ruleset; dpkg-query -W -f '${binary:Package} ${Version} ${db:Status-Status}\n' 2>/dev/null | grep -v ' not-installed'
+  apt-mark showauto | sort; cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/ip_local_port_range
+}
+row() { # NAME SCRIPT ENTRIES...
+  name=$1 command=$2; shift 2
+  snap >"$t/s0"; u before "${name}1" 8388608 "$@" >/dev/null; sh -c "$command" >"$t/out" 2>&1
+  said=$(u after "${name}1"); snap >"$t/s1"
+  cmp -s "$t/s0" "$t/s1" && { echo "$name: the command changed nothing: $(cat "$t/out")"; return; }
+  u apply "${name}1" "${name}2" 8388608 >"$t/said"; snap >"$t/s2"
+  cmp -s "$t/s0" "$t/s2" || { echo "$name: not undone: $(cat "$t/said"; diff "$t/s0" "$t/s2" | head -n 20)"; return; }
+  u apply "${name}2" "${name}3" 8388608 >"$t/said"
+  u apply "${name}3" "${name}4" 8388608 >>"$t/said"; snap >"$t/s4"
+  cmp -s "$t/s0" "$t/s4" || { echo "$name: not undone again: $(cat "$t/said"; diff "$t/s0" "$t/s4" | head -n 20)"; return; }
+  echo "$name ok $(printf '%s\n' "$said" | sed -n 's/^U.undo.\([a-z]*\).*/\1/p')"
+}
+deb() { # VERSION
+  rm -rf "$t/p"; mkdir -p "$t/p/DEBIAN" "$t/p/etc/sysoptest"
+  printf 'Package: sysoptest\nVersion: %s\nArchitecture: all\nMaintainer: a <a@b.example>\nDescription: x\n' "$1" >"$t/p/DEBIAN/control"
+  echo /etc/sysoptest/conf >"$t/p/DEBIAN/conffiles"; echo "version $1" >"$t/p/etc/sysoptest/conf"
+  dpkg-deb -b "$t/p" "$t/t$1.deb" >/dev/null; mkdir -p /var/cache/apt/archives; cp "$t/t$1.deb" "/var/cache/apt/archives/sysoptest_$1_all.deb"
+}
+"#;
+
+struct World {
+    home: TempDir,
+    host: LocalHost,
+}
+
+impl World {
+    fn new(bytes_max: u64) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("root");
+        fs::create_dir(&root).unwrap();
+        let folder = home.path().join("records").to_str().map(str::to_owned);
+        let settings = LocalSettings {
+            allow_delete: true,
+            undo: UndoSettings { bytes_max, folder, ..UndoSettings::default() },
+            ..LocalSettings::new(&root, home.path().join("artifacts"))
+        };
+        Self { host: LocalHost::open(settings).unwrap(), home }
+    }
+
+    fn at(&self, name: &str) -> std::path::PathBuf {
+        self.home.path().join("root").join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        fs::read_to_string(self.at(name)).unwrap()
+    }
+
+    async fn run(&self, tool: &str, arguments: Value) -> Outcome {
+        let Value::Object(arguments) = arguments else { panic!("not an object") };
+        let call = ToolCall {
+            id: CallId::new("c"),
+            wire_id: None,
+            name: tool.to_owned(),
+            arguments: Arguments::Object(arguments),
+        };
+        self.host.survey(&call).await;
+        self.host.run(call, DeltaSink::none(), CancellationToken::new()).await
+    }
+
+    async fn bash(&self, command: &str) -> Outcome {
+        self.run("bash", json!({ "command": command })).await
+    }
+
+    fn undo_call(of: &Outcome) -> ToolCall {
+        let Value::Object(arguments) = json!({ "step": 1, "call": "c", "records": of.records }) else {
+            panic!()
+        };
+        ToolCall {
+            id: CallId::new("u"),
+            wire_id: None,
+            name: "undo".to_owned(),
+            arguments: Arguments::Object(arguments),
+        }
+    }
+
+    async fn offer(&self, of: &Outcome) -> UndoOffer {
+        self.host.survey(&Self::undo_call(of)).await.undo
+    }
+
+    async fn undo(&self, of: &Outcome) -> Outcome {
+        self.host.run(Self::undo_call(of), DeltaSink::none(), CancellationToken::new()).await
+    }
+
+    fn records(&self) -> usize {
+        fs::read_dir(self.home.path().join("records")).map_or(0, Iterator::count)
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_undone_after_its_plan_and_the_undo_too() {
+    let world = World::new(1 << 20);
+    fs::write(world.at("a"), "old\n").unwrap();
+    let done = world.bash("echo new >a; mkdir d; echo x >d/x").await;
+    assert_eq!(done.undo, Some(Reversibility::Exact), "{done:?}");
+    let root = fs::canonicalize(world.at("")).unwrap();
+    let changed: Vec<(String, &str)> =
+        done.changed.iter().map(|change| (change.name.clone(), change.how.as_str())).collect();
+    let path = |name: &str| root.join(name).display().to_string();
+    assert_eq!(changed, [(path("a"), "edited"), (path("d") + "/", "created")]);
+    let UndoOffer::Offered { lines } = world.offer(&done).await else { panic!("no offer") };
+    assert_eq!(lines, [format!("put back {}", path("a")), format!("remove {}/", path("d"))]);
+    assert_eq!(world.text("a"), "new\n", "a plan changes nothing");
+    let undone = world.undo(&done).await;
+    assert_eq!((undone.status, undone.output.as_str()), (Status::Ok, "OK, undone"));
+    assert!(world.text("a") == "old\n" && !world.at("d").exists());
+    let redone = world.undo(&undone).await;
+    assert_eq!(redone.status, Status::Ok, "{redone:?}");
+    assert!(world.text("a") == "new\n" && world.text("d/x") == "x\n");
+}
+
+#[tokio::test]
+async fn a_file_that_was_changed_since_is_named_and_nothing_is_undone() {
+    let world = World::new(1 << 20);
+    fs::write(world.at("a"), "old\n").unwrap();
+    fs::write(world.at("b"), "old\n").unwrap();
+    let done = world.bash("echo new | tee a b").await;
+    fs::write(world.at("b"), "other\n").unwrap();
+    let UndoOffer::Refused { why } = world.offer(&done).await else { panic!("an offer") };
+    assert!(why.starts_with("changed since: ") && why.contains("/b was edited; nothing"), "{why}");
+    let refused = world.undo(&done).await;
+    assert_eq!(refused.status, Status::Failed);
+    assert_eq!((world.text("a"), world.text("b")), ("new\n".to_owned(), "other\n".to_owned()));
+}
+
+#[tokio::test]
+async fn a_call_that_only_reads_keeps_nothing() {
+    let world = World::new(1 << 20);
+    fs::write(world.at("a"), "old\n").unwrap();
+    let read = world.bash("cat a; ls -l | sort; find . -name a").await;
+    assert_eq!((read.undo, world.records()), (None, 0));
+    assert!(read.changed.is_empty() && !read.output.contains("undo"), "{read:?}");
+    world.run("read_file", json!({ "path": "a" })).await;
+    assert_eq!(world.records(), 0);
+    let off = World::new(0);
+    assert_eq!((off.bash("echo x >a").await.undo, off.records()), (None, 0), "records are off");
+}
+
+#[tokio::test]
+async fn content_over_the_limit_is_said_in_the_outcome() {
+    let world = World::new(1000);
+    fs::write(world.at("big"), vec![b'x'; 5000]).unwrap();
+    let done = world.bash("rm big").await;
+    assert_eq!(done.status, Status::Ok);
+    assert_eq!(done.undo, Some(Reversibility::None));
+    assert!(
+        done.output.contains("[no undo: ") && done.output.contains("its content is not kept]"),
+        "{done:?}"
+    );
+    assert!(done.records.is_empty());
+}
+
+#[tokio::test]
+async fn a_deleted_file_comes_back_with_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new(1 << 20);
+    fs::write(world.at("a"), "old\n").unwrap();
+    fs::set_permissions(world.at("a"), fs::Permissions::from_mode(0o4710)).unwrap();
+    let done = world.run("delete_file", json!({ "path": "a" })).await;
+    assert!(!world.at("a").exists(), "{done:?}");
+    assert_eq!(world.undo(&done).await.status, Status::Ok);
+    assert_eq!(fs::metadata(world.at("a")).unwrap().permissions().mode() & 0o7777, 0o4710);
+}
+
+#[tokio::test]
+async fn file_tools_say_what_they_changed() {
+    let world = World::new(1 << 20);
+    let done = world.run("write_file", json!({ "path": "n", "content": "x" })).await;
+    let changed: Vec<_> =
+        done.changed.iter().map(|it| (it.kind, it.name.as_str(), it.how.as_str())).collect();
+    assert_eq!(changed, [(ChangeKind::File, "n", "created")]);
+    assert_eq!((done.undo, world.records()), (Some(Reversibility::Exact), 0));
+}
+
+#[tokio::test]
+async fn effects_outside_of_the_watched_places_are_never_called_exact() {
+    let world = World::new(1 << 20);
+    let done = world.bash("tar -cf made --files-from /dev/null").await;
+    assert_eq!(done.undo, Some(Reversibility::Partly), "{done:?}");
+    assert!(done.changed.iter().any(|change| change.name.ends_with("/made")), "{done:?}");
+    assert_eq!(world.undo(&done).await.status, Status::Ok);
+    assert!(!world.at("made").exists());
+}
+
+/// Changes of the system, each with the undo that the script must promise.
+const ROWS: [(&str, &str, &str); 13] = [
+    ("useradd", "useradd -m sysopbob", "exact"),
+    ("usermod", "usermod -aG games sysopann; usermod -s /bin/sh sysopann", "exact"),
+    ("passwd", "passwd -l sysopann; chage -M 33 sysopann", "exact"),
+    ("group", "groupadd sysopdev; gpasswd -a sysopann sysopdev", "exact"),
+    ("userdel", "userdel -r sysopann", "exact"),
+    (
+        "sysctl",
+        "sysctl -w net.ipv4.ip_forward=1; sysctl -w net.ipv4.ip_local_port_range='20000 30000'",
+        "exact",
+    ),
+    ("nft", "nft add table inet t; nft add chain inet t c", "exact"),
+    ("nftflush", "nft flush ruleset", "exact"),
+    ("iptables", "iptables -A INPUT -p tcp --dport 23 -j DROP; ip6tables -P FORWARD DROP", "exact"),
+    ("unit", "systemctl mask sysoptest.service", "exact"),
+    ("install", "dpkg -i @T@/t1.0.deb", "partly"),
+    ("upgrade", "dpkg -i --force-confnew @T@/t2.0.deb", "partly"),
+    ("purge", "dpkg -P sysoptest", "partly"),
+];
+
+#[test]
+fn each_change_of_the_system_is_undone_in_a_namespace() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: it needs root");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("undo.sh"), include_str!("../../src/undo/undo.sh")).unwrap();
+    let script = namespace_script(home.path());
+    let output = Command::new("unshare")
+        .args(["-m", "-n", "--propagation", "private", "sh", "-c", &script, "sh"])
+        .arg(home.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wanted: Vec<String> = ROWS.iter().map(|(name, _, undo)| format!("{name} ok {undo}")).collect();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines, wanted, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Returns the script of the namespace with its rows, whose entries are planned from the commands.
+fn namespace_script(home: &Path) -> String {
+    let mut context = CommandContext::bash();
+    context.folder = Some("/".to_owned());
+    context.root = context.folder.clone();
+    context.home = Some("/nowhere".to_owned());
+    context.uid = Some(0);
+    let survey = Survey::elsewhere(context);
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
+    let mut script = NAMESPACE.to_owned();
+    script.push_str(
+        "useradd -m sysopann; echo hi >/home/sysopann/x; chown sysopann /home/sysopann/x; deb 1.0; deb 2.0\n",
+    );
+    for (name, command, _) in ROWS {
+        let command = command.replace("@T@", &home.display().to_string());
+        if name == "upgrade" {
+            script.push_str("dpkg -i \"$t/t1.0.deb\" >/dev/null 2>&1; echo mine >>/etc/sysoptest/conf\n");
+        }
+        if name == "nftflush" {
+            script.push_str("nft add table ip kept; nft add chain ip kept c\n");
+        }
+        if name == "iptables" {
+            script.push_str("nft flush ruleset\n");
+        }
+        let entries = plan(&command, &survey).expect("a change").entries;
+        let entries: Vec<String> = entries.iter().map(|entry| quoted(entry)).collect();
+        script.push_str(&format!("row {name} {} {}\n", quoted(&command), entries.join(" ")));
+    }
+    script
+}

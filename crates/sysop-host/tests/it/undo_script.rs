@@ -1,0 +1,288 @@
+//! The script that keeps and puts back state, with each shell that a machine may have, on files of the test.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+const SCRIPT: &str = include_str!("../../src/undo/undo.sh");
+const SHELLS: [&[&str]; 3] = [&["dash"], &["busybox", "sh"], &["bash", "--posix"]];
+
+/// A folder with files, a shell, and a folder of records.
+struct Machine {
+    home: TempDir,
+    shell: &'static [&'static str],
+}
+
+impl Machine {
+    fn new(shell: &'static [&'static str]) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        fs::write(home.path().join("undo.sh"), SCRIPT).unwrap();
+        let machine = Self { home, shell };
+        fs::create_dir_all(machine.at("d/sub")).unwrap();
+        machine.put("a", "a");
+        machine.put("d/b", "b");
+        machine.put("d/sub/c", "c");
+        symlink("a", machine.at("link")).unwrap();
+        for (name, mode) in [("a", 0o640), ("d/b", 0o600), ("d/sub/c", 0o4755)] {
+            fs::set_permissions(machine.at(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        machine.sh("touch -d '2020-01-01 01:02:03' a d/b d/sub d");
+        machine
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.home.path().join("t").join(name)
+    }
+
+    fn put(&self, name: &str, text: &str) {
+        fs::write(self.at(name), text).unwrap();
+    }
+
+    fn sh(&self, command: &str) {
+        let done = Command::new("sh").args(["-c", command]).current_dir(self.at("")).status().unwrap();
+        assert!(done.success(), "{command}");
+    }
+
+    /// Runs the script and returns its lines without the leading `U`.
+    fn undo(&self, arguments: &[&str]) -> Vec<String> {
+        let output = Command::new(self.shell[0])
+            .args(&self.shell[1..])
+            .arg(self.home.path().join("undo.sh"))
+            .arg(self.home.path().join("records"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().filter_map(|line| line.strip_prefix("U\t")).map(str::to_owned).collect()
+    }
+
+    fn before(&self, id: &str, entries: &[String]) -> Vec<String> {
+        let mut words = vec!["before", id, "1000000"];
+        words.extend(entries.iter().map(String::as_str));
+        self.undo(&words)
+    }
+
+    /// Keeps the content of these names, runs the command, and returns what the script says afterwards.
+    fn change(&self, id: &str, names: &[&str], command: &str) -> Vec<String> {
+        let mut entries: Vec<String> =
+            names.iter().map(|name| format!("c:{}", self.at(name).display())).collect();
+        // As the survey of a call does it: what a link leads to is named too.
+        let links = names.iter().filter_map(|name| fs::read_link(self.at(name)).ok());
+        entries.extend(links.map(|target| format!("c:{}", self.at("").join(target).display())));
+        assert_eq!(self.before(id, &entries), ["ready\t\t"]);
+        let _ = Command::new("sh").args(["-c", command]).current_dir(self.at("")).output().unwrap();
+        self.undo(&["after", id])
+    }
+
+    /// Undoes `id` and asserts that it worked.
+    fn apply(&self, id: &str, new: &str) {
+        let said = self.undo(&["apply", id, new, "1000000"]);
+        assert!(said.iter().any(|line| line.starts_with("end\tdone")), "{id}: {said:?}");
+    }
+
+    /// Describes every file: type, mode, owner, time in seconds, content.
+    fn tree(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        describe(&self.at(""), &mut all);
+        all.sort();
+        all
+    }
+
+    /// Like `tree`, without times.
+    fn content(&self) -> Vec<String> {
+        self.tree().into_iter().map(|line| line.split(" @").next().unwrap_or_default().to_owned()).collect()
+    }
+}
+
+fn describe(path: &Path, all: &mut Vec<String>) {
+    let meta = fs::symlink_metadata(path).unwrap();
+    let content = if meta.is_symlink() {
+        fs::read_link(path).unwrap().display().to_string()
+    } else if meta.is_file() {
+        fs::read_to_string(path).unwrap()
+    } else {
+        String::new()
+    };
+    let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
+    // A link's own time cannot be set back by every tool; that of the root is the test's.
+    let time = if meta.is_symlink() || path.ends_with("t/") { 0 } else { meta.mtime() };
+    all.push(format!("{} {mode:o} {uid}:{gid} {content:?} @{time}", path.display()));
+    if meta.is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| describe(&entry.unwrap().path(), all));
+    }
+}
+
+fn on_each_shell(test: impl Fn(&Machine)) {
+    for shell in SHELLS {
+        test(&Machine::new(shell));
+    }
+}
+
+/// Changes of files, each with the names whose content is kept.
+const CHANGES: [(&[&str], &str); 16] = [
+    (&["a"], "echo more >>a"),
+    (&["a"], "sed -i s/a/x/ a 2>/dev/null || echo y >a"),
+    (&["a"], "truncate -s 0 a"),
+    (&["a"], "touch a"),
+    (&["a", "z"], "if [ -e a ]; then mv a z; else echo z >z; fi"),
+    (&["d"], "rm -rf d"),
+    (&["d"], "chmod -R 777 d 2>/dev/null || mkdir -p d"),
+    (&["d"], "if [ -d d ]; then echo n >d/n; fi"),
+    (&["d/b"], "rm -rf d/b; mkdir -p d; mkdir d/b; echo 1 >d/b/x"),
+    (&["new/x/y"], "mkdir -p new/x; echo q >new/x/y"),
+    (&["link"], "rm -rf link; ln -s d link"),
+    (&["link"], "rm -rf link; mkdir link; echo l >link/l"),
+    (&["link"], "rm -rf link; echo file >link"),
+    (&["a"], "rm -rf a; ln -s d/b a"),
+    (&["a"], "chmod 000 a 2>/dev/null || :"),
+    (&["d/sub"], "rm -rf d/sub; mkdir -p d; echo f >d/sub"),
+];
+
+#[test]
+fn each_change_of_files_is_undone_and_the_undo_as_well() {
+    on_each_shell(|machine| {
+        for (at, (names, command)) in CHANGES.iter().enumerate() {
+            let (step, back, again, last) =
+                (format!("s{at}"), format!("b{at}"), format!("r{at}"), format!("l{at}"));
+            let before = machine.tree();
+            let said = machine.change(&step, names, command);
+            let after = machine.content();
+            assert!(said.iter().any(|line| line.starts_with("undo\texact")), "{command}: {said:?}");
+            machine.apply(&step, &back);
+            assert_eq!(machine.tree(), before, "{:?} {command}", machine.shell);
+            machine.apply(&back, &again);
+            assert_eq!(machine.content(), after, "{:?} undo of undo: {command}", machine.shell);
+            machine.apply(&again, &last);
+            assert_eq!(machine.tree(), before, "{:?} third undo: {command}", machine.shell);
+        }
+    });
+}
+
+#[test]
+fn modes_and_owners_are_put_back_without_content() {
+    on_each_shell(|machine| {
+        let before = machine.tree();
+        let entry = format!("m:{}", machine.at("d").display());
+        machine.before("m1", &[entry]);
+        let owner = if rustix::process::geteuid().is_root() { "chown -R 33:44 d;" } else { "" };
+        machine.sh(&format!("{owner} chmod -R 711 d"));
+        let said = machine.undo(&["after", "m1"]);
+        assert!(said.contains(&"undo\texact\t".to_owned()), "{said:?}");
+        machine.apply("m1", "m2");
+        assert_eq!(machine.tree(), before);
+    });
+}
+
+#[test]
+fn an_undo_is_refused_if_somebody_changed_the_file_since() {
+    on_each_shell(|machine| {
+        machine.change("e1", &["a"], "echo new >a");
+        machine.sh("echo other >a");
+        let path = machine.at("a").display().to_string();
+        let wanted = [format!("changed\t\t{path} was edited")];
+        assert_eq!(machine.undo(&["plan", "e1"]), wanted);
+        assert_eq!(machine.undo(&["apply", "e1", "e2", "1000000"]), wanted);
+        assert_eq!(fs::read_to_string(machine.at("a")).unwrap(), "other\n");
+        machine.change("e3", &["d"], "chmod 700 d/b; rm d/sub/c");
+        machine.sh("chmod 644 d/b; echo c >d/sub/c");
+        let said = machine.undo(&["plan", "e3"]);
+        assert_eq!(
+            said,
+            [
+                format!(
+                    "changed\t\t{}/d/b has another mode or owner",
+                    machine.at("").display().to_string().trim_end_matches('/')
+                ),
+                format!(
+                    "changed\t\t{}/d/sub/c exists again",
+                    machine.at("").display().to_string().trim_end_matches('/')
+                ),
+            ]
+        );
+        machine.change("e4", &["n"], "mkdir n; echo 1 >n/1");
+        machine.sh("echo 2 >n/2");
+        let said = machine.undo(&["plan", "e4"]);
+        assert_eq!(said, [format!("changed\t\t{} is new", machine.at("n/2").display())]);
+    });
+}
+
+#[test]
+fn content_over_the_limit_is_said_and_not_kept_in_part() {
+    on_each_shell(|machine| {
+        machine.sh("mkdir big; for i in 1 2 3; do head -c 500000 /dev/zero >big/$i; done");
+        let entries = ["a", "big"].map(|name| format!("c:{}", machine.at(name).display()));
+        let said = machine.before("o1", &entries);
+        let path = machine.at("big").display().to_string();
+        assert_eq!(
+            said,
+            [format!("note\t{path} is 2 MB: its content is not kept\t"), "ready\t\t".to_owned()]
+        );
+        let kept = fs::read_to_string(machine.home.path().join("records/o1/kept")).unwrap();
+        assert!(kept.contains("/t/a") && !kept.contains("big"), "{kept}");
+        machine.sh("rm -r big a");
+        let said = machine.undo(&["after", "o1"]);
+        assert!(said.contains(&"undo\tpartly\t".to_owned()), "{said:?}");
+        let plan = machine.undo(&["plan", "o1"]);
+        assert!(plan.contains(&format!("step\t\tput back {}", machine.at("a").display())), "{plan:?}");
+        assert!(plan.iter().any(|line| line.starts_with("caveat") && line.contains("big/1")), "{plan:?}");
+    });
+}
+
+#[test]
+fn records_are_closed_to_others_and_old_ones_go() {
+    on_each_shell(|machine| {
+        machine.change("k1", &["a"], "echo 1 >a");
+        let folder = machine.home.path().join("records");
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
+        machine.sh("touch -d '2020-01-01' ../records/k1");
+        machine.change("k2", &["a"], "echo 2 >a");
+        assert!(!folder.join("k1").exists() && folder.join("k2").exists());
+        let said = machine.undo(&["plan", "k1"]);
+        assert_eq!(said, ["changed\t\tthe record of this step is gone; records are kept for 7 days"]);
+    });
+}
+
+#[test]
+fn names_are_never_code() {
+    on_each_shell(|machine| {
+        let odd = "q'; touch hacked; $(touch hacked2) `x` \\ *";
+        let entry = format!("c:{}", machine.at(odd).display());
+        machine.before("n1", &[entry]);
+        machine.put(odd, "odd");
+        machine.undo(&["after", "n1"]);
+        machine.apply("n1", "n2");
+        assert!(
+            !machine.at(odd).exists() && !machine.at("hacked").exists() && !machine.at("hacked2").exists()
+        );
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    /// Undoing the steps from the last to the first gives the state before the first, at every point in between too.
+    #[test]
+    fn random_sequences_of_changes_are_undone_in_reverse(steps in prop::collection::vec(0..CHANGES.len(), 1..=10)) {
+        let machine = Machine::new(SHELLS[0]);
+        let mut states = Vec::new();
+        let mut kept = Vec::new();
+        for (at, change) in steps.iter().enumerate() {
+            let (names, command) = CHANGES[*change];
+            states.push(machine.tree());
+            let said = machine.change(&format!("s{at}"), names, command);
+            kept.push(said.iter().any(|line| line.starts_with("undo\texact")));
+        }
+        while let Some(state) = states.pop() {
+            let at = states.len();
+            if kept.pop() == Some(true) {
+                machine.apply(&format!("s{at}"), &format!("u{at}"));
+            }
+            prop_assert_eq!(machine.tree(), state, "step {} of {:?}", at, &steps);
+        }
+    }
+}

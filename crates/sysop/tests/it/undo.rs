@@ -1,0 +1,76 @@
+//! Undo of commands by the binary, on this machine.
+
+use crate::World;
+use crate::support::{Mock, bash, lines_of_json, say};
+
+const TASK: &str = "change the file";
+
+/// A session whose first call changed `a` and made `made`. Returns its world and its id.
+fn changed() -> (Mock, World, String, crate::Run) {
+    let mock = Mock::start(&[(TASK, vec![bash("echo new >a; mkdir made; echo x >made/x"), say("done")])]);
+    let world = World::with_openai(&mock.url());
+    std::fs::write(world.work().join("a"), "old\n").unwrap();
+    let ran = world.finish(&["exec", "-v", "--approve", "auto", TASK]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let listed = world.finish(&["sessions", "list"]);
+    let id =
+        listed.out.lines().rfind(|line| line.contains(TASK)).and_then(|line| line.split_whitespace().next());
+    let id = id.unwrap_or_else(|| panic!("no session: {listed:?}")).to_owned();
+    (mock, world, id, ran)
+}
+
+#[test]
+fn a_step_is_planned_undone_and_redone() {
+    let (_mock, world, id, ran) = changed();
+    assert!(
+        ran.err.contains("changed: 2 files in ") && ran.err.contains("; undo: exact (/undo 1)"),
+        "{ran:?}"
+    );
+    let read = || std::fs::read_to_string(world.work().join("a")).unwrap();
+
+    let plan = world.finish(&["undo", &id, "--plan"]);
+    assert_eq!((plan.code, read().as_str()), (Some(0), "new\n"), "{plan:?}");
+    assert!(plan.out.contains("put back ") && plan.out.contains("remove "), "{plan:?}");
+
+    let unanswered = world.finish(&["undo", &id]);
+    assert_eq!((unanswered.code, read().as_str()), (Some(3), "new\n"), "{unanswered:?}");
+    assert!(unanswered.err.contains("`undo step 1` needs approval"), "{unanswered:?}");
+
+    let undone = world.finish(&["undo", &id, "1", "--yes"]);
+    assert_eq!((undone.code, read().as_str()), (Some(0), "old\n"), "{undone:?}");
+    assert!(!world.has("made"), "{undone:?}");
+    let shown = world.finish(&["sessions", "show", &id]);
+    assert!(shown.out.contains("undid "), "{shown:?}");
+
+    let step = shown.out.rsplit("(/undo ").next().and_then(|rest| rest.split(')').next()).unwrap().to_owned();
+    let redone = world.finish(&["undo", &id, &step, "--yes"]);
+    assert_eq!((redone.code, read().as_str()), (Some(0), "new\n"), "{redone:?}");
+    assert!(world.has("made/x"), "{redone:?}");
+}
+
+#[test]
+fn what_somebody_else_changed_since_is_named_and_kept() {
+    let (_mock, world, id, _) = changed();
+    std::fs::write(world.work().join("a"), "other\n").unwrap();
+    let refused = world.finish(&["undo", &id, "1", "--yes"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains("changed since: ") && refused.err.contains("/a was edited"), "{refused:?}");
+    assert!(world.has("made/x"));
+    let missing = world.finish(&["undo", &id, "7", "--yes"]);
+    assert!(missing.code == Some(1) && missing.err.contains("there is no step 7"), "{missing:?}");
+    assert_eq!(world.finish(&["undo", "nosuchsession", "--yes"]).code, Some(2));
+    assert_eq!(world.finish(&["undo", &id, "0"]).code, Some(2));
+}
+
+#[test]
+fn the_messages_name_what_changed() {
+    let mock = Mock::start(&[(TASK, vec![bash("echo new >a"), bash("cat a"), say("done")])]);
+    let world = World::with_openai(&mock.url());
+    let run = world.finish(&["exec", "--json", "--approve", "auto", TASK]);
+    let messages = lines_of_json(&run.out);
+    let ended: Vec<_> = messages.iter().filter(|message| message["type"] == "tool.finished").collect();
+    assert_eq!(ended[0]["undo"], "exact", "{run:?}");
+    assert_eq!(ended[0]["changed"][0]["kind"], "file");
+    assert_eq!(ended[0]["changed"][0]["how"], "created");
+    assert!(ended[1].get("undo").is_none() && ended[1].get("changed").is_none(), "{run:?}");
+}
