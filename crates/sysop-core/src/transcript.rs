@@ -43,11 +43,11 @@ use crate::question::Question;
 use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
 use crate::ui_text;
-use crate::undo::changed_line;
 
 mod approval;
 mod backfill;
 mod bounded_text;
+mod changes;
 mod item;
 mod notice;
 mod output_readers;
@@ -262,11 +262,6 @@ impl Transcript {
         &self.readers
     }
 
-    /// Returns the number of tool calls that ended, which is the number of the latest one.
-    pub fn tool_calls(&self) -> u32 {
-        self.tool_calls
-    }
-
     fn event(&mut self, event: &Event) {
         self.readers.apply(event);
         match event {
@@ -292,10 +287,7 @@ impl Transcript {
             Event::ToolStarted { call, origin } => self.tool_started(call, *origin),
             Event::ToolFinished { call, outcome } => {
                 self.tool_finished(call, outcome);
-                self.tool_calls = self.tool_calls.saturating_add(1);
-                if let Some(line) = changed_line(outcome, self.tool_calls) {
-                    self.notice(Severity::Note, line);
-                }
+                self.note_changes(outcome);
             }
             Event::CancelAsked { .. } => self.stopping(),
             Event::Paused { reason, detail, .. } => {

@@ -4,7 +4,7 @@
 //!
 //! [`sysop_core::undo::plan`] says what to keep; the script `undo/undo.sh` keeps it in a folder that only its owner can
 //! enter, compares after the call, and later plans and applies the inverse. The script runs where the call runs, as the
-//! login user, or as root by `sudo -n` if the command used sudo. The log gets names and hashes' verdicts, never content.
+//! login user, or as root by `sudo -n` if the command used sudo. The log gets names, never content.
 //!
 //! # Invariants
 //!

@@ -136,7 +136,8 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
 }
 
 /// Undoes a tool call of a session. No model is asked.
-pub(crate) async fn undo(settings: Settings, arguments: UndoArguments) -> Result<Exit> {
+pub(crate) async fn undo(mut settings: Settings, arguments: UndoArguments) -> Result<Exit> {
+    settings.model = None; // the session keeps its own
     let task = ExecTask::Undo { step: arguments.step, plan_only: arguments.plan };
     let answer = arguments.yes.then(exec::allow_all);
     headless(settings, ModelRef::new(DEMO, DEMO), HeadlessRun { answer, ..HeadlessRun::of(task) }).await

@@ -343,6 +343,10 @@ fn half_rolled_back(why: &str, log: &str, host: &str) -> GuardEnding {
 
 fn with_ending(mut outcome: Outcome, ending: &GuardEnding) -> Outcome {
     push_line(&mut outcome.output, &ending.text);
+    if ending.how == GuardEnd::Fired {
+        // What the call changed is as before.
+        (outcome.changed, outcome.records, outcome.undo) = (Vec::new(), Vec::new(), None);
+    }
     match ending.how {
         GuardEnd::Confirmed => {}
         GuardEnd::Fired if outcome.status == Status::Cancelled => {}

@@ -12,6 +12,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize;
 use sysop_core::transcript::{OutputReaders, client_tools_sentence, event_notice, terminal_input_sentence};
 use sysop_core::ui_text::mode_sentence;
+use sysop_core::undo::changed_line;
 use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
@@ -35,6 +36,8 @@ pub(super) struct TranscriptWriter {
     waiting: HashMap<CallId, String>,
     /// Call that has started and not ended.
     running: Option<CallId>,
+    /// Number of calls that ended.
+    tool_calls: u32,
     readers: OutputReaders,
 }
 
@@ -57,7 +60,13 @@ enum TranscriptEntry {
 impl TranscriptWriter {
     /// Creates a writer that has not seen any event.
     pub(super) fn new(form: TranscriptFormat) -> Self {
-        Self { form, waiting: HashMap::new(), running: None, readers: OutputReaders::default() }
+        Self {
+            form,
+            waiting: HashMap::new(),
+            running: None,
+            tool_calls: 0,
+            readers: OutputReaders::default(),
+        }
     }
 
     /// Writes the heading with the session's id, date, host and root.
@@ -146,13 +155,20 @@ impl TranscriptWriter {
             }
             Event::ToolFinished { call, outcome } => {
                 self.running.take_if(|running| running == call);
+                self.tool_calls += 1;
+                let changed = changed_line(outcome, self.tool_calls).map(TranscriptEntry::Note);
                 let groups =
                     host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
                 let result = TranscriptEntry::Result {
                     output: outcome.output.clone(),
                     note: outcome_summary(outcome),
                 };
-                self.take_unstarted_call(call).into_iter().chain(groups).chain([result]).collect()
+                self.take_unstarted_call(call)
+                    .into_iter()
+                    .chain(groups)
+                    .chain([result])
+                    .chain(changed)
+                    .collect()
             }
             Event::Configured { .. }
             | Event::CancelAsked { .. }

@@ -1,0 +1,20 @@
+//! Notices about what calls changed, and the numbers of calls.
+
+use super::{Severity, Transcript};
+use crate::outcome::Outcome;
+use crate::undo::changed_line;
+
+impl Transcript {
+    /// Returns the number of tool calls that ended, which is the number of the latest one.
+    pub fn tool_calls(&self) -> u32 {
+        self.tool_calls
+    }
+
+    /// Counts a call that ended, and adds a notice about what it changed.
+    pub(super) fn note_changes(&mut self, outcome: &Outcome) {
+        self.tool_calls = self.tool_calls.saturating_add(1);
+        if let Some(line) = changed_line(outcome, self.tool_calls) {
+            self.notice(Severity::Note, line);
+        }
+    }
+}
