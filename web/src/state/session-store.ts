@@ -200,7 +200,10 @@ export class SessionStore {
 
   /** Asks for the undo of a step; its plan comes as an approval. */
   undoStep(call: string): void {
-    this.sendCommand({ type: "direct", tool: "undo", arguments: { call }, origin: "typed" }, "Step not undone");
+    this.sendCommand(
+      { type: "direct", tool: "undo", arguments: { call }, origin: "typed" },
+      "Step not undone",
+    );
   }
 
   /** Answers a program's question. The answer goes to the connection and nowhere else. */
