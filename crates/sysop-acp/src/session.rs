@@ -309,6 +309,7 @@ impl SessionTask {
             let mut options = self.options.lock();
             match change {
                 ConfigChange::Approve(mode) => options.mode = *mode,
+                ConfigChange::Auto(_) => options.mode = sysop_core::policy::ApprovalMode::Auto,
                 ConfigChange::Model(model) => {
                     if !options.models.contains(model) {
                         options.models.insert(0, model.clone());
@@ -509,5 +510,5 @@ impl SessionTask {
 }
 
 fn decision_input(call: &CallId, decision: Decision) -> Input {
-    Input::Decision { call: call.clone(), decision, by: BY.to_owned() }
+    Input::Decision { call: call.clone(), decision, by: BY.to_owned(), person: None }
 }

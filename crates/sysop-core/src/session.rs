@@ -58,6 +58,7 @@ mod chat;
 mod compact;
 mod decide;
 mod decision;
+mod direct;
 mod instructions;
 mod jobs;
 mod own_tools;
@@ -70,8 +71,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-
 use self::state::{CurrentCall, Phase, QueuedPrompt, State};
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{
@@ -82,7 +81,7 @@ use crate::guard::{ArmedGuard, GuardReport, GuardTimeout};
 use crate::id::{CallId, StepId, Timestamp, TurnId};
 use crate::image::{ImageRef, PROMPT_IMAGES_MAX};
 use crate::job::RunningJobs;
-use crate::message::{Arguments, FailureKind, ModelFailure, Reply, ToolCall};
+use crate::message::{FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::model_table::ListedModel;
 use crate::outcome::{Outcome, Status};
@@ -435,44 +434,6 @@ impl Session {
         let QueuedPrompt { text, images } = prompt;
         self.emit(out, Event::TurnStarted { turn, prompt: text, origin, images });
         self.set_turn_timer(out);
-    }
-
-    /// Runs one call without a model. A paused turn is abandoned first. The input is ignored while a turn runs.
-    fn on_direct(&mut self, out: &mut Output, tool: String, arguments: Map<String, Value>, origin: Origin) {
-        let waiting = match self.activity() {
-            Activity::Idle => VecDeque::new(),
-            Activity::Paused => {
-                let waiting = self.state.queue.clone();
-                self.stop_with_reason(out, StopReason::Paused, CancelFollowUp::Nothing);
-                waiting
-            }
-            Activity::Thinking | Activity::AwaitingApproval | Activity::Running => return,
-        };
-        self.call_directly(out, tool, arguments, origin);
-        for prompt in waiting {
-            self.emit(out, prompt.into());
-        }
-    }
-
-    fn call_directly(
-        &mut self,
-        out: &mut Output,
-        tool: String,
-        arguments: Map<String, Value>,
-        origin: Origin,
-    ) {
-        self.start_turn(out, QueuedPrompt { text: String::new(), images: Vec::new() }, origin);
-        let arguments = if tool == UNDO_TOOL {
-            match self.undo_arguments(&arguments) {
-                Ok(arguments) => arguments,
-                Err(error) => return self.end_turn(out, StopReason::Failed, Some(error)),
-            }
-        } else {
-            arguments
-        };
-        let id = self.state.unique_id(&format!("direct_{}", self.state.turn));
-        let call = ToolCall { id, wire_id: None, name: tool, arguments: Arguments::Object(arguments) };
-        self.review_call(out, call, origin);
     }
 
     fn on_pause(&mut self, out: &mut Output) {

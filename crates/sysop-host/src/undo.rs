@@ -67,6 +67,8 @@ pub(crate) enum Preparation {
     /// The call changes nothing, or records are off.
     NotNeeded,
     Open(OpenRecord),
+    /// The call goes on in the background; nothing is kept, and the outcome does not say it.
+    InBackground,
     /// Nothing is kept, for this reason.
     Failed(String),
 }
@@ -98,9 +100,7 @@ impl Toolbox {
                     Some(_) if survey.resolution != Resolution::Host => {
                         return Preparation::Failed("it may run on another machine".to_owned());
                     }
-                    Some(_) if runs_in_background(call) => {
-                        return Preparation::Failed("it runs in the background".to_owned());
-                    }
+                    Some(_) if runs_in_background(call) => return Preparation::InBackground,
                     Some(plan) => plan,
                 }
             }
@@ -160,6 +160,7 @@ impl Toolbox {
     pub(crate) async fn finish_undo(&self, prepared: Preparation, outcome: &mut Outcome) {
         match prepared {
             Preparation::NotNeeded => note_file_changes(outcome),
+            Preparation::InBackground => outcome.undo = Some(Reversibility::None),
             Preparation::Failed(why) => {
                 note_file_changes(outcome);
                 if outcome.undo.is_none() {

@@ -141,8 +141,14 @@ impl HostSession {
             caller.report_progress("waiting for approval in sysop").await;
             return Ok(None); // whoever watches decides; the turn goes on with the decision
         }
-        let decide =
-            |decision| self.session.send(Input::Decision { call: call.clone(), decision, by: caller.name() });
+        let decide = |decision| {
+            self.session.send(Input::Decision {
+                call: call.clone(),
+                decision,
+                by: caller.name(),
+                person: None,
+            })
+        };
         match caller.ask(&self.host, asked).await {
             ClientAnswer::Allow => decide(Decision::Allow { command: None })?,
             ClientAnswer::Reject => decide(Decision::Reject { reason: "rejected by the user".to_owned() })?,

@@ -160,7 +160,7 @@ pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Req
         if text.trim().is_empty() || text.trim_start().starts_with('/') {
             return Err("`task` must be a sentence".to_owned());
         }
-        return Ok(Request::Session { host, input: Input::Prompt { text } });
+        return Ok(Request::Session { host, input: Input::prompt(text) });
     }
     let Some(direct) = DIRECT.iter().find(|direct| direct.name == name) else {
         let names: Vec<_> = list(true).into_iter().map(|tool| tool.name.into_owned()).collect();

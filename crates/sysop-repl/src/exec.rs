@@ -15,6 +15,7 @@ use sysop_core::catalog::BASH_TOOL;
 use sysop_core::event::{Decision, Event, Input, Origin, PauseReason, StopReason, Update};
 use sysop_core::id::{CallId, Seq, TurnId};
 use sysop_core::image::ImageRef;
+use sysop_core::session::UNDO_TOOL;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::command::undo_arguments;
@@ -210,6 +211,7 @@ pub async fn run(context: ExecContext) -> Exit {
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
+    let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);
     printer.holds_answer = context.schema.is_some();
     let mut run = ExecRun {
@@ -224,7 +226,7 @@ pub async fn run(context: ExecContext) -> Exit {
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
         service: context.service,
-        plan_only: matches!(context.task, ExecTask::Undo { plan_only: true, .. }),
+        plan_only,
     };
     // A turn left running is canceled, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -436,9 +438,14 @@ impl ExecRun {
         }
     }
 
+    pub(super) fn finish_turn(&mut self, turn: TurnId) -> Option<Exit> {
+        let exit = self.ended(turn);
+        if exit == Exit::Done { self.check_answer() } else { Some(exit) }
+    }
+
     /// Prints the answer if it matches the schema; otherwise asks the model to correct it. Returns the exit code unless
     /// the model was asked.
-    pub(super) fn check_answer(&mut self) -> Option<Exit> {
+    fn check_answer(&mut self) -> Option<Exit> {
         let Some(schema) = &self.schema else { return Some(Exit::Done) };
         let mut answer = "";
         for item in self.transcript.items().rev() {

@@ -294,7 +294,7 @@ impl Settings {
         let of = self.providers.values().flat_map(|provider| {
             provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
         });
-        of.chain(self.database_password()).collect()
+        of.chain(self.database_password()).chain(crate::mcp::secrets(self)).collect()
     }
 
     /// Returns the context window of a model in tokens, or `None` if it is not known before the model's first reply.

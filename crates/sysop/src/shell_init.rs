@@ -94,6 +94,7 @@ async fn ask(shell: InitShell, settings: Settings, model: ModelRef) -> Result<St
         system: Arc::from(system_prompt(shell)),
         messages: vec![HistoryMessage::new(Message::user(question(&settings, &line)))],
         trimmed: false,
+        images: Default::default(),
         tools: Arc::from([]),
         known_tools: Arc::from([]),
         max_output_tokens: Some(settings.limits.output_tokens.unwrap_or(REPLY_TOKENS_MAX)),

@@ -1,5 +1,6 @@
 //! Review of a call before it runs: the text to show, the reason, and the verdict of the policy.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -15,7 +16,7 @@ use crate::message::{Arguments, ToolCall};
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
-    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, Verdict, grants_for,
+    READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for,
 };
 use crate::tool::{ToolEffect, ToolSpec};
 
@@ -172,11 +173,11 @@ impl Session {
             return None;
         }
         let PendingSurvey { call, origin, .. } = pending;
-        let spec = match self.offered_tools().check(call) {
-            Ok(spec) => spec,
-            Err(_) => self.offered_tools().named(&call.name)?,
+        let (spec, inner) = match self.offered_tools().check(call) {
+            Ok(checked) => checked,
+            Err(_) => (self.offered_tools().named(&call.name)?, Cow::Borrowed(call)),
         };
-        let CallReview { assessment, command, reason, .. } = CallReview::new(self, spec, call, survey);
+        let CallReview { assessment, command, reason, .. } = CallReview::new(self, spec, &inner, survey);
         (assessment.verdict != Verdict::Deny).then(|| {
             Box::new(HookQuestion {
                 call: call.clone(),
@@ -218,7 +219,8 @@ impl Session {
             return;
         }
         // What a user typed has that user's consent.
-        if origin == Origin::User && self.people_needed() == 1 {
+        let is_offered_undo = call.name == UNDO_TOOL && matches!(survey.undo, UndoOffer::Offered { .. });
+        if origin == Origin::User && (self.people_needed() == 1 || is_offered_undo) {
             return self.run(out, call, origin, Fence::Off, None);
         }
         let tools = Arc::clone(self.offered_tools());

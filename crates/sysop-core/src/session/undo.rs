@@ -94,6 +94,7 @@ impl Session {
                         preview: lines.clone(),
                         guarded: None,
                         scope: None,
+                        terms: self.approval_terms(),
                     },
                 );
                 false
@@ -168,8 +169,5 @@ fn argument<'a>(call: &'a ToolCall, name: &str) -> Option<&'a Value> {
 }
 
 fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
+    if let Value::Object(map) = value { map } else { Map::new() }
 }

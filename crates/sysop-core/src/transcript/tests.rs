@@ -14,7 +14,7 @@ use crate::id::{JobId, Timestamp};
 use crate::job::JobOutput;
 use crate::message::{FailureKind, ModelFailure, ModelRef};
 use crate::mode::Mode;
-use crate::policy::Grant;
+use crate::policy::{ApprovalMode, Grant};
 use crate::tool::{ToolEffect, ToolSpec};
 
 fn spec() -> SessionSpec {

@@ -117,7 +117,7 @@ impl Found<'_> {
         }
         self.modes_only &= MODE_PROGRAMS.contains(&program);
         if INTO_PROGRAMS.contains(&program) {
-            self.into_folder(&rest);
+            self.note_folder(&rest);
         }
         if FILE_PROGRAMS.contains(&program) {
             return;
@@ -175,7 +175,7 @@ impl Found<'_> {
     }
 
     /// Notes the names that `cp` and the like write if their destination is a folder.
-    fn into_folder(&mut self, rest: &[String]) {
+    fn note_folder(&mut self, rest: &[String]) {
         let mut operands: Vec<&String> = rest.iter().filter(|word| !word.starts_with('-')).collect();
         let given = rest.iter().find_map(|word| word.strip_prefix("--target-directory="));
         let after_t = rest.iter().position(|word| word == "-t").and_then(|at| rest.get(at + 1));

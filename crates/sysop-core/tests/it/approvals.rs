@@ -66,7 +66,7 @@ fn rejection(world: &World) -> String {
 fn an_approval_that_nobody_answers_is_rejected_when_it_expires() {
     let mut world =
         with(ApprovalMode::Ask, PolicyOptions { approval_expires_s: 3600, ..PolicyOptions::default() });
-    world.tell_at(100, Input::Prompt { text: "go".to_owned() });
+    world.tell_at(100, Input::prompt("go"));
     world.reply(calls(vec![bash("1", "touch a")]));
     let expires = Some(Timestamp(3_700_000));
     assert!(world.last.events.iter().any(

@@ -285,7 +285,7 @@ impl State {
         match input {
             Input::Prompt { text, .. } => self.prompt(&text),
             Input::Direct { tool, arguments, origin } => self.direct(tool, arguments, origin),
-            Input::Decision { call, decision, by } => self.decision(&call, decision, by),
+            Input::Decision { call, decision, by, .. } => self.decision(&call, decision, by),
             Input::Cancel => self.cancel(),
             Input::Pause => self.pause(PauseReason::Asked),
             Input::Guard { .. } => {}
@@ -307,6 +307,8 @@ impl State {
             | Input::InstructionsRead { .. }
             | Input::ReloadInstructions
             | Input::Surveyed { .. }
+            | Input::HooksAnswered { .. }
+            | Input::ApprovalTimer { .. }
             | Input::Previewed { .. }
             | Input::PreviewLate { .. }
             | Input::PreviewCommand { .. }

@@ -133,10 +133,7 @@ impl ExecRun {
         let is_going = self.ending.is_none() && reason != StopReason::Cancelled;
         match self.sequence.as_mut().and_then(|run| run.outcome.take()).filter(|_| is_going) {
             Some(outcome) => self.advance(SequenceEvent::Ended(&outcome)),
-            None => match self.ended(turn) {
-                Exit::Done => self.check_answer(),
-                exit => Some(exit),
-            },
+            None => self.finish_turn(turn),
         }
     }
 

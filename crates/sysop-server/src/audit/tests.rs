@@ -240,7 +240,6 @@ impl World {
             models: Default::default(),
             budget: Default::default(),
             instructions: false,
-            hooks: None,
             effort: None,
             max_output_tokens: None,
             temperature: None,

@@ -160,6 +160,8 @@ impl World {
                 Effect::Survey { .. }
                 | Effect::Preview { .. }
                 | Effect::CancelPreview { .. }
+                | Effect::AskHooks { .. }
+                | Effect::SetApprovalTimer { .. }
                 | Effect::ReadInstructions { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetBackgroundTimer { .. }

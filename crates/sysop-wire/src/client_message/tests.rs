@@ -41,7 +41,7 @@ fn a_decision_carries_its_details() {
     let decide = |rest: Value| {
         let mut message = json!({"type": "approval.decision", "toolCallId": "c1"});
         message.as_object_mut().unwrap().extend(rest.as_object().unwrap().clone());
-        let Input::Decision { call, decision, by } = input(message) else { panic!("not a decision") };
+        let Input::Decision { call, decision, by, .. } = input(message) else { panic!("not a decision") };
         assert_eq!((call, by.as_str()), (CallId::new("c1"), "web"));
         decision
     };

@@ -331,6 +331,8 @@ impl World {
                 Effect::CancelSummary { .. }
                 | Effect::Preview { .. }
                 | Effect::CancelPreview { .. }
+                | Effect::AskHooks { .. }
+                | Effect::SetApprovalTimer { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::Background { .. }

@@ -125,11 +125,7 @@ impl Machines {
     /// Returns the settings of records on this machine, which are kept beside the artifacts.
     fn local_undo(&self) -> UndoSettings {
         let folder = self.artifacts().with_file_name(UNDO);
-        UndoSettings {
-            bytes_max: self.settings.undo_bytes,
-            folder: folder.to_str().map(str::to_owned),
-            ..UndoSettings::default()
-        }
+        UndoSettings { bytes_max: self.settings.undo_bytes, folder: folder.to_str().map(str::to_owned) }
     }
 
     /// Returns the sandbox features of the kernel. If the sandbox is off, the kernel is not queried and none are
@@ -188,7 +184,7 @@ impl Machines {
     pub(super) fn with_mcp_servers(&self, host: Arc<dyn Host>) -> McpHost {
         let settings = McpHostSettings {
             servers: mcp::ready_servers(&self.settings),
-            outcomes: OutcomeBuilder::new(self.limits(), self.artifacts(), &self.secrets()),
+            outcomes: OutcomeBuilder::new(self.limits(), self.artifacts(), &self.settings.secrets()),
             record_change: mcp::recorder(&self.settings),
         };
         McpHost::new(host, settings)
@@ -208,14 +204,6 @@ impl Machines {
     /// Returns the directory for whole outputs of calls and for the previous content of changed files.
     pub(super) fn artifacts(&self) -> PathBuf {
         artifacts(&self.settings.folders.data)
-    }
-
-    fn secrets(&self) -> Vec<SecretString> {
-        let providers = self.settings.providers.values();
-        let of = providers.flat_map(|provider| {
-            provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
-        });
-        of.chain(self.settings.database_password()).chain(mcp::secrets(&self.settings)).collect()
     }
 }
 

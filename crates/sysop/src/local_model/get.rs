@@ -211,9 +211,7 @@ fn failure(name: &str, error: &DownloadError) -> CommandError {
             "free some space and run the command again; it continues where it stopped"
         }
         DownloadError::Interrupted { .. } => "run the command again; it continues where it stopped",
-        DownloadError::WrongFile { .. } => {
-            "nothing was installed; use another mirror (HF_ENDPOINT), or a newer sysop"
-        }
+        DownloadError::WrongFile { .. } => "use another mirror (HF_ENDPOINT), or a newer sysop",
         DownloadError::NoHash => "set its sha256 in the config",
         DownloadError::Refused { .. } => "",
         DownloadError::Io { .. } => "check the permissions of the folder",

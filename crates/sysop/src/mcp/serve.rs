@@ -97,7 +97,7 @@ struct AccessDefaults {
 impl AttachServer {
     async fn start(services: &Services, storage: &Storage) -> Result<Self> {
         let AccessDefaults { exposure } = AccessDefaults::parse_from(["sysop"]);
-        let (listener, _) = exposure.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let (listener, _) = exposure.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), None).await?;
         let address = listener.local_addr().context("the socket has an address")?;
         let failed = |error: StoreError| CommandError::failed(error.to_string());
         let tokens = Arc::new(Tokens::open(storage.tokens(), system_clock()).await.map_err(failed)?);

@@ -157,6 +157,8 @@ fn type_of(key: &ConfigKey) -> String {
         ValueKind::Number { least, most } => format!("number from {least} to {most}"),
         ValueKind::Switch => "true or false".to_owned(),
         ValueKind::List(ListKind::Patterns | ListKind::Denials) => "list of regular expressions".to_owned(),
+        ValueKind::List(ListKind::Words) => "list of texts".to_owned(),
+        ValueKind::List(ListKind::Variables) => "list of names of variables".to_owned(),
         ValueKind::List(ListKind::Tags) => "list of tags".to_owned(),
         ValueKind::List(ListKind::Folders) => "list of folders".to_owned(),
         ValueKind::List(ListKind::Models) => "list of models, with `*`".to_owned(),

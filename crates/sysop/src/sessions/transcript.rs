@@ -117,6 +117,16 @@ impl TranscriptWriter {
         }
     }
 
+    fn finished_call(&mut self, call: &CallId, outcome: &Outcome) -> Vec<TranscriptEntry> {
+        self.running.take_if(|running| running == call);
+        self.tool_calls += 1;
+        let changed = changed_line(outcome, self.tool_calls).map(TranscriptEntry::Note);
+        let groups = host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
+        let result =
+            TranscriptEntry::Result { output: outcome.output.clone(), note: outcome_summary(outcome) };
+        self.take_unstarted_call(call).into_iter().chain(groups).chain([result]).chain(changed).collect()
+    }
+
     fn entries(&mut self, event: &Event) -> Vec<TranscriptEntry> {
         match event {
             Event::ContextCompacted { compaction } => {
@@ -153,23 +163,7 @@ impl TranscriptWriter {
                 self.running = Some(call.id.clone());
                 vec![TranscriptEntry::Call { text: call_summary(call), by: origin_words(*origin) }]
             }
-            Event::ToolFinished { call, outcome } => {
-                self.running.take_if(|running| running == call);
-                self.tool_calls += 1;
-                let changed = changed_line(outcome, self.tool_calls).map(TranscriptEntry::Note);
-                let groups =
-                    host_groups(&outcome.hosts).into_iter().map(|(text, _)| TranscriptEntry::Note(text));
-                let result = TranscriptEntry::Result {
-                    output: outcome.output.clone(),
-                    note: outcome_summary(outcome),
-                };
-                self.take_unstarted_call(call)
-                    .into_iter()
-                    .chain(groups)
-                    .chain([result])
-                    .chain(changed)
-                    .collect()
-            }
+            Event::ToolFinished { call, outcome } => self.finished_call(call, outcome),
             Event::Configured { .. }
             | Event::CancelAsked { .. }
             | Event::Paused { .. }

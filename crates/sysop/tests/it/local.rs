@@ -132,7 +132,7 @@ fn wrong_bytes_install_nothing() {
     let run = world.finish(&["model", "get", "tiny", "--yes"]);
     assert_eq!(run.code, Some(1), "{run:?}");
     assert!(
-        run.err.contains("not the pinned one") && run.err.contains("\nhint: nothing was installed"),
+        run.err.contains("not the pinned one") && run.err.contains("\nhint: use another mirror"),
         "{run:?}"
     );
     assert!(world.model_files().is_empty());

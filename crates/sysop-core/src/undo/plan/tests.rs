@@ -1,3 +1,5 @@
+//! Plans of captures, by the command.
+
 use sysop_shell::{CommandContext, Resolution};
 
 use super::*;
@@ -29,7 +31,7 @@ fn the_content_of_written_paths_is_kept() {
     assert_eq!(entries("echo x >/etc/motd"), ["c:/etc/motd"]);
     assert_eq!(entries("rm -r old ~/x"), ["c:/home/ada/x", "c:/srv/app/old"]);
     assert_eq!(entries("sed -i s/a/b/ conf/a.txt"), ["c:/srv/app/conf/a.txt"]);
-    assert_eq!(entries("truncate -s 0 log"), ["c:/srv/app/log"]);
+    assert_eq!(entries("truncate --size=0 log"), ["c:/srv/app/log"]);
     assert!(plan("echo x >/etc/motd", &survey(0)).unwrap().is_complete);
 }
 

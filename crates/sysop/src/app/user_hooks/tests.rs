@@ -228,7 +228,12 @@ async fn events_reach_the_hooks_of_their_points_in_order() {
         hooks(vec![on(HookPoint::Prompt), on(HookPoint::CommandAfter), on(HookPoint::End)], None);
     let call = question("touch a").call;
     let events = [
-        Event::TurnStarted { turn: TurnId(1), prompt: "fix it".to_owned(), origin: Origin::Model },
+        Event::TurnStarted {
+            turn: TurnId(1),
+            prompt: "fix it".to_owned(),
+            images: Vec::new(),
+            origin: Origin::Model,
+        },
         Event::ToolStarted { call: call.clone(), origin: Origin::Model },
         Event::ToolFinished { call: call.id, outcome: sysop_core::outcome::Outcome::ok("") },
         Event::TurnEnded {

@@ -1,0 +1,56 @@
+//! Direct calls: calls that a user typed, routines, and undo. They run without a model.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value};
+
+use super::state::QueuedPrompt;
+use super::{Activity, Session, UNDO_TOOL};
+use crate::event::{CancelFollowUp, Origin, Output, StopReason};
+use crate::message::{Arguments, ToolCall};
+
+impl Session {
+    /// Runs one call without a model. A paused turn is abandoned first. The input is ignored while a turn runs.
+    pub(super) fn on_direct(
+        &mut self,
+        out: &mut Output,
+        tool: String,
+        arguments: Map<String, Value>,
+        origin: Origin,
+    ) {
+        let waiting = match self.activity() {
+            Activity::Idle => VecDeque::new(),
+            Activity::Paused => {
+                let waiting = self.state.queue.clone();
+                self.stop_with_reason(out, StopReason::Paused, CancelFollowUp::Nothing);
+                waiting
+            }
+            Activity::Thinking | Activity::AwaitingApproval | Activity::Running => return,
+        };
+        self.call_directly(out, tool, arguments, origin);
+        for prompt in waiting {
+            self.emit(out, prompt.into());
+        }
+    }
+
+    fn call_directly(
+        &mut self,
+        out: &mut Output,
+        tool: String,
+        arguments: Map<String, Value>,
+        origin: Origin,
+    ) {
+        self.start_turn(out, QueuedPrompt { text: String::new(), images: Vec::new() }, origin);
+        let arguments = if tool == UNDO_TOOL {
+            match self.undo_arguments(&arguments) {
+                Ok(arguments) => arguments,
+                Err(error) => return self.end_turn(out, StopReason::Failed, Some(error)),
+            }
+        } else {
+            arguments
+        };
+        let id = self.state.unique_id(&format!("direct_{}", self.state.turn));
+        let call = ToolCall { id, wire_id: None, name: tool, arguments: Arguments::Object(arguments) };
+        self.review_call(out, call, origin);
+    }
+}
