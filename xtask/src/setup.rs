@@ -129,7 +129,8 @@ fn npm_tool(name: &str) -> Result<()> {
         std::fs::copy(source.join(file), folder.join(file)).context("cannot copy a file for npm")?;
     }
     let mut install = Command::new("npm");
-    install.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
+    // `npm ci` refuses a lock file without the optional packages that the registry lacks.
+    install.args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
     step(&format!("setup: install {name}"), &mut install)?;
     std::fs::write(&mark, lock).context("cannot record the installation")
 }

@@ -295,12 +295,10 @@ impl Agent {
             let text = prompt::text(blocks, &link.opened.attached.spec.root)?;
             // A command is what the user typed, never a part of an attached file.
             let typed = blocks.first().and_then(|block| block["text"].as_str()).unwrap_or_default();
-            let action = match commands::action(text.clone()) {
-                commands::PromptAction::Run(_) if blocks.len() > 1 || typed != text => {
-                    commands::PromptAction::Ask(text)
-                }
-                action => action,
-            };
+            let action = commands::action(text.clone());
+            let runs = matches!(action, commands::PromptAction::Run(_));
+            let is_whole = blocks.len() <= 1 && typed == text;
+            let action = if runs && !is_whole { commands::PromptAction::Ask(text) } else { action };
             link.send(SessionCommand::Prompt { id, action });
             Ok(())
         })

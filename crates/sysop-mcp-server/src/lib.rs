@@ -102,7 +102,7 @@ impl Server {
         let Request::Session { host, input } = request else { return Ok(CallEnd::ok(self.hosts())) };
         let session = self.session(&host).await?;
         let caller = approval::Caller::new(context);
-        session.run(input, &caller, &self.settings).await
+        session.run(*input, &caller, &self.settings).await
     }
 }
 

@@ -373,7 +373,7 @@ struct ProvidersByHost {
 
 impl ProvidersByHost {
     fn new(settings: Arc<Settings>, machines: Machines) -> Self {
-        let local = ServersOfMachine::new(&settings);
+        let local = ServersOfMachine::shared(&settings);
         Self { settings, machines, by_host: Mutex::default(), local }
     }
 

@@ -154,11 +154,10 @@ impl ConfigEntry {
 impl RoutineSteps {
     /// Returns the warning about a fault in these steps, which names the place of the fault.
     pub(crate) fn warning(&self, name: &str, fault: StepFault) -> ConfigWarning {
-        let origin = match &self.origin {
-            ConfigOrigin::File { path, .. } => {
-                ConfigOrigin::File { path: Arc::clone(path), line: fault.line }
-            }
-            other => other.clone(),
+        let origin = if let ConfigOrigin::File { path, .. } = &self.origin {
+            ConfigOrigin::File { path: Arc::clone(path), line: fault.line }
+        } else {
+            self.origin.clone()
         };
         let message = format!("the routine {name:?} cannot run: {}", fault.message);
         ConfigWarning { origin, message }

@@ -91,7 +91,7 @@ pub(crate) fn servers(settings: &Settings) -> sysop_local::LocalServers {
 pub(crate) struct ServersOfMachine(sysop_local::LocalServers);
 
 impl ServersOfMachine {
-    pub(crate) fn new(settings: &Settings) -> Arc<dyn sysop_provider::LocalServers> {
+    pub(crate) fn shared(settings: &Settings) -> Arc<dyn sysop_provider::LocalServers> {
         Arc::new(Self(servers(settings)))
     }
 }

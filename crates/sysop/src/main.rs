@@ -58,7 +58,8 @@ use sysop_core::text::neutralize;
 use sysop_core::ui_text::error_lines;
 
 use crate::cli::{
-    Arguments, AuditCommand, Command, PolicyCheckArguments, PolicyCommand, RunbookCommand, SkillsCommand,
+    ApproveArguments, Arguments, AuditCommand, ChatArguments, Command, PolicyCheckArguments, PolicyCommand,
+    RunbookCommand, SkillsCommand, UndoArguments,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
@@ -139,11 +140,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Init => init::run(&load(&flags)?).map(|_| Exit::Done),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
-        Command::Skills(SkillsCommand::Check { paths }) => {
-            let (text, exit) = skills::check(&paths);
-            emit(text.as_bytes())?;
-            Ok(exit)
-        }
+        Command::Skills(SkillsCommand::Check { paths }) => report(skills::check(&paths)),
         Command::Guard(command) => wait_for(guard::run(load(&flags)?, command)),
         Command::Mcp(command) => wait_for(mcp::run(load(&mcp::flags(flags, &command))?, command)),
         Command::Doctor => doctor(Settings::load(&flags)),
@@ -166,36 +163,17 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Connect(arguments) => {
             wait_for(connect::connect(load_with_trust_prompt(&flags)?, &flags, arguments))
         }
-        Command::Approve(arguments) => {
-            let settings = load(&flags)?;
-            let clock = sysop_driver::system_clock();
-            wait_for(async move {
-                approve::run(&settings, clock.as_ref(), &arguments, &mut io::stdout().lock()).await
-            })
-        }
+        Command::Approve(arguments) => approve_command(&load(&flags)?, &arguments),
         Command::Attach(arguments) => wait_for(connect::attach(load(&flags)?, &flags, arguments)),
         Command::Desktop(arguments) => wait_for(desktop::run(flags, arguments)),
-        Command::Undo(arguments) => {
-            let mut flags = flags;
-            flags.resume = Some(ResumeTarget::Session(SessionId::new(&arguments.session)));
-            wait_for(commands::undo(load(&flags)?, arguments))
-        }
+        Command::Undo(arguments) => undo(flags, arguments),
         Command::Run(arguments) => runbook::run(load(&flags)?, &arguments),
         Command::Runbook(RunbookCommand::Export(arguments)) => {
             let settings = load(&flags)?.with_database(arguments.database.database.clone());
             wait_for(runbook::export(settings, arguments))
         }
-        Command::Runbook(RunbookCommand::Check { files }) => {
-            let (text, exit) = runbook::check(&files);
-            emit(text.as_bytes())?;
-            Ok(exit)
-        }
-        Command::Chat(arguments) => {
-            let (settings, pick) = with_model(first_run::settings(load_with_trust_prompt(&flags)?, &flags)?)?;
-            describe(&settings, &pick);
-            wait_for(mcp::ask_before_session(&settings))?;
-            wait_for(commands::chat(settings, pick, arguments))
-        }
+        Command::Runbook(RunbookCommand::Check { files }) => report(runbook::check(&files)),
+        Command::Chat(arguments) => chat(&flags, arguments),
         Command::Exec(arguments) => {
             let (settings, pick) = with_model(load(&flags)?)?;
             describe(&settings, &pick);
@@ -203,6 +181,29 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             wait_for(commands::exec(settings, pick, arguments))
         }
     }
+}
+
+/// Prints a text and ends with its exit code.
+fn report((text, exit): (String, Exit)) -> Result<Exit> {
+    emit(text.as_bytes())?;
+    Ok(exit)
+}
+
+fn approve_command(settings: &Settings, arguments: &ApproveArguments) -> Result<Exit> {
+    let clock = sysop_driver::system_clock();
+    wait_for(async move { approve::run(settings, clock.as_ref(), arguments, &mut io::stdout().lock()).await })
+}
+
+fn undo(mut flags: GlobalFlags, arguments: UndoArguments) -> Result<Exit> {
+    flags.resume = Some(ResumeTarget::Session(SessionId::new(&arguments.session)));
+    wait_for(commands::undo(load(&flags)?, arguments))
+}
+
+fn chat(flags: &GlobalFlags, arguments: ChatArguments) -> Result<Exit> {
+    let (settings, pick) = with_model(first_run::settings(load_with_trust_prompt(flags)?, flags)?)?;
+    describe(&settings, &pick);
+    wait_for(mcp::ask_before_session(&settings))?;
+    wait_for(commands::chat(settings, pick, arguments))
 }
 
 /// Loads the settings, wipes secrets from the environment, and prints warnings.

@@ -168,9 +168,10 @@ async fn read(storage: &Storage, session: &str) -> Result<(SessionId, SessionRec
 /// Writes a file that did not exist.
 fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<()> {
     let failed = |error: io::Error| {
-        let why = match error.kind() {
-            io::ErrorKind::AlreadyExists => "it exists; remove it or name another file".to_owned(),
-            _ => error.to_string(),
+        let why = if error.kind() == io::ErrorKind::AlreadyExists {
+            "it exists; remove it or name another file".to_owned()
+        } else {
+            error.to_string()
         };
         CommandError::failed(format!("cannot write {}: {why}", display_path(path)))
     };

@@ -256,9 +256,7 @@ impl Settings {
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),
             day_budget: config.get("budget.day").unwrap_or_default(),
-            undo_bytes: config
-                .get::<u64>("undo.megabytes")
-                .map_or(UNDO_BYTES_DEFAULT, |megabytes| megabytes << 20),
+            undo_bytes: undo_bytes(&config),
             guard_seconds: config.get("guard.seconds").unwrap_or(GUARD_SECONDS_DEFAULT),
             approval_expires: config.get("approval_expires_s"),
             audit_journald: config.get("audit.journald").unwrap_or_default(),
@@ -498,6 +496,10 @@ struct LocalModelTable {
     size: Option<u64>,
     license: Option<String>,
     context_window: Option<u32>,
+}
+
+fn undo_bytes(config: &Config) -> u64 {
+    config.get::<u64>("undo.megabytes").map_or(UNDO_BYTES_DEFAULT, |megabytes| megabytes << 20)
 }
 
 fn local_models(config: &Config) -> Vec<ModelOverride> {

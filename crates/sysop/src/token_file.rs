@@ -66,7 +66,7 @@ pub(crate) fn address_of(path: &Path) -> Option<SocketAddr> {
     let here = match ip {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
+        IpAddr::V4(_) | IpAddr::V6(_) => ip,
     };
     Some(SocketAddr::new(here, port.parse().ok()?))
 }

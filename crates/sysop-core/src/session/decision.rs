@@ -136,9 +136,9 @@ impl Session {
 
     /// Sets the timers of the approvals that were requested by this input.
     pub(super) fn set_approval_timers(&self, out: &mut Output) {
-        let expiring = out.events.iter().filter_map(|event| match event {
-            Event::ApprovalAsked { call, terms, .. } => Some((call.id.clone(), terms.expires?)),
-            _ => None,
+        let expiring = out.events.iter().filter_map(|event| {
+            let Event::ApprovalAsked { call, terms, .. } = event else { return None };
+            Some((call.id.clone(), terms.expires?))
         });
         let timers = expiring.map(|(call, expires)| {
             let left = u64::try_from(expires.0.saturating_sub(self.now.0)).unwrap_or_default();

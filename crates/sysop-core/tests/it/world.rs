@@ -182,18 +182,7 @@ impl World {
                 Effect::CancelSummary { attempt } => {
                     assert_eq!(self.summary.take().map(|(asked, _)| asked), Some(*attempt));
                 }
-                Effect::RunTool { call, place, guard, .. } => {
-                    let client_tools = self.session.client_tools().named(&call.name).is_some();
-                    assert_eq!(
-                        *place == ToolLocation::Client,
-                        client_tools,
-                        "invariant 2: not where it is offered"
-                    );
-                    assert!(self.running.is_none(), "two tools at once");
-                    self.running = Some(call.clone());
-                    self.ran.push(call.clone());
-                    self.guards.push(*guard);
-                }
+                Effect::RunTool { call, place, guard, .. } => self.run_tool(call, *place, *guard),
                 Effect::CancelTool { call } => {
                     let mut known = self.running.iter().chain(&self.jobs).map(|running| &running.id);
                     assert!(known.any(|known| known == call) || self.reading.as_ref() == Some(call));
@@ -226,6 +215,15 @@ impl World {
         }
         self.answer_surveys();
         self
+    }
+
+    fn run_tool(&mut self, call: &ToolCall, place: ToolLocation, guard: Option<GuardTimeout>) {
+        let client_tools = self.session.client_tools().named(&call.name).is_some();
+        assert_eq!(place == ToolLocation::Client, client_tools, "invariant 2: not where it is offered");
+        assert!(self.running.is_none(), "two tools at once");
+        self.running = Some(call.clone());
+        self.ran.push(call.clone());
+        self.guards.push(guard);
     }
 
     /// Answers surveys as a host would; the resulting events count toward the same `last`.

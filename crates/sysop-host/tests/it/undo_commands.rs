@@ -67,7 +67,7 @@ impl World {
         let folder = home.path().join("records").to_str().map(str::to_owned);
         let settings = LocalSettings {
             allow_delete: true,
-            undo: UndoSettings { bytes_max, folder, ..UndoSettings::default() },
+            undo: UndoSettings { bytes_max, folder },
             ..LocalSettings::new(&root, home.path().join("artifacts"))
         };
         Self { host: LocalHost::open(settings).unwrap(), home }

@@ -218,10 +218,11 @@ pub(super) fn read(
         Some(entries) => {
             for entry in entries {
                 reader.step += 1;
-                match entry.get_ref() {
-                    DeValue::Table(table) => steps.push(reader.step(table, entry.span().start)),
-                    found => reader
-                        .fault(entry.span().start, &format!("must be a table, not {}", with_article(found))),
+                let (start, found) = (entry.span().start, entry.get_ref());
+                if let DeValue::Table(table) = found {
+                    steps.push(reader.step(table, start));
+                } else {
+                    reader.fault(start, &format!("must be a table, not {}", with_article(found)));
                 }
             }
         }
@@ -409,10 +410,8 @@ impl StepReader<'_> {
     }
 
     fn integer(&mut self, key: &str, raw: &Spanned<DeValue<'_>>, least: u64, most: u64) -> Option<u64> {
-        let number = match raw.get_ref() {
-            DeValue::Integer(number) => u64::from_str_radix(number.as_str(), number.radix()).ok(),
-            _ => None,
-        };
+        let number = raw.get_ref().as_integer();
+        let number = number.and_then(|number| u64::from_str_radix(number.as_str(), number.radix()).ok());
         let fits = number.filter(|number| (least..=most).contains(number));
         if fits.is_none() {
             self.fault(raw.span().start, &format!("`{key}` must be an integer from {least} to {most}"));

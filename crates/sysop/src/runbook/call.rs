@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sysop_core::catalog::BASH_TOOL;
 use sysop_repl::exec::SequenceCall;
 
@@ -47,10 +47,7 @@ impl StepCall {
                 ("edit_file", json!({ "path": file, "old_string": old, "new_string": new }))
             }
         };
-        let arguments = match arguments {
-            Value::Object(arguments) => arguments,
-            _ => Map::new(),
-        };
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
         SequenceCall { tool: tool.to_owned(), arguments, shows_output: true, delay: Duration::ZERO }
     }
 }
