@@ -12,6 +12,20 @@ export type ApprovalMode =
   /** Read-only commands run; nothing else does. */
   | "never";
 
+/** Bounds of the mode `auto`. At least one of them is set.  ``` use sysop_core::auto_bounds::AutoBounds;  let bounds: AutoBounds = "20 commands, 30m, $0.50, @lab".parse().unwrap(); assert_eq!((bounds.commands, bounds.seconds), (Some(20), Some(1800))); assert_eq!(bounds.to_string(), "20 commands, 30m, $0.50, @lab"); ``` */
+export type AutoBounds = {
+  /** Maximum number of tool calls that start. */
+  commands?: number;
+  /** Seconds after which the mode ends, active or not. */
+  seconds?: number;
+  /** Maximum cost of model calls, in US dollars. */
+  cost?: number;
+  /** Hosts and tags (`@TAG`) on which calls may run without approval; empty for the hosts of the session. */
+  hosts?: Array<string>;
+  /** End of the time, set when the bounds take effect; milliseconds since 1970. */
+  until?: Timestamp;
+};
+
 /** Identifies a tool call; unique within a session, whatever id the model sent. */
 export type CallId = string;
 
@@ -193,6 +207,8 @@ export type ClientMessage =
     model?: ModelRef;
     /** Approval mode. */
     approve?: ApprovalMode;
+    /** Bounds of the mode `auto`, such as `20 commands, 30m, $0.50, @lab`; needs `approve` to be `auto`. */
+    bounds?: string;
     /** Mode of the next turn. */
     mode?: Mode;
     /** Reasoning effort of the next step. */
@@ -690,6 +706,8 @@ export type ServerMessage =
     model?: ModelRef;
     /** Approval mode. */
     approve?: ApprovalMode;
+    /** Bounds of the mode `auto`; after the first that is reached, the mode is `ask`. */
+    bounds?: AutoBounds;
     /** Mode of the next turn. */
     mode?: Mode;
     /** Reasoning effort of the next step. */
@@ -914,6 +932,10 @@ export type ServerMessage =
     preview?: Array<string>;
     /** Set if the call would run under a guard. */
     guarded?: GuardTimeout;
+    /** Time after which the call is rejected; omitted if the approval does not expire. */
+    expiresAt?: Timestamp;
+    /** Number of different people who must allow the call, if more than one. */
+    approvals?: number;
     /** The rule that `allow_always` would write, as TOML; omitted if that is not offered. */
     always?: string;
     /** Target file of the rule, for display; present if `always` is. */
@@ -1355,6 +1377,9 @@ export type SystemChange = {
   /** The change in one or two words: `edited`, `restarted`, `removed`. */
   how: string;
 };
+
+/** A point in time: milliseconds since 1970-01-01T00:00:00Z. */
+export type Timestamp = number;
 
 /** One item of the todo list. */
 export type TodoItem = {
