@@ -18,7 +18,6 @@ use sysop_core::policy::Dialect;
 use sysop_driver::tokens::Scopes;
 
 pub(crate) use self::mcp::{McpAddArguments, McpCommand};
-use crate::config::nearest_word;
 use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
 use crate::sessions::{ExportFormat, ReportFormat};
@@ -30,9 +29,13 @@ pub(crate) use runbook::{RunArguments, RunbookCommand, RunbookExportArguments, R
 
 mod config;
 mod models;
+mod words;
 
 pub(crate) use config::ConfigCommand;
 pub(crate) use models::ModelCommand;
+#[cfg(test)]
+use words::COMMANDS;
+use words::{join_resume, mistyped_command};
 
 /// Maximum characters of a token's name.
 const TOKEN_NAME_CHARS_MAX: usize = 64;
@@ -739,85 +742,6 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
 /// Returns the words of a task joined by spaces, or `None` if there are no words.
 pub(crate) fn task_text(words: &[String]) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" "))
-}
-
-/// Commands of this build.
-const COMMANDS: &[&str] = &[
-    "chat",
-    "exec",
-    "run",
-    "runbook",
-    "serve",
-    "connect",
-    "attach",
-    "desktop",
-    "sessions",
-    "token",
-    "guard",
-    "undo",
-    "audit",
-    "model",
-    "models",
-    "init",
-    "mock-llm",
-    "doctor",
-    "policy",
-    "skills",
-    "config",
-    "acp",
-    "shell-init",
-    "completions",
-    "man",
-    "help",
-];
-
-/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a single word,
-/// or a word followed by a quoted argument, is taken for a mistyped command.
-fn mistyped_command(words: &[String]) -> Option<String> {
-    let (first, rest) = words.split_first()?;
-    let is_quoted = |word: &String| word.contains(char::is_whitespace);
-    if is_quoted(first) || !(rest.is_empty() || rest.iter().any(is_quoted)) {
-        return None;
-    }
-    let escape = "to pass it as a task, use `sysop -- TASK`";
-    if first.len() < 4 {
-        return None;
-    }
-    let meant = nearest_word(first, COMMANDS.iter().copied())?;
-    Some(format!(
-        "unrecognized command `{first}`\n\n  tip: a similar command exists: `{meant}`\n  tip: {escape}"
-    ))
-}
-
-/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not read as an id.
-/// The next argument counts as an id if it is a single word and neither a flag nor a command.
-fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
-    let mut joined = Vec::with_capacity(arguments.len());
-    let mut rest = arguments.into_iter().peekable();
-    while let Some(argument) = rest.next() {
-        if argument == "--" {
-            joined.push(argument);
-            joined.extend(rest);
-            return joined;
-        }
-        let is_id = |next: &OsString| {
-            next.to_str().is_some_and(|word| {
-                !word.is_empty()
-                    && !word.starts_with('-')
-                    && !word.contains(char::is_whitespace)
-                    && !COMMANDS.contains(&word)
-            })
-        };
-        match rest.peek() {
-            Some(next) if argument == "--resume" && is_id(next) => {
-                let mut both = OsString::from("--resume=");
-                both.push(rest.next().unwrap_or_default());
-                joined.push(both);
-            }
-            Some(_) | None => joined.push(argument),
-        }
-    }
-    joined
 }
 
 fn task(text: &str) -> Result<String, String> {

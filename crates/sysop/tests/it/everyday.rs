@@ -312,7 +312,10 @@ fn a_proposal_survives_resizes_and_output_opens_in_a_pager() {
         viewer.sees("o full output").await;
         viewer.types("ko").await;
         viewer
-            .sees_that("the screen again", |screen| world.has("found") && screen.contains("o full output"))
+            .sees_that("the screen again", |screen| {
+                let is_written = world.has("found") && world.read("found").contains("שלום end");
+                is_written && screen.contains("o full output")
+            })
             .await;
         let found = world.read("found");
         assert!(found.starts_with("1777\n") && found.contains("שלום end"), "{found}");

@@ -83,7 +83,7 @@ async fn a_hook_answers_by_its_exit_code_and_output() {
         ("echo no ticket >&2; exit 2", deny("no ticket")),
         (r#"echo '{"decision":"deny","reason":"frozen"}'"#, deny("frozen")),
         (r#"echo '{"decision":"ask","reason":"sure?"}'"#, ask("sure?")),
-        (r#"printf '{"decision":"deny","reason":"a\\u001b[31mb\\nc"}'; exit 2"#, deny("a␛[31mb c")),
+        (r#"printf '{"decision":"deny","reason":"a\\u001b[31mb\\nc"}'; exit 2"#, deny(r"a\x1b[31mb c")),
         ("exit 2", deny("sh gave no reason")),
     ] {
         assert_eq!(answer(before(script, OnError::Deny)).await, expected, "{script}");

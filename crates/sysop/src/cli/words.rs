@@ -1,0 +1,86 @@
+//! Words of the command line before clap reads them: mistyped commands, and `--resume` with its id.
+
+use std::ffi::OsString;
+
+use crate::config::nearest_word;
+
+/// Commands of this build.
+pub(super) const COMMANDS: &[&str] = &[
+    "chat",
+    "exec",
+    "run",
+    "runbook",
+    "serve",
+    "connect",
+    "attach",
+    "approve",
+    "desktop",
+    "sessions",
+    "token",
+    "guard",
+    "undo",
+    "audit",
+    "model",
+    "models",
+    "init",
+    "mock-llm",
+    "doctor",
+    "policy",
+    "skills",
+    "mcp",
+    "config",
+    "acp",
+    "shell-init",
+    "completions",
+    "man",
+    "help",
+];
+
+/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a single word,
+/// or a word followed by a quoted argument, is taken for a mistyped command.
+pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
+    let (first, rest) = words.split_first()?;
+    let is_quoted = |word: &String| word.contains(char::is_whitespace);
+    if is_quoted(first) || !(rest.is_empty() || rest.iter().any(is_quoted)) {
+        return None;
+    }
+    let escape = "to pass it as a task, use `sysop -- TASK`";
+    if first.len() < 4 {
+        return None;
+    }
+    let meant = nearest_word(first, COMMANDS.iter().copied())?;
+    Some(format!(
+        "unrecognized command `{first}`\n\n  tip: a similar command exists: `{meant}`\n  tip: {escape}"
+    ))
+}
+
+/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not read as an id.
+/// The next argument counts as an id if it is a single word and neither a flag nor a command.
+pub(super) fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
+    let mut joined = Vec::with_capacity(arguments.len());
+    let mut rest = arguments.into_iter().peekable();
+    while let Some(argument) = rest.next() {
+        if argument == "--" {
+            joined.push(argument);
+            joined.extend(rest);
+            return joined;
+        }
+        let is_id = |next: &OsString| {
+            next.to_str().is_some_and(|word| {
+                !word.is_empty()
+                    && !word.starts_with('-')
+                    && !word.contains(char::is_whitespace)
+                    && !COMMANDS.contains(&word)
+            })
+        };
+        match rest.peek() {
+            Some(next) if argument == "--resume" && is_id(next) => {
+                let mut both = OsString::from("--resume=");
+                both.push(rest.next().unwrap_or_default());
+                joined.push(both);
+            }
+            Some(_) | None => joined.push(argument),
+        }
+    }
+    joined
+}
