@@ -349,7 +349,7 @@ files() {                                                            # puts the 
       cp -a -- "$x" "$p" 2>/dev/null || bad "$p cannot be put back"; [ -d "$p" ] && [ ! -L "$p" ] && skip=$p; continue
     fi
     case ${m%???} in
-    4) [ -d "$p" ] || { rm -f -- "$p"; mkdir -- "$p"; }; meta "$m" "$u" "$g" "$p" || bad "$p cannot be put back"; continue ;;
+    4) { [ -d "$p" ] && [ ! -L "$p" ]; } || { rm -f -- "$p"; mkdir -- "$p"; }; meta "$m" "$u" "$g" "$p" || bad "$p cannot be put back"; continue ;;
     esac
     [ "$x" = - ] && continue
     if [ -d "$p" ] && [ ! -L "$p" ]; then rmdir -- "$p" || { bad "$p is not empty"; continue; }; fi
