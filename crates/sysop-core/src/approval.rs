@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, Logged};
-use crate::id::{CallId, Seq, SessionId, Timestamp};
-use crate::policy::RiskClass;
+use crate::id::{Seq, SessionId, Timestamp};
 
 /// Conditions of one approval, fixed when it was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,58 +41,6 @@ pub fn approval_id(session: &SessionId, asked: Seq) -> String {
     let plain: Vec<char> = session.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
     let end: String = plain[plain.len().saturating_sub(SESSION_CHARS)..].iter().collect();
     format!("{end}-{}", asked.0)
-}
-
-/// An approval that waits for an answer.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OpenApproval {
-    /// Position of the request in the log.
-    pub seq: Seq,
-    /// Time of the request.
-    pub at: Timestamp,
-    pub call: CallId,
-    pub tool: String,
-    /// The command, or a short form of the call.
-    pub command: String,
-    /// The model's reason; may be empty.
-    pub reason: String,
-    pub risk: RiskClass,
-    pub preview: Vec<String>,
-    pub terms: ApprovalTerms,
-    /// Users who have allowed the call so far.
-    pub given: Vec<String>,
-}
-
-impl OpenApproval {
-    /// Returns the approval that is open after these events, the last ones of a log.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event opens or closes an approval")]
-    pub fn after<'a>(events: impl IntoIterator<Item = &'a Logged>) -> Option<Self> {
-        let mut open: Option<Self> = None;
-        for logged in events {
-            match &logged.event {
-                Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } => {
-                    open = Some(Self {
-                        seq: logged.seq,
-                        at: logged.at,
-                        call: call.id.clone(),
-                        tool: call.name.clone(),
-                        command: command.clone(),
-                        reason: reason.clone(),
-                        risk: risk.class,
-                        preview: preview.clone(),
-                        terms: *terms,
-                        given: Vec::new(),
-                    });
-                }
-                Event::ApprovalGiven { by, .. } => {
-                    open.iter_mut().for_each(|open| open.given.push(by.clone()));
-                }
-                Event::Decided { .. } | Event::ToolStarted { .. } | Event::TurnEnded { .. } => open = None,
-                _ => {}
-            }
-        }
-        open
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::id::Timestamp;
 use crate::model_table::ModelPrice;
 use crate::policy::glob_matches;
-use crate::ui_text;
 use crate::{budget::Spending, message::Usage};
 
 /// Maximum number of commands that a bound may name.
@@ -193,10 +192,23 @@ impl AutoProgress {
             u64::try_from(left).unwrap_or_default().div_ceil(1000)
         });
         let commands = bounds.commands.map(|limit| count_of_commands(limit.saturating_sub(self.commands)));
-        let time = seconds.or(bounds.seconds).map(ui_text::short_time);
+        let time = seconds.or(bounds.seconds).map(short_time);
         let cost = bounds.cost.map(|limit| format!("${:.2}", (limit - self.spent.cost).max(0.0)));
         let parts = commands.into_iter().chain(time).chain(cost).chain(bounds.hosts.iter().cloned());
         parts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Formats seconds of a countdown: `90s`, `18m`, `1h30m`. Minutes are rounded up.
+pub fn short_time(seconds: u64) -> String {
+    if seconds < 120 {
+        return format!("{seconds}s");
+    }
+    let minutes = seconds.div_ceil(60);
+    match (minutes / 60, minutes % 60) {
+        (0, minutes) => format!("{minutes}m"),
+        (hours, 0) => format!("{hours}h"),
+        (hours, minutes) => format!("{hours}h{minutes}m"),
     }
 }
 

@@ -28,6 +28,7 @@ pub mod mode;
 pub mod model_limits;
 pub mod model_provider;
 pub mod model_table;
+pub mod open_approval;
 pub mod outcome;
 pub mod policy;
 pub mod preview;

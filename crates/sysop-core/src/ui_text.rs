@@ -56,19 +56,6 @@ pub fn duration(milliseconds: u64) -> String {
     }
 }
 
-/// Formats seconds of a countdown: `90s`, `18m`, `1h30m`. Minutes are rounded up.
-pub fn short_time(seconds: u64) -> String {
-    if seconds < 120 {
-        return format!("{seconds}s");
-    }
-    let minutes = seconds.div_ceil(60);
-    match (minutes / 60, minutes % 60) {
-        (0, minutes) => format!("{minutes}m"),
-        (hours, 0) => format!("{hours}h"),
-        (hours, minutes) => format!("{hours}h{minutes}m"),
-    }
-}
-
 /// Formats a size in bytes for users, as in `1 byte`, `12.3 kB` or `1.5 MB`. The units are decimal.
 pub fn file_size(bytes: u64) -> String {
     match bytes {

@@ -51,6 +51,7 @@ mod gemini;
 mod images;
 mod json;
 mod local;
+mod local_server;
 #[cfg(test)]
 mod mock_conformance;
 mod ollama;
@@ -68,7 +69,7 @@ mod transport;
 mod vertex;
 
 pub use frames::FRAME_BYTES_MAX;
-pub use local::{LocalServer, LocalServers};
+pub use local_server::{LocalServer, LocalServers};
 pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
 pub use providers::{PROBE_MAX, ProbeResult, Providers};
 pub use remote::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};

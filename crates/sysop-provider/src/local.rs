@@ -1,19 +1,18 @@
 //! Models that run on this machine: named `local/NAME`, served by a program that is started on demand.
 //!
-//! Declares the start of a server as a trait ([`LocalServers`]). Starts no process and knows no files. The server speaks
+//! The start of a server is the trait [`LocalServers`]. Starts no process and knows no files. The server speaks
 //! Chat Completions.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use futures::stream::{BoxStream, StreamExt as _};
 use parking_lot::Mutex;
-use secrecy::SecretString;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_core::model_provider::LOCAL;
 use sysop_driver::port::ModelEvent;
 
+use crate::local_server::{LocalServer, LocalServers};
 use crate::openai::OpenAi;
 use crate::providers::Providers;
 use crate::settings::{Endpoint, OpenAiApi};
@@ -21,36 +20,6 @@ use crate::transport;
 
 /// Loading a model is mentioned if it takes longer than this.
 const QUIET_MAX: Duration = Duration::from_secs(1);
-
-/// Servers of the models on this machine.
-#[async_trait]
-pub trait LocalServers: Send + Sync {
-    /// Returns a server that is ready for requests to a model, after starting it if necessary.
-    ///
-    /// # Errors
-    /// One sentence that says what to do next.
-    async fn server(&self, model: &str) -> Result<LocalServer, String>;
-}
-
-impl std::fmt::Debug for dyn LocalServers {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LocalServers")
-    }
-}
-
-/// A running server, in use until dropped.
-pub struct LocalServer {
-    base_url: String,
-    key: SecretString,
-    _lease: Box<dyn Send + Sync>,
-}
-
-impl LocalServer {
-    /// Takes the base URL, which ends with `/v1`, the key, and a guard that keeps the server in use.
-    pub fn new(base_url: String, key: SecretString, lease: impl Send + Sync + 'static) -> Self {
-        Self { base_url, key, _lease: Box::new(lease) }
-    }
-}
 
 /// The client of the current server. A restarted server has another address and another key.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-use crate::local::LocalServers;
+use crate::local_server::LocalServers;
 use crate::remote::RemoteMachine;
 
 /// Default for the longest silence between two bytes.

@@ -60,7 +60,7 @@ use crate::config::{append_rule, display_path, rules_file};
 use crate::demo::DemoProvider;
 use crate::exit::CommandError;
 use crate::global_flags::ResumeTarget;
-use crate::local_model::ServersOfMachine;
+use crate::local_model::{self, ServersOfMachine};
 use crate::mcp;
 use crate::origin;
 use crate::serve_options::redaction;
@@ -188,6 +188,7 @@ impl Services {
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec], external: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         let window = settings.context_window(&self.model);
+        let window = window.or_else(|| local_model::context_window(settings, &self.model));
         let is_small = window.is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
         let mut tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
         tools.extend_from_slice(external);

@@ -8,6 +8,7 @@ use anyhow::Result;
 use secrecy::SecretString;
 use sysop_client::approvals::{ApprovalClient, WaitingApproval};
 use sysop_client::{ClientError, ServerAddress};
+use sysop_core::auto_bounds::short_time;
 use sysop_core::id::Timestamp;
 use sysop_core::text::neutralize_line;
 use sysop_core::ui_text;
@@ -143,7 +144,7 @@ fn write_list(waiting: &[&WaitingApproval], now: Timestamp, out: &mut impl Write
     for approval in waiting {
         let line = |text: &str| -> String { neutralize_line(text).chars().take(COMMAND_CHARS_MAX).collect() };
         let since = |from: Timestamp, to: Timestamp| {
-            ui_text::short_time(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or_default() / 1000)
+            short_time(u64::try_from(to.0.saturating_sub(from.0)).unwrap_or_default() / 1000)
         };
         let mut facts = vec![
             line(&approval.host),

@@ -21,7 +21,6 @@ pub(crate) use self::mcp::{McpAddArguments, McpCommand};
 use crate::global_flags::{Approve, GlobalFlags};
 use crate::serve_options::ServeOptions;
 use crate::sessions::{ExportFormat, ReportFormat};
-use crate::shell_init::ShellInitArguments;
 
 mod runbook;
 
@@ -29,11 +28,13 @@ pub(crate) use runbook::{RunArguments, RunbookCommand, RunbookExportArguments, R
 
 mod config;
 mod models;
+mod shell;
 mod values;
 mod words;
 
 pub(crate) use config::ConfigCommand;
 pub(crate) use models::ModelCommand;
+pub(crate) use shell::{InitShell, ShellInitArguments};
 #[cfg(test)]
 use values::DAY_MS;
 use values::{assignment, size, task, token_lifetime, token_name, token_scopes, word};

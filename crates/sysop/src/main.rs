@@ -59,13 +59,12 @@ use sysop_core::ui_text::error_lines;
 
 use crate::cli::{
     ApproveArguments, Arguments, AuditCommand, ChatArguments, Command, PolicyCheckArguments, PolicyCommand,
-    RunbookCommand, SkillsCommand, UndoArguments,
+    RunbookCommand, ShellInitArguments, SkillsCommand, UndoArguments,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
-use crate::shell_init::ShellInitArguments;
 
 /// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster than the
 /// allocator of the C library.

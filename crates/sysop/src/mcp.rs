@@ -76,8 +76,3 @@ pub(crate) fn recorder(settings: &Settings) -> RecordChange {
         }
     })
 }
-
-/// Returns the values of all servers that are redacted in outputs.
-pub(crate) fn secrets(settings: &Settings) -> impl Iterator<Item = SecretString> {
-    settings.mcp.iter().flat_map(|server| server.secrets.iter().cloned())
-}

@@ -292,15 +292,15 @@ impl Settings {
         let of = self.providers.values().flat_map(|provider| {
             provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
         });
-        of.chain(self.database_password()).chain(crate::mcp::secrets(self)).collect()
+        let of_mcp = self.mcp.iter().flat_map(|server| server.secrets.iter().cloned());
+        of.chain(self.database_password()).chain(of_mcp).collect()
     }
 
-    /// Returns the context window of a model in tokens, or `None` if it is not known before the model's first reply.
+    /// Returns the context window of a model in tokens, as the config or the built-in table tells it; `None` if neither
+    /// does.
     pub(crate) fn context_window(&self, model: &ModelRef) -> Option<u32> {
         let configured = self.models.get(&model.to_string()).and_then(|limits| limits.context_window);
-        configured
-            .or_else(|| crate::local_model::context_window(self, model))
-            .or_else(|| model_table::find(model).map(|model| model.context_window))
+        configured.or_else(|| model_table::find(model).map(|model| model.context_window))
     }
 
     /// Fails if a task cannot run with these settings.

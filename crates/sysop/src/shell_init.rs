@@ -9,7 +9,6 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
 use futures::StreamExt as _;
 use sysop_core::message::{FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, Reply};
 use sysop_core::mode::{Mode, SamplingDefaults};
@@ -17,6 +16,7 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::port::ModelEvent;
 
 use crate::app::session_provider;
+use crate::cli::InitShell;
 use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
 
@@ -28,25 +28,6 @@ const PROPOSAL_BYTES_MAX: usize = 16 * 1024;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Maximum tokens of the model's reply, including hidden reasoning.
 const REPLY_TOKENS_MAX: u32 = 4096;
-
-/// `sysop shell-init`.
-#[derive(Debug, Clone, Copy, Args)]
-pub(crate) struct ShellInitArguments {
-    /// Shell to print the script for
-    #[arg(value_name = "SHELL")]
-    pub(crate) shell: InitShell,
-    /// Read a line from standard input and print a proposal; the script calls this
-    #[arg(long, hide = true)]
-    pub(crate) propose: bool,
-}
-
-/// Shells that have a script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InitShell {
-    Bash,
-    Zsh,
-    Fish,
-}
 
 impl InitShell {
     fn name(self) -> &'static str {

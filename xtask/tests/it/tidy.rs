@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const FILE_LINES_MAX: usize = 800;
-const ARCHITECTURE_LINES_MAX: usize = 200;
+const ARCHITECTURE_LINES_MAX: usize = 220;
 /// Minimum rows of "to change X, start at Y".
 const CODEMAP_ROWS_MIN: usize = 30;
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::{BY_SYSOP, Consent, Session, decide};
 use crate::approval::ApprovalTerms;
+use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
 use crate::id::{CallId, Timestamp};
 use crate::outcome::{Outcome, Status};
 use crate::tool::ToolEffect;
-use crate::ui_text;
 
 impl Session {
     pub(super) fn on_decision(
@@ -161,7 +161,7 @@ impl Session {
         let seconds = self.state.spec.policy.approval_expires_s;
         let why = match seconds {
             0 => "nobody allowed it in time".to_owned(),
-            seconds => format!("nobody allowed it within {}", ui_text::short_time(u64::from(seconds))),
+            seconds => format!("nobody allowed it within {}", short_time(u64::from(seconds))),
         };
         self.withdraw_approval(out, call, &why);
     }

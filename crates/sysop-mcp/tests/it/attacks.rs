@@ -1,3 +1,5 @@
+//! Attacks by a server: what it says and does must not reach more than the user granted.
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

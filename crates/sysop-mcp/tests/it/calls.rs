@@ -1,3 +1,5 @@
+//! Calls of tools: arguments, results, limits, progress and cancellation.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,8 +5,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use sysop_core::approval::{OpenApproval, approval_id};
+use sysop_core::approval::approval_id;
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
+use sysop_core::open_approval::OpenApproval;
 use sysop_core::policy::RiskClass;
 
 use super::{SharedServer, problem};

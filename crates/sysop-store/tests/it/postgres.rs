@@ -152,10 +152,11 @@ async fn the_0_1_0_schema_is_migrated_and_keeps_its_logs() {
     let (store, name) = new_store().await;
     store.append(&id("s"), Seq(0), &queued(0, 2, "a")).await.unwrap();
     shared().run(&name, "ALTER TABLE sysop_tokens DROP COLUMN owner, DROP COLUMN unattended").await;
+    shared().run(&name, "ALTER TABLE sysop_sessions DROP COLUMN pinned").await;
     shared().run(&name, "UPDATE sysop_schema SET version = 2").await;
     let store = PostgresStore::connect(&shared().url(&name)).await.unwrap();
     assert_eq!(store.load(&id("s"), Seq(0), 10).await.unwrap().len(), 2);
-    shared().run(&name, "DO $$ BEGIN ASSERT (SELECT version FROM sysop_schema) = 4; END $$").await;
+    shared().run(&name, "DO $$ BEGIN ASSERT (SELECT version FROM sysop_schema) = 5; END $$").await;
     shared().run(&name, "SELECT owner, unattended FROM sysop_tokens").await;
 }
 

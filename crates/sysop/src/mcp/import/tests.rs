@@ -1,3 +1,5 @@
+//! Imports of the configurations of other programs.
+
 use super::{import, json};
 use crate::mcp::add::to_toml;
 
