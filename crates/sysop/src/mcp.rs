@@ -15,7 +15,6 @@ mod serve;
 use std::sync::Arc;
 
 use anyhow::Result;
-use secrecy::SecretString;
 use sysop_mcp::definition::ToolDefinition;
 use sysop_mcp::settings::ServerSettings;
 use sysop_mcp::{ExternalTool, RecordChange, offered_tools};
