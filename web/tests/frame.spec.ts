@@ -21,10 +21,12 @@ test("the palette finds what can be done, and does it by keys", async ({ page, s
   await expect(page.locator("html")).toHaveAttribute("data-theme", "light");
   await expect(person.prompt).toBeFocused();
   await page.keyboard.press("Control+k");
+  await expect(palette.getByRole("combobox")).toBeFocused();
   await page.keyboard.type("read-only");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("combobox", { name: "Approval mode" })).toHaveValue("never");
   await page.keyboard.press("Control+k");
+  await expect(palette.getByRole("combobox")).toBeFocused();
   await page.keyboard.press("Escape");
   await expect(palette).toHaveCount(0);
 });
