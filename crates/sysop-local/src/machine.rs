@@ -10,7 +10,7 @@ const CONTEXTS: [u32; 4] = [32_768, 16_384, 8_192, 4_096];
 /// Memory, in bytes, that the server needs besides the model and its cache, and that stays free for other programs.
 const OVERHEAD_BYTES: u64 = 512 * 1024 * 1024;
 
-/// What the choice of threads and of the context window depends on.
+/// Properties of a machine that decide the number of threads and the context window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// Memory that a new program can use without swapping, in bytes; `None` if it is unknown.

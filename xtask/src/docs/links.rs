@@ -1,6 +1,6 @@
 //! Links of pages, as they are in the repository and as they are in the guide.
 
-/// Where a file of the repository can be read that is no page of the guide.
+/// Address of the files of the repository that are no pages of the guide.
 const REPOSITORY: &str = "https://github.com/sysop/sysop/blob/main/";
 
 /// Replaces the links of a page below `docs` by those of the guide, and removes comments, which only the doc runner

@@ -27,7 +27,7 @@ pub enum Area {
     Names,
 }
 
-/// What the guard of one command keeps and does.
+/// Pre-images, checks and hooks of the guard of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardPlan {
     pub areas: BTreeSet<Area>,

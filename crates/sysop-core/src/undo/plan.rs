@@ -12,7 +12,7 @@ use super::UndoRights;
 /// Maximum entries of a plan.
 const ENTRIES_MAX: usize = 2_000;
 
-/// What to keep before a command.
+/// State to keep before a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturePlan {
     pub entries: Vec<String>,

@@ -196,9 +196,9 @@ fn calls_of_mcp_servers_ask_unless_the_user_believes_the_server() {
     let mut table = String::new();
     for (effect, path) in [
         (ToolEffect::External, "notes"),
-        (ToolEffect::External, "/root/.ssh/id_rsa"),
+        (ToolEffect::External, "/home/ann/.ssh/id_rsa"),
         (ToolEffect::ExternalReads, "notes"),
-        (ToolEffect::ExternalReads, "/root/.ssh/id_rsa"),
+        (ToolEffect::ExternalReads, "/home/ann/.ssh/id_rsa"),
     ] {
         let spec = external(effect);
         let survey = Survey::elsewhere(CommandContext::bash());
@@ -213,9 +213,9 @@ fn calls_of_mcp_servers_ask_unless_the_user_believes_the_server() {
     }
     expect![[r#"
         External notes: ask ask ask deny; granted allow; Opaque
-        External /root/.ssh/id_rsa: ask ask ask deny; granted ask; ReadsSecret
+        External /home/ann/.ssh/id_rsa: ask ask ask deny; granted ask; ReadsSecret
         ExternalReads notes: allow allow allow allow; granted allow; ReadOnly
-        ExternalReads /root/.ssh/id_rsa: ask ask ask deny; granted ask; ReadsSecret
+        ExternalReads /home/ann/.ssh/id_rsa: ask ask ask deny; granted ask; ReadsSecret
     "#]]
     .assert_eq(&table);
 }

@@ -22,7 +22,7 @@ pub trait CommandSequence: Send {
     fn next(&mut self, event: SequenceEvent<'_>) -> SequenceStep;
 }
 
-/// What happened since the last step of a run.
+/// Event since the last step of a run.
 #[derive(Debug, Clone, Copy)]
 pub enum SequenceEvent<'a> {
     Started,

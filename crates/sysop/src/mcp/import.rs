@@ -1,6 +1,6 @@
 //! `sysop mcp import`: servers from the config files of other programs.
 //!
-//! What a file says is copied only where it means the same here. Approvals are never copied: an imported server asks about
+//! Settings are copied only where they mean the same here. Approvals are never copied: an imported server asks about
 //! every call, and starts only after the user agreed to it. Values that other programs would expand or run stay out.
 
 mod json;

@@ -60,7 +60,7 @@ impl StepPhase {
     }
 }
 
-/// What the run waits for.
+/// Answer that the run waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Waiting {
     Start,

@@ -1,4 +1,4 @@
-//! What happened in a session, folded from its log: prompts, calls with their outcomes, changes and undos.
+//! Record of a session, folded from its log: prompts, calls with their outcomes, changes and undos.
 
 use std::collections::HashMap;
 

@@ -44,7 +44,7 @@ fn listed() -> Vec<PathBuf> {
     links.map(|link| docs().join("guide").join(link)).collect()
 }
 
-/// What the blocks of a page run in.
+/// Environment in which the blocks of a page run.
 struct Page {
     world: World,
     _sshd: Option<Sshd>,
