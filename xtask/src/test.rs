@@ -10,8 +10,14 @@ use crate::{dist, docs, setup, web, wire, workflows};
 /// Environment variable with the seed of the property tests, and its value in a plain run. With a fixed seed, every run
 /// has the same result. A value that is already set takes precedence.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
+/// Environment variable with the number of tests that run at once.
+const THREADS: &str = "RUST_TEST_THREADS";
 /// Number of runs of the random tests with `--all`. Each run draws new seeds, and a failure prints its seed.
 const LONG_RUNS: usize = 10;
+/// Number of times that `--all` kills the binary in its kill test.
+const LONG_KILLS: &str = "200";
+/// Tests that run at once on each processor: many of them wait for timers, servers and other processes.
+const TESTS_PER_PROCESSOR: usize = 2;
 /// Time for each `arbtest` property in a run with `--all`, in milliseconds.
 const LONG_BUDGET_MS: &str = "3000";
 /// Number of commands that the shell fuzz test executes in each run with `--all`: 100,000 in total.
@@ -57,6 +63,10 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     if std::env::var_os(seed).is_none() {
         tests.env(seed, value);
     }
+    if std::env::var_os(THREADS).is_none() {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        tests.env(THREADS, (processors * TESTS_PER_PROCESSOR).to_string());
+    }
     step("tests", &mut tests)?;
     web::test(&[])?;
     if all { long() } else { Ok(()) }
@@ -86,6 +96,9 @@ fn long() -> Result<()> {
         tests.env("SYSOP_FUZZ_SEED", seed.to_string());
         step(&format!("random tests, run {run} of {LONG_RUNS}"), &mut tests)?;
     }
+    let mut kills = cargo();
+    kills.args(["test", "--locked", "--package", "sysop", "--test", "it", "kill::a_kill_at_any_moment"]);
+    step("more kills", kills.env("SYSOP_TEST_KILLS", LONG_KILLS))?;
     web::lighthouse()?;
     dist::run(&["--static".to_owned(), "--try".to_owned()])?;
     install_from_source()

@@ -19,8 +19,8 @@ use sysop_store::SqliteStore;
 use crate::World;
 use crate::support::{Mock, bash, calls, lines_of_json, say, wait_until_gone, wait_until_there};
 
-/// Kills in one run of the test.
-const KILLS: usize = 200;
+/// Kills in one run of the test, if `SYSOP_TEST_KILLS` does not say otherwise.
+const KILLS: usize = 60;
 /// Kills per session.
 const KILLS_A_SESSION: usize = 10;
 /// Sessions tested at once.
@@ -238,6 +238,7 @@ fn a_kill_at_any_moment_loses_no_published_event_and_repeats_nothing() {
         Err(_) => u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros()).unwrap(),
     };
     println!("SYSOP_TEST_SEED={seed} repeats the kill points of this run");
+    let kills = std::env::var("SYSOP_TEST_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
     let whole = whole_life();
     let (next, interrupted) = (AtomicUsize::new(0), Mutex::new(0));
     std::thread::scope(|scope| {
@@ -245,7 +246,7 @@ fn a_kill_at_any_moment_loses_no_published_event_and_repeats_nothing() {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= KILLS / KILLS_A_SESSION {
+                    if number >= kills / KILLS_A_SESSION {
                         return;
                     }
                     let count = torment(seed.wrapping_add(number as u64), whole);
@@ -255,7 +256,7 @@ fn a_kill_at_any_moment_loses_no_published_event_and_repeats_nothing() {
         }
     });
     let interrupted = interrupted.into_inner();
-    println!("{KILLS} kills within {whole:?} of a start; {interrupted} hit a running command");
+    println!("{kills} kills within {whole:?} of a start; {interrupted} hit a running command");
     assert!(interrupted > 0, "no kill hit a running command, so nothing was shown");
 }
 
