@@ -42,6 +42,8 @@ test("the names of commands and skills are completed", async ({ page, serve }) =
   await person.prompt.press("Escape");
   await expect(offered).toHaveCount(0);
 
+  await person.prompt.fill("/ch");
+  await expect(offered).toHaveText([/^\/check HOST Check a host/]);
   await person.says("hello");
   await expect(person.conversation).toContainText("Hello.");
   await person.prompt.fill("/ch");

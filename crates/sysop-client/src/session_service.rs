@@ -16,6 +16,7 @@ use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
 use sysop_core::image::{self, IMAGE_BYTES_MAX, ImageRef};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::{
@@ -270,6 +271,11 @@ struct PathList {
     paths: Vec<String>,
 }
 
+#[derive(Default, Deserialize)]
+struct SkillList {
+    skills: Vec<Skill>,
+}
+
 /// Reads a file up to one byte more than an image may have.
 async fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = tokio::fs::File::open(path).await?;
@@ -326,6 +332,12 @@ impl SessionService for RemoteSessionService {
         let limit = limit.to_string();
         let paths = self.api.get(&path, &[("word", word), ("limit", &limit)]).await.unwrap_or_default();
         serde_json::from_value::<PathList>(paths).unwrap_or_default().paths
+    }
+
+    async fn skills(&self, session: &SessionId) -> Vec<Skill> {
+        let path = ["api", "agent", "sessions", session.as_str(), "skills"];
+        let skills = self.api.get(&path, &[]).await.unwrap_or_default();
+        serde_json::from_value::<SkillList>(skills).unwrap_or_default().skills
     }
 
     fn hosts(&self) -> Vec<NamedItem> {

@@ -11,6 +11,7 @@ use sysop_core::id::{Seq, SessionId, TurnId};
 use sysop_core::image::{ImageHeader, ImageRef};
 use sysop_core::message::{ModelRef, ModelRequest};
 use sysop_core::policy::{ApprovalMode, Rule};
+use sysop_core::skill::Skill;
 use sysop_driver::frontend::{NamedItem, SessionHandle};
 use sysop_driver::port::{Annotation, Host, ModelEvent, SearchHit, SessionSummary};
 
@@ -135,6 +136,12 @@ pub trait SessionBackend: Send + Sync {
     /// Returns paths below the root of the session's file tools that contain `word`; empty if they cannot be listed quickly.
     async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, BackendError> {
         let _ = (id, word, limit);
+        Ok(Vec::new())
+    }
+
+    /// Returns the skills and custom commands that users of the session can invoke, without their texts. Reads files.
+    async fn skills(&self, id: &SessionId) -> Result<Vec<Skill>, BackendError> {
+        let _ = id;
         Ok(Vec::new())
     }
 

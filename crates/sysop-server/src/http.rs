@@ -149,6 +149,13 @@ fn session_routes() -> Vec<Route> {
         )
         .query::<catalog::PathsQuery>()
         .ok("The paths; directories end with `/`", json::<catalog::PathList>()),
+        get(
+            session!("/skills"),
+            Read,
+            catalog::skills,
+            "List the skills and custom commands that a prompt can name",
+        )
+        .ok("The skills and commands, without their texts", json::<catalog::SkillList>()),
         post(
             session!("/undo"),
             Operate,

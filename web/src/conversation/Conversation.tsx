@@ -4,12 +4,14 @@ import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, u
 import { useLatest, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { isOrAre, MeContext, useName } from "../app/me";
+import { listSkills } from "../protocol/api";
 import { completions } from "../state/commands";
 import type { Step } from "../state/item";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, proposedSteps, type Transcript } from "../state/transcript";
 import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
+import type { Skill } from "../wire";
 import { Announcer } from "./Announcer";
 import { ApprovalCard } from "./ApprovalCard";
 import { CommandText } from "./CommandText";
@@ -45,6 +47,7 @@ export function Conversation({ store, commands }: Props) {
     () => (readsOnly || running || !caughtUp ? [] : proposedSteps(transcript)),
     [transcript, readsOnly, running, caughtUp],
   );
+  const skills = useSkills(store, view);
   const latest = useLatest(view);
   const history = useCallback(
     () => [
@@ -109,7 +112,7 @@ export function Conversation({ store, commands }: Props) {
             online={online}
             running={running}
             history={history}
-            complete={(text) => completions(text, transcript)}
+            complete={(text) => completions(text, skills)}
             buffer={commands.buffer}
           />
         )}
@@ -118,6 +121,24 @@ export function Conversation({ store, commands }: Props) {
       <Announcer view={view} />
     </section>
   );
+}
+
+/** The skills of a session: the log names them from the first turn on, and before it the server is asked. */
+function useSkills(store: SessionStore, { transcript, caughtUp }: SessionView): readonly Skill[] {
+  const [found, setFound] = useState<readonly Skill[]>([]);
+  const unknown = caughtUp && transcript.turn === 0;
+  useEffect(() => {
+    if (!unknown) return;
+    let current = true;
+    listSkills(store.id).then(
+      (skills) => current && setFound(skills),
+      () => {}, // the names are then completed from the first turn on
+    );
+    return () => {
+      current = false;
+    };
+  }, [store, unknown]);
+  return transcript.skills.length > 0 ? transcript.skills : found;
 }
 
 /** What is shown to who may only watch, in the place of what they could answer. */

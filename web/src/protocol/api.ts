@@ -1,5 +1,13 @@
 /** What the page asks of the server beside a session's messages. */
-import type { ApprovalMode, ModelRef, PromptImage, ServerMessage, SessionId, SessionState } from "../wire";
+import type {
+  ApprovalMode,
+  ModelRef,
+  PromptImage,
+  ServerMessage,
+  SessionId,
+  SessionState,
+  Skill,
+} from "../wire";
 import { errorFromResponse, noResponse, type RequestError } from "./request-error";
 
 /** One row of the list of sessions. */
@@ -144,6 +152,11 @@ export async function listHosts(): Promise<HostRow[]> {
 
 export async function listModels(): Promise<ModelRef[]> {
   return (await json<{ models: ModelRef[] }>("Cannot list models", "/api/models")).models;
+}
+
+/** Skills and custom commands that a prompt of a session can name. */
+export async function listSkills(id: SessionId): Promise<Skill[]> {
+  return (await json<{ skills: Skill[] }>("Cannot list the skills", sessionPath(id, "/skills"))).skills;
 }
 
 /** The whole output of a call. */

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
 import { completions, parseCommand } from "./commands";
-import { emptyTranscript } from "./transcript";
 
 const usage = { inputTokens: 12_000, outputTokens: 900, cachedTokens: 3_000 };
 
@@ -37,7 +36,7 @@ test("the beginning of a name is completed by commands and skills", () => {
     { ...skill, name: "check-disk", description: "Look at disks", arguments: "HOST" },
     { ...skill, name: "cost" },
   ];
-  const names = (text: string) => completions(text, { ...emptyTranscript, skills }).map(({ name }) => name);
+  const names = (text: string) => completions(text, skills).map(({ name }) => name);
   expect(names("/c")).toEqual(["/compact", "/cost", "/check-disk"]);
   expect(names("/check")).toEqual(["/check-disk"]);
   expect(names("/")).toHaveLength(6);

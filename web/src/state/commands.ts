@@ -1,7 +1,6 @@
 /** Commands that a person types on the page: those of the full screen and the REPL that make sense here. */
 import * as labels from "../text/labels";
-import type { Effort, TokenCounts } from "../wire";
-import type { Transcript } from "./transcript";
+import type { Effort, Skill, TokenCounts } from "../wire";
 
 /** A name that the composer completes, with its slash. */
 export interface CommandName {
@@ -60,7 +59,7 @@ function cost({ inputTokens, outputTokens, cachedTokens }: TokenCounts): string 
 }
 
 /** The names that complete a text; none unless it is the beginning of a name. */
-export function completions(text: string, { skills }: Transcript): readonly CommandName[] {
+export function completions(text: string, skills: readonly Skill[]): readonly CommandName[] {
   if (!/^\/\S*$/.test(text)) return [];
   const others = skills.map((skill) => ({
     name: `/${skill.name}`,

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sysop_core::id::{SessionId, TurnId};
 use sysop_core::message::ModelRef;
+use sysop_core::skill::Skill;
 
 use super::body::Object;
 use super::sessions::Created;
@@ -52,6 +53,19 @@ pub(super) async fn hosts(State(shared): State<SharedServer>) -> Json<HostList> 
 /// `GET /api/models`.
 pub(super) async fn models(State(shared): State<SharedServer>) -> Json<ModelList> {
     Json(ModelList { models: shared.registry.backend.models().await })
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct SkillList {
+    skills: Vec<Skill>,
+}
+
+/// `GET /api/agent/sessions/{id}/skills`.
+pub(super) async fn skills(State(shared): State<SharedServer>, Path(id): Path<String>) -> Response {
+    match shared.registry.backend.skills(&SessionId::new(id)).await {
+        Ok(skills) => Json(SkillList { skills }).into_response(),
+        Err(error) => problem::backend_error(&shared, &error),
+    }
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]

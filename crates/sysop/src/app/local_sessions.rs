@@ -18,6 +18,7 @@ use sysop_core::message::{ModelRef, ModelRequest, ToolCall};
 use sysop_core::model_provider::{OLLAMA_SSH, is_known};
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{ApprovalMode, Rule, Survey};
+use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::cluster::Cluster as _;
@@ -356,6 +357,11 @@ impl SessionBackend for LocalSessions {
     async fn paths(&self, id: &SessionId, word: &str, limit: usize) -> Result<Vec<String>, BackendError> {
         self.opening_of(id).await?;
         Ok(SessionService::paths(&self.services, id, word, limit).await)
+    }
+
+    async fn skills(&self, id: &SessionId) -> Result<Vec<Skill>, BackendError> {
+        self.opening_of(id).await?;
+        Ok(SessionService::skills(&self.services, id).await)
     }
 
     fn hosts(&self) -> Vec<NamedItem> {
