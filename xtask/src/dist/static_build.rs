@@ -50,7 +50,7 @@ pub(super) fn pack(sysop: &Path, architecture: &str, folder: &Path) -> Result<()
 
 /// Runs the program in a root that has busybox and nothing else.
 pub(super) fn check(sysop: &Path) -> Result<()> {
-    setup::need(&[("busybox", "busybox-static"), ("unshare", "util-linux")])?;
+    setup::need(&[("unshare", "util-linux"), ("dpkg-deb", "dpkg")])?;
     let folder = target().join("dist-trial/busybox");
     if folder.exists() {
         fs::remove_dir_all(&folder).context("cannot remove the last system")?;
@@ -58,9 +58,9 @@ pub(super) fn check(sysop: &Path) -> Result<()> {
     for below in ["bin", "proc", "dev", "tmp", "root"] {
         fs::create_dir_all(folder.join(below))?;
     }
-    let busybox = Command::new("sh").args(["-c", "command -v busybox"]).output()?;
-    let busybox = String::from_utf8(busybox.stdout)?;
-    fs::copy(busybox.trim(), folder.join("bin/busybox")).context("cannot copy busybox")?;
+    let busybox = unpack_busybox()?;
+    fs::copy(&busybox, folder.join("bin/busybox"))
+        .with_context(|| format!("cannot copy {}", busybox.display()))?;
     for name in ["sh", "ls", "cat", "mkdir", "rm"] {
         symlink("busybox", folder.join("bin").join(name))?;
     }
@@ -76,4 +76,27 @@ pub(super) fn check(sysop: &Path) -> Result<()> {
         step(&format!("in a root with busybox: {}", arguments.join(" ")), &mut run)?;
     }
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
+}
+
+/// Returns the path of a busybox that needs no library. The package is not installed: it would replace the busybox that
+/// the tests run.
+fn unpack_busybox() -> Result<PathBuf> {
+    let folder = target().join("tools/busybox-static");
+    // In newer releases, `/bin` is a link to `/usr/bin`, and the package has its files there.
+    let unpacked = || {
+        ["bin/busybox", "usr/bin/busybox"]
+            .map(|path| folder.join(path))
+            .into_iter()
+            .find(|path| path.is_file())
+    };
+    if let Some(busybox) = unpacked() {
+        return Ok(busybox);
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let mut fetch = Command::new("sh");
+    // As root, apt would download as a user of its own, who may not write here.
+    let fetched = "rm -f ./*.deb; { [ -n \"$(apt-cache show busybox-static)\" ] || apt-get update -qq; } &&
+        apt-get -qq -o APT::Sandbox::User=root download busybox-static && dpkg-deb -x busybox-static_*.deb .";
+    step("unpack busybox", fetch.args(["-c", fetched]).current_dir(&folder))?;
+    unpacked().context("the package has no busybox")
 }

@@ -220,6 +220,8 @@ pub(super) struct FreshLogin {
     pub(super) sudo: String,
     /// Answer to the confirmation, if one was sent.
     pub(super) confirmed: Option<GuardLine>,
+    /// The login may have asked users.
+    asks: bool,
 }
 
 /// Reason that a fresh login is no proof.
@@ -239,13 +241,31 @@ impl std::fmt::Display for LoginFailure {
     }
 }
 
-/// Logs in over a connection of its own. The login must behave like `before`. If `confirm` is set, confirms this guard in
-/// the same session, so that the login itself is the proof.
+/// Logs in over a connection of its own. The login must behave like `before`: if that asked nobody, this one must not
+/// either. If `confirm` is set, confirms this guard in the same session, so that the login itself is the proof.
 pub(super) async fn fresh_login(
     inner: &ConnectionInner,
     before: Option<&FreshLogin>,
     confirm: Option<&ArmedOnHost>,
     limit: Duration,
+) -> Result<FreshLogin, LoginFailure> {
+    match before {
+        Some(before) => fresh_login_with(inner, Some(before), confirm, limit, before.asks).await,
+        None => match fresh_login_with(inner, None, confirm, limit, false).await {
+            Err(LoginFailure::Ssh(SshError::Auth(_))) => {
+                fresh_login_with(inner, None, confirm, limit, true).await
+            }
+            login => login,
+        },
+    }
+}
+
+async fn fresh_login_with(
+    inner: &ConnectionInner,
+    before: Option<&FreshLogin>,
+    confirm: Option<&ArmedOnHost>,
+    limit: Duration,
+    asks: bool,
 ) -> Result<FreshLogin, LoginFailure> {
     let expected = before.map_or("", |login| login.sudo.as_str());
     let (text, words, input) = match confirm {
@@ -257,12 +277,14 @@ pub(super) async fn fresh_login(
         ),
     };
     let script = RemoteScript { input, ..RemoteScript::new(&text, &words) };
-    let ran = fresh(inner, script, limit).await.map_err(|failed| LoginFailure::Ssh(failed.error))?;
+    let ran = fresh(inner, script, limit, asks).await.map_err(|failed| LoginFailure::Ssh(failed.error))?;
     let said = String::from_utf8_lossy(&ran.output);
     let sudo = said.lines().find_map(|line| line.strip_prefix("L ")).map(str::to_owned);
     match sudo {
         Some(_) if ran.status == SUDO_CHANGED => Err(LoginFailure::Sudo),
-        Some(sudo) => Ok(FreshLogin { sudo, confirmed: confirm.and_then(|guard| line_of(&ran, &guard.id)) }),
+        Some(sudo) => {
+            Ok(FreshLogin { sudo, confirmed: confirm.and_then(|guard| line_of(&ran, &guard.id)), asks })
+        }
         None => Err(LoginFailure::Ssh(SshError::NoShell {
             destination: inner.name().to_owned(),
             said: one_line(&ran.errors),
@@ -275,11 +297,12 @@ async fn fresh(
     inner: &ConnectionInner,
     script: RemoteScript,
     limit: Duration,
+    may_ask: bool,
 ) -> Result<ScriptOutput, RunError> {
     let nonce = nonce();
     let text = format!("{START}\n(\nunset n\n{}\n)\ne=$?\n{}", script.text, super::running_script::END);
     let script = RemoteScript { text, ..script };
-    let session = SshSession::open_fresh(inner, script.encode(&nonce), CONNECT_MAX).await;
+    let session = SshSession::open_fresh(inner, script.encode(&nonce), CONNECT_MAX, may_ask).await;
     let mut running = RunningScript::of(session.map_err(RunError::not_run)?, &nonce);
     collect(inner, &mut running, OUTPUT_BYTES_MAX, limit).await
 }
@@ -293,7 +316,7 @@ pub(super) async fn state(
     let script = || RemoteScript::new(STATE, &[&guard.folder, &guard.id]);
     let ran = match run_script(inner, script(), OUTPUT_BYTES_MAX, limit).await {
         Ok(ran) => ran,
-        Err(_) => fresh(inner, script(), limit).await.ok()?,
+        Err(_) => fresh(inner, script(), limit, true).await.ok()?,
     };
     line_of(&ran, &guard.id)
 }
@@ -309,7 +332,7 @@ pub(super) async fn fire(
     let words = ["fire", guard.id.as_str(), why];
     let ran = match run(inner, guard.rights, &words, limit).await {
         Ok(ran) => Some(ran),
-        Err(_) => fresh(inner, script(guard.rights, &words), limit).await.ok(),
+        Err(_) => fresh(inner, script(guard.rights, &words), limit, true).await.ok(),
     };
     let answer = ran.as_ref().and_then(|ran| line_of(ran, &guard.id));
     if answer.is_none() {

@@ -38,6 +38,9 @@ const ROLLBACK_TIME: Duration = Duration::from_secs(20);
 /// Time for which an approval without a guard is offered after a fresh login failed before a change.
 const NO_LOGIN_TIME: Duration = Duration::from_secs(600);
 
+/// Answer of the host to a decision that came after another one.
+const LATE: &str = "late";
+
 /// Guards of one host for one session.
 pub(crate) struct Guards {
     inner: Arc<ConnectionInner>,
@@ -78,7 +81,7 @@ impl Guards {
     }
 
     async fn offer(&self, call: &ToolCall, survey: &Survey) -> GuardOffer {
-        if self.seconds == 0 || survey.unreachable.is_some() {
+        if self.seconds == 0 {
             return GuardOffer::NotNeeded;
         }
         let Some(command) = call.text_argument("command").filter(|_| is_shell(&call.name)) else {
@@ -94,6 +97,9 @@ impl Guards {
         }
         if runs_in_background(call) {
             return refused("it runs in the background");
+        }
+        if survey.unreachable.is_some() {
+            return refused("the host cannot be asked");
         }
         let plan = match plan(command, survey) {
             Ok(plan) => plan,
@@ -230,7 +236,9 @@ impl Guards {
         let mut pause = Duration::from_millis(500);
         loop {
             match state(&self.inner, guard, left(deadline)).await {
-                Some(line) if line.word != "armed" => return Err("the guard has ended"),
+                Some(line) if line.word != "armed" => {
+                    return Err("the connection broke until its time was over");
+                }
                 Some(line) if line.rest != "-" => return Ok(()),
                 Some(_) | None => {}
             }
@@ -327,9 +335,11 @@ fn confirmed(line: &GuardLine) -> GuardEnding {
 }
 
 fn rolled_back(why: &str, log: &str) -> GuardEnding {
-    let log = if log.is_empty() { String::new() } else { format!(" Log: {log}") };
+    // The host's timer came first.
+    let by = if log == LATE { " by the host's timer" } else { "" };
+    let log = if log.is_empty() || log == LATE { String::new() } else { format!(" Log: {log}") };
     let text =
-        format!("[guard: ROLLED BACK, because {why}. Files and settings are as before the change.{log}]");
+        format!("[guard: ROLLED BACK{by}, because {why}. Files and settings are as before the change.{log}]");
     GuardEnding { how: GuardEnd::Fired, text }
 }
 

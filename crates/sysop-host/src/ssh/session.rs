@@ -152,11 +152,12 @@ impl SshSession {
         Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
-    /// Opens a session on a connection of its own, which logs in anew and asks users if necessary.
+    /// Opens a session on a connection of its own, which logs in anew. It asks users if necessary, and if `may_ask` is true.
     pub(super) async fn open_fresh(
         inner: &ConnectionInner,
         sent: EncodedScript,
         connect_max: Duration,
+        may_ask: bool,
     ) -> Result<Self, SshError> {
         let permit = inner.permit().await;
         let here = |error: io::Error| SshError::here(inner.name(), error);
@@ -166,6 +167,9 @@ impl SshSession {
         let ends = PipeEnds { input, output: output_end, errors: errors_end };
         let (settings, _) = inner.login_settings()?;
         let mut settings = settings.into_owned();
+        if !may_ask {
+            settings.askpass = None;
+        }
         settings.connect_timeout = settings.connect_timeout.min(connect_max);
         let pid = start_dedicated(&settings, sent.line, &ends)?;
         Ok(Self { output, errors, _transport: SessionTransport::Dedicated(pid), writing, _permit: permit })

@@ -1,230 +1,24 @@
 //! Guards over a real sshd. The target has its own mount, process and network namespace, so that the tests change the
-//! real paths (`/etc/ssh`, `/etc/sudoers`) of a copy. Needs root; without it, each test returns at once.
+//! real paths (`/etc/ssh`, `/etc/sudoers`) of a copy. A cable connects it with the namespace of the client. Needs root;
+//! without it, each test says that it was not run.
+
+mod accounts;
+mod cuts;
+mod fleet;
+mod network;
+mod target;
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
-use parking_lot::Mutex;
-use serde_json::json;
-use sysop_core::event::TypedInput;
-use sysop_core::guard::{GuardEnd, GuardReport, GuardTimeout};
-use sysop_core::id::CallId;
-use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::outcome::{Outcome, Status};
+use sysop_core::guard::{GuardEnd, GuardTimeout};
+use sysop_core::outcome::Status;
 use sysop_core::policy::GuardOffer;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
-use sysop_host::{GuardVerb, RemoteSettings, SshConnection, SshHost, SshSettings};
-use tempfile::TempDir;
+use sysop_host::GuardVerb;
 
+use self::target::{RELOAD, Session, Setup, Target};
 use crate::world::DEADLINE;
-
-/// Builds the namespace: copies of `/etc` and `/run`, a loopback network, the ssh server with its default paths.
-const BUILD: &str = r#"set -e; t=$1 user=$2
-mount --make-rprivate /; mkdir "$t/layer"; mount -t tmpfs -o size=8m t "$t/layer"; mkdir "$t/layer/up" "$t/layer/work"
-mount -t overlay o -o "lowerdir=/etc,upperdir=$t/layer/up,workdir=$t/layer/work" /etc
-mount -t tmpfs r /run; mkdir /run/sshd; mount -t tmpfs v /var/lib; ip link set lo up
-rm -rf /etc/ssh; mkdir /etc/ssh; cp "$t/host" /etc/ssh/ssh_host_ed25519_key; cp "$t/sshd_config" /etc/ssh/
-if [ "$user" != root ]; then
-  echo "$user:x:4242:4242::$t/home:/bin/sh" >>/etc/passwd; echo "$user:x:4242:" >>/etc/group
-  echo "$user:*:19000:0:99999:7:::" >>/etc/shadow; mkdir -p /etc/sudoers.d
-  echo "root ALL=(ALL) ALL" >/etc/sudoers; echo "$user ALL=(ALL) NOPASSWD: ALL" >>/etc/sudoers
-  chmod 440 /etc/sudoers; chown -R 4242:4242 "$t/home"
-fi
-/usr/sbin/sshd; until [ -s /run/sshd.pid ]; do sleep 0.02; done; echo ready
-while read -r line; do :; done"#;
-
-struct Target {
-    home: TempDir,
-    namespace: Child,
-    user: &'static str,
-}
-
-#[derive(Default)]
-struct Recorder(Mutex<Vec<GuardReport>>, Mutex<Vec<String>>);
-
-#[async_trait]
-impl Prompter for Recorder {
-    async fn ask(&self, _: PromptRequest) -> PromptReply {
-        PromptReply::Refused
-    }
-
-    fn typed(&self, _: &str, _: TypedInput) {}
-
-    fn control(&self, _: Option<&str>) {}
-
-    fn notice(&self, text: &str) {
-        self.1.lock().push(text.to_owned());
-    }
-
-    fn guard(&self, _: &CallId, host: &str, report: GuardReport) {
-        assert_eq!(host, "far");
-        self.0.lock().push(report);
-    }
-}
-
-/// A session on a target.
-struct Session {
-    host: SshHost,
-    connection: SshConnection,
-    reports: Arc<Recorder>,
-}
-
-impl Target {
-    /// Starts a target, or returns `None` without the rights to do so.
-    fn start(user: &'static str) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            return None;
-        }
-        let home = tempfile::tempdir().unwrap();
-        let at = |name: &str| home.path().join(name);
-        fs::create_dir_all(at("home/.ssh")).unwrap();
-        std::os::unix::fs::chown(home.path(), None, None).unwrap();
-        fs::set_permissions(home.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        for key in ["host", "user"] {
-            let made = Command::new("ssh-keygen")
-                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
-                .arg(at(key))
-                .status();
-            assert!(made.unwrap().success());
-        }
-        fs::copy(at("user.pub"), at("home/.ssh/authorized_keys")).unwrap();
-        let folder = home.path().display();
-        let config = format!(
-            "HostKey /etc/ssh/ssh_host_ed25519_key\nAuthorizedKeysFile {folder}/home/.ssh/authorized_keys\n\
-             PidFile /run/sshd.pid\nSetEnv HOME={folder}/home SYSOP_GUARD_DIR={}\nUsePAM no\nStrictModes no\n\
-             PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\nUseDNS no\n\
-             ListenAddress 127.0.0.1\n",
-            if user == "root" { "/etc/guards".to_owned() } else { format!("{folder}/home/guards") },
-        );
-        // Under sudo, the variable is gone and the folder is the default one.
-        let config = if user == "root" {
-            config
-        } else {
-            config.replace(&format!(" SYSOP_GUARD_DIR={folder}/home/guards"), "")
-        };
-        fs::write(at("sshd_config"), config).unwrap();
-        let mut namespace = Command::new("unshare")
-            .args(["-m", "-p", "-n", "--fork", "--mount-proc", "--kill-child", "sh", "-c", BUILD, "sh"])
-            .arg(home.path())
-            .arg(user)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let mut printed = std::io::BufReader::new(namespace.stdout.take().unwrap());
-        std::io::BufRead::read_line(&mut printed, &mut line).unwrap();
-        assert_eq!(line, "ready\n", "the namespace cannot be built");
-        let known = fs::read_to_string(at("host.pub")).unwrap();
-        fs::write(at("known_hosts"), format!("127.0.0.1 {known}")).unwrap();
-        let pid = namespace.id();
-        let client = format!(
-            "Host far\n  HostName 127.0.0.1\n  User {user}\n  IdentityFile {folder}/user\n  IdentitiesOnly yes\n  \
-             IdentityAgent none\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile /dev/null\n  \
-             ProxyCommand nsenter -t {pid} -n busybox nc %h %p\n"
-        );
-        fs::write(at("ssh_config"), client).unwrap();
-        Some(Self { home, namespace, user })
-    }
-
-    fn session(&self, seconds: u32) -> Session {
-        let mut settings = SshSettings::new("far", self.home.path().join("control"));
-        settings.config_file = Some(self.home.path().join("ssh_config"));
-        let connection = SshConnection::new(settings).unwrap();
-        let mut settings = RemoteSettings::new(connection.clone(), None, self.home.path().join("artifacts"));
-        settings.guard_seconds = seconds;
-        settings.guard_settle = Duration::from_millis(50);
-        let host = SshHost::open(settings).unwrap();
-        let reports = Arc::new(Recorder::default());
-        host.set_prompter(Arc::clone(&reports) as Arc<dyn Prompter>);
-        Session { host, connection, reports }
-    }
-
-    /// Returns a path of the target as this process sees it.
-    fn at(&self, path: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root{path}", self.namespace.id()))
-    }
-
-    fn text(&self, path: &str) -> String {
-        fs::read_to_string(self.at(path)).unwrap()
-    }
-
-    /// Runs a command on the target, not over ssh.
-    fn inside(&self, command: &str) -> String {
-        let pid = self.namespace.id();
-        let output = Command::new("nsenter")
-            .args(["-t", &pid.to_string(), "-m", "-n", &format!("--pid=/proc/{pid}/ns/pid_for_children")])
-            .args(["sh", "-c", command])
-            .output()
-            .unwrap();
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn guards(&self) -> PathBuf {
-        self.at(if self.user == "root" { "/etc/guards" } else { "/var/lib/sysop-guard" })
-    }
-}
-
-impl Drop for Target {
-    fn drop(&mut self) {
-        drop(self.namespace.stdin.take());
-        self.namespace.wait().unwrap();
-    }
-}
-
-impl Session {
-    fn call(command: &str) -> ToolCall {
-        let serde_json::Value::Object(arguments) = json!({ "command": command }) else { panic!() };
-        ToolCall {
-            id: CallId::new("call-1"),
-            wire_id: None,
-            name: "bash".to_owned(),
-            arguments: Arguments::Object(arguments),
-        }
-    }
-
-    async fn offer(&self, command: &str) -> GuardOffer {
-        self.host.survey(&Self::call(command)).await.guard
-    }
-
-    async fn guarded_until(&self, command: &str, cancel: CancellationToken) -> Outcome {
-        let GuardOffer::Offered { seconds } = self.offer(command).await else {
-            panic!("no guard: {:?}", self.offer(command).await)
-        };
-        let guard = GuardTimeout { seconds };
-        let run = self.host.run_guarded(Self::call(command), guard, DeltaSink::none(), cancel);
-        tokio::time::timeout(DEADLINE * 4, run).await.expect("the call ends in time")
-    }
-
-    async fn guarded(&self, command: &str) -> Outcome {
-        self.guarded_until(command, CancellationToken::new()).await
-    }
-
-    fn endings(&self) -> Vec<GuardEnd> {
-        let reports = self.reports.0.lock();
-        reports
-            .iter()
-            .filter_map(|report| match report {
-                GuardReport::Ended { how } => Some(*how),
-                GuardReport::Armed { .. } => None,
-            })
-            .collect()
-    }
-
-    async fn logs_in(&self, target: &Target) -> bool {
-        let config = target.home.path().join("ssh_config");
-        let done =
-            Command::new("ssh").arg("-F").arg(config).args(["-oBatchMode=yes", "far", "true"]).output();
-        done.unwrap().status.success()
-    }
-}
-
-const RELOAD: &str = "kill -HUP $(cat /run/sshd.pid)";
 
 #[tokio::test]
 async fn a_harmless_change_is_confirmed_by_two_fresh_logins() {
@@ -259,10 +53,7 @@ async fn a_mistake_that_locks_out_heals_itself() {
         assert!(outcome.output.contains("ROLLED BACK"), "{change}: {}", outcome.output);
         assert_eq!(session.endings(), [GuardEnd::Fired]);
         assert_eq!(target.text("/etc/ssh/sshd_config"), before);
-        let until = Instant::now() + DEADLINE;
-        while !session.logs_in(&target).await {
-            assert!(Instant::now() < until, "{change}: still locked out");
-        }
+        target.assert_not_locked(&change);
     }
 }
 
@@ -276,7 +67,7 @@ async fn a_broken_config_is_rolled_back_by_its_check() {
     let outcome =
         session.guarded("kill $(cat /run/sshd.pid); echo AllowUsers x >>/etc/ssh/sshd_config").await;
     assert!(outcome.output.contains("ROLLED BACK"), "{}", outcome.output);
-    assert!(session.logs_in(&target).await, "the dead server was started again");
+    assert!(target.logs_in(), "the dead server was started again");
 }
 
 #[tokio::test]
@@ -289,7 +80,7 @@ async fn a_firewall_that_refuses_new_logins_is_rolled_back() {
     let outcome = session.guarded(&format!("echo '{rules}' | nft -f -")).await;
     assert!(outcome.output.contains("ROLLED BACK"), "{}", outcome.output);
     assert_eq!(target.inside("nft -s list ruleset"), before);
-    assert!(session.logs_in(&target).await);
+    assert!(target.logs_in());
 }
 
 #[tokio::test]
@@ -315,7 +106,7 @@ async fn a_cut_connection_leaves_the_decision_to_the_host() {
     assert!(!target.text("/etc/ssh/sshd_config").contains("nobody"), "{}", outcome.output);
     assert!(outcome.output.contains("guard:"), "{}", outcome.output);
     assert_ne!(session.endings(), [GuardEnd::Confirmed], "{}", outcome.output);
-    assert!(session.logs_in(&target).await);
+    assert!(target.logs_in());
 }
 
 #[tokio::test]
@@ -360,7 +151,7 @@ async fn a_full_disk_does_not_stop_the_rollback() {
     let outcome = session.guarded(&change).await;
     assert!(outcome.output.contains("guard:"), "{}", outcome.output);
     assert_eq!(target.text("/etc/ssh/sshd_config"), before, "{}", outcome.output);
-    assert!(session.logs_in(&target).await, "{}", outcome.output);
+    assert!(target.logs_in(), "{}", outcome.output);
 }
 
 #[tokio::test]
@@ -395,7 +186,7 @@ async fn an_open_guard_is_named_when_a_session_connects_and_blocks_a_second_one(
         "{}",
         outcome.output
     );
-    assert!(session.reports.1.lock().iter().any(|notice| notice.contains("far: guard other waits")));
+    assert!(session.reports.notices.lock().iter().any(|notice| notice.contains("far: guard other waits")));
     assert!(!target.text("/etc/ssh/sshd_config").contains("# no") && session.endings().is_empty());
     let fired = session.connection.guard(GuardVerb::Fire, "other").await.unwrap().unwrap();
     assert_eq!(fired.state, "fired");
@@ -423,4 +214,14 @@ async fn a_host_without_fresh_logins_is_asked_about_without_a_guard() {
     let GuardOffer::Refused { why } = session.offer(change).await else { panic!("offered") };
     assert!(why.contains("fresh login failed"), "{why}");
     assert!(!target.text("/etc/ssh/sshd_config").contains("# x"));
+}
+
+#[tokio::test]
+async fn other_systems_are_asked_about_without_a_guard() {
+    let Some(target) = Target::with(Setup { system: Some("FreeBSD"), ..Setup::of("root") }) else { return };
+    let session = target.session(60);
+    let GuardOffer::Refused { why } = session.offer("echo x >>/etc/ssh/sshd_config").await else {
+        panic!("offered")
+    };
+    assert_eq!(why, "guards work on Linux hosts only");
 }

@@ -2,7 +2,7 @@
 //! simulated by a proxy.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use sysop_host::{SshConnection, SshSettings};
 use crate::proxy::Proxy;
 use crate::ssh::{bash, bash_and, call, end_all, host, rooted};
 use crate::sshd::{Login, Sshd};
-use crate::world::DEADLINE;
+use crate::world::{DEADLINE, not_tested};
 
 /// Addresses of both ends of the cable, from a range for documentation; they exist only in the namespaces.
 const NEAR: &str = "192.0.2.1";
@@ -131,12 +131,11 @@ fn a_call_times_out_when_the_cable_is_pulled() {
     let (near, far) = match cable() {
         Ok(cable) => cable,
         Err(error) => {
-            // Written past the test harness, which would capture the note.
-            let note = format!(
-                "\nNOT TESTED: a cable that is pulled. This process may make no network namespaces ({error}): run it as \
-                 root, in a container with `--privileged`. A proxy that freezes was tested in its place.\n"
+            let why = format!(
+                "this process may make no network namespaces ({error}): run it as root, in a container with \
+                 `--privileged`. A proxy that freezes was tested in its place"
             );
-            io::stderr().write_all(note.as_bytes()).unwrap();
+            not_tested("a cable that is pulled", &why);
             return;
         }
     };

@@ -241,7 +241,7 @@ const ROWS: [(&str, &str, &str); 13] = [
 #[test]
 fn each_change_of_the_system_is_undone_in_a_namespace() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: it needs root");
+        crate::world::not_tested("undo in a namespace", "only root may make one");
         return;
     }
     let home = tempfile::tempdir().unwrap();

@@ -74,13 +74,18 @@ if command -v netplan >/dev/null && [ -d /etc/netplan ]; then netplan apply; fi
 if command -v networkctl >/dev/null && systemctl -q is-active systemd-networkd 2>/dev/null; then networkctl reload; fi
 if command -v nmcli >/dev/null && systemctl -q is-active NetworkManager 2>/dev/null; then nmcli connection reload; fi
 while read -r _ l _; do l=${l%:}; ip link set dev "${l%%@*}" up || bad=1; done <links
-line() { read -r _ d f a r <<E
+line() { read -r _ d _ a r <<E
 $1
 E
-  s=; b=; case $r in *' brd '*) b=${r#* brd }; b="brd ${b%% *}" ;; esac; case $r in *'scope link'*) s='scope link' ;; esac; }
+  r=" ${r%%\\*}" o=; b=; p=
+  case $r in *' peer '*) p=${r#* peer }; p="peer ${p%% *}" ;; esac
+  case $r in *' brd '*) b=${r#* brd }; b="brd ${b%% *}" ;; esac
+  case $r in *' scope '*) o=${r#* scope }; o="scope ${o%% *}" ;; esac
+  case $r in *' noprefixroute '*) o="$o noprefixroute" ;; esac
+  l=${r% }; l=${l##* }; case $l in "$d":*) o="$o label $l" ;; esac; }
 ip -o addr show >now
-while IFS= read -r x; do line "$x"; grep -qF " $d " addr && ! grep -F " $d " addr | grep -qF " $a " && ip addr del $a dev $d; done <now
-while IFS= read -r x; do line "$x"; grep -F " $d " now | grep -qF " $a " || ip addr add $a $b $s dev $d || bad=1; done <addr
+while IFS= read -r x; do line "$x"; grep -qF " $d " addr && ! grep -F " $d " addr | grep -qF " $a " && ip addr del $a $p dev $d; done <now
+while IFS= read -r x; do line "$x"; grep -F " $d " now | grep -qF " $a " || ip addr add $a $p $b dev $d $o || bad=1; done <addr
 for v in '' 6; do [ -s route$v ] || continue; o=${v:+-6}
   ip $o route show >now
   while IFS= read -r x; do grep -qxF "$x" route$v || ip $o route del $x; done <now
