@@ -9,7 +9,7 @@ mod network;
 mod target;
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::outcome::Status;
