@@ -156,6 +156,7 @@ impl UpdateEncoder {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown by their notices")]
     fn event(&mut self, event: &Event, replay: bool) -> Vec<Value> {
         match event {
             Event::TurnStarted { turn, prompt, .. } => self.turn_started(&turn.to_string(), prompt, replay),
@@ -172,27 +173,7 @@ impl UpdateEncoder {
             Event::Configured { change: ConfigChange::Approve(mode) } => {
                 vec![json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode.as_str() })]
             }
-            Event::SessionOpened { .. }
-            | Event::Configured { .. }
-            | Event::PromptQueued { .. }
-            | Event::StepStarted { .. }
-            | Event::ModelFailed { .. }
-            | Event::ApprovalGiven { .. }
-            | Event::Decided { .. }
-            | Event::CancelAsked { .. }
-            | Event::Resumed
-            | Event::TerminalInput { .. }
-            | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
-            | Event::InstructionsLoaded { .. }
-            | Event::PromptExpanded { .. }
-            | Event::JobStarted { .. }
-            | Event::JobFinished { .. }
-            | Event::GuardArmed { .. }
-            | Event::GuardEnded { .. }
-            | Event::Undone { .. }
-            | Event::HistoryCleared
-            | Event::TurnEnded { .. } => {
+            _ => {
                 let notice = event_notice(event);
                 notice.map(|notice| self.note(&notice.text)).into_iter().collect()
             }

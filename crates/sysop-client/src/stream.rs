@@ -301,6 +301,7 @@ impl SessionConnection {
     }
 
     /// Handles an error message from the server: the refusal of a request, or the announced end of the connection.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other refusal is shown as it is")]
     fn handle_error(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), SocketError> {
         let why = sentence(why);
         let Some(code) = code else {
@@ -322,17 +323,7 @@ impl SessionConnection {
             {
                 self.last_error = Some((code, why));
             }
-            ErrorCode::BadMessage
-            | ErrorCode::TooLarge
-            | ErrorCode::TooMany
-            | ErrorCode::Forbidden
-            | ErrorCode::NoSession
-            | ErrorCode::Stale
-            | ErrorCode::Busy
-            | ErrorCode::TooSlow
-            | ErrorCode::Draining
-            | ErrorCode::Closed
-            | ErrorCode::Internal => self.shared.fanout.notice(why),
+            _ => self.shared.fanout.notice(why),
         }
         Ok(())
     }

@@ -32,36 +32,21 @@ pub(crate) fn check_queue_room<'a>(
 
 /// Returns true if the input comes from a user, not from an effect; only such inputs may be forwarded to another node.
 pub(crate) fn is_user_input(input: &Input) -> bool {
-    match input {
+    matches!(
+        input,
         Input::Prompt { .. }
-        | Input::Direct { .. }
-        | Input::Decision { .. }
-        | Input::PreviewCommand { .. }
-        | Input::Cancel
-        | Input::Pause
-        | Input::Resume
-        | Input::Retry
-        | Input::Clear
-        | Input::Compact { .. }
-        | Input::ReloadInstructions
-        | Input::Background
-        | Input::StopJob { .. }
-        | Input::Configure { .. } => true,
-        Input::Reply { .. }
-        | Input::Summarized { .. }
-        | Input::InstructionsRead { .. }
-        | Input::Surveyed { .. }
-        | Input::Previewed { .. }
-        | Input::PreviewLate { .. }
-        | Input::Outcome { .. }
-        | Input::Timer { .. }
-        | Input::BackgroundTimer { .. }
-        | Input::JobRead { .. }
-        | Input::TurnTimer { .. }
-        | Input::HooksAnswered { .. }
-        | Input::ApprovalTimer { .. }
-        | Input::TerminalInput { .. }
-        | Input::Guard { .. }
-        | Input::Recovered => false,
-    }
+            | Input::Direct { .. }
+            | Input::Decision { .. }
+            | Input::PreviewCommand { .. }
+            | Input::Cancel
+            | Input::Pause
+            | Input::Resume
+            | Input::Retry
+            | Input::Clear
+            | Input::Compact { .. }
+            | Input::ReloadInstructions
+            | Input::Background
+            | Input::StopJob { .. }
+            | Input::Configure { .. }
+    )
 }

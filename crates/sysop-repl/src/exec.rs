@@ -321,6 +321,7 @@ struct ExecRun {
 }
 
 impl ExecRun {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not end the task")]
     fn handle_update(
         &mut self,
         update: &Update,
@@ -367,34 +368,7 @@ impl ExecRun {
             Event::TurnEnded { turn, reason, .. } if self.turn == Some(*turn) => {
                 self.turn_ended(*turn, *reason)
             }
-            Event::TurnStarted { .. }
-            | Event::ApprovalAsked { .. }
-            | Event::Paused { .. }
-            | Event::TurnEnded { .. }
-            | Event::SessionOpened { .. }
-            | Event::Configured { .. }
-            | Event::PromptQueued { .. }
-            | Event::StepStarted { .. }
-            | Event::Replied { .. }
-            | Event::ModelFailed { .. }
-            | Event::ToolStarted { .. }
-            | Event::ToolFinished { .. }
-            | Event::CancelAsked { .. }
-            | Event::TerminalInput { .. }
-            | Event::Resumed
-            | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
-            | Event::InstructionsLoaded { .. }
-            | Event::PromptExpanded { .. }
-            | Event::TodoChanged { .. }
-            | Event::JobStarted { .. }
-            | Event::JobFinished { .. }
-            | Event::GuardArmed { .. }
-            | Event::GuardEnded { .. }
-            | Event::ApprovalGiven { .. }
-            | Event::ApprovalPreviewed { .. }
-            | Event::Undone { .. }
-            | Event::HistoryCleared => None,
+            _ => None,
         }
     }
 

@@ -466,6 +466,7 @@ impl App {
         self.move_draft();
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the transcript folds the other events")]
     fn logged(&mut self, logged: &Logged, now: Duration) {
         let model = self.transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
         self.meter.event(&logged.event, &model, now);
@@ -497,37 +498,7 @@ impl App {
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();
                 self.done = *reason == StopReason::EndTurn && self.used_tools();
             }
-            Event::Configured {
-                change:
-                    ConfigChange::Model(_)
-                    | ConfigChange::Approve(_)
-                    | ConfigChange::Auto(_)
-                    | ConfigChange::Mode(_)
-                    | ConfigChange::Effort(_)
-                    | ConfigChange::ClientTools(_),
-            }
-            | Event::StepStarted { .. }
-            | Event::Replied { .. }
-            | Event::ModelFailed { .. }
-            | Event::ApprovalAsked { .. }
-            | Event::Decided { .. }
-            | Event::ToolStarted { .. }
-            | Event::ToolFinished { .. }
-            | Event::Paused { .. }
-            | Event::Resumed
-            | Event::TerminalInput { .. }
-            | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
-            | Event::InstructionsLoaded { .. }
-            | Event::PromptExpanded { .. }
-            | Event::TodoChanged { .. }
-            | Event::JobStarted { .. }
-            | Event::JobFinished { .. }
-            | Event::GuardArmed { .. }
-            | Event::GuardEnded { .. }
-            | Event::ApprovalGiven { .. }
-            | Event::ApprovalPreviewed { .. }
-            | Event::Undone { .. } => {}
+            _ => {}
         }
         if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
             self.pausing = false;

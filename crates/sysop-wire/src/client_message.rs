@@ -463,6 +463,7 @@ impl ClientMessage {
     /// Converts an input to a message. Returns `None` for an input that only the session's own process sends, and for
     /// client tools, which are offered with `hello`. The message omits `by`, because the server knows the connected
     /// user.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "clients send no other input")]
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
         Some(match input {
@@ -514,24 +515,7 @@ impl ClientMessage {
                 let effort = Some(*effort);
                 Self::Configure { envelope, model: None, approve: None, bounds: None, mode: None, effort }
             }
-            Input::Configure { change: ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) }
-            | Input::Reply { .. }
-            | Input::Summarized { .. }
-            | Input::InstructionsRead { .. }
-            | Input::ReloadInstructions
-            | Input::Surveyed { .. }
-            | Input::Previewed { .. }
-            | Input::PreviewLate { .. }
-            | Input::Outcome { .. }
-            | Input::Timer { .. }
-            | Input::BackgroundTimer { .. }
-            | Input::JobRead { .. }
-            | Input::TurnTimer { .. }
-            | Input::HooksAnswered { .. }
-            | Input::ApprovalTimer { .. }
-            | Input::TerminalInput { .. }
-            | Input::Guard { .. }
-            | Input::Recovered => return None,
+            _ => return None,
         })
     }
 
@@ -572,6 +556,7 @@ impl ClientMessage {
     /// Converts the message to inputs for the session, in order. Returns no inputs for a message that concerns only the
     /// connection, its tool host, its terminal or a question. Tools offered by `hello` are converted by
     /// [`Hello::client_tools`]. `by` is the sender's name for the log.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other messages concern only the connection")]
     pub fn inputs(&self, by: &str) -> Vec<Input> {
         match self {
             Self::UserMessage { content, images, .. } => {
@@ -609,16 +594,7 @@ impl ClientMessage {
             Self::Compact { focus, .. } => vec![Input::Compact { focus: focus.clone() }],
             Self::Background { .. } => vec![Input::Background],
             Self::StopJob { job_id, .. } => vec![Input::StopJob { job: *job_id }],
-            Self::Hello(_)
-            | Self::ToolResult(_)
-            | Self::ToolOutput { .. }
-            | Self::QuestionAnswer { .. }
-            | Self::TerminalAttach { .. }
-            | Self::TerminalDetach { .. }
-            | Self::TerminalInput { .. }
-            | Self::TerminalResize { .. }
-            | Self::TerminalRelease { .. }
-            | Self::Heartbeat {} => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

@@ -19,6 +19,7 @@ const ITEMS_MAX: usize = 20;
 const LINE_CHARS_MAX: usize = 100;
 
 /// Returns the notice for an event; `None` if the event is shown in another way.
+#[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown in another way")]
 pub fn event_notice(event: &Event) -> Option<Notice> {
     let text = match event {
         Event::ContextCompacted { compaction } => context_compacted(compaction),
@@ -40,25 +41,7 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
             format!("allowed by {by}; {needed} different people must allow this command")
         }
         Event::Undone { call, by, how } => undone(call, by, *how),
-        Event::SessionOpened { .. }
-        | Event::Configured { .. }
-        | Event::PromptQueued { .. }
-        | Event::TurnStarted { .. }
-        | Event::StepStarted { .. }
-        | Event::Replied { .. }
-        | Event::ModelFailed { .. }
-        | Event::ApprovalAsked { .. }
-        | Event::ApprovalPreviewed { .. }
-        | Event::Decided { .. }
-        | Event::ToolStarted { .. }
-        | Event::ToolFinished { .. }
-        | Event::CancelAsked { .. }
-        | Event::Paused { .. }
-        | Event::Resumed
-        | Event::TerminalInput { .. }
-        | Event::Compacted { .. }
-        | Event::HistoryCleared
-        | Event::TurnEnded { .. } => return None,
+        _ => return None,
     };
     Some(Notice { text, weight: severity(event) })
 }

@@ -231,6 +231,7 @@ impl PanelView {
         screen.last_row(content)
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown by their notices")]
     fn logged(
         &mut self,
         logged: &Logged,
@@ -277,29 +278,15 @@ impl PanelView {
                 let text = format!("· {}", words::typed(by, typed));
                 screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
             }
-            Event::Configured { .. }
-            | Event::PromptQueued { .. }
-            | Event::Compacted { .. }
-            | Event::ContextCompacted { .. }
-            | Event::InstructionsLoaded { .. }
-            | Event::PromptExpanded { .. }
-            | Event::TodoChanged { .. }
-            | Event::JobStarted { .. }
-            | Event::JobFinished { .. }
-            | Event::GuardArmed { .. }
-            | Event::GuardEnded { .. }
-            | Event::ApprovalGiven { .. }
-            | Event::ApprovalPreviewed { .. }
-            | Event::Undone { .. }
-            | Event::HistoryCleared => {
-                self.close_answer(screen)?;
-                self.notice_of(logged, transcript, screen)?;
-            }
             Event::SessionOpened { .. }
             | Event::StepStarted { .. }
             | Event::ApprovalAsked { .. }
             | Event::CancelAsked { .. }
             | Event::Resumed => {}
+            _ => {
+                self.close_answer(screen)?;
+                self.notice_of(logged, transcript, screen)?;
+            }
         }
         let content = self.moving_row(transcript, screen.render_options().width);
         screen.last_row(content)

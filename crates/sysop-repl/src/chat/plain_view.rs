@@ -34,6 +34,7 @@ struct StreamingReply {
 }
 
 impl ReplView for PlainView {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown by their notices")]
     fn update(
         &mut self,
         update: &Update,
@@ -71,28 +72,6 @@ impl ReplView for PlainView {
                     self.end_answer(screen)?;
                     self.say(&words::typed(by, typed), StyleRole::Dim, screen)
                 }
-                Event::Paused { .. }
-                | Event::Configured { .. }
-                | Event::PromptQueued { .. }
-                | Event::Compacted { .. }
-                | Event::ContextCompacted { .. }
-                | Event::InstructionsLoaded { .. }
-                | Event::PromptExpanded { .. }
-                | Event::TodoChanged { .. }
-                | Event::JobStarted { .. }
-                | Event::JobFinished { .. }
-                | Event::GuardArmed { .. }
-                | Event::GuardEnded { .. }
-                | Event::ApprovalGiven { .. }
-                | Event::ApprovalPreviewed { .. }
-                | Event::Undone { .. }
-                | Event::HistoryCleared => {
-                    self.end_answer(screen)?;
-                    match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {
-                        Some(ItemBody::Notice(notice)) => self.say(&notice.text, StyleRole::Dim, screen),
-                        Some(_) | None => Ok(()),
-                    }
-                }
                 Event::SessionOpened { .. }
                 | Event::TurnStarted { .. }
                 | Event::StepStarted { .. }
@@ -100,6 +79,13 @@ impl ReplView for PlainView {
                 | Event::Decided { .. }
                 | Event::CancelAsked { .. }
                 | Event::Resumed => Ok(()),
+                _ => {
+                    self.end_answer(screen)?;
+                    match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {
+                        Some(ItemBody::Notice(notice)) => self.say(&notice.text, StyleRole::Dim, screen),
+                        Some(_) | None => Ok(()),
+                    }
+                }
             },
         }
     }

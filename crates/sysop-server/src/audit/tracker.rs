@@ -113,37 +113,14 @@ impl AuditTracker {
 
 /// Returns true if the event produces an audit line.
 pub(super) fn is_audited(event: &Event) -> bool {
-    match event {
+    matches!(
+        event,
         Event::Decided { .. }
-        | Event::ApprovalGiven { .. }
-        | Event::ToolStarted { .. }
-        | Event::ToolFinished { .. }
-        | Event::TerminalInput { .. } => true,
-        Event::SessionOpened { .. }
-        | Event::Configured { .. }
-        | Event::PromptQueued { .. }
-        | Event::TurnStarted { .. }
-        | Event::StepStarted { .. }
-        | Event::Replied { .. }
-        | Event::ModelFailed { .. }
-        | Event::ApprovalAsked { .. }
-        | Event::CancelAsked { .. }
-        | Event::Paused { .. }
-        | Event::Resumed
-        | Event::Compacted { .. }
-        | Event::ContextCompacted { .. }
-        | Event::InstructionsLoaded { .. }
-        | Event::PromptExpanded { .. }
-        | Event::TodoChanged { .. }
-        | Event::JobStarted { .. }
-        | Event::JobFinished { .. }
-        | Event::GuardArmed { .. }
-        | Event::GuardEnded { .. }
-        | Event::ApprovalPreviewed { .. }
-        | Event::Undone { .. }
-        | Event::HistoryCleared
-        | Event::TurnEnded { .. } => false,
-    }
+            | Event::ApprovalGiven { .. }
+            | Event::ToolStarted { .. }
+            | Event::ToolFinished { .. }
+            | Event::TerminalInput { .. }
+    )
 }
 
 impl TrackedSession {

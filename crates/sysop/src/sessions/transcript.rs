@@ -127,6 +127,7 @@ impl TranscriptWriter {
         self.take_unstarted_call(call).into_iter().chain(groups).chain([result]).chain(changed).collect()
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is a note, if anything")]
     fn entries(&mut self, event: &Event) -> Vec<TranscriptEntry> {
         match event {
             Event::ContextCompacted { compaction } => {
@@ -164,28 +165,7 @@ impl TranscriptWriter {
                 vec![TranscriptEntry::Call { text: call_summary(call), by: origin_words(*origin) }]
             }
             Event::ToolFinished { call, outcome } => self.finished_call(call, outcome),
-            Event::Configured { .. }
-            | Event::CancelAsked { .. }
-            | Event::Paused { .. }
-            | Event::Resumed
-            | Event::HistoryCleared
-            | Event::Compacted { .. }
-            | Event::InstructionsLoaded { .. }
-            | Event::PromptExpanded { .. }
-            | Event::TodoChanged { .. }
-            | Event::JobStarted { .. }
-            | Event::JobFinished { .. }
-            | Event::GuardArmed { .. }
-            | Event::GuardEnded { .. }
-            | Event::ApprovalGiven { .. }
-            | Event::ApprovalPreviewed { .. }
-            | Event::Undone { .. }
-            | Event::TurnEnded { .. }
-            | Event::ModelFailed { .. }
-            | Event::SessionOpened { .. }
-            | Event::PromptQueued { .. }
-            | Event::TerminalInput { .. }
-            | Event::StepStarted { .. } => note(event).map(TranscriptEntry::Note).into_iter().collect(),
+            _ => note(event).map(TranscriptEntry::Note).into_iter().collect(),
         }
     }
 
@@ -242,6 +222,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
 }
 
 /// Returns a one-line note about a change that matters to a reader, or `None` for any other event.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most events are no note")]
 fn note(event: &Event) -> Option<String> {
     match event {
         Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model set to {model}")),
@@ -279,17 +260,7 @@ fn note(event: &Event) -> Option<String> {
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
         Event::TurnEnded { reason, error: None, .. } => stop_words(*reason).map(str::to_owned),
         // The end of the turn reports a model failure; the other events are internal or have their own entry.
-        Event::ModelFailed { .. }
-        | Event::SessionOpened { .. }
-        | Event::PromptQueued { .. }
-        | Event::CancelAsked { .. }
-        | Event::TurnStarted { .. }
-        | Event::StepStarted { .. }
-        | Event::Replied { .. }
-        | Event::ApprovalAsked { .. }
-        | Event::Decided { .. }
-        | Event::ToolStarted { .. }
-        | Event::ToolFinished { .. } => None,
+        _ => None,
     }
 }
 
