@@ -53,6 +53,11 @@ pub enum ModelEvent {
 pub trait Host: Send + Sync {
     fn tools(&self) -> &[ToolSpec];
 
+    /// Returns the host that this one wraps. It does everything that the wrapper does not implement itself.
+    fn wrapped(&self) -> Option<&dyn Host> {
+        None
+    }
+
     /// Reports the facts about a call that the policy needs, and resolves the paths that the call uses. Called right
     /// before the policy assesses the call, and again after a user allowed it. Facts that cannot be determined are left
     /// out; the survey itself never fails.
@@ -60,16 +65,19 @@ pub trait Host: Send + Sync {
 
     /// Like `survey`, but for a call whose commands run in a private shell behind the fence `shell`.
     async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
-        let _ = shell;
-        self.survey(call).await
+        match self.wrapped() {
+            Some(host) => host.survey_fenced(call, shell).await,
+            None => self.survey(call).await,
+        }
     }
 
     /// Runs the probe of an effect preview, and returns its output for each machine of this host. The probe only reads;
     /// a host that can fence programs fences it. The time limit of the plan ends the probe, and so does `cancel`.
     async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
-        drop(cancel);
-        let _ = plan;
-        Vec::new()
+        match self.wrapped() {
+            Some(host) => host.probe(plan, cancel).await,
+            None => Vec::new(),
+        }
     }
 
     /// Runs one call to its end. A failure is reported as an outcome, too. If `cancel` is triggered, kills the call
@@ -85,8 +93,12 @@ pub trait Host: Send + Sync {
         sink: DeltaSink,
         cancel: CancellationToken,
     ) -> Outcome {
-        drop((fence, sink, cancel));
-        Outcome::failed(format!("`{}` cannot run in a sandbox on this host; nothing ran", call.name))
+        match self.wrapped() {
+            Some(host) => host.run_fenced(call, fence, sink, cancel).await,
+            None => {
+                Outcome::failed(format!("`{}` cannot run in a sandbox on this host; nothing ran", call.name))
+            }
+        }
     }
 
     /// Like `run`, but the host rolls the call back by itself after `guard`, unless fresh logins work after the call.
@@ -98,37 +110,48 @@ pub trait Host: Send + Sync {
         sink: DeltaSink,
         cancel: CancellationToken,
     ) -> Outcome {
-        drop((guard, sink, cancel));
-        Outcome::failed(format!("`{}` cannot be guarded on this host; nothing ran", call.name))
+        match self.wrapped() {
+            Some(host) => host.run_guarded(call, guard, sink, cancel).await,
+            None => Outcome::failed(format!("`{}` cannot be guarded on this host; nothing ran", call.name)),
+        }
     }
 
     /// Like `run`, but on the client that provides the tool. Whether a call belongs to a client is decided by the log,
     /// not by which clients are connected now.
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        drop((sink, cancel));
-        Outcome::failed(format!("no connected client offers `{}`; not run", call.name))
+        match self.wrapped() {
+            Some(host) => host.run_client_tool(call, sink, cancel).await,
+            None => Outcome::failed(format!("no connected client offers `{}`; not run", call.name)),
+        }
     }
 
     /// Lets a running call of `bash` go on for as long as it takes. Ignored for calls that do not run here.
     fn lift_time_limit(&self, call: &CallId) {
-        let _ = call;
+        if let Some(host) = self.wrapped() {
+            host.lift_time_limit(call);
+        }
     }
 
     /// Removes control sequences and secrets from a piece of live output, so that the model and the log may get it. The
     /// piece may end in the middle of a secret.
     fn redact(&self, output: &str) -> String {
-        redact_cut_shapes(&split_styles(output).0).into_owned()
+        match self.wrapped() {
+            Some(host) => host.redact(output),
+            None => redact_cut_shapes(&split_styles(output).0).into_owned(),
+        }
     }
 
     /// Sets the prompter, through which the host reaches the users. Called once, before the first tool call. The
     /// session behind the prompter may end before the host does.
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        drop(people);
+        if let Some(host) = self.wrapped() {
+            host.set_prompter(people);
+        }
     }
 
     /// Returns the session's terminal, if this host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        None
+        self.wrapped()?.terminal()
     }
 }
 
@@ -286,7 +309,6 @@ pub enum StoreError {
         /// Name of the other node; empty if unknown.
         by: String,
     },
-    /// The session does not exist.
     #[error("no session {0}; run `sysop sessions list` to see the sessions")]
     NotFound(SessionId),
     /// The log contains an event that this version does not know.

@@ -9,15 +9,12 @@ use futures::future::join_all;
 use globset::Glob;
 use parking_lot::Mutex;
 use sysop_core::deferred_tools::inner_call;
-use sysop_core::guard::GuardTimeout;
-use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{CommandContext, Fence, Survey};
-use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_driver::prompter::{Prompter, Terminal};
+use sysop_driver::prompter::Prompter;
 use sysop_host::OutcomeBuilder;
 
 use crate::client_handler::{CallContext, ClientHandler};
@@ -252,6 +249,11 @@ impl Host for McpHost {
         self.inner.tools()
     }
 
+    // Fenced calls, too, go to the wrapped host, which has no tools of servers: the policy gives those calls no fence.
+    fn wrapped(&self) -> Option<&dyn Host> {
+        Some(&*self.inner)
+    }
+
     async fn survey(&self, call: &ToolCall) -> Survey {
         // Paths in the arguments are judged as written: only the server knows where they lead.
         let inner = inner_call(call);
@@ -280,39 +282,6 @@ impl Host for McpHost {
         Outcome { duration_ms, ..outcome }
     }
 
-    async fn run_fenced(
-        &self,
-        call: ToolCall,
-        fence: Fence,
-        sink: DeltaSink,
-        cancel: CancellationToken,
-    ) -> Outcome {
-        // The policy gives calls of servers no fence. With one, such a call must not run.
-        self.inner.run_fenced(call, fence, sink, cancel).await
-    }
-
-    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
-        self.inner.probe(plan, cancel).await
-    }
-
-    async fn run_guarded(
-        &self,
-        call: ToolCall,
-        guard: GuardTimeout,
-        sink: DeltaSink,
-        cancel: CancellationToken,
-    ) -> Outcome {
-        self.inner.run_guarded(call, guard, sink, cancel).await
-    }
-
-    async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.inner.run_client_tool(call, sink, cancel).await
-    }
-
-    fn lift_time_limit(&self, call: &CallId) {
-        self.inner.lift_time_limit(call);
-    }
-
     fn redact(&self, output: &str) -> String {
         self.outcomes.redact(&self.inner.redact(output))
     }
@@ -320,10 +289,6 @@ impl Host for McpHost {
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *self.prompter.lock() = Some(Arc::clone(&people));
         self.inner.set_prompter(people);
-    }
-
-    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        self.inner.terminal()
     }
 }
 

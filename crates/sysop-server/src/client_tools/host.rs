@@ -6,14 +6,11 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use sysop_core::guard::GuardTimeout;
-use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
-use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_driver::prompter::{Prompter, Terminal};
 
 use crate::registry::SessionContext;
 
@@ -59,6 +56,10 @@ impl Host for ClientToolHost {
         self.own.tools()
     }
 
+    fn wrapped(&self) -> Option<&dyn Host> {
+        Some(&*self.own)
+    }
+
     async fn survey(&self, call: &ToolCall) -> Survey {
         self.own.survey(call).await
     }
@@ -68,14 +69,6 @@ impl Host for ClientToolHost {
         let outcome = self.own.run(call, sink, cancel).await;
         self.record_call(id.as_str(), &tool, SERVER_HOST, began, &outcome);
         outcome
-    }
-
-    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
-        self.own.probe(plan, cancel).await
-    }
-
-    async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
-        self.own.survey_fenced(call, shell).await
     }
 
     async fn run_fenced(
@@ -109,21 +102,5 @@ impl Host for ClientToolHost {
         let outcome = self.session_context.tool_broker.run(call, sink, cancel).await;
         self.record_call(id.as_str(), &tool, CLIENT, began, &outcome);
         outcome
-    }
-
-    fn lift_time_limit(&self, call: &CallId) {
-        self.own.lift_time_limit(call);
-    }
-
-    fn redact(&self, output: &str) -> String {
-        self.own.redact(output)
-    }
-
-    fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        self.own.set_prompter(people);
-    }
-
-    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        self.own.terminal()
     }
 }

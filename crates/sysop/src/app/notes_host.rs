@@ -8,16 +8,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sysop_core::catalog::{self, REMEMBER_TOOL};
-use sysop_core::guard::GuardTimeout;
-use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
-use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolSpec;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
-use sysop_driver::prompter::{Prompter, Terminal};
 
 use crate::config::{create_private_folder, display_path};
 
@@ -75,16 +71,12 @@ impl Host for NotesHost {
         &self.tools
     }
 
+    fn wrapped(&self) -> Option<&dyn Host> {
+        Some(&*self.inner)
+    }
+
     async fn survey(&self, call: &ToolCall) -> Survey {
         self.inner.survey(call).await
-    }
-
-    async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
-        self.inner.probe(plan, cancel).await
-    }
-
-    async fn survey_fenced(&self, call: &ToolCall, shell: &Fence) -> Survey {
-        self.inner.survey_fenced(call, shell).await
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
@@ -105,35 +97,5 @@ impl Host for NotesHost {
             true => self.remember(&call),
             false => self.inner.run_fenced(call, fence, sink, cancel).await,
         }
-    }
-
-    async fn run_guarded(
-        &self,
-        call: ToolCall,
-        guard: GuardTimeout,
-        sink: DeltaSink,
-        cancel: CancellationToken,
-    ) -> Outcome {
-        self.inner.run_guarded(call, guard, sink, cancel).await
-    }
-
-    async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
-        self.inner.run_client_tool(call, sink, cancel).await
-    }
-
-    fn lift_time_limit(&self, call: &CallId) {
-        self.inner.lift_time_limit(call);
-    }
-
-    fn redact(&self, output: &str) -> String {
-        self.inner.redact(output)
-    }
-
-    fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        self.inner.set_prompter(people);
-    }
-
-    fn terminal(&self) -> Option<Arc<dyn Terminal>> {
-        self.inner.terminal()
     }
 }
