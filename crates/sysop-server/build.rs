@@ -46,7 +46,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the folder with the files of a site.
 fn site(built: &str, shipped: &str, instead: &str) -> Result<PathBuf, Box<dyn Error>> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let [built, shipped, instead] = [built, shipped, instead].map(|folder| here.join(folder));

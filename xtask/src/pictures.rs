@@ -282,7 +282,6 @@ impl TmuxSession {
         Ok(())
     }
 
-    /// Draws a screen as SVG.
     fn draw(&self, screen: &str, columns: usize) -> Result<String> {
         let (config, input) = (self.folder.join("picture.toml"), self.folder.join("screen"));
         let width = CELL.0 * columns as f64 + 2.0 * MARGIN;

@@ -95,7 +95,6 @@ pub(crate) fn browser() -> Result<()> {
     setup::need(&BROWSER)
 }
 
-/// Returns a Playwright command that uses this sysop binary.
 pub(crate) fn playwright(sysop: &Path) -> Command {
     let mut playwright = Command::new(web().join("node_modules/.bin/playwright"));
     playwright.args(["test", "--config", "tests"]).current_dir(web()).stdin(Stdio::null());

@@ -21,15 +21,11 @@ use crate::options::{self, SessionOptions};
 use crate::session::{Replay, SessionCommand, SessionLink};
 use crate::{AcpBackend, AcpContext, BackendError, OpenedSession, commands, prompt};
 
-/// Version of the protocol.
 const PROTOCOL_VERSION: u32 = 1;
-/// Maximum bytes of one message.
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Maximum number of messages that wait to be handled.
 const QUEUED_LINES_MAX: usize = 64;
-/// Maximum number of open sessions.
 const SESSIONS_MAX: usize = 64;
-/// Maximum number of sessions in a list.
 const LISTED_MAX: usize = 200;
 /// Maximum time for the sessions to end at the end of input.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
@@ -246,7 +242,6 @@ impl Agent {
         }
     }
 
-    /// Opens an earlier session, which may be open already.
     async fn reopen(&self, params: &Value) -> Result<OpenedSession, RpcError> {
         let id = string(params, "sessionId")?;
         folder(params)?;

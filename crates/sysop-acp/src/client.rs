@@ -26,7 +26,6 @@ pub(crate) mod code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,
-    /// One sentence.
     pub(crate) message: String,
 }
 

@@ -12,7 +12,6 @@ const COMMANDS: [(&str, &str, Option<&str>); 4] = [
     ("trust", "Trust the AGENTS.md and the skills of this workspace", None),
 ];
 
-/// Meaning of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PromptAction {
     /// A prompt for the model, which may call up a skill or a custom command.
@@ -23,7 +22,6 @@ pub(crate) enum PromptAction {
     Trust,
 }
 
-/// Interprets the text of a prompt.
 pub(crate) fn action(text: String) -> PromptAction {
     let (word, rest) = match text.trim().split_once(char::is_whitespace) {
         Some((word, rest)) => (word, rest.trim()),

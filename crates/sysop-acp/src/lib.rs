@@ -61,11 +61,9 @@ pub struct AcpContext {
 pub struct OpenedSession {
     pub attached: AttachedSession,
     pub service: Arc<dyn SessionService>,
-    /// Approval modes that the editor may choose.
     pub modes: Vec<ApprovalMode>,
 }
 
-/// Error of a backend. The text is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendError {
     /// No model can be used with the current config.
@@ -93,6 +91,5 @@ pub trait AcpBackend: Send + Sync {
     /// Formats a time as in RFC 3339.
     fn format_time(&self, time: Timestamp) -> String;
 
-    /// Checks that a model can be used.
     async fn check_model(&self) -> Result<(), BackendError>;
 }

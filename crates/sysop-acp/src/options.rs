@@ -4,12 +4,9 @@ use serde_json::{Value, json};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 
-/// Id of the option for the approval mode.
 pub(crate) const MODE: &str = "mode";
-/// Id of the option for the model.
 pub(crate) const MODEL: &str = "model";
 
-/// The menus of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionOptions {
     pub(crate) mode: ApprovalMode,

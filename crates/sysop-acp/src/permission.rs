@@ -13,7 +13,6 @@ const ONCE: &str = "once";
 const SESSION: &str = "session";
 const REJECT: &str = "reject";
 
-/// Answer of the editor to a permission request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PermissionAnswer {
     Decided(Decision),

@@ -49,7 +49,6 @@ pub(crate) enum Replay {
 
 pub(crate) enum SessionCommand {
     Prompt {
-        /// Id of the request.
         id: Value,
         action: PromptAction,
     },
@@ -121,7 +120,6 @@ impl SessionLink {
 
 /// A prompt of the editor that has no answer yet.
 struct OpenPrompt {
-    /// Id of the request.
     id: Value,
     text: String,
     /// The turn, once it has started.

@@ -9,7 +9,6 @@ use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::transcript::{SessionInfo, call_summary};
 use sysop_core::ui_text;
 
-/// Maximum bytes of a file's text in a diff.
 const DIFF_BYTES_MAX: usize = 200 * 1024;
 /// Arguments that are shown in another way.
 const REASONS: [&str; 2] = ["reason", "reasoning"];
@@ -37,7 +36,6 @@ impl Place {
     }
 }
 
-/// Returns the protocol's name for the kind of a tool.
 fn kind(tool: &str) -> &'static str {
     match tool {
         "bash" | "run_command" | "send_keys" => "execute",
@@ -110,7 +108,6 @@ pub(crate) fn other_arguments(call: &ToolCall, without: &[&str]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns content with Markdown text.
 pub(crate) fn text_content(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }

@@ -45,9 +45,6 @@ pub struct ApprovalClient(Api);
 
 impl ApprovalClient {
     /// Creates a client. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// If no HTTP client can be created.
     pub fn new(server: ServerAddress) -> Result<Self, ClientError> {
         Api::new(server).map(Self)
     }

@@ -27,7 +27,6 @@ pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPla
 pub enum ClientError {
     #[error("{0}")]
     Address(String),
-    /// No token was given.
     #[error("the server requires a token; use the URL that `sysop serve` printed, or set SYSOP_TOKEN")]
     NoToken,
     /// The token is rejected or lacks a scope.

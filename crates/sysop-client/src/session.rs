@@ -33,7 +33,6 @@ pub struct RemoteSession {
     _stop: DropGuard,
 }
 
-/// State shared by the front end and the connection.
 pub(crate) struct RemoteSessionInner {
     pub(crate) id: SessionId,
     pub(crate) api: Api,

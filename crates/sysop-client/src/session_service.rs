@@ -32,7 +32,6 @@ use crate::client_tools::LocalTools;
 use crate::session::{self, RemoteSession};
 use crate::{ClientError, ServerAddress};
 
-/// Maximum number of listed sessions.
 const SESSIONS_MAX: usize = 1_000;
 /// Host name of a session whose only tools are those that clients lend.
 const NO_HOST: &str = "none";
@@ -96,7 +95,6 @@ impl RemoteSessionService {
         Ok(Self { api, options, local_tools, hosts, home, tasks: TaskTracker::new(), open: Mutex::default() })
     }
 
-    /// Returns the server's address for display.
     pub fn server(&self) -> String {
         self.api.server().display_url()
     }
@@ -116,9 +114,6 @@ impl RemoteSessionService {
     }
 
     /// Returns the most recently changed session, if any.
-    ///
-    /// # Errors
-    /// If the server does not respond.
     pub async fn latest(&self) -> Result<Option<SessionId>, ClientError> {
         Ok(self.sessions(1).await?.into_iter().next().map(|session| session.id))
     }

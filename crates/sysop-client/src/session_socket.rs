@@ -120,7 +120,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
         self.write(Message::Text(text.into())).await
     }
 
-    /// Requests a pong with this number.
     pub(crate) async fn ping(&mut self, number: u64) -> Result<(), SocketError> {
         self.write(Message::Ping(Bytes::copy_from_slice(&number.to_be_bytes()))).await
     }

@@ -56,7 +56,6 @@ impl RemoteTerminal {
         Self { state: Mutex::default(), uplink: Mutex::new(Weak::<NoUplink>::new()) }
     }
 
-    /// Sets the connection to the server.
     pub(crate) fn connect(&self, uplink: &Arc<dyn Uplink>) {
         *self.uplink.lock() = Arc::downgrade(uplink);
     }

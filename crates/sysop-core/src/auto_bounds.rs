@@ -10,11 +10,9 @@ use crate::model_table::ModelPrice;
 use crate::policy::glob_matches;
 use crate::{budget::Spending, message::Usage};
 
-/// Maximum number of commands that a bound may name.
 const COMMANDS_MAX: u32 = 100_000;
 /// Maximum time that a bound may name, in seconds: one week.
 const SECONDS_MAX: u64 = 7 * 24 * 3600;
-/// Maximum number of hosts and tags that bounds may name.
 const HOSTS_MAX: usize = 32;
 
 /// Bounds of the mode `auto`. At least one of them is set.

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::message::Usage;
 use crate::model_table::ModelPrice;
 
-/// Milliseconds of a minute.
 pub(crate) const MINUTE_MS: u64 = 60_000;
 
 /// Limits of each turn and of the whole session, from the config and flags.

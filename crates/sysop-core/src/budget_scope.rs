@@ -6,7 +6,6 @@ use crate::ui_text;
 /// Share of a budget at which the user is told.
 const WARNING_SHARE: f64 = 0.8;
 
-/// Owner of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BudgetScope {
     Turn,
@@ -88,7 +87,6 @@ impl BudgetLimits {
         self.shares(spent).any(|(share, _)| share >= WARNING_SHARE)
     }
 
-    /// Returns the spent share of each limit, with the amount and the limit in words.
     fn shares(&self, spent: &Spending) -> impl Iterator<Item = (f64, String)> {
         let cost = self.cost.filter(|limit| *limit > 0.0).map(|limit| {
             let places = if limit < 0.1 { 4 } else { 2 };

@@ -25,9 +25,7 @@ pub const BASH_TIMEOUT_S_MAX: u64 = 3600;
 pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
 /// Maximum timeout of `run_command`, in seconds.
 pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
-/// Tool that returns the body of a skill.
 pub const SKILL_TOOL: &str = "skill";
-/// Tool that replaces the todo list.
 pub const TASK_LIST_TOOL: &str = "todo";
 /// Tool that lists, reads and stops background jobs.
 pub const JOBS_TOOL: &str = "jobs";
@@ -35,7 +33,6 @@ pub const JOBS_TOOL: &str = "jobs";
 pub const BASH_TOOL: &str = "bash";
 /// Tool that adds a line to the user's notes on the host.
 pub const REMEMBER_TOOL: &str = "remember";
-/// Tool that returns an output that was omitted from the prompt.
 pub const READ_OUTPUT_TOOL: &str = "read_output";
 /// Tool that shows an image file to the model. A session offers it only to models that see images.
 pub const VIEW_IMAGE_TOOL: &str = "view_image";
@@ -82,7 +79,6 @@ impl fmt::Display for Profile {
     }
 }
 
-/// Error for an unknown profile name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown profile `{0}`; available: coder, operator, workspace, full")]
 pub struct UnknownProfile(pub String);

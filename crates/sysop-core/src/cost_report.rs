@@ -46,7 +46,6 @@ impl CostReport {
         (!self.spending.unpriced && self.spending.cost > 0.0).then_some(self.spending.cost)
     }
 
-    /// Returns one line with the number of calls, the tokens and the cost.
     pub fn line(&self) -> String {
         let Usage { input_tokens, output_tokens, cached_tokens } = self.usage;
         let calls =

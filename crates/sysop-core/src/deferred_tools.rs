@@ -47,7 +47,6 @@ fn definition_bytes_max(spec: &SessionSpec) -> u64 {
     window.map_or(DEFINITION_BYTES_MAX, |tokens| u64::from(tokens) * BYTES_PER_TOKEN / WINDOW_SHARE)
 }
 
-/// Returns the external tools among these.
 pub fn external(tools: &[ToolSpec]) -> impl Iterator<Item = &ToolSpec> {
     tools.iter().filter(|tool| tool.effect.is_external())
 }

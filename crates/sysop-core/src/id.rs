@@ -43,7 +43,6 @@ macro_rules! number_id {
         pub struct $name(pub $inner);
 
         impl $name {
-            /// Returns the successor.
             #[must_use]
             pub fn next(self) -> Self {
                 Self(self.0 + 1)

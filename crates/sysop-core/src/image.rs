@@ -12,11 +12,9 @@ use serde::{Deserialize, Serialize};
 use crate::message::ModelRef;
 use crate::text::neutralize_line;
 
-/// Maximum bytes of one image.
 pub const IMAGE_BYTES_MAX: usize = 5 * 1024 * 1024;
 /// Maximum width and height of an image in pixels. Anthropic refuses larger ones in requests with many images.
 pub const IMAGE_SIDE_MAX: u32 = 2_000;
-/// Maximum number of images in one prompt.
 pub const PROMPT_IMAGES_MAX: usize = 8;
 /// Maximum number of images in one request to a model; older images are left out.
 pub const REQUEST_IMAGES_MAX: usize = 20;
@@ -24,7 +22,6 @@ pub const REQUEST_IMAGES_MAX: usize = 20;
 pub const REQUEST_IMAGE_BYTES_MAX: usize = 14 * 1024 * 1024;
 /// Width and height, in pixels, of the square that costs a model about one token.
 const TOKEN_SIDE: u32 = 28;
-/// Maximum bytes of the name of an image.
 const NAME_BYTES_MAX: usize = 120;
 
 /// Formats of images that every provider accepts.

@@ -16,22 +16,17 @@ use crate::token_estimate;
 
 /// Maximum prompts kept besides the first.
 const PROMPTS_MAX: usize = 64;
-/// Maximum bytes kept of one prompt.
 const PROMPT_BYTES_MAX: usize = 4_096;
-/// Maximum refusals kept.
 const REFUSALS_MAX: usize = 32;
 /// Number of first commands of a session that are kept for good, because later work often builds on what they found.
 const FIRST_COMMANDS: usize = 4;
 /// Maximum further commands kept. The newest ones stay.
 const COMMANDS_MAX: usize = 120;
-/// Maximum bytes kept of one command.
 const COMMAND_BYTES_MAX: usize = 512;
-/// Maximum bytes of a command in the ledger's text.
 const COMMAND_TEXT_BYTES_MAX: usize = 120;
 /// Maximum bytes of an output in the ledger. A longer output is left out, except for the last line if the command
 /// failed; that line is cut to the same limit.
 const OUTPUT_BYTES_MAX: usize = 160;
-/// Maximum changed objects kept.
 const CHANGES_MAX: usize = 200;
 
 /// Programs that change a system in other ways than by writing the files in their operands.
@@ -285,7 +280,6 @@ fn newest<T>(items: &VecDeque<T>, shown: usize) -> Vec<&T> {
     items.iter().take(items.len().saturating_sub(shown)).collect()
 }
 
-/// Returns the objects that a command changed, judged from its text.
 fn changes_of(record: &CommandRecord) -> Vec<String> {
     let analysis = shell::analyze(&record.command, &Survey::elsewhere(CommandContext::bash()));
     if analysis.risk.class <= shell::RiskClass::ReadsRemote {

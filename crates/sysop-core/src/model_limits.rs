@@ -19,7 +19,6 @@ pub struct ModelLimits {
     /// Maximum tokens of the prompt and the reply together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
-    /// Maximum tokens of one reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
     /// True if the model accepts images.

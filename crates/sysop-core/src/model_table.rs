@@ -9,10 +9,8 @@ use crate::model_provider;
 
 const TABLE: &str = include_str!("model_table.txt");
 
-/// Properties of one model, as listed in the built-in table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ListedModel {
-    /// Context window in tokens.
     pub context_window: u32,
     /// Maximum tokens of a reply; `None` if unknown.
     pub max_output_tokens: Option<u32>,

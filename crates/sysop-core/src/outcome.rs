@@ -112,7 +112,6 @@ pub struct HostOutcome {
 }
 
 impl Outcome {
-    /// Returns a successful outcome with this output.
     pub fn ok(output: impl Into<String>) -> Self {
         Self::new(Status::Ok, output)
     }

@@ -290,7 +290,6 @@ impl Session {
         &self.state.todo
     }
 
-    /// Returns the background jobs that are still running.
     pub fn jobs(&self) -> &RunningJobs {
         &self.state.jobs
     }

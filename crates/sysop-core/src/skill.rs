@@ -17,17 +17,13 @@ use crate::instructions::InstructionSource;
 use crate::ledger::cut;
 use crate::policy::{Access, Finding, ResolvedFile, RiskClass, Survey};
 
-/// Maximum bytes of one skill or command file.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
 /// Maximum bytes of the texts of all skills and commands of a session together.
 pub const TOTAL_BYTES_MAX: usize = 512 * 1024;
-/// Maximum number of skills and commands of a session.
 pub const SKILLS_MAX: usize = 128;
 /// Models with a context window up to this size, in tokens, get no list of skills; only users can then invoke skills.
 const UNLISTED_WINDOW_MAX: u32 = 8_192;
-/// Maximum bytes of a description in the list for the model.
 const DESCRIPTION_BYTES_MAX: usize = 400;
-/// Maximum characters of a skill's name.
 const NAME_CHARS_MAX: usize = 64;
 
 /// A text that can be called up by name.
@@ -187,7 +183,6 @@ impl Skills {
         }
     }
 
-    /// Returns the skill or command with this name.
     pub fn find(&self, name: &str) -> Option<&Skill> {
         self.found.iter().find(|skill| skill.name == name)
     }

@@ -58,7 +58,6 @@ impl TextAttribute {
 }
 
 impl TextStyle {
-    /// The default style.
     pub const PLAIN: Self = Self { foreground: None, background: None, attributes: 0 };
 
     /// Returns the default style modified by these SGR parameters.
@@ -214,7 +213,6 @@ impl StyleRuns {
         self.0.is_empty()
     }
 
-    /// Returns the byte offset and the style of each run.
     pub fn changes(&self) -> impl Iterator<Item = (usize, TextStyle)> {
         self.0.iter().map(|(at, look)| (usize::try_from(*at).unwrap_or(usize::MAX), *look))
     }

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 /// Maximum items kept of a todo list; the first ones stay.
 pub const LIST_ITEMS_MAX: usize = 100;
 
-/// Maximum bytes kept of an item's text.
 pub const ITEM_BYTES_MAX: usize = 500;
 
 /// One item of the todo list.

@@ -32,7 +32,6 @@ pub fn prose_bytes(tokens: u64) -> usize {
     usize::try_from(tokens * 7 / 2).unwrap_or(usize::MAX)
 }
 
-/// Returns the estimated tokens of one message of a history.
 pub fn message(message: &Message) -> u64 {
     MESSAGE_TOKENS
         + images(message)
@@ -45,7 +44,6 @@ pub fn message(message: &Message) -> u64 {
         }
 }
 
-/// Returns the estimated tokens of the images of a message.
 pub fn images(message: &Message) -> u64 {
     message.images().map(ImageRef::tokens).sum()
 }

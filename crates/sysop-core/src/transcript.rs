@@ -103,7 +103,6 @@ pub struct Transcript {
     holder: Option<String>,
     readers: OutputReaders,
     resources: Resources,
-    /// Number of calls that ended.
     tool_calls: u32,
 }
 
@@ -143,7 +142,6 @@ pub enum SessionPhase {
 }
 
 impl Transcript {
-    /// Returns an empty transcript.
     pub fn new() -> Self {
         Self::default()
     }

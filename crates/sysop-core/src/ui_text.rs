@@ -15,7 +15,6 @@ use crate::transcript::{
     terminal_input_sentence,
 };
 
-/// Returns the running background jobs in one line.
 pub fn running_jobs(jobs: &RunningJobs) -> String {
     let jobs: Vec<_> = jobs
         .iter()
@@ -275,7 +274,6 @@ pub fn covers(grant: &Grant) -> String {
     }
 }
 
-/// Maximum number of proposed steps named in one sentence.
 const STEPS_NAMED_MAX: usize = 8;
 
 /// Returns a sentence about the steps that a model proposed in a read-only session, or `None` if there are none.

@@ -14,7 +14,6 @@ Usage: sysop-desktop [--sysop FILE] [--session ID] [-- SERVER_FLAGS...]
   --session ID    Session to show first
   --version       Print the version
 ";
-/// Maximum bytes of a session id.
 const SESSION_BYTES_MAX: usize = 128;
 
 #[derive(Debug, PartialEq, Eq)]

@@ -29,7 +29,6 @@ const CLICK: &str = "default";
 pub(crate) enum NotificationKey {
     /// An approval: session and call.
     Approval(String, String),
-    /// The end of a session's turn.
     TurnEnd(String),
 }
 

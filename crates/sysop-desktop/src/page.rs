@@ -7,7 +7,6 @@ use std::os::unix::process::ExitStatusExt;
 use crate::navigation::AGAIN;
 use crate::server::ServerExit;
 
-/// HTML before and after the content of each page.
 const FRAME: (&str, &str) = (
     r#"<!doctype html><html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">

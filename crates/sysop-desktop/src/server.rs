@@ -24,9 +24,7 @@ use crate::stderr;
 
 /// Number of the child's last output lines that are kept.
 const LINES_MAX: usize = 24;
-/// Maximum characters kept of a line.
 const LINE_CHARS_MAX: usize = 500;
-/// Maximum bytes read of a line.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Maximum time to wait until the child exits after it was asked to. The server itself gives its clients five seconds.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
@@ -34,7 +32,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two requests to `/readyz`.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Maximum bytes read of a response.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Debug)]

@@ -20,7 +20,6 @@ use crate::arguments::is_valid_session_id;
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Timeout of reads and writes on the socket.
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 const REQUEST_BYTES_MAX: u64 = 4096;
 /// Response to a valid request.

@@ -27,7 +27,6 @@ use crate::single_instance::{InstanceLock, RaiseRequest};
 use crate::window_state::{DataDirs, SIZE_MIN, WindowState};
 use crate::{page, stderr};
 
-/// Default title of the window.
 const TITLE: &str = "sysop";
 /// Title before the page is loaded.
 const TITLE_FIRST: &str = "sysop: starting";
@@ -48,7 +47,6 @@ enum AppEvent {
     TitleChanged(String),
     /// The page or a signal requested to close the window.
     Close,
-    /// The user requested to restart the server.
     RestartServer,
     /// The web process of the page ended.
     PageCrashed,
@@ -377,7 +375,6 @@ impl DesktopWindow {
     }
 }
 
-/// Returns the URL fragment that selects a session.
 fn fragment(session: &str) -> String {
     format!("/s/{session}")
 }

@@ -134,9 +134,6 @@ impl Driver {
     }
 
     /// Like `create`, on behalf of a user.
-    ///
-    /// # Errors
-    /// Returns the errors of `create`.
     pub async fn create_for(
         &self,
         id: SessionId,

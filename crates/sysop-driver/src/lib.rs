@@ -54,9 +54,7 @@ pub struct Ports {
 /// Ports of one session. They belong together, because the models of a session may run on its host.
 #[derive(Clone)]
 pub struct Runtime {
-    /// Runs the session's tools.
     pub host: Arc<dyn Host>,
-    /// Calls the session's models.
     pub provider: Arc<dyn Provider>,
     /// Reads instructions for the model; `None` if there are none.
     pub instructions: Option<Arc<dyn InstructionReader>>,
@@ -74,13 +72,10 @@ pub enum DriverError {
     /// The session accepts no more inputs of this kind for now; the text is the reason.
     #[error("{0}")]
     QueueFull(String),
-    /// The log does not contain this turn.
     #[error("session {0} has no turn {1}")]
     NoTurn(SessionId, TurnId),
-    /// Another live node owns the session.
     #[error("session {0} is owned by node {1}")]
     OwnedByOtherNode(SessionId, String),
-    /// The log cannot be replayed.
     #[error("cannot read the log of session {0}: {1}")]
     BadLog(SessionId, String),
 }

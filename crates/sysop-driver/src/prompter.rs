@@ -118,9 +118,7 @@ pub trait Terminal: Send + Sync {
 /// Size of a screen, in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
-    /// Cells per row.
     pub columns: u16,
-    /// Number of rows.
     pub rows: u16,
 }
 

@@ -42,7 +42,6 @@ impl Questions {
         self.state.lock().open.remove(&id)
     }
 
-    /// Returns true if a question is open.
     pub(crate) fn has_open(&self) -> bool {
         !self.state.lock().open.is_empty()
     }

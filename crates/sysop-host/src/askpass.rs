@@ -20,7 +20,6 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 
-/// Environment variable with the path of the socket.
 pub const ASKPASS_VARIABLE: &str = "SYSOP_ASKPASS_SOCKET";
 /// Environment variable in which `ssh` states the kind of answer that it expects.
 const HINT_VARIABLE: &str = "SSH_ASKPASS_PROMPT";

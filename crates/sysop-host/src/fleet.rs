@@ -69,7 +69,6 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
-    /// Returns the default settings.
     pub fn new(artifacts: impl Into<PathBuf>) -> Self {
         Self {
             at_once: HOSTS_AT_ONCE,
@@ -110,7 +109,6 @@ pub struct Fleet {
     prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A call for one host of the fleet.
 struct HostCall {
     member: Arc<Member>,
     call: ToolCall,

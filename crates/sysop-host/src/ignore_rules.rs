@@ -5,7 +5,6 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 /// Names of the rule files in a folder. If rules conflict, the later file wins.
 pub(crate) const RULES_FILES: [&str; 2] = [".gitignore", ".ignore"];
-/// Maximum bytes read of one rule file.
 pub(crate) const RULES_BYTES_MAX: u64 = 1024 * 1024;
 
 pub(crate) fn parse_rules<'a>(texts: impl IntoIterator<Item = &'a str>) -> Gitignore {

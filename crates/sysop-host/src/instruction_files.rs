@@ -18,7 +18,6 @@ use crate::ssh::{SshConnection, SshError};
 
 /// Names of instruction files, in order of precedence.
 const NAMES: [&str; 4] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
-/// Maximum bytes read of one file.
 const BYTES_MAX: u64 = 32 * 1024;
 /// Maximum number of folders, counted from the root upward.
 const FOLDERS_MAX: usize = 16;
@@ -45,7 +44,6 @@ pub enum InstructionKind {
     Skill,
     /// Another file in the folder of a skill. Its text is not read.
     Attachment,
-    /// A custom command.
     Command,
 }
 
@@ -73,7 +71,6 @@ fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
     found
 }
 
-/// Returns the folders from the root up to the top folder.
 fn folders(root: &Path) -> Vec<PathBuf> {
     let owner = |folder: &Path| folder.metadata().map(|metadata| metadata.uid()).ok();
     // Another user's folder above the root, such as /tmp, is not part of the workspace.

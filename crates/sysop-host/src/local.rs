@@ -54,11 +54,9 @@ pub(crate) struct LocalMachine {
     processes: ProcessRunner,
     /// Configured shell of the terminal, if any.
     terminal_shell: Option<PathBuf>,
-    /// Maximum bytes of a file that file tools write.
     file_bytes_max: u64,
     session_start: SystemTime,
     context: OnceLock<CommandContext>,
-    /// Sandbox features that the kernel supports.
     sandbox: SandboxSupport,
 }
 
@@ -79,7 +77,6 @@ impl ProgramInvocation {
 }
 
 impl LocalMachine {
-    /// Opens the root. Starts no process.
     pub(crate) fn open(root: &Path, scrub: &[String], secrets: &Secrets) -> Result<Self, HostError> {
         let no_root = |source| HostError::Root { root: root.to_owned(), source };
         let root_path = std::fs::canonicalize(root).map_err(no_root)?;

@@ -22,9 +22,7 @@ use crate::terminal::shells::ShellKind;
 
 /// Maximum bytes of a file that file tools read, edit or replace.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// Maximum entries in a listing of a folder.
 pub const LIST_ENTRIES_MAX: usize = 10_000;
-/// Maximum files in a search result.
 pub const FIND_FILES_MAX: usize = 1_000;
 
 /// Maximum repositories whose configuration is read for one call: the repository that the call works in, and those
@@ -132,7 +130,6 @@ impl TimeLimit {
     }
 }
 
-/// Command that starts the shell of a terminal.
 #[derive(Debug, Clone)]
 pub(crate) struct TerminalStart {
     /// Absolute path of the program: the shell, or the program that connects to it.

@@ -32,7 +32,6 @@ impl OutcomeBuilder {
         Self { limits, artifacts, secrets: Secrets::new(secrets) }
     }
 
-    /// Returns an outcome with this text.
     pub async fn outcome(&self, status: Status, text: &str) -> Outcome {
         let mut capture = Capture::new(self.limits, &self.secrets, &self.artifacts, DeltaSink::none());
         for chunk in text.as_bytes().chunks(CHUNK_BYTES) {

@@ -14,9 +14,7 @@ pub(crate) mod throttle;
 /// the exit code, add a few dozen bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputLimits {
-    /// Maximum bytes of text.
     pub bytes: usize,
-    /// Maximum lines.
     pub lines: usize,
 }
 

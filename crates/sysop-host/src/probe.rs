@@ -11,7 +11,6 @@ use crate::machine::{ExitReason, Program, TimeLimit};
 use crate::output::capture::Capture;
 use crate::tools::Toolbox;
 
-/// Maximum bytes of a probe's output.
 const PROBE_BYTES_MAX: usize = 1024 * 1024;
 
 impl Toolbox {

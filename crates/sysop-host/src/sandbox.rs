@@ -65,7 +65,6 @@ pub struct SandboxSupport {
 }
 
 impl SandboxSupport {
-    /// No sandbox.
     pub const NONE: Self = Self { abi: 0 };
 
     /// Detects the features by entering a fence in a thread. Runs once per process.

@@ -36,7 +36,6 @@ pub struct LocalSettings {
     pub secrets: Vec<SecretString>,
     /// Offers the tool that deletes files.
     pub allow_delete: bool,
-    /// Maximum bytes of a file that file tools write.
     pub file_bytes_max: u64,
     /// Shell of the session's terminal; `None` means `$SHELL`.
     pub shell: Option<PathBuf>,
@@ -52,7 +51,6 @@ pub struct LocalSettings {
 }
 
 impl LocalSettings {
-    /// Returns the default settings for a root.
     pub fn new(root: impl Into<PathBuf>, artifacts: impl Into<PathBuf>) -> Self {
         Self {
             root: root.into(),
@@ -126,9 +124,7 @@ pub enum HostError {
     /// The root does not exist, is not a folder, or cannot be opened.
     #[error("cannot open the root {} ({source}); choose a directory with --root", root.display())]
     Root {
-        /// Root as given in the settings.
         root: PathBuf,
-        /// Error of the system.
         #[source]
         source: io::Error,
     },

@@ -9,13 +9,9 @@ use rustix::fs::OFlags;
 
 use crate::instruction_files::{InstructionKind, InstructionText};
 
-/// Folders with skills, below a folder of a workspace.
 const SKILL_FOLDERS: [&str; 3] = [".agents/skills", ".sysop/skills", ".claude/skills"];
-/// Folders with commands, below a folder of a workspace.
 const COMMAND_FOLDERS: [&str; 2] = [".sysop/commands", ".claude/commands"];
-/// File that makes a folder a skill.
 const SKILL_FILE: &str = "SKILL.md";
-/// Maximum bytes read of one file.
 const BYTES_MAX: u64 = 64 * 1024;
 /// Maximum levels below a folder with skills.
 const SKILL_DEPTH_MAX: usize = 3;

@@ -101,7 +101,6 @@ pub(crate) struct SharedTerminal {
     current: Mutex<Option<Arc<LiveShell>>>,
     /// The call judged last, and the state of the terminal at that time.
     judged: Mutex<Option<(CallId, survey::TerminalPlace)>>,
-    /// Held by the one call that uses the terminal.
     call_lock: tokio::sync::Mutex<()>,
     user_control: Mutex<UserControl>,
     size: Mutex<TerminalSize>,
@@ -165,7 +164,6 @@ impl SharedTerminal {
         })
     }
 
-    /// Sets the prompter that asks and informs people.
     pub(crate) fn set_prompter(&self, people: Arc<dyn Prompter>) {
         *self.people.lock() = people;
     }

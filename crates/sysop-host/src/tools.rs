@@ -78,7 +78,6 @@ pub(crate) struct CallContext<'a> {
     pub(crate) id: &'a CallId,
     /// Sandbox rules for the programs of the call.
     pub(crate) fence: &'a Fence,
-    /// Guard of the call, with its time limit.
     pub(crate) guard: Option<CallGuard<'a>>,
     pub(crate) sink: DeltaSink,
     pub(crate) cancel: &'a CancellationToken,
@@ -87,7 +86,6 @@ pub(crate) struct CallContext<'a> {
 /// Guard under which a command runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallGuard<'a> {
-    /// Folder of the guard on the host.
     pub(crate) folder: &'a str,
     /// Seconds that the command may take at most.
     pub(crate) seconds: u64,

@@ -30,7 +30,6 @@ use crate::tools::{CallContext, Toolbox, UNDO, push_line};
 pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
 
 const SCRIPT: &str = include_str!("undo/undo.sh");
-/// Maximum bytes of the script's output.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 /// Time to keep or compare the state of one call.
 const CAPTURE_MAX: Duration = Duration::from_secs(15);
@@ -38,9 +37,7 @@ const CAPTURE_MAX: Duration = Duration::from_secs(15);
 const PACKAGES_MAX: Duration = Duration::from_secs(60);
 /// Time to compare the state after a call that was canceled.
 const CANCELLED_MAX: Duration = Duration::from_secs(4);
-/// Time to apply an undo.
 const APPLY_MAX: Duration = Duration::from_secs(600);
-/// Maximum changes that an outcome lists.
 const CHANGES_LISTED_MAX: usize = 200;
 
 /// Settings of the records that a machine keeps.
@@ -224,7 +221,6 @@ impl Toolbox {
         UndoOffer::Offered { lines: all }
     }
 
-    /// Applies the undo of the records that the call names.
     pub(crate) async fn apply_undo(&self, call: &ToolCall, records: Vec<UndoRecord>) -> Outcome {
         let bytes = self.undo_settings.bytes_max.max(UNDO_BYTES_DEFAULT).to_string();
         let mut outcome = Outcome::ok("");

@@ -8,7 +8,6 @@ use flate2::read::GzDecoder;
 
 use crate::catalog::SERVER_NAME;
 
-/// Maximum size of an unpacked build, in bytes.
 const UNPACKED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Depth at which the program is looked for: `llama-b11146/llama-server` or `build/bin/llama-server`.
 const DEPTH_MAX: usize = 3;

@@ -58,7 +58,6 @@ pub struct ModelEntry {
     /// The model for machines with little memory.
     #[serde(default)]
     small: bool,
-    /// Arguments that the server needs for this model.
     #[serde(default)]
     pub arguments: Vec<String>,
 }
@@ -85,7 +84,6 @@ pub struct ModelOverride {
     pub name: String,
     pub url: Option<String>,
     pub sha256: Option<String>,
-    /// Size in bytes.
     pub size: Option<u64>,
     pub license: Option<String>,
     pub context_window: Option<u32>,

@@ -18,7 +18,6 @@ use crate::supervisor::{Request, Response, socket_path};
 /// Longest time until a new supervisor listens.
 const SUPERVISOR_START_MAX: Duration = Duration::from_secs(20);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum length of a response, in bytes.
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024;
 /// Attempts if the supervisor ends between connection and answer.
 const ATTEMPTS_MAX: u32 = 3;

@@ -49,7 +49,6 @@ impl Default for DownloadOptions {
     }
 }
 
-/// Progress of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// An earlier download is continued.
@@ -73,7 +72,6 @@ pub enum Downloaded {
 
 #[derive(Debug, thiserror::Error)]
 pub enum DownloadError {
-    /// The entry has no hash.
     #[error("the SHA-256 of this file is unknown")]
     NoHash,
     /// Another process downloads the same file.
@@ -88,13 +86,11 @@ pub enum DownloadError {
     /// The file on the server is not the pinned one.
     #[error("the file at {origin} is not the pinned one ({what}: expected {expected}, found {found})")]
     WrongFile { origin: String, what: &'static str, expected: String, found: String },
-    /// The server refuses.
     #[error("{origin} refused the download: {why}")]
     Refused { origin: String, why: String },
     /// The transfer failed too often in a row. The part is kept.
     #[error("the download was interrupted: {why}; {done} bytes are kept")]
     Interrupted { why: String, done: u64 },
-    /// Errors of the system.
     #[error("cannot write {}: {error}", path.display())]
     Io { path: PathBuf, error: std::io::Error },
     /// The source is not a usable file or address.

@@ -10,12 +10,10 @@ use std::path::{Path, PathBuf};
 use crate::archive;
 use crate::catalog::{ModelEntry, Pin, SERVER_NAME, ServerBuild};
 
-/// Digits of the hash in a file name.
 const HASH_DIGITS: usize = 12;
 /// Ending of a model's file.
 const GGUF: &str = ".gguf";
 
-/// Folder for models and server builds.
 #[derive(Debug, Clone)]
 pub struct ModelFolder(PathBuf);
 
@@ -76,7 +74,6 @@ impl ModelFolder {
         part.and_then(|part| fs::metadata(part).ok()).map_or(0, |part| part.len())
     }
 
-    /// Returns the path that the archive of a build has before it is unpacked.
     pub fn server_archive(&self, build: &ServerBuild) -> Option<PathBuf> {
         Some(self.0.join(format!("{}.tar.gz", server_name(build)?)))
     }

@@ -29,7 +29,6 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 const PORTS_TRIED_MAX: u32 = 3;
 /// Last lines of output that are kept for an error message.
 const LINES_MAX: usize = 12;
-/// Maximum length of such a line, in bytes.
 const LINE_BYTES_MAX: u64 = 400;
 /// Random bytes of the key.
 const KEY_BYTES: usize = 32;

@@ -48,7 +48,6 @@ use crate::server::{RunningServer, ServerSpec};
 pub const IDLE_MAX: Duration = Duration::from_secs(600);
 /// Time that the first client has to connect.
 const FIRST_CLIENT_MAX: Duration = Duration::from_secs(30);
-/// Maximum length of a request, in bytes.
 const REQUEST_BYTES_MAX: u64 = 4096;
 /// Longest path of a socket that every system accepts, in bytes.
 const SOCKET_PATH_BYTES_MAX: usize = 100;
@@ -99,7 +98,6 @@ pub struct Supervisor {
     pub idle: Duration,
 }
 
-/// Returns the path of the socket in a runtime folder.
 pub(crate) fn socket_path(runtime_folder: &Path) -> Result<PathBuf, SupervisorError> {
     let path = runtime_folder.join(SOCKET);
     if path.as_os_str().len() > SOCKET_PATH_BYTES_MAX {

@@ -26,7 +26,6 @@ pub(crate) struct Caller {
     pub(crate) canceled: tokio_util::sync::CancellationToken,
 }
 
-/// Answer of the people behind the client.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ClientAnswer {
     Allow,

@@ -30,7 +30,6 @@ use tokio::sync::Mutex;
 use self::session::{CallEnd, HostSession};
 use self::tools::Request;
 
-/// Instructions for the calling agent.
 const INSTRUCTIONS: &str = "Runs commands on the user's machines through sysop. A person may have to approve a call; a \
      rejected call did not run. Do not repeat a rejected call in another form.";
 
@@ -40,7 +39,6 @@ pub type OpenSession =
 /// Tells if people watch a session elsewhere and can approve its calls.
 pub type WatchCheck = Arc<dyn Fn(&SessionId) -> bool + Send + Sync>;
 
-/// Settings of a server.
 pub struct McpServerSettings {
     pub open: OpenSession,
     /// Hosts of the user's config.

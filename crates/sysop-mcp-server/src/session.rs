@@ -37,7 +37,6 @@ impl CallEnd {
     }
 }
 
-/// The session of one host.
 pub(crate) struct HostSession {
     session: Arc<dyn SessionHandle>,
     host: String,

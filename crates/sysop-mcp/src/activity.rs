@@ -47,7 +47,6 @@ impl Activity {
         self.questions.load(Ordering::SeqCst) > 0
     }
 
-    /// Waits until a question ends.
     pub(crate) async fn question_ended(&self) {
         self.question_ended.notified().await;
     }

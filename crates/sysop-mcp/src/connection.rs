@@ -32,9 +32,7 @@ use crate::settings::{ServerSettings, ServerTransport};
 
 /// Maximum bytes of one message of a server; longer ones are dropped.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Maximum tools that are read from a server.
 const TOOLS_MAX: usize = 1_000;
-/// Maximum pages of a list of tools.
 const PAGES_MAX: usize = 50;
 /// Maximum lines of a server's standard error that are kept.
 const STDERR_LINES_MAX: usize = 8;
@@ -120,7 +118,6 @@ fn keep(lines: &Mutex<Vec<String>>, line: &[u8]) {
     lines.push(neutralize_line(text).into_owned());
 }
 
-/// An open connection.
 pub struct Connection {
     service: RunningService<RoleClient, ClientHandler>,
     program: tokio::sync::Mutex<Option<PipedProgram>>,

@@ -12,7 +12,6 @@ use sysop_core::tool::{ToolEffect, ToolSpec};
 
 use crate::settings::{ServerApproval, ServerName};
 
-/// Maximum bytes of a description for models.
 const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
 /// Maximum bytes of the schema of a tool's arguments.
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
@@ -27,7 +26,6 @@ const MENTION_BYTES_MIN: usize = 6;
 /// Keys of a schema whose values are prose.
 const PROSE_KEYS: [&str; 3] = ["description", "title", "$comment"];
 
-/// Definition of a tool, as its server states it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolDefinition {

@@ -14,7 +14,6 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 
 use crate::settings::ServerName;
 
-/// Maximum fields of a form.
 const FIELDS_MAX: usize = 16;
 /// Maximum bytes of a server's text in a question.
 const TEXT_BYTES_MAX: usize = 2_000;
@@ -27,7 +26,6 @@ pub(crate) fn declined() -> ElicitResult {
     ElicitResult::new(ElicitationAction::Decline)
 }
 
-/// Asks the user and returns the answer for the server.
 pub(crate) async fn answer(
     server: &ServerName,
     request: ElicitRequestParams,
@@ -154,14 +152,12 @@ fn field_prompt(name: &str, field: &Value, kind: &FieldKind, required: bool) -> 
     prompt
 }
 
-/// Kind of a form's field.
 #[derive(Debug, PartialEq)]
 enum FieldKind {
     Text,
     Number,
     Integer,
     Boolean,
-    /// One of these values, with their titles.
     Choice(Vec<(String, String)>),
     /// Some of these values, with their titles.
     Choices(Vec<(String, String)>),

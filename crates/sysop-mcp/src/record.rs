@@ -10,7 +10,6 @@ use similar::TextDiff;
 
 use crate::definition::ToolDefinition;
 
-/// Record of one server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerRecord {
     /// Hash of the command line or address that the user agreed to; empty if the user agreed to none.

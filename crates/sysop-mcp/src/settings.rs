@@ -7,11 +7,8 @@ use secrecy::SecretString;
 use sysop_host::PipedCommand;
 use url::Url;
 
-/// Maximum bytes of a server's name.
 const NAME_BYTES_MAX: usize = 32;
-/// Default timeout of one call.
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
-/// Default timeout of the start of a server.
 pub const STARTUP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 /// Default timeout of the start of a server whose command may first download it.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -75,7 +72,6 @@ impl ServerApproval {
     /// Names in the config, from loosest to strictest.
     pub const NAMES: &'static [&'static str] = &["reads", "ask", "never"];
 
-    /// Returns the approval with this name in the config.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "ask" => Some(Self::Ask),
@@ -86,7 +82,6 @@ impl ServerApproval {
     }
 }
 
-/// Settings of one server.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
     pub name: ServerName,
@@ -105,10 +100,8 @@ pub struct ServerSettings {
 pub enum ServerTransport {
     /// A program of this machine, with its complete environment.
     Stdio(PipedCommand),
-    /// Streamable HTTP.
     Http {
         url: Url,
-        /// Headers of each request.
         headers: Vec<(String, SecretString)>,
     },
 }

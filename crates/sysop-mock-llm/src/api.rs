@@ -25,7 +25,6 @@ pub const MISSING_MODEL_PREFIX: &str = "missing";
 /// Prefix, in lower case, of the names of models that have no tools on Ollama.
 pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 
-/// A validated chat request of one API.
 pub(crate) trait ApiRequest: Sized + Send {
     /// Start of the API's error text for a body that is not JSON.
     const NOT_JSON: &'static str;

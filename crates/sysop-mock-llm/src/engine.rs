@@ -61,7 +61,6 @@ impl Engine {
 pub struct Turn {
     /// Last user message that is not a tool result.
     pub prompt: String,
-    /// Number of tool results after the prompt.
     pub tool_results: usize,
 }
 

@@ -11,7 +11,6 @@ use std::time::Duration;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// Maximum bytes of a scenario file.
 pub const SCENARIO_FILE_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Maximum bytes of a response's text, including the repetitions of `repeat_text`.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -206,7 +205,6 @@ pub struct ScriptedFailure {
     pub retry_after_s: Option<u32>,
 }
 
-/// Error in a scenario file.
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
     /// The file cannot be read.

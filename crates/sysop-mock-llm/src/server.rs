@@ -27,7 +27,6 @@ use crate::request_log::{RecordedRequest, RequestLog};
 use crate::scenario::{Response as ScriptedResponse, Scenarios, ScriptedFailure};
 use crate::shutdown::{self, RunningServer, ShutdownSignal};
 
-/// Maximum bytes of a request body.
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Serves every API on `listener` until the future is dropped.
 ///

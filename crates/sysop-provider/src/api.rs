@@ -121,8 +121,11 @@ pub(crate) enum ErrorAction {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum FrameError {
     /// The server reported a failure inside the stream; `retry` allows another attempt.
-    InStream { message: String, retry: bool, kind: sysop_core::message::FailureKind },
-    /// The frame does not follow the API.
+    InStream {
+        message: String,
+        retry: bool,
+        kind: sysop_core::message::FailureKind,
+    },
     Malformed(String),
 }
 

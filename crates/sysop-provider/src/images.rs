@@ -20,7 +20,6 @@ impl EncodedImage {
     }
 }
 
-/// Encodes the images whose bytes are in the request.
 pub(crate) fn encoded_images(images: &[ImageRef], request: &RequestImages) -> Vec<EncodedImage> {
     let encode = |image: &ImageRef| {
         let base64 = BASE64_STANDARD.encode(request.bytes_of(image)?);

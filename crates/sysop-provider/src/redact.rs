@@ -5,7 +5,6 @@ use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::redact::KnownSecrets;
 use sysop_core::text::strip_controls;
 
-/// Maximum characters quoted from a server.
 const QUOTE_CHARS_MAX: usize = 500;
 /// Maximum characters of one of sysop's own messages.
 const MESSAGE_CHARS_MAX: usize = 1_500;
@@ -13,7 +12,6 @@ const MESSAGE_CHARS_MAX: usize = 1_500;
 const PAGE_CHARS_MAX: usize = 120;
 /// Text that replaces a secret.
 pub(crate) const MASK: &str = "[key]";
-/// Headers whose values are not secret.
 const PUBLIC_HEADERS: [&str; 8] = [
     "accept",
     "anthropic-beta",

@@ -7,7 +7,6 @@ use sysop_core::text::neutralize_line;
 use crate::redact::{MASK, shortened};
 use crate::settings::Endpoint;
 
-/// Maximum characters quoted from a server.
 const WORDS_CHARS_MAX: usize = 400;
 
 /// Returns a server's text as one shortened line, with the key masked and control characters made visible.

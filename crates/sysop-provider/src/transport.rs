@@ -138,7 +138,6 @@ struct ModelCall {
     context: CallContext,
     request: ModelRequest,
     quirks: ModelQuirks,
-    /// Quirks known when the call began.
     known_quirks: ModelQuirks,
     /// Scheme, host and port of the server.
     origin: String,
@@ -506,7 +505,6 @@ fn decode(reader: &mut ResponseReader, out: &mut Vec<ModelEvent>) -> Result<bool
     Ok(false)
 }
 
-/// Builds the header map. The error is the name of the invalid header.
 pub(crate) fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
     map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -40,10 +40,7 @@ const BY: &str = "chat";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplLayout {
     /// Panels, line editor and single keys.
-    Panels {
-        /// Enables colors.
-        color: bool,
-    },
+    Panels { color: bool },
     /// Plain lines, which also work through a pipe.
     Plain,
 }
@@ -72,7 +69,6 @@ impl ReplLayout {
 
 /// Everything that a run of the REPL needs from its caller.
 pub struct ReplContext {
-    /// Session to start with.
     pub opened: AttachedSession,
     /// Task to start with, if any.
     pub task: Option<String>,

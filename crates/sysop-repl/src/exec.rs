@@ -106,7 +106,6 @@ type ApprovalFn = dyn Fn(&ApprovalPrompt, &AtomicBool) -> io::Result<ApprovalOut
 pub struct ExecContext {
     pub opened: AttachedSession,
     pub task: ExecTask,
-    /// Images of the prompt.
     pub images: Vec<ImageRef>,
     /// Schema that the answer must match; the model is asked again if it does not.
     pub schema: Option<AnswerSchema>,
@@ -116,7 +115,6 @@ pub struct ExecContext {
     pub out: Box<dyn Write + Send>,
     /// Drawing options if standard output is a terminal.
     pub terminal: Option<RenderOptions>,
-    /// Standard error.
     pub err: Box<dyn Write + Send>,
     /// Amount of the calls' output that is shown on standard error.
     pub call_output: CallOutput,

@@ -25,7 +25,6 @@ pub(crate) const THEME: Theme = Theme { name: ThemeName::Terminal };
 pub struct RenderOptions {
     /// Number of columns of the terminal.
     pub width: usize,
-    /// Enables colors.
     pub color: bool,
 }
 
@@ -63,7 +62,6 @@ pub(crate) fn terminal_size() -> (usize, usize) {
     usable(crossterm::terminal::size().unwrap_or_default())
 }
 
-/// Returns the number of columns of this terminal.
 pub fn terminal_width() -> usize {
     terminal_size().0
 }

@@ -49,11 +49,7 @@ pub enum AuditError {
         "cannot write the audit log {path} ({why}), and calls do not run without an audit entry; check the disk space \
          and permissions"
     )]
-    Disk {
-        path: String,
-        /// Underlying error.
-        why: String,
-    },
+    Disk { path: String, why: String },
     /// The last line is malformed, so nothing can be chained to it.
     #[error(
         "the last line of the audit log {0} is damaged; run `sysop audit verify` for details, and move the file away to \
@@ -107,23 +103,16 @@ impl Audit {
         Self { journal: Some(Arc::new(journal)), ..self }
     }
 
-    /// Path of the current file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Checks that the audit can be written, before the first call needs it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub async fn check(&self) -> Result<(), AuditError> {
         self.write(Vec::new()).await
     }
 
     /// Writes lines. They are durable when this returns.
-    ///
-    /// # Errors
-    /// If they could not be written.
     pub async fn write(&self, entries: Vec<AuditEntry>) -> Result<(), AuditError> {
         #[cfg(unix)]
         if let Some(journal) = &self.journal {

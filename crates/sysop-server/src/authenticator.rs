@@ -23,7 +23,6 @@ pub enum Scope {
     Read,
     /// Send messages to an existing session. `dispatch` then checks the scope that the message itself needs.
     Answer,
-    /// Create sessions and make them act.
     Operate,
 }
 
@@ -41,7 +40,6 @@ impl Scope {
 /// Provenance of a caller's token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenOrigin {
-    /// Creation time.
     pub created: Timestamp,
     /// True if a process of unknown origin created the token, for example one that a session's command left running.
     pub unattended: bool,

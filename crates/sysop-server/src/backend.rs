@@ -44,7 +44,6 @@ pub struct OpenedSession {
 pub struct Artifact {
     /// Total size in bytes.
     pub bytes: u64,
-    /// The content, in chunks.
     pub pieces: BoxStream<'static, std::io::Result<bytes::Bytes>>,
 }
 
@@ -78,7 +77,6 @@ pub trait SessionBackend: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Renames or pins a session.
     async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), BackendError> {
         let _ = annotation;
         Err(BackendError::Invalid(format!("session {id} cannot be renamed or pinned on this server")))
@@ -99,7 +97,6 @@ pub trait SessionBackend: Send + Sync {
     /// Stops a session and deletes its log and artifacts.
     async fn delete(&self, id: &SessionId) -> Result<(), BackendError>;
 
-    /// Opens a stored output of a call.
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError>;
 
     /// Checks an image and stores it for a prompt. `name` is the name of its file, for display.
@@ -203,7 +200,6 @@ pub trait SessionBackend: Send + Sync {
 /// Error of opening or finding a session. `Display` is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
-    /// No session has this id.
     #[error("session {0} not found")]
     NotFound(SessionId),
     /// The request cannot be fulfilled as stated.

@@ -150,7 +150,6 @@ async fn write_rule(
     Ok(())
 }
 
-/// Attributes the session's actions from now on to the caller.
 fn attribute(inner: &ServerInner, session_ref: &SessionRef, caller: &Caller) {
     let trace = session_ref.state.trace().map(|trace| trace.to_string());
     inner.registry.backend.attribute_to(&session_ref.state.id, &caller.name, trace.as_deref());
@@ -344,7 +343,6 @@ async fn require_scopes(
     if needed.decide { require_decide(inner, session_ref, caller).await } else { Ok(()) }
 }
 
-/// Fails if the caller may not operate sessions.
 pub(crate) fn require_operate(caller: &Caller) -> Result<(), MessageRejection> {
     if caller.scopes.operate {
         return Ok(());

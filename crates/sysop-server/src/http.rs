@@ -251,7 +251,6 @@ fn message(path: &'static str, kind: &'static str, summary: &'static str) -> Rou
 }
 
 impl Route {
-    /// Documents the request body.
     fn body(mut self, body: Content) -> Self {
         self.doc.body = Some(body);
         self
@@ -269,12 +268,10 @@ impl Route {
         self
     }
 
-    /// Documents the response 200.
     fn ok(self, description: &'static str, content: Content) -> Self {
         self.response("200", description, content)
     }
 
-    /// Documents a response.
     fn response(mut self, status: &'static str, description: &'static str, content: Content) -> Self {
         self.doc.responses.push((status, description, content));
         self

@@ -48,12 +48,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// Maximum size of a request body, in bytes.
     pub body_bytes_max: usize,
-    /// Maximum time to receive a request body.
     pub body_wait: Duration,
     pub socket: SocketSettings,
-    /// Limits for tools that run on clients.
     pub client_tools: ClientToolSettings,
     /// Time after which an idle session without connected clients is evicted from memory.
     pub idle: Duration,

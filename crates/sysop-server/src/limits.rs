@@ -54,7 +54,6 @@ pub struct ConcurrencyLimiter<K> {
 }
 
 impl<K: Hash + Eq + Clone> ConcurrencyLimiter<K> {
-    /// Allows each holder at most `most` permits.
     pub fn new(most: usize) -> Self {
         Self { in_use: Arc::default(), most }
     }

@@ -28,24 +28,15 @@ pub enum TlsError {
         /// Expected content.
         what: &'static str,
         path: String,
-        /// Underlying error.
         why: String,
     },
     /// Key and certificate do not match, or are of an unsupported kind.
     #[error("cannot use the key {key} with the certificate {certificate}: {why}")]
-    Pair {
-        key: String,
-        certificate: String,
-        /// Underlying error.
-        why: rustls::Error,
-    },
+    Pair { key: String, certificate: String, why: rustls::Error },
 }
 
 impl Tls {
     /// Loads a certificate chain and its key.
-    ///
-    /// # Errors
-    /// If one of the files cannot be used.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let pair = read(certificate, key)?;
         warn_of_readers(key);
@@ -64,9 +55,6 @@ impl Tls {
     }
 
     /// Reloads the files for new connections. On error, the current certificate stays in use.
-    ///
-    /// # Errors
-    /// If one of the files cannot be used.
     pub fn reload(&self) -> Result<(), TlsError> {
         let pair = read(&self.current.certificate, &self.current.key)?;
         *self.current.pair.write() = Arc::new(pair);

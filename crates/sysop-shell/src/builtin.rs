@@ -70,7 +70,6 @@ fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     }
 }
 
-/// Judges a builtin. Returns false for any program that is not handled here.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     let span = call.span;

@@ -157,7 +157,6 @@ pub enum Resolution {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardOffer {
-    /// The call needs no guard, or guards are off.
     #[default]
     NotNeeded,
     Offered {
@@ -175,7 +174,6 @@ pub enum GuardOffer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoOffer {
-    /// The call is no undo.
     #[default]
     NotNeeded,
     Offered {

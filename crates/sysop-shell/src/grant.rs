@@ -31,7 +31,6 @@ pub enum Grant {
     },
 }
 
-/// Returns the grant to offer for a command.
 pub fn grant_for(command: &str, analysis: &Analysis) -> Grant {
     let exact = Grant::Exact { command: command.to_owned() };
     if analysis.risk.class > RiskClass::Changes {

@@ -17,7 +17,6 @@ pub(super) enum Arity {
     Attached,
 }
 
-/// Effect of an option on the class of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect<'t> {
     /// The option is known and does not affect the class.
@@ -57,7 +56,6 @@ pub(super) enum StopPoint {
     FirstOperand,
 }
 
-/// One option, as given in the arguments.
 #[derive(Debug, Clone)]
 pub(super) struct GivenOption<'t, 'w> {
     pub(super) rule: OptionRule<'t>,

@@ -62,13 +62,10 @@ use self::scan::{Pipeline, Reason, RedirectKind, SimpleText, Word, scan};
 use crate::context::{CommandContext, Dialect, Survey};
 use crate::risk::RiskClass;
 
-/// Maximum lines that summarize the effect.
 pub const SUMMARY_LINES_MAX: usize = 2;
-/// Maximum lines of a diff below the summary.
 pub const DIFF_LINES_MAX: usize = 20;
 /// Maximum commands of one line that are probed.
 const SECTIONS_MAX: usize = 6;
-/// Maximum characters of a line.
 const LINE_CHARS_MAX: usize = 200;
 
 /// Place at which a command would run.
@@ -500,7 +497,6 @@ const PROGRAMS: &[&str] = &[
     "journalctl",
 ];
 
-/// Returns the preview of a command by its program.
 fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     match command.program.as_str() {
         "rm" | "rmdir" | "unlink" | "shred" => files::remove(command),

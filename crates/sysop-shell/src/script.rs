@@ -19,7 +19,6 @@ use crate::risk::RiskClass;
 /// Maximum number of `|`, and of array openings, in a script. Limited because the grammar's error recovery is quadratic
 /// in these numbers.
 const CHAIN_MAX: usize = 400;
-/// Maximum bytes of a here-document delimiter.
 const DELIMITER_BYTES_MAX: usize = 64;
 
 const UNPARSED: &str = "cannot be parsed";

@@ -18,7 +18,6 @@ const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", 
 /// Builtins that change the shell's folder, or that run other commands that may change it.
 const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source", ".", "command", "builtin"];
 
-/// A simple command as written in the script.
 #[derive(Debug, Default)]
 pub(super) struct SimpleCommand {
     pub(super) words: Vec<Word>,

@@ -50,7 +50,6 @@ pub(super) struct State {
     pub(super) survey: Rc<Survey>,
     /// Dialect of the script being read.
     pub(super) dialect: Dialect,
-    /// Folders in which the command starts.
     start: Folders,
     /// Absolute folders from which relative paths start. An empty path stands for the unknown initial folder on another
     /// machine, which will judge the command again.
@@ -58,7 +57,6 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Creates a state for a survey, which has no findings yet.
     pub(super) fn new(survey: Rc<Survey>) -> Self {
         let unnamed = (survey.resolution == Resolution::Elsewhere).then(String::new);
         let start = Folders::of(survey.context.folder.clone().or(unnamed));

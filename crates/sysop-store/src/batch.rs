@@ -9,7 +9,6 @@ use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::text::neutralize;
 use sysop_driver::port::{SessionSummary, StoreError};
 
-/// Maximum characters of a title.
 const TITLE_CHARS_MAX: usize = 80;
 /// Maximum characters that are read from the start of a prompt to make its title.
 const TITLE_SOURCE_CHARS_MAX: usize = 400;
@@ -34,9 +33,7 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BatchSummary {
-    /// Time of the first event.
     pub(crate) first_at: Timestamp,
-    /// Time of the last event.
     pub(crate) last_at: Timestamp,
     /// Title from the first prompt in these events; empty if they contain none. Stores use it only if the session has
     /// no title yet.

@@ -30,7 +30,6 @@ struct StoredSession {
 }
 
 impl MemoryStore {
-    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }

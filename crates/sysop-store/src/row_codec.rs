@@ -13,7 +13,6 @@ use sysop_driver::search;
 
 use crate::batch::BatchSummary;
 
-/// Maximum bytes of an event as JSON.
 const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Maximum characters that an error repeats from the name of an unknown event.
 const KIND_CHARS_MAX: usize = 40;
@@ -25,7 +24,6 @@ pub(crate) struct EncodedBatch {
     pub(crate) events: Vec<EventRow>,
 }
 
-/// An event in stored form.
 #[derive(Debug)]
 pub(crate) struct EventRow {
     pub(crate) seq: i64,

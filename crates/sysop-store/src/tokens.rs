@@ -48,7 +48,6 @@ pub(crate) fn too_many_tokens_error() -> StoreError {
     ))
 }
 
-/// Returns the error for a token whose id is already taken.
 pub(crate) fn duplicate_token_error(id: &TokenId) -> StoreError {
     StoreError::Unavailable(format!("token {id} already exists; try again"))
 }

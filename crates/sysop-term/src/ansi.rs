@@ -30,7 +30,6 @@ pub(crate) const ANSI_COLORS: [Color; 16] = [
     Color::LightCyan,
     Color::White,
 ];
-/// Columns between tab stops.
 const TAB_COLUMNS: usize = 8;
 
 /// Renders output that contains control sequences as lines, which are not wrapped.

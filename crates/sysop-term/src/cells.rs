@@ -274,7 +274,6 @@ fn join(cells: &[GraphemeCell<'_>], spans: &[Span]) -> Vec<Span> {
     row
 }
 
-/// Wraps spans into rows between words.
 pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
     wrap_hanging(spans, columns, 0)
 }

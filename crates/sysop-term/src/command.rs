@@ -19,7 +19,6 @@ pub struct CompletionNames {
 }
 
 impl CompletionNames {
-    /// Replaces the skills.
     #[must_use]
     pub fn with_skills(self, skills: &[Skill]) -> Self {
         let skills = skills.iter().map(|skill| {
@@ -83,7 +82,6 @@ pub enum JobsCommand {
 /// Parsed form of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputLine {
-    /// An empty line.
     Empty,
     Prompt(String),
     /// A command to run verbatim.

@@ -16,7 +16,6 @@ const CONTEXT_LINES: usize = 3;
 /// The change requested by a call of a file tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileEdit<'a> {
-    /// Path of the file, as in the call.
     pub path: &'a str,
     /// Text to replace; `None` if the whole file is written.
     pub old: Option<&'a str>,

@@ -18,7 +18,6 @@ use sysop_core::text::neutralize_line;
 use crate::ansi::ANSI_COLORS;
 use crate::paint;
 
-/// Maximum rows of scrollback.
 const SCROLLBACK_ROWS: usize = 2_000;
 /// Maximum columns or rows of a screen.
 const CELLS_MAX: u16 = 1_000;
@@ -28,7 +27,6 @@ const MARKS_MAX: usize = 8;
 /// them.
 const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\x0f";
 
-/// Modes that a program has enabled in its terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TerminalModes {
     /// DECCKM: arrow keys, Home and End are sent as `ESC O` and a letter.
@@ -172,7 +170,6 @@ impl Grid {
         self.term.grid().display_offset()
     }
 
-    /// Returns the number of rows of the screen.
     pub fn rows(&self) -> usize {
         self.term.screen_lines()
     }

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Maximum bytes of a link target.
 pub const TARGET_BYTES_MAX: usize = 2_000;
 
 /// Returns the address as a link target for a terminal, or `None` if it is not a plain http(s) address. A plain address

@@ -64,7 +64,6 @@ impl MarkdownStyle {
 #[derive(Debug, Clone, Default)]
 struct ChunkParser {
     open: OpenBlock,
-    /// Kind of the last finished chunk.
     last: Option<ChunkKind>,
     /// True if an empty line followed the last chunk.
     blank: bool,
@@ -111,7 +110,6 @@ enum ChunkKind {
 }
 
 impl MarkdownDocument {
-    /// Creates an empty document.
     pub fn new(columns: usize, theme: Theme, base: Style) -> Self {
         Self::with_style(MarkdownStyle { columns: columns.max(1), theme, base, write_targets: false })
     }
@@ -171,7 +169,6 @@ impl MarkdownDocument {
         self.tail.len()
     }
 
-    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len() + self.tail.len()
     }
@@ -393,7 +390,6 @@ pub(super) fn gutter(markdown_style: &MarkdownStyle) -> Span {
     Span::new(sign, markdown_style.style(StyleRole::Dim))
 }
 
-/// Lays out one line of code.
 pub(super) fn code_rows(
     line: &str,
     highlighter: &mut Highlighter,

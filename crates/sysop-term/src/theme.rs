@@ -9,7 +9,6 @@ pub enum ThemeName {
     Light,
     /// The terminal's own palette.
     Terminal,
-    /// No colors.
     None,
 }
 

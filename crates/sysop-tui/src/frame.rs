@@ -123,7 +123,6 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
     }
 }
 
-/// Returns the rows of the middle pane as text.
 #[cfg(test)]
 pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
     middle_pane::MiddlePane::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()

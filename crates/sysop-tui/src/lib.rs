@@ -51,7 +51,6 @@ pub struct TuiContext {
     /// The user's editor and pager, as set in the environment.
     pub programs: ExternalPrograms,
     pub drafts: PathBuf,
-    /// Kind of the user's terminal.
     pub kind: screen::TerminalKind,
     pub leaving: RunningTurnPolicy,
 }
@@ -68,7 +67,6 @@ pub enum RunningTurnPolicy {
 /// Error of opening the first session. Its `Display` output is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The session service with the first session.
 pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;
 
 /// External programs, as command lines that are split into words by shell rules.

@@ -72,7 +72,6 @@ enum FetchResult {
     ThemeSaved(String),
     /// The answer to `/trust`, for the user.
     WorkspaceTrusted(String),
-    /// Skills and commands of a session.
     Skills(SessionId, Vec<Skill>),
     Failed(String),
 }
@@ -620,7 +619,6 @@ impl RunLoop {
         self.fetch(move |service| async move { FetchResult::SessionOpened(service.open(which).await) });
     }
 
-    /// Runs a request to the session service in the background.
     fn fetch<F>(&mut self, what: impl FnOnce(Arc<dyn SessionService>) -> F)
     where
         F: Future<Output = FetchResult> + Send + 'static,

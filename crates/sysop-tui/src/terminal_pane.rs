@@ -30,15 +30,16 @@ pub struct TerminalPane {
     by: String,
     state: State,
     size: Option<TerminalSize>,
-    /// Area in which the pane was last drawn.
     area: Rect,
 }
 
 enum State {
     /// The terminal is being opened, which may need a connection.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
-    /// The pane is attached to a running terminal.
-    Open { live: BoxStream<'static, TerminalOutput>, grid: Box<Grid> },
+    Open {
+        live: BoxStream<'static, TerminalOutput>,
+        grid: Box<Grid>,
+    },
     /// The terminal could not be opened or has ended. Holds the reason and the last screen, if any.
     Over(String, Option<Box<Grid>>),
 }

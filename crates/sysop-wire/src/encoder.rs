@@ -38,7 +38,6 @@ pub struct Encoder {
     active: SessionState,
     /// Tool names of the calls in the last reply or direct call.
     names: HashMap<CallId, String>,
-    /// Background jobs that are still running.
     jobs: RunningJobs,
     setup: Option<SessionSetup>,
     mode: Mode,
@@ -131,7 +130,6 @@ impl Encoder {
         messages
     }
 
-    /// Encodes a delta.
     pub fn encode_delta(&self, delta: &Delta) -> ServerMessage {
         let session_id = self.session.clone();
         match delta {

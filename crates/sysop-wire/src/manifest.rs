@@ -15,9 +15,7 @@ use crate::client_message::{Hello, ManifestTool};
 pub const MANIFEST_TOOLS_MAX: usize = 128;
 /// Maximum bytes of all names, descriptions and schemas as JSON; they are part of every model request.
 pub const MANIFEST_BYTES_MAX: usize = 256 * 1024;
-/// Maximum bytes of the root path.
 const ROOT_BYTES_MAX: usize = 4096;
-/// Maximum bytes of a tool name.
 const NAME_BYTES_MAX: usize = 64;
 /// Maximum characters of a name quoted in an error message.
 const NAME_IN_ERROR_CHARS_MAX: usize = 64;
@@ -43,7 +41,6 @@ pub enum ManifestError {
     /// The parameters of a tool are not the JSON Schema of an object.
     #[error("the parameters of `{0}` must be a JSON Schema of type `object`")]
     Parameters(String),
-    /// The root is not a path.
     #[error(
         "`workspaceRoot` must be a path: not empty, at most {ROOT_BYTES_MAX} bytes, no control characters"
     )]

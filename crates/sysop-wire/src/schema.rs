@@ -51,7 +51,6 @@ pub fn server() -> Value {
     settings.into_generator().into_root_schema_for::<ServerMessage>().to_value()
 }
 
-/// Returns all generated files with their paths in the repository.
 pub fn generated_files() -> Vec<(&'static str, String)> {
     let (client, server) = (client(), server());
     vec![

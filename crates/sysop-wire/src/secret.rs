@@ -13,7 +13,6 @@ use serde::ser::{Serialize, Serializer};
 pub struct Secret(SecretString);
 
 impl Secret {
-    /// Returns the text.
     pub fn expose(&self) -> &str {
         self.0.expose_secret()
     }

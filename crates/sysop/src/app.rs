@@ -87,9 +87,7 @@ pub(crate) struct Services {
     model: ModelRef,
     /// Rules that were saved to the user's rules file after the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
-    /// Hosts with connections to MCP servers.
     mcp_hosts: Arc<Mutex<Vec<Weak<McpHost>>>>,
-    /// Hooks and the notifier.
     hooks: Arc<UserHooks>,
 }
 
@@ -100,7 +98,6 @@ impl Services {
         Ok(Self::on(storage, settings, model))
     }
 
-    /// Creates the services on storage that is already open.
     pub(crate) fn on(storage: Storage, settings: Settings, model: ModelRef) -> Self {
         let store = storage.store();
         let settings = Arc::new(settings);

@@ -22,7 +22,6 @@ use crate::token_file::{address_of, token_files};
 /// Maximum number of times that the list is read again until an answer shows in it.
 const POLLS_MAX: u32 = 20;
 const POLL: Duration = Duration::from_millis(100);
-/// Maximum number of characters of a command in the list.
 const COMMAND_CHARS_MAX: usize = 300;
 
 /// Lists what waits, or answers one approval.

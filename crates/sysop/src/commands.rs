@@ -150,7 +150,6 @@ struct HeadlessRun {
     schema: Option<AnswerSchema>,
     json: bool,
     bounds: Option<AutoBounds>,
-    /// Answers approvals in place of the user.
     answer: Option<ApprovalHandler>,
 }
 
@@ -207,7 +206,6 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
     Ok(exit)
 }
 
-/// Stores the image files of a prompt.
 async fn attach_images(services: &Services, session: &SessionId, files: &[PathBuf]) -> Result<Vec<ImageRef>> {
     if files.len() > PROMPT_IMAGES_MAX {
         return Err(

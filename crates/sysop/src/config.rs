@@ -52,7 +52,6 @@ pub(crate) use trust::{InstructionSet, TrustDecision, UntrustedWorkspace, save_t
 pub(crate) use ui_state::{keep_theme, ui_state_file};
 pub(crate) use value::{ConfigValue, without_credentials};
 
-/// Name of a workspace's config file, in its root.
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
 
 /// Returns the path of the file with the rules that were saved with `always`. It lies beside the user's config file.
@@ -101,18 +100,13 @@ pub(crate) fn display_path(path: &Path) -> String {
 /// Place where a value was set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ConfigOrigin {
-    /// Built-in default.
     Default,
-    /// Line of a file.
     File {
-        /// Path of the file.
         path: Arc<Path>,
         /// Line number, from 1.
         line: usize,
     },
-    /// Environment variable.
     Environment {
-        /// Name of the variable.
         name: String,
     },
     Flag {
@@ -152,7 +146,6 @@ impl ConfigEntry {
 }
 
 impl RoutineSteps {
-    /// Returns the warning about a fault in these steps, which names the place of the fault.
     pub(crate) fn warning(&self, name: &str, fault: StepFault) -> ConfigWarning {
         let origin = if let ConfigOrigin::File { path, .. } = &self.origin {
             ConfigOrigin::File { path: Arc::clone(path), line: fault.line }
@@ -202,7 +195,6 @@ pub(crate) struct ConfigLayer {
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Rules for commands, from `[[policy.rules]]`.
     pub(crate) rules: Vec<Rule>,
-    /// Steps by the name of their routine.
     pub(crate) steps: Vec<(String, RoutineSteps)>,
     /// Programs of the user, from `[[hooks]]`.
     pub(crate) hooks: Vec<Hook>,
@@ -214,7 +206,6 @@ pub(crate) struct ConfigLayer {
     pub(crate) programs: Vec<ConfigOrigin>,
 }
 
-/// Steps of one routine.
 #[derive(Debug, Clone)]
 pub(crate) struct RoutineSteps {
     pub(crate) steps: Vec<RunbookStep>,
@@ -254,7 +245,6 @@ impl ConfigLayer {
     }
 }
 
-/// Error that makes a config unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigError {
     /// An explicitly named file does not exist.
@@ -262,28 +252,19 @@ pub(crate) enum ConfigError {
     Missing(PathBuf),
     /// A file cannot be read.
     #[error("cannot read the config file {}: {why}", display_path(.path))]
-    Unreadable {
-        /// Path of the file.
-        path: PathBuf,
-        /// Error of the system.
-        why: String,
-    },
+    Unreadable { path: PathBuf, why: String },
     /// A file is not valid TOML.
     #[error("{}:{line}: invalid TOML: {why}", display_path(.path))]
     Syntax {
-        /// Path of the file.
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// Error of the parser.
         why: String,
     },
 }
 
-/// Directories of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserDirs {
-    /// Home directory.
     pub(crate) home: PathBuf,
     /// Directory that contains the config directories of all programs.
     pub(crate) config: PathBuf,
@@ -305,24 +286,20 @@ impl UserDirs {
 pub(crate) struct ConfigSources<'a> {
     /// `--config`; replaces the user's file.
     pub(crate) explicit: Option<&'a Path>,
-    /// Directories of the user.
     pub(crate) folders: &'a UserDirs,
     /// Root of the workspace; `None` to skip its file.
     pub(crate) root: Option<&'a Path>,
     pub(crate) environment: &'a Environment,
     /// True to trust the workspace's file without asking (`--trust`).
     pub(crate) trust: bool,
-    /// Values of flags.
     pub(crate) flags: ConfigLayer,
 }
 
-/// The effective config.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     pub(crate) entries: BTreeMap<KeyPath, ConfigEntry>,
     /// Rules for commands, in the order of the layers.
     pub(crate) rules: Vec<Rule>,
-    /// Steps by the name of their routine.
     pub(crate) steps: BTreeMap<String, RoutineSteps>,
     /// Programs of the user that examine calls and follow events.
     pub(crate) hooks: Vec<Hook>,
@@ -360,7 +337,6 @@ impl Config {
         Ok(config)
     }
 
-    /// Returns the value at a dotted path.
     pub(crate) fn entry(&self, path: &str) -> Option<&ConfigEntry> {
         self.entries.get(&KeyPath::from(path))
     }

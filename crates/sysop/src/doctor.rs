@@ -35,7 +35,6 @@ pub(crate) trait DoctorProbe: Send + Sync {
     async fn host(&self, target: &SshTarget) -> Result<String, String>;
 }
 
-/// Maximum time to check one provider.
 const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum time for `ssh -V`.

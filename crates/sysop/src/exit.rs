@@ -22,7 +22,6 @@ impl CommandError {
     }
 }
 
-/// Returns the exit code for an error.
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     error
         .chain()

@@ -170,10 +170,8 @@ pub(crate) enum Profile {
 }
 
 impl Profile {
-    /// Names as typed.
     pub(crate) const NAMES: [&'static str; 4] = ["full", "coder", "operator", "workspace"];
 
-    /// Name as typed.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Full => "full",

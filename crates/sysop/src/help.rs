@@ -7,7 +7,6 @@ use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::Arguments;
 
-/// Returns the completion script for a shell.
 pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "sysop", &mut script);

@@ -20,7 +20,6 @@ use crate::exit::CommandError;
 use crate::local_model::{GetConsent, LocalModels, download_model};
 use crate::settings::Settings;
 
-/// Maximum length of an answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 4096;
 /// Invalid answers to one question before the wizard gives up.
 const ATTEMPTS_MAX: u32 = 5;

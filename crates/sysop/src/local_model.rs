@@ -45,7 +45,6 @@ impl LocalModels {
         self.folder.server(build, self.path.as_deref())
     }
 
-    /// Returns the downloaded models.
     pub(crate) fn installed(&self) -> impl Iterator<Item = &ModelEntry> {
         self.catalog.models().iter().filter(|model| self.folder.installed(model).is_some())
     }
@@ -76,7 +75,6 @@ fn of_cache(folders: &UserDirs) -> PathBuf {
     folders.cache.join(RUN)
 }
 
-/// Returns the servers of the models on this machine.
 pub(crate) fn servers(settings: &Settings) -> sysop_local::LocalServers {
     let mut arguments = vec!["model".into(), "supervise".into()];
     if let Some(config) = &settings.explicit_config {

@@ -71,7 +71,6 @@ use crate::settings::Settings;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Maximum number of config warnings printed at the start.
 const WARNINGS_PRINTED_MAX: usize = 5;
 
 fn main() -> ExitCode {

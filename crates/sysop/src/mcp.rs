@@ -59,7 +59,6 @@ pub(crate) fn ready_servers(settings: &Settings) -> Vec<(ServerSettings, Vec<Too
     ready.collect()
 }
 
-/// Returns the tools of these servers, as sessions offer them.
 pub(crate) fn tools(servers: &[(ServerSettings, Vec<ToolDefinition>)]) -> Vec<ExternalTool> {
     offered_tools(servers).0
 }

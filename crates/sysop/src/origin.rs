@@ -29,7 +29,6 @@ pub(crate) const CALL_VARIABLE_PREFIX: &str = "SYSOP_CALL_";
 const NAME: &str = "sysop";
 /// Process name of `sysop desktop`, which runs no commands but starts a server.
 const WINDOW: &str = "sysop-window";
-/// Maximum ancestors examined.
 const ANCESTORS_MAX: usize = 256;
 /// Maximum length of a line in `/proc/PID/stat`: 52 numbers and a short name.
 const STAT_BYTES_MAX: usize = 2048;

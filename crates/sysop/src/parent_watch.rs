@@ -36,7 +36,6 @@ impl ParentWatch {
         Self { redaction: Arc::new(redaction), lines, waiting }
     }
 
-    /// Returns a listener that reports events of sessions.
     pub(crate) fn event_sink(&self) -> AppendListener {
         let (lines, redaction) = (self.lines.clone(), Arc::clone(&self.redaction));
         Arc::new(move |session: &SessionId, events: &[Arc<Logged>]| {

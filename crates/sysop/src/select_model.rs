@@ -101,7 +101,6 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
 /// Maximum time for Ollama's list of models.
 pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
 
-/// Maximum size of the list, in bytes.
 const PROBE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Returns the chat models of the Ollama server at this address; `None` if it does not answer in time.

@@ -196,7 +196,6 @@ impl ServeOptions {
     }
 }
 
-/// Redactor that removes secrets from commands.
 pub(crate) fn redaction(settings: &Settings) -> CommandRedactor {
     CommandRedactor::new(&secrets(settings))
 }

@@ -25,7 +25,6 @@ mod transcript;
 pub(crate) use record::{RecordedCall, SessionRecord, read_record};
 pub(crate) use report::ReportFormat;
 
-/// Maximum sessions searched or listed.
 pub(crate) const SESSIONS_MAX: usize = 100_000;
 /// Events read from the store per page.
 const PAGE_EVENTS: usize = 1000;
@@ -148,7 +147,6 @@ pub(crate) async fn list(
     Ok(write_table(&summaries, view, out)?)
 }
 
-/// Writes the transcript of a session as plain text.
 pub(crate) async fn show(
     store: &dyn Store,
     text: &str,
@@ -159,7 +157,6 @@ pub(crate) async fn show(
     write_transcript(store, &summary, TranscriptFormat::Plain, view, out).await
 }
 
-/// Writes a session in an export format.
 pub(crate) async fn export(
     store: &dyn Store,
     text: &str,

@@ -75,13 +75,11 @@ pub(crate) struct Settings {
     pub(crate) otlp_endpoint: Option<String>,
     /// Config file from `--config`.
     pub(crate) explicit_config: Option<PathBuf>,
-    /// Session to resume.
     pub(crate) resume: Option<ResumeTarget>,
     /// Directories of the user's account.
     pub(crate) folders: UserDirs,
     /// Colors on standard output.
     pub(crate) color: ColorMode,
-    /// Theme of the TUI.
     pub(crate) theme: ThemeName,
     /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
     pub(crate) theme_decided_by: Option<String>,
@@ -115,21 +113,18 @@ pub(crate) struct Settings {
     pub(crate) secret_variables: Vec<String>,
     /// MCP servers, in the order of their names.
     pub(crate) mcp: Vec<McpServer>,
-    /// Environment that the settings were read from.
     pub(crate) environment: Environment,
     /// Problems that prevent a task from running, worst first.
     pub(crate) problems: Vec<CommandError>,
     pub(crate) config: Config,
 }
 
-/// Configured value with its origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfiguredValue<T> {
     pub(crate) value: T,
     pub(crate) origin: ConfigOrigin,
 }
 
-/// Limits of one turn, and of the replies and calls in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TurnLimits {
     /// Maximum model calls in one turn.
@@ -320,7 +315,6 @@ impl Settings {
         models
     }
 
-    /// Returns the approval mode on these hosts.
     pub(crate) fn approve(&self, host: &HostChoice) -> ApprovalMode {
         approve_on(&self.config, host)
     }
@@ -484,7 +478,6 @@ impl Settings {
     }
 }
 
-/// Maximum size of a key file, in bytes.
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 
 /// Fields of `[models."local/NAME"]` that concern the download.

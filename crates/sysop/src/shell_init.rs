@@ -20,9 +20,7 @@ use crate::cli::InitShell;
 use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
 
-/// Maximum bytes of a typed line.
 const LINE_BYTES_MAX: u64 = 16 * 1024;
-/// Maximum bytes of a proposal.
 const PROPOSAL_BYTES_MAX: usize = 16 * 1024;
 /// Maximum time that a user waits for a proposal. Ctrl+C ends the wait earlier.
 const WAIT_MAX: Duration = Duration::from_secs(60);

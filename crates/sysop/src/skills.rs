@@ -12,7 +12,6 @@ use crate::app::{add_skills, own_skill_folders};
 use crate::exit::Exit;
 use crate::settings::Settings;
 
-/// File that makes a folder a skill.
 const SKILL_FILE: &str = "SKILL.md";
 
 /// Lists the skills and commands of the user, and those of the workspace whether it is trusted or not.

@@ -14,7 +14,6 @@ use crate::origin::CALL_VARIABLE_PREFIX;
 
 /// Maximum bytes of standard output; a longer output is an error.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
-/// Bytes kept of standard error.
 const ERROR_BYTES_MAX: u64 = 4 * 1024;
 /// Variables that a program gets from the environment of sysop.
 const VARIABLES: &[&str] = &[

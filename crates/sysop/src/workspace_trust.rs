@@ -10,10 +10,8 @@ use sysop_core::text::neutralize;
 
 use crate::config::{TrustDecision, UntrustedWorkspace, display_path, save_trust};
 
-/// Maximum lines of the file shown in the question.
 const LINES_SHOWN_MAX: usize = 20;
 
-/// Maximum bytes of the answer.
 const ANSWER_BYTES_MAX: u64 = 1024;
 
 /// Asks the user and saves the answer. Returns `None` if the input ends before an answer.

@@ -123,7 +123,6 @@ impl LoadGenerator {
         Ok(MockModel { port: port.trim().to_owned(), child })
     }
 
-    /// Runs a case to completion.
     fn run(
         &self,
         case: &'static str,

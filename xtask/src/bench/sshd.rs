@@ -25,7 +25,6 @@ pub(crate) struct BenchSshd {
 }
 
 impl BenchSshd {
-    /// Starts sshd and the slow link to it.
     pub(crate) fn start(folder: &Path) -> Result<Self> {
         // A home without files: the startup files of a login shell are not our cost.
         fs::create_dir_all(folder.join("home")).context("cannot create a folder for sshd")?;

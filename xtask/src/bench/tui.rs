@@ -97,7 +97,6 @@ impl TuiProcess {
         }
     }
 
-    /// Waits until output stops.
     fn wait_until_idle(&mut self) -> Result<()> {
         let until = Instant::now() + WAIT_MAX;
         while Instant::now() < until {

@@ -16,12 +16,10 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 const OLD: &str = "bullseye";
 /// First release with the web engine.
 const WITH_ENGINE: &str = "bookworm";
-/// Current release.
 const NEW: &str = "trixie";
 /// Tests of the guide's commands, which run inside of the systems.
 const GUIDE_TESTS: &str = "docs/guide/tests";
 
-/// Tests both packages.
 pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
     setup::need(&[("debootstrap", "debootstrap"), ("chroot", "coreutils"), ("unshare", "util-linux")])?;
     let folder = made.sysop.parent().context("a package has a folder")?;

@@ -14,7 +14,6 @@ use super::VERSION;
 use crate::setup;
 use crate::workspace::{cargo, root, step, target};
 
-/// Builds the program. Returns its path.
 pub(super) fn build(architecture: &str) -> Result<PathBuf> {
     let triple = format!("{architecture}-unknown-linux-gnu");
     let folder = target().join("static");

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 /// Maximum characters of a section's text in the index. Longer sections are tables of reference.
 const TEXT_CHARS_MAX: usize = 2_000;
 
-/// Returns the index of the pages in a folder.
 pub(super) fn index(pages: &Path) -> Result<String> {
     let mut sections = Vec::new();
     for name in super::names(pages, &["md"])? {

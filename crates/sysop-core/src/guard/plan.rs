@@ -104,7 +104,6 @@ const BEYOND: [(&[&str], &str); 2] = [
     ),
     (&["/boot", "/etc/fstab", "/etc/crypttab"], "it shows only at the next boot"),
 ];
-/// Programs of each area.
 const PROGRAMS: [(Area, &[&str]); 7] = [
     (Area::Sshd, &["sshd", "ssh-keygen", "dropbear"]),
     (Area::Keys, &["ssh-copy-id"]),

@@ -12,7 +12,6 @@ use crate::catalog::{BASH_TOOL, OUTSIDE_SANDBOX};
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Tool whose commands run in a terminal.
 const RUN_COMMAND: &str = "run_command";
 
 /// Programs that cannot work behind a fence, because they gain privileges or delegate to a service. If both the sandbox
@@ -59,7 +58,6 @@ const UNCONFINED: &[&str] = &[
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxMode {
-    /// No command is fenced.
     #[default]
     Off,
     /// All commands are fenced in the approval mode `never`. In the approval mode `auto`, commands of `bash` that the

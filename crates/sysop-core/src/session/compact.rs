@@ -32,7 +32,6 @@ const KEPT_OUTPUT_TOKENS_MAX: u64 = 40_000;
 const FOCUS_BYTES_MAX: usize = 1_000;
 /// Minimum tokens allowed for a reply, even if the context window is nearly full.
 const REPLY_TOKENS_MIN: u32 = 1_024;
-/// Maximum tokens of the ledger.
 const LEDGER_TOKENS_MAX: u64 = 4_000;
 /// Minimum number of steps between two compactions of a turn that both get a summary. If the context fills faster than
 /// that, the summaries would cost more than the work.

@@ -20,7 +20,6 @@ use crate::policy::{
 };
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Maximum number of hosts that one sentence names.
 const HOSTS_NAMED_MAX: usize = 8;
 
 /// Result of reviewing a call, with everything that is needed to decide on it.

@@ -134,7 +134,6 @@ impl Session {
         }
     }
 
-    /// Sets the timers of the approvals that were requested by this input.
     pub(super) fn set_approval_timers(&self, out: &mut Output) {
         let expiring = out.events.iter().filter_map(|event| {
             let Event::ApprovalAsked { call, terms, .. } = event else { return None };

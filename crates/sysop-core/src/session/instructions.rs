@@ -14,7 +14,6 @@ use crate::skill::Expansion;
 /// Prompt that asks for an `AGENTS.md`. Some front ends expand it themselves.
 const INIT_COMMAND: &str = "/init";
 
-/// Progress of reading the instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     /// Number of requests so far; used to match an answer to its request.

@@ -14,7 +14,6 @@ use crate::preview::{self, PreviewPlan};
 /// Maximum previews of edited commands for one approval. Later edits have no preview.
 const EDITS_MAX: u32 = 100;
 
-/// Previews of the current call.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Previews {
     /// Number of probes started; the source of `attempt`.
@@ -69,7 +68,6 @@ impl Session {
         }
     }
 
-    /// Plans the preview of a call that waits for approval.
     fn preview_plan(&self, call: &ToolCall) -> Option<PreviewPlan> {
         let (_, context) = self.previews.context.as_ref().filter(|(id, _)| *id == call.id)?;
         let spec = self.offered_tools().named(&call.name)?;

@@ -199,7 +199,6 @@ pub(super) enum Phase {
 pub(super) struct PendingApproval {
     pub(super) risk: Risk,
     pub(super) covers: Grant,
-    /// Scope of a session-wide grant for the call.
     pub(super) scope: Option<GrantScope>,
     /// Guard under which the call would run.
     pub(super) guarded: Option<GuardTimeout>,
@@ -208,13 +207,18 @@ pub(super) struct PendingApproval {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CurrentCall {
-    /// No current call.
     Idle,
     /// The call waits for a decision. `asked` holds the risk that was shown, and the grant that "allow for this
     /// session" would give.
-    AwaitingApproval { call: ToolCall, asked: PendingApproval },
+    AwaitingApproval {
+        call: ToolCall,
+        asked: PendingApproval,
+    },
     /// The call runs. `edited` holds the user's command if it replaced the model's command.
-    Running { call: ToolCall, edited: Option<String> },
+    Running {
+        call: ToolCall,
+        edited: Option<String>,
+    },
 }
 
 impl State {

@@ -278,7 +278,6 @@ impl OfferedTools {
         &self.system
     }
 
-    /// Returns the estimated tokens of all offered tools.
     pub(super) fn tokens(&self) -> u64 {
         *self.tokens.get_or_init(|| token_estimate::tools(&self.specs))
     }

@@ -111,7 +111,6 @@ impl Session {
         Some(Event::Undone { call: undone, by, how: step.how })
     }
 
-    /// Remembers a finished call for undo.
     pub(super) fn remember_undo_step(&mut self, call: &ToolCall, outcome: &Outcome) {
         let state = &mut self.state;
         state.tool_calls = state.tool_calls.saturating_add(1);
@@ -155,7 +154,6 @@ impl Session {
     }
 }
 
-/// Returns the call that an undo names.
 fn undone_call(call: &ToolCall) -> Option<CallId> {
     let id = argument(call, "call").and_then(Value::as_str).filter(|_| call.name == UNDO_TOOL)?;
     Some(CallId::new(id))

@@ -23,7 +23,6 @@ struct PlainText {
 #[derive(Debug, Clone, Default)]
 struct StyleCollector {
     look: TextStyle,
-    /// Runs of the current chunk.
     changes: StyleRuns,
 }
 

@@ -20,7 +20,6 @@ const TEXTS_BYTES_LEFT: usize = TEXTS_BYTES_MAX / 4 * 3;
 const BEGINNING_BYTES: usize = 200;
 /// Number of newest items of a running turn that are never truncated.
 const OPEN_ITEMS_MAX: usize = 256;
-/// Maximum items restored by one backfill.
 const BACKFILL_ITEMS_MAX: usize = 64;
 
 /// Reads a log again to restore truncated texts. The caller passes the events of the log, from the first one on, to

@@ -5,7 +5,6 @@ use crate::outcome::Outcome;
 use crate::undo::changed_line;
 
 impl Transcript {
-    /// Returns the number of tool calls that ended, which is the number of the latest one.
     pub fn tool_calls(&self) -> u32 {
         self.tool_calls
     }

@@ -24,7 +24,6 @@ pub enum ItemId {
     Summary(CallId),
     /// A notice about a logged event.
     Notice(Seq),
-    /// A notice that is not logged.
     LiveNotice(u64),
     End(TurnId),
 }

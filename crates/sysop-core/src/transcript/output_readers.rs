@@ -3,7 +3,6 @@
 use crate::event::{ConfigChange, Event};
 use crate::message::{FailureKind, ModelRef};
 
-/// Maximum number of models that are recorded.
 const MODELS_MAX: usize = 64;
 
 /// The models that received output of a session's tools, in the order in which they first received it.
@@ -18,7 +17,6 @@ pub struct OutputReaders {
 }
 
 impl OutputReaders {
-    /// Applies one event of the log.
     pub fn apply(&mut self, event: &Event) {
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others leave what models were sent as it is")]
         match event {

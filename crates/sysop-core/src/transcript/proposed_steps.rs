@@ -5,7 +5,6 @@ use crate::event::Origin;
 use crate::outcome::Status;
 use crate::policy::READ_ONLY_REFUSAL;
 
-/// Maximum steps kept of one turn.
 const STEPS_MAX: usize = 32;
 
 impl Transcript {

@@ -32,7 +32,6 @@ impl Transcript {
         &self.resources.skills
     }
 
-    /// Returns the background jobs that are still running.
     pub fn jobs(&self) -> &RunningJobs {
         &self.resources.jobs
     }

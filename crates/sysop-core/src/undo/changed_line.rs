@@ -2,7 +2,6 @@
 
 use crate::outcome::{ChangeKind, Outcome, Reversibility, SystemChange};
 
-/// Maximum changes that are named.
 const NAMED_MAX: usize = 4;
 
 /// Returns the line about what a call changed, or `None` if it changed nothing, or only by file tools, whose own output

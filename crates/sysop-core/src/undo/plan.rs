@@ -9,7 +9,6 @@ use sysop_shell::{self as shell, Access, RiskClass, Survey, Target};
 
 use super::UndoRights;
 
-/// Maximum entries of a plan.
 const ENTRIES_MAX: usize = 2_000;
 
 /// State to keep before a command.

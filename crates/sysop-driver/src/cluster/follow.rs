@@ -72,7 +72,6 @@ impl SessionFollower {
         self.hub.subscribe(Arc::clone(&self.store), self.id.clone(), after, seen)
     }
 
-    /// Returns the position of the last event that this follower published.
     pub(crate) fn last_seq(&self) -> Seq {
         self.state.lock().seen
     }

@@ -12,7 +12,6 @@ use super::files::plain;
 use crate::ignore_rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, parse_rules};
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult, MachineError};
 
-/// Maximum entries that one search visits.
 const VISITED_MAX: usize = 1_000_000;
 /// Maximum depth of a search. It is limited because each level holds an open folder.
 const DEPTH_MAX: usize = 64;

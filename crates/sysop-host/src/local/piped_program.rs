@@ -25,7 +25,6 @@ use crate::pipe::default_pipe;
 use crate::spawn::{SpawnSpec, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
-/// Watchdog of all piped programs of this process.
 static WATCHDOG: LazyLock<Watchdog> = LazyLock::new(Watchdog::default);
 /// Shell that runs the watchdog's script.
 const WATCHDOG_SHELL: &std::ffi::CStr = c"/bin/sh";
@@ -38,11 +37,9 @@ pub struct PipedCommand {
     pub arguments: Vec<String>,
     /// All variables of the program. `PATH` is also where the program is searched.
     pub environment: Vec<(String, SecretString)>,
-    /// Folder in which the program starts.
     pub folder: PathBuf,
 }
 
-/// A running program with its pipes.
 pub struct PipedProgram {
     child: ChildProcess,
     _watch: WatchedGroup<'static>,

@@ -15,7 +15,6 @@ use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
 /// Maximum links that are followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
-/// Maximum names that are compared with one glob.
 const GLOB_NAMES_MAX: usize = 100_000;
 /// Maximum time by which a modification time may lag behind the clock, because the kernel's file timestamps are coarse.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
@@ -52,7 +51,6 @@ fn home_of(user: &str) -> Option<String> {
     line.split(':').nth(5).map(str::to_owned)
 }
 
-/// Returns the absolute paths that a target stands for.
 fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     let word = target.word.as_str();
     let (base, rest) = match word.strip_prefix('~') {

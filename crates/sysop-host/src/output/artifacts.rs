@@ -58,7 +58,6 @@ impl Artifacts {
         ArtifactWriter { name, room: self.bytes_max - fits as u64, cut, full, empty, writing }
     }
 
-    /// Stores a complete output and returns its name.
     pub(crate) async fn store_output(&self, bytes: &[u8]) -> io::Result<String> {
         self.begin(bytes.to_vec()).finish((Vec::new(), 0)).await.map(|kept| kept.name)
     }

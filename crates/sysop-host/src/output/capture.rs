@@ -296,7 +296,6 @@ fn notice(gap: Gap, kept: &io::Result<ArtifactRef>, bytes_max: u64) -> String {
     format!("… [{}, {} omitted; {place}] …", counted(gap.lines, "line"), counted(gap.bytes, "byte"))
 }
 
-/// Joins head, notice and tail, each on separate lines.
 pub(crate) fn joined(head: &str, notice: &str, tail: &str) -> String {
     let border = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
     format!("{head}{border}{notice}\n{tail}")

@@ -8,7 +8,6 @@ use sysop_core::image::{IMAGE_BYTES_MAX, ImageError, ImageRef, check};
 
 use super::artifacts::Artifacts;
 
-/// Reason that an image cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageStoreError {
     #[error(transparent)]

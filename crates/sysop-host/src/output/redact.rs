@@ -52,7 +52,6 @@ impl Secrets {
         learned.known = Arc::new(KnownSecrets::new(self.configured.iter().cloned().chain(entered)));
     }
 
-    /// Returns the secrets that are known now.
     pub(crate) fn known(&self) -> Arc<KnownSecrets> {
         Arc::clone(&self.learned.read().known)
     }
@@ -101,7 +100,6 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// Redacts one stream that arrives in chunks.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRedactor {
     /// Bytes that may be the beginning of a secret.

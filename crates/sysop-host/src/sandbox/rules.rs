@@ -16,7 +16,6 @@ const ABI_KNOWN: ABI = ABI::V10;
 const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
 /// Devices for programs that open terminals, share memory or add to the entropy pool.
 const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/random", "/dev/urandom"];
-/// Shared folders for temporary files.
 pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// Builds the rules of a fence. `temporary` is a temporary folder that only this program uses.

@@ -27,13 +27,11 @@ use crate::settings::HostError;
 /// requests.
 const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
-/// Timeout for checking that the connection is alive.
 const ALIVE_MAX: Duration = Duration::from_secs(2);
 /// Maximum time that `close` waits for tasks that are opening the connection to release its lock.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Timeout of an internal script, which sysop runs for its own purposes.
 pub(super) const SCRIPT_MAX: Duration = Duration::from_secs(60);
-/// Maximum output of an internal script, in bytes.
 pub(super) const SCRIPT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// A multiplexed connection to one destination through the user's own `ssh`. Cheap to clone. It connects on first use,

@@ -74,7 +74,6 @@ impl Container {
         }
     }
 
-    /// Returns the name of the program that reaches the container.
     pub(super) fn program(&self) -> &'static str {
         match self.engine {
             ContainerEngine::Docker => "docker",
@@ -121,7 +120,6 @@ pub fn is_container(destination: &str) -> bool {
     Container::parse(destination).is_some()
 }
 
-/// Terminal of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionTerminal {
     /// The caller's terminal is the session's.

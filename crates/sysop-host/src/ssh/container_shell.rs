@@ -56,7 +56,6 @@ impl SshConnection {
     }
 }
 
-/// Ends all shells in the container of a connection, and waits for it.
 async fn end_all(inner: &Arc<ConnectionInner>) {
     let marks = std::mem::take(&mut *inner.shell_marks().lock());
     for mark in marks {

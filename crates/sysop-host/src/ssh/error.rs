@@ -12,7 +12,6 @@ const TOLD_CHARS_MAX: usize = 300;
 pub enum SshError {
     #[error("`ssh` not found on PATH; install an OpenSSH client")]
     NoSsh,
-    /// The host name has no address.
     #[error("unknown host name {0}; check the spelling, or set its address in ~/.ssh/config")]
     UnknownHost(String),
     /// No server listens at the port.
@@ -24,7 +23,6 @@ pub enum SshError {
     /// The host did not respond in time.
     #[error("{0} did not respond in time; check that the host is up and that no firewall blocks it")]
     Timeout(String),
-    /// The host key differs from the known one.
     #[error(
         "the host key of {0} has CHANGED: the connection may be intercepted, or the host was reinstalled; ask its \
          administrator before you remove the old key with `ssh-keygen -R`"
@@ -33,7 +31,6 @@ pub enum SshError {
     /// The host key is unknown, and no user could be asked.
     #[error("the host key of {0} is not known; run `ssh {0}` once, compare the fingerprint and accept it")]
     HostKeyUnknown(String),
-    /// No key or password was accepted.
     #[error(
         "{0} rejected all keys and passwords; try `ssh {0}`, and check the agent's keys with `ssh-add -l`"
     )]
@@ -78,7 +75,6 @@ pub enum SshError {
         /// Root as the user gave it.
         root: String,
     },
-    /// The program that reaches a container is not installed.
     #[error("`{program}` not found on PATH; install it to reach {destination}")]
     NoContainerProgram { destination: String, program: &'static str },
     /// A container cannot be reached.

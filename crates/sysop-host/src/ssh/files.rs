@@ -24,7 +24,6 @@ use crate::path::{RootPath, shown};
 
 /// Timeout of a file transfer.
 const FILE_MAX: Duration = Duration::from_secs(300);
-/// Maximum size of a list of names, in bytes.
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Maximum bytes of names that a search reads.
@@ -203,7 +202,6 @@ impl RemoteFiles<'_> {
     }
 }
 
-/// Returns the precondition in the form that the scripts expect.
 fn expected(before: &Precondition) -> (&'static str, &[u8]) {
     match before {
         Precondition::Any => ("any", &[]),

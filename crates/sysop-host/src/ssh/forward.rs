@@ -30,7 +30,6 @@ use crate::pipe::sized_pipe;
 const CONNECTIONS_MAX: usize = 64;
 /// Maximum time for the remote host to connect to the target.
 const OPEN_MAX: Duration = Duration::from_secs(20);
-/// Size of a pipe buffer, in bytes.
 const PIPE_BYTES: usize = 256 * 1024;
 
 /// A forwarded port. Dropping it closes the port and all connections through it.

@@ -33,7 +33,6 @@ const ASK_TIMER: &str = r#": >"$1/user/fire""#;
 /// Prints state and exit code of the change of guard `$2` in the folder `$1`. It works without sudo.
 const STATE: &str = r#"s=none; for w in armed confirmed firing fired failed; do [ -f "$1/$w" ] && { s=$w; break; }; done
 e=-; [ -s "$1/user/exit" ] && e=$(cat "$1/user/exit"); echo "G $2 $s $e""#;
-/// Maximum bytes of the output of a script.
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Timeout of ssh for the response of a host in a fresh login.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
@@ -140,7 +139,6 @@ fn script(rights: Rights, arguments: &[&str]) -> RemoteScript {
     RemoteScript { input, ..RemoteScript::new(START_SCRIPT, &words) }
 }
 
-/// Returns the lines of a script about guards.
 pub(super) fn lines(ran: &ScriptOutput) -> Vec<GuardLine> {
     let text = String::from_utf8_lossy(&ran.output);
     let parse = |line: &str| {
@@ -165,11 +163,9 @@ pub(super) async fn probe(inner: &ConnectionInner) -> Result<GuardSupport, RunEr
     Ok(GuardSupport { is_root: has("uid=0"), has_timer: has("timer=systemd") || has("timer=setsid") })
 }
 
-/// A guard that was armed.
 #[derive(Debug, Clone)]
 pub(super) struct ArmedOnHost {
     pub(super) id: String,
-    /// Folder of the guard on the host.
     pub(super) folder: String,
     pub(super) rights: Rights,
 }
@@ -224,7 +220,6 @@ pub(super) struct FreshLogin {
     asks: bool,
 }
 
-/// Reason that a fresh login is no proof.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LoginFailure {
     Ssh(SshError),
@@ -292,7 +287,6 @@ async fn fresh_login_with(
     }
 }
 
-/// Runs a script over a connection of its own.
 async fn fresh(
     inner: &ConnectionInner,
     script: RemoteScript,

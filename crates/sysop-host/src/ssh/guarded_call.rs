@@ -52,7 +52,6 @@ pub(crate) struct Guards {
     no_login: Mutex<Option<(Instant, String)>>,
 }
 
-/// End of a guarded call.
 struct GuardEnding {
     how: GuardEnd,
     /// Sentences for the user and the model.
@@ -118,7 +117,6 @@ impl Guards {
         }
     }
 
-    /// Returns the rights that the guard of this plan gets.
     async fn rights(&self, plan: &GuardPlan) -> Result<Rights, String> {
         let support = probe(&self.inner).await.map_err(|failed| failed.error.to_string())?;
         if self.inner.known_machine_info().is_some_and(|info| info.system != "Linux") {
@@ -134,7 +132,6 @@ impl Guards {
         }
     }
 
-    /// Runs a call under a guard.
     pub(crate) async fn run(
         &self,
         tools: &Toolbox,

@@ -22,7 +22,6 @@ pub(super) enum ScriptMark {
     Ended(String),
 }
 
-/// Parser of one stream.
 #[derive(Debug)]
 pub(super) struct MarkParser {
     nonce: String,

@@ -81,7 +81,6 @@ impl Master {
         self.printed_after(self.printed_bytes().saturating_sub(PRINTED_BYTES_MAX))
     }
 
-    /// Returns the number of bytes printed by ssh so far.
     pub(super) fn printed_bytes(&self) -> u64 {
         rustix::fs::fstat(&self.printed).map_or(0, |found| u64::try_from(found.st_size).unwrap_or(0))
     }
@@ -123,7 +122,6 @@ impl Master {
 /// Prompts that a login may wait for, in addition to the response of the host.
 #[derive(Debug)]
 pub(super) enum LoginPrompts {
-    /// No prompts.
     Never,
     /// Prompts of an external askpass program, for an unknown time.
     External,

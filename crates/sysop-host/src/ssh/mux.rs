@@ -105,7 +105,6 @@ async fn open(socket: &Path, request: MuxPacket, ends: &[BorrowedFd<'_>]) -> Res
     }
 }
 
-/// Sends one byte that carries a descriptor.
 async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result<()> {
     stream
         .async_io(Interest::WRITABLE, || {

@@ -59,7 +59,6 @@ impl MachineInfo {
     }
 }
 
-/// A session whose script may be running.
 #[derive(Debug)]
 pub(super) struct RunningScript {
     pub(super) session: SshSession,
@@ -252,7 +251,6 @@ impl RunningScript {
 pub(super) struct ScriptOutput {
     pub(super) status: i32,
     pub(super) output: Vec<u8>,
-    /// Standard error.
     pub(super) errors: String,
 }
 
@@ -294,7 +292,6 @@ pub(super) async fn run_script(
     collect(inner, &mut running, bytes_max, limit).await
 }
 
-/// Collects the output of a script to its end.
 pub(super) async fn collect(
     inner: &ConnectionInner,
     running: &mut RunningScript,

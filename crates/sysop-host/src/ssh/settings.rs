@@ -52,7 +52,6 @@ impl std::fmt::Debug for SshSettings {
 }
 
 impl SshSettings {
-    /// Creates settings for a destination, with the documented defaults.
     pub fn new(destination: impl Into<String>, control_folder: impl Into<PathBuf>) -> Self {
         Self {
             destination: destination.into(),

@@ -48,7 +48,6 @@ const SETTLED: Duration = Duration::from_millis(100);
 const SETTLED_UNSEEN: Duration = Duration::from_millis(300);
 /// Used instead of `SETTLED` while a command started by the keys is running.
 const SETTLED_COMMAND: Duration = Duration::from_millis(1000);
-/// Maximum time to wait for the effect of keys.
 const KEYS_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Time without output before a full-screen program counts as having drawn its first screen.
 const FULL_SCREEN_QUIET: Duration = Duration::from_millis(250);
@@ -771,7 +770,6 @@ impl TerminalCall<'_> {
         capture.take(format!("{screen}\n").as_bytes());
     }
 
-    /// Describes the state of the screen in one line.
     fn screen_as_line(&self) -> String {
         let inner = self.live.state();
         let (row, column) = inner.shared_cursor();

@@ -24,7 +24,6 @@ use crate::machine::Echo;
 const LEASE: Duration = Duration::from_secs(3);
 /// Longest pause within one stretch of typing.
 const STRETCH: Duration = Duration::from_secs(1);
-/// Maximum bytes of one stretch that are inspected.
 const STRETCH_BYTES_MAX: usize = 4096;
 /// Maximum characters in one notice to the model about people's typing.
 const NEWS_LETTERS_MAX: usize = 1000;
@@ -37,7 +36,6 @@ pub(super) struct UserControl {
     news: Vec<String>,
     /// Secrets typed into programs and not yet registered for redaction.
     entered: Vec<SecretString>,
-    /// True while a task watches the lease.
     lease_watched: bool,
 }
 
@@ -149,7 +147,6 @@ impl SharedTerminal {
         joined(&news)
     }
 
-    /// Ends the current stretch and returns its unreported typing.
     fn end_stretch(&self) -> Option<(String, TypedInput)> {
         self.user_control.lock().end_stretch(|| self.current().and_then(|live| line_to_cursor(&live)))
     }

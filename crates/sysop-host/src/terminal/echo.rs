@@ -8,12 +8,14 @@ use super::keys::{self, TypedKey};
 /// Evidence of how typed text becomes visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum InputVisibility {
-    /// The shell is at its prompt, or the terminal echoes.
     Visible,
-    /// A prompt for a secret is open.
-    Secret { prompt: String },
+    Secret {
+        prompt: String,
+    },
     /// The screen shows whether input is echoed. `before` is the text that was left of the cursor before the typing.
-    OnScreen { before: String },
+    OnScreen {
+        before: String,
+    },
     /// Visibility cannot be determined.
     Unknown,
 }

@@ -102,7 +102,6 @@ const ESCAPES: [(&str, &str); 31] = [
     ("\x1b[24~", "F12"),
 ];
 
-/// A key recognized in typed bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum TypedKey {
     Char(char),

@@ -101,7 +101,6 @@ pub(super) struct LiveShell {
 }
 
 impl LiveShell {
-    /// Starts the shell in a terminal of the given size.
     pub(super) fn start(
         start: &TerminalStart,
         size: TerminalSize,
@@ -222,7 +221,6 @@ impl LiveShell {
         self.capture_drained.notify_all();
     }
 
-    /// Ends the capture and returns its remaining output.
     pub(super) fn end_capture(&self) -> Vec<u8> {
         let capture = self.state().capture.take();
         self.capture_drained.notify_all();

@@ -42,7 +42,6 @@ struct PtyReaderState {
     bytes_wanted: Option<usize>,
 }
 
-/// Stops the reader when it is dropped.
 #[derive(Debug)]
 pub(super) struct StopGuard {
     intake: Arc<PtyReader>,

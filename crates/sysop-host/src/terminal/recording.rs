@@ -51,7 +51,6 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Records output that may be shown. Redacts secrets.
     pub(super) fn output(&mut self, secrets: &Secrets, bytes: &[u8]) -> io::Result<()> {
         if self.room == 0 {
             return Ok(());

@@ -29,10 +29,8 @@ const SILENT_FOR: Duration = Duration::from_secs(1);
 const CHECKED_FOR: Duration = Duration::from_secs(5);
 /// Maximum time to wait for the program to react to an answer.
 const TAKEN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// Maximum time to wait for an answer from people.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Replaces an entered secret in the text for the model.
 pub(super) const ENTERED: &str = "[password entered]";
 
 /// Matches typical prompts for secrets; used where the echo mode is unknown.
@@ -59,7 +57,6 @@ pub(super) enum SecretPromptOutcome {
     Closed {
         entered: bool,
     },
-    /// A person replied that this is not a prompt for a secret.
     NotASecret,
     /// A person refused to answer, or nobody could answer. The program was interrupted.
     Refused,

@@ -125,11 +125,9 @@ pub(super) struct CommandCapture {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CommandEnd {
-    /// The command itself ended, with this exit code.
     Exited(i32),
     /// The shell is at its prompt again, but the end mark was lost.
     MarkLost,
-    /// The nested shell that ran the command has ended.
     ShellLeft,
 }
 

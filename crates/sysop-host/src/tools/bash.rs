@@ -50,7 +50,6 @@ enum OnTimeout {
     Background,
 }
 
-/// Time limits of the commands that are running, by call.
 #[derive(Debug, Default)]
 pub(crate) struct TimeLimits(Mutex<HashMap<CallId, TimeLimit>>);
 

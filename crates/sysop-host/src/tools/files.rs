@@ -160,7 +160,6 @@ impl Toolbox {
         Ok(change_record(path, kept, hash))
     }
 
-    /// Stores the bytes of a file for undo.
     async fn store_preimage(&self, bytes: Arc<Vec<u8>>) -> Result<String, String> {
         let artifacts = self.artifacts.clone();
         let keeping = tokio::task::spawn_blocking(move || artifacts.store_preimage(&bytes));
@@ -203,7 +202,6 @@ impl Toolbox {
     }
 }
 
-/// Returns the requested lines of a file, and the number of the first of these lines.
 fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u8]), String> {
     let first = start.unwrap_or(1);
     let last = end.unwrap_or(u64::MAX);

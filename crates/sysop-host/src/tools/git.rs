@@ -20,7 +20,6 @@ use crate::machine::TimeLimit;
 
 const GIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Git settings that override the settings of any repository.
 const SETTINGS: [(&str, &str); 15] = [
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),

@@ -11,7 +11,6 @@ use crate::terminal::{CallEnd, CallError};
 
 /// Maximum length of a command in bytes. A command is typed in pieces; a longer one belongs in a file.
 const COMMAND_BYTES_MAX: usize = 64 * 1024;
-/// Maximum bytes of keys in one call.
 const KEYS_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Deserialize)]

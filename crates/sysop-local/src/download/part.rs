@@ -98,7 +98,6 @@ impl PartFile {
         Ok(())
     }
 
-    /// Empties the part.
     pub(super) fn truncate(&mut self) -> Result<(), DownloadError> {
         self.file.set_len(0).map_err(|error| self.failed(error))?;
         (self.hash, self.length) = (Sha256::new(), 0);
@@ -121,7 +120,6 @@ impl PartFile {
         Ok(())
     }
 
-    /// Removes the part.
     pub(super) fn discard(&mut self) {
         let _ = fs::remove_file(&self.part); // leaves at most a part with a wrong hash
     }

@@ -96,7 +96,6 @@ impl Source {
         shown(&self.url)
     }
 
-    /// Opens the file at an offset.
     pub(super) async fn open(&self, offset: u64) -> Result<Answer, SourceError> {
         if self.url.scheme() == "file" {
             return self.open_file(offset);

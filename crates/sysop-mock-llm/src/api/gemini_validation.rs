@@ -70,7 +70,6 @@ fn field<'a>(value: &'a Value, camel: &str, snake: &str) -> &'a Value {
     if found.is_null() { &value[snake] } else { found }
 }
 
-/// Validates tools and generation options.
 pub(crate) fn validate_options(body: &Value) -> Result<(), ApiError> {
     let thinking =
         field(field(body, "generationConfig", "generation_config"), "thinkingConfig", "thinking_config");

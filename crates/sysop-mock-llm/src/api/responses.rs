@@ -16,7 +16,6 @@ use crate::scenario::{TokenUsage, is_tool_name};
 const TOOL_NAME_BYTES_MAX: usize = 64;
 /// Summary, which is the visible part of the reasoning.
 const SUMMARY: &str = "Looking at the task.";
-/// Parameters of Chat Completions, which this API refuses.
 const CHAT_PARAMETERS: [&str; 6] = [
     "messages",
     "max_tokens",

@@ -22,7 +22,6 @@ pub(super) mod quirk {
     pub(crate) const STRICT_BINDING: &str = "strict thinking binding";
     /// `thinking.block_binding` and its beta header.
     pub(crate) const BLOCK_BINDING: &str = "thinking.block_binding";
-    /// Thinking blocks of earlier replies.
     pub(crate) const THINKING_BLOCKS: &str = "thinking blocks";
     /// A `max_tokens` above [`super::SHORT_ANSWER_TOKENS`].
     pub(crate) const LONG_ANSWERS: &str = "long answers";
@@ -39,7 +38,6 @@ const VERSION_DIGITS_MAX: usize = 2;
 /// Number of newest user turns that end in a cache mark. The API allows four marks; the tools and the system prompt use
 /// the other two.
 const MARKED_TURNS: usize = 2;
-/// Maximum bytes of a tool name.
 const NAME_BYTES_MAX: usize = 128;
 /// Placeholder for a user message that the API requires but the history does not have.
 const CONTINUE: &str = r#"{"type":"text","text":"Continue."}"#;
@@ -334,7 +332,6 @@ fn reply_blocks(reply: &Reply, form: AnthropicEncoding) -> Vec<Value> {
     }
 }
 
-/// Returns true for a thinking block, plain or redacted.
 pub(super) fn is_thinking(block: &Value) -> bool {
     matches!(block["type"].as_str(), Some("thinking" | "redacted_thinking"))
 }

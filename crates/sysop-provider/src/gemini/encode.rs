@@ -28,7 +28,6 @@ pub(crate) mod quirk {
 const SIGNATURE_DUMMY: &str = "skip_thought_signature_validator";
 /// First model generation that shows its thoughts and signs its calls.
 const SIGNED_SINCE: u32 = 3;
-/// Maximum bytes of a function name.
 const NAME_BYTES_MAX: usize = 128;
 /// Placeholder for a user message that the API requires but the history does not have.
 const CONTINUE: &str = r#"{"text":"Continue."}"#;

@@ -70,7 +70,6 @@ struct ChatFunction<'a> {
 /// Size of the prompt that was sent; used to judge whether the model read all of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PromptSize {
-    /// Estimated bytes of the prompt.
     pub(super) bytes: u64,
     /// Context window in tokens, as requested or as reported by the server.
     pub(super) window: u64,

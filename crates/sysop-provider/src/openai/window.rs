@@ -31,7 +31,6 @@ impl WindowCache {
         self.0.lock().get(model).copied().flatten()
     }
 
-    /// Returns true the first time that it is called for a model.
     fn is_first(&self, model: &str) -> bool {
         let mut windows = self.0.lock();
         if windows.contains_key(model) {
@@ -99,7 +98,6 @@ fn listed_window(entry: &Value) -> Option<u32> {
     tokens(&entry["meta"]["n_ctx"]).or_else(|| tokens(&entry["max_model_len"]))
 }
 
-/// Returns the window that LM Studio loaded a model with.
 fn loaded_window(list: &Value, model: &str) -> Option<u32> {
     list["models"].as_array()?.iter().find_map(|entry| {
         let instances = entry["loaded_instances"].as_array()?;

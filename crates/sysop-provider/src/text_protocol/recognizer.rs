@@ -27,7 +27,6 @@ const REASON_KEYS: [&str; 2] = ["reason", "reasoning"];
 /// Way in which the model was offered its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToolCallMode {
-    /// By the text protocol.
     Text,
     /// By the API, so that the model should not write calls as text at all.
     Native,

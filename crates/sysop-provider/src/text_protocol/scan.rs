@@ -118,7 +118,6 @@ enum Candidate {
     SyntaxError,
 }
 
-/// Byte range of a closing fence.
 type ClosingFence = (usize, usize);
 
 struct Scanner<'t, 'f> {

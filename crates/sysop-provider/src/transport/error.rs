@@ -18,7 +18,6 @@ pub(super) struct RequestError {
     pub(super) what: String,
     /// Hint that says what to do next.
     pub(super) next: String,
-    /// A retry may succeed.
     pub(super) retry: bool,
     /// Wait that the server requested, if any.
     pub(super) wait: Option<Duration>,

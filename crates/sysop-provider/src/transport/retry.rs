@@ -9,7 +9,6 @@ use sysop_driver::port::ModelEvent;
 use super::error::{RequestError, seconds};
 use super::{CallPhase, ModelCall};
 
-/// Number and spacing of retries.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetrySettings {
     /// Maximum retries per request; 0 disables them.

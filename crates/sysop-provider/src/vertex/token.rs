@@ -22,7 +22,6 @@ use super::credentials::{AuthorizedUser, GoogleAccount, ServiceAccountKey, no_cr
 use crate::server_text::{failure, quote_server_text};
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// OAuth grant type for a signed claim.
 const JWT_GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 /// Lifetime of a signed claim in seconds, which is the maximum allowed.
 const CLAIM_SECONDS: u64 = 3_600;
@@ -38,7 +37,6 @@ const METADATA_WAIT_MAX: Duration = Duration::from_secs(3);
 const TRIES: u32 = 3;
 /// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Header that identifies the metadata server; required in requests and expected in responses.
 const FLAVOR: (&str, &str) = ("metadata-flavor", "Google");
@@ -116,7 +114,6 @@ pub(super) fn valid_until(now: Instant, life: Duration) -> Instant {
     now + life.saturating_sub(MARGIN.min(life / 2))
 }
 
-/// Returns a claim signed with the key of a service account, as a JSON Web Token.
 pub(super) fn signed_claim(service: &ServiceAccountKey, now: u64) -> Result<String, ModelFailure> {
     let header = json!({"alg": "RS256", "typ": "JWT", "kid": service.private_key_id});
     let claims = json!({

@@ -20,7 +20,6 @@ use super::CompletionNames;
 
 use crate::render::safe;
 
-/// Maximum number of history entries.
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 const MENU: &str = "commands";
 

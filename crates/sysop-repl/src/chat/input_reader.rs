@@ -31,7 +31,6 @@ use super::prompt_field::ANSWER_BYTES_MAX;
 use super::{BY, CompletionNames};
 use crate::render::safe;
 
-/// Maximum length of a line from a pipe, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 /// Key that leaves the session's terminal: Ctrl+], as in telnet.
 const LEAVE_KEY: u8 = 0x1d;

@@ -27,9 +27,7 @@ use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 
-/// Number of rows shown from the start of an output.
 const OUTPUT_HEAD_ROWS: usize = 60;
-/// Number of rows shown from the end of an output.
 const OUTPUT_TAIL_ROWS: usize = 20;
 /// Maximum length of an output line that has not ended yet, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;

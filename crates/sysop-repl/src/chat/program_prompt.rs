@@ -41,7 +41,6 @@ const REST_READS_MAX: usize = 256;
 pub(crate) enum PromptOutcome {
     /// The user answered with this text.
     Given(SecretString),
-    /// The user said that the prompt is not for a secret.
     NoSecret,
     Refused,
     /// The user declined with Ctrl+C.

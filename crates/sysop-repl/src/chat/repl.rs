@@ -90,7 +90,6 @@ pub(super) struct Repl {
     answered: Option<CallId>,
     /// Prompts of programs that were answered in this front end.
     settled: HashSet<QuestionId>,
-    /// Last prompt that was drawn.
     drawn_prompt: Option<QuestionId>,
     /// Set after Ctrl+C declined a program's prompt in this turn. The next Ctrl+C stops the turn.
     question_interrupted: bool,

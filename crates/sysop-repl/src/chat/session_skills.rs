@@ -10,7 +10,6 @@ use sysop_driver::frontend::SessionService;
 use sysop_term::command::CompletionNames;
 use tokio::task::JoinHandle;
 
-/// Maximum time that a line waits for the skills.
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
 pub(super) struct SessionSkills {
@@ -25,7 +24,6 @@ impl SessionSkills {
         Self { known, found: Vec::new(), finding: None }
     }
 
-    /// Begins to find the skills of a session.
     pub(super) fn find(&mut self, service: &Arc<dyn SessionService>, id: &SessionId) {
         let (service, id, known) = (Arc::clone(service), id.clone(), Arc::clone(&self.known));
         self.finding = Some(tokio::spawn(async move {
@@ -49,7 +47,6 @@ impl SessionSkills {
         &self.found
     }
 
-    /// Returns lines of help.
     pub(super) fn help(&self) -> String {
         let known = self.known.read();
         known.skills.iter().map(|(name, what)| format!("{:<26} {what}\n", format!("/{name}"))).collect()

@@ -12,10 +12,8 @@ pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
 pub(super) const CORRECTIONS_MAX: u32 = 3;
 /// Maximum validation errors that the model gets with one answer.
 const ERRORS_MAX: usize = 5;
-/// Maximum characters of one validation error.
 const ERROR_CHARS_MAX: usize = 300;
 
-/// A schema that was checked.
 #[derive(Debug)]
 pub struct AnswerSchema {
     text: String,
@@ -38,7 +36,6 @@ impl AnswerSchema {
         Ok(Self { text: schema.to_string(), validator })
     }
 
-    /// Returns the task with the demand for an answer that matches.
     pub fn demand(&self, task: &str) -> String {
         format!(
             "{}\n\nGive the final answer as one JSON value and nothing else: no other text, no code fence. It must \

@@ -10,7 +10,6 @@ const EXCERPT_LINES: usize = 20;
 /// Maximum length of a shown line, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 400;
 
-/// Amount of the output of calls that is shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CallOutput {
     /// No output; only how each call ended is shown.
@@ -22,7 +21,6 @@ pub enum CallOutput {
     Whole,
 }
 
-/// Returns the lines of an output that are to be shown, sanitized.
 pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> {
     let output = safe(output);
     let lines: Vec<&str> = output.lines().collect();

@@ -26,7 +26,6 @@ pub trait CommandSequence: Send {
 #[derive(Debug, Clone, Copy)]
 pub enum SequenceEvent<'a> {
     Started,
-    /// The call ended.
     Ended(&'a Outcome),
     Answered(SequenceAnswer),
 }

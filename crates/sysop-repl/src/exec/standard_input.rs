@@ -12,14 +12,12 @@ use sysop_core::attached_data;
 use sysop_core::redact::{KnownSecrets, REDACTED};
 use sysop_core::text::strip_controls;
 
-/// Maximum bytes of standard input that are attached to a task.
 const ATTACHED_BYTES_MAX: usize = 1024 * 1024;
 /// Time in which the first byte must arrive.
 const FIRST_BYTE_WAIT: Duration = Duration::from_secs(1);
 /// Maximum silence between the first byte and the end.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
-/// Standard input as far as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandardInput {
     /// It ended without data.
@@ -42,10 +40,8 @@ pub enum InputEnd {
     Silent,
 }
 
-/// Limits of reading standard input.
 #[derive(Debug, Clone, Copy)]
 pub struct InputLimits {
-    /// Maximum number of bytes.
     pub bytes: usize,
     /// Time in which the first byte must arrive.
     pub first_byte: Duration,

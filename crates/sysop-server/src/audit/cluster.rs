@@ -12,7 +12,6 @@ use sysop_driver::port::StoreError;
 
 use super::AuditedStore;
 
-/// Cluster with an audit; see the module documentation.
 pub struct AuditedCluster {
     inner: Arc<dyn Cluster>,
     store: Arc<AuditedStore>,

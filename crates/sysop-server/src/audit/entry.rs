@@ -37,7 +37,6 @@ pub enum Kind {
 pub struct AuditEntry {
     /// Time in RFC 3339.
     pub at: String,
-    /// Subject of the line.
     pub kind: Kind,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
@@ -80,7 +79,6 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// Creates an entry with time and subject only.
     pub fn new(kind: Kind, at: Timestamp) -> Self {
         Self {
             at: jiff::Timestamp::from_millisecond(at.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string(),
@@ -115,7 +113,6 @@ struct NumberedEntry<E> {
 pub(super) struct ChainLink {
     /// Number of the last line.
     pub(super) n: u64,
-    /// Hash of the last line.
     pub(super) hash: [u8; 32],
 }
 

@@ -32,7 +32,6 @@ struct OpenAuditFile {
     end: ChainLink,
 }
 
-/// Reason for a failed append.
 enum Fault {
     Io(io::Error),
     Damaged,
@@ -45,7 +44,6 @@ impl From<io::Error> for Fault {
 }
 
 impl AuditFile {
-    /// Creates the handle; the file is opened on the first append.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, most: FILE_BYTES_MAX, open: None }
     }
@@ -239,7 +237,6 @@ fn create_private_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Syncs the folder, so that the name of a new file is durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(folder) = path.parent() {

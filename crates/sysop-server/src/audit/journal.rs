@@ -25,17 +25,11 @@ pub struct Journal {
 
 impl Journal {
     /// Opens a sender to the journal of this machine. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// If no socket can be created.
     pub fn open() -> io::Result<Self> {
         Self::at(Path::new(SOCKET))
     }
 
     /// Opens a sender to the journal at this socket.
-    ///
-    /// # Errors
-    /// If no socket can be created.
     pub fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;

@@ -62,7 +62,6 @@ impl AuditedStore {
         Self { spans, ..self }
     }
 
-    /// Sets a listener for appended events.
     #[must_use]
     pub fn with_listener(self, listener: AppendListener) -> Self {
         Self { listener: Some(listener), ..self }

@@ -23,7 +23,6 @@ const POLICY: &str = "policy";
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Actor {
     pub name: String,
-    /// Trace id, if any.
     pub trace: Option<String>,
 }
 
@@ -58,7 +57,6 @@ impl AuditTracker {
         Self { redaction, ..Self::default() }
     }
 
-    /// Attributes the session's actions from now on to `actor`.
     pub(super) fn attribute_to(&mut self, id: &SessionId, actor: Actor) {
         if self.actors.len() >= SESSIONS_MAX {
             self.actors.clear();

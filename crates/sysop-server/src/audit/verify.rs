@@ -30,17 +30,10 @@ pub enum ChainError {
     },
     /// A file cannot be read.
     #[error("cannot read {path}: {error}")]
-    Unreadable {
-        path: String,
-        /// Underlying error.
-        error: io::Error,
-    },
+    Unreadable { path: String, error: io::Error },
 }
 
 /// Lists the files of an audit, oldest first.
-///
-/// # Errors
-/// If the folder cannot be read.
 pub fn files(current: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<_> = rotated(current)?.into_iter().map(|(_, path)| path).collect();
     if current.exists() {
@@ -110,9 +103,6 @@ fn first(line: &AuditLine) -> Option<ChainLink> {
 }
 
 /// Passes every line to `take` without verifying it. A malformed line is passed as `None`.
-///
-/// # Errors
-/// If a file cannot be read.
 pub fn each_line(files: &[PathBuf], mut take: impl FnMut(Option<AuditEntry>)) -> Result<(), ChainError> {
     for path in files {
         read(path, |_, text| {

@@ -21,12 +21,10 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Formats the host with its port, or with `port` if it has none.
     pub fn with_port(&self, port: u16) -> String {
         format!("{}:{}", self.host, self.port.unwrap_or(port))
     }
 
-    /// Returns the explicit port, or the scheme's default.
     pub(super) fn port_or_usual(&self, scheme: Scheme) -> u16 {
         self.port.unwrap_or(match scheme {
             Scheme::Http => 80,

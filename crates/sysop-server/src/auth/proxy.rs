@@ -28,9 +28,6 @@ pub(crate) struct ClientAddress {
 
 impl Proxies {
     /// Parses the trusted proxies: addresses, or networks like `10.0.0.0/8`.
-    ///
-    /// # Errors
-    /// If an entry is neither.
     pub fn new<'a>(networks: impl IntoIterator<Item = &'a str>) -> Result<Self, BadNetwork> {
         let network = |text: &str| text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         networks

@@ -54,7 +54,6 @@ pub(super) enum AuthError {
     Token,
     /// Like `Token`, but the client is a browser: answered with the login form.
     TokenInBrowser,
-    /// The token lacks this scope.
     Scope(Scope),
     ContentType,
     /// Limit exceeded; contains the seconds until a retry can succeed.
@@ -155,7 +154,6 @@ impl Cookie {
         }
     }
 
-    /// Formats the `Set-Cookie` header.
     pub(super) fn set(&self, token: &SecretString) -> String {
         let secure = if self.secure { "; Secure" } else { "" };
         // Max-Age is the lifetime of a page's token: 30 days.

@@ -17,10 +17,8 @@ pub struct NewToken {
     /// Origin of the token: issued by a user, printed at start, or a page's cookie.
     pub kind: TokenKind,
     pub name: String,
-    /// System user who creates it.
     pub owner: String,
     pub scopes: Scopes,
-    /// Creation time.
     pub now: Timestamp,
     /// Expiry; the token is invalid from this time on.
     pub expires: Option<Timestamp>,

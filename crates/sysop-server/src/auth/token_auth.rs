@@ -25,16 +25,13 @@ use crate::{Authenticator, Caller, PageLink, Peer, Scope, TokenOrigin};
 /// Maximum length of a query that is searched for a token, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
 
-/// Settings of [`TokenAuth`].
 #[derive(Debug, Clone)]
 pub struct TokenAuthSettings {
-    /// Accepted host names and foreign origins.
     pub host_policy: HostPolicy,
     /// True if the server itself speaks TLS.
     pub tls: bool,
     /// Proxies whose forwarded headers are trusted.
     pub proxies: Proxies,
-    /// Limits per client address and per token.
     pub limits: Limits,
 }
 

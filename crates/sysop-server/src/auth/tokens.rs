@@ -47,7 +47,6 @@ pub struct Bearer {
     /// Id of the token. For a session of the page: id of the token that opened the page.
     pub id: TokenId,
     pub name: String,
-    /// System user who created the token.
     pub owner: String,
     pub scopes: Scopes,
     /// Creation time of the token. For a session of the page: creation time of the token that opened the page.
@@ -108,9 +107,6 @@ impl TokenEntry {
 
 impl Tokens {
     /// Reads the tokens from the store.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
     pub async fn open(store: Arc<dyn TokenStore>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let table = RwLock::new(Arc::new(Table { read: Instant::now(), rows: Vec::new() }));
         let tokens =
@@ -121,9 +117,6 @@ impl Tokens {
 
     /// Creates the token that is printed in the page's address at start. The token survives restarts. It is valid for
     /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn start(&self, owner: &str) -> Result<SecretString, StoreError> {
         self.remove_expired().await?;
         let now = self.clock.now();
@@ -147,9 +140,6 @@ impl Tokens {
     }
 
     /// Returns the holder of a token, or `None` if the token is invalid.
-    ///
-    /// # Errors
-    /// If the store cannot be read.
     pub async fn bearer(
         &self,
         token: &SecretString,
@@ -177,9 +167,6 @@ impl Tokens {
     /// Creates a token for the address of a link, which opens the page once in another browser: with the scopes of the
     /// token `of`, or with fewer. It ends with `of` at the latest, together with the browser. Returns it with the time
     /// until which the link must be opened, or `None` if `of` is no longer valid.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn link(
         &self,
         of: &TokenId,
@@ -213,9 +200,6 @@ impl Tokens {
 
     /// Logs in a browser that presents a token in the page's address. Returns its cookie, or `None` if the token is invalid
     /// or was already used for a visit.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn visit(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
         let Some(row) = self.entry(token, CredentialKind::Visit).await? else { return Ok(None) };
         let late = row.record.kind == TokenKind::Link && open_until(&row.record) <= self.clock.now();
@@ -226,9 +210,6 @@ impl Tokens {
     }
 
     /// Logs in a browser whose user typed a token. Returns its cookie, or `None` if the token is invalid.
-    ///
-    /// # Errors
-    /// If the store fails.
     pub async fn log_in(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
         match self.bearer(token, CredentialKind::Explicit).await? {
             Some(bearer) => self.page(&bearer).await.map(Some),

@@ -15,11 +15,9 @@ use super::sessions::Created;
 use super::{SharedServer, problem};
 use crate::authenticator::Caller;
 
-/// Maximum number of paths in a response.
 const PATHS_MAX: usize = 1000;
 /// Number of paths if the request has no `limit`.
 const PATHS_DEFAULT: usize = 100;
-/// Maximum length of the word to complete, in characters.
 const WORD_CHARS_MAX: usize = 4096;
 
 #[derive(Serialize, JsonSchema)]

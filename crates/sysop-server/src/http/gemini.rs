@@ -25,7 +25,6 @@ use sysop_wire::ErrorCode;
 use super::body::Object;
 use super::{SharedServer, problem};
 
-/// Maximum number of messages in a history.
 const MESSAGES_MAX: usize = 1000;
 
 const AGENT_PROMPT: &str = "\

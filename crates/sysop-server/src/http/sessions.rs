@@ -31,11 +31,9 @@ use crate::dispatch::{MessageOutcome, handle_message, rejection, send_error};
 use crate::session_feed::Follower;
 use crate::trace::TraceParent;
 
-/// Maximum number of sessions in a list.
 const LIST_MAX: usize = 1000;
 /// Number of sessions in a list if the request has no `limit`.
 const LIST_DEFAULT: usize = 100;
-/// Maximum number of words in a search.
 const SEARCH_WORDS_MAX: usize = 32;
 /// Maximum length of a text in a request, in characters.
 const WISH_CHARS_MAX: usize = 4096;

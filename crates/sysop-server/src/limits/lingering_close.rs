@@ -38,7 +38,6 @@ pub(super) enum LingerMode {
     UntilRead,
 }
 
-/// Stream with a lingering close; see the module documentation.
 pub(super) struct LingeringClose<S> {
     inner: S,
     linger: Linger,

@@ -29,11 +29,8 @@ use crate::tls::Tls;
 const HEAD_WAIT: Duration = Duration::from_secs(30);
 /// Maximum time until the first byte arrives.
 const FIRST_BYTE_WAIT: Duration = Duration::from_secs(5);
-/// Maximum duration of a TLS handshake.
 const HANDSHAKE_WAIT: Duration = Duration::from_secs(10);
-/// Maximum size of a request head, in bytes.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
-/// Maximum number of header lines.
 const HEAD_LINES_MAX: usize = 100;
 /// Delay before accepting again when the system is out of resources, such as file descriptors.
 const NO_ROOM_WAIT: Duration = Duration::from_millis(100);
@@ -63,9 +60,6 @@ impl Listener {
     }
 
     /// Returns the local address.
-    ///
-    /// # Errors
-    /// If the system cannot tell the address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

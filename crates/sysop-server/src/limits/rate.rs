@@ -50,7 +50,6 @@ pub struct RateLimiter<K> {
 }
 
 impl<K: Hash + Eq + Clone> RateLimiter<K> {
-    /// Creates a limiter without bookings.
     pub fn new(rate: Rate) -> Self {
         Self { rate, booked: Mutex::default() }
     }

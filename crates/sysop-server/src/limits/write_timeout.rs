@@ -11,7 +11,6 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// Stream with a write timeout; see the module documentation.
 pub(super) struct WriteTimeout<S> {
     inner: S,
     timeout: Duration,

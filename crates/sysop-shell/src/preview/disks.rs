@@ -6,7 +6,6 @@ use super::report::{Report, name};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Action on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DiskAction {
     Overwrite,
@@ -35,7 +34,6 @@ pub(super) fn is_disk(path: &str) -> bool {
     kinds.iter().any(|kind| name.starts_with(kind))
 }
 
-/// Returns the section for a device that is overwritten.
 pub(super) fn section(device: Word, action: DiskAction) -> Section {
     let verb = match action {
         DiskAction::Overwrite => "overwrites",
@@ -114,7 +112,6 @@ r say "unmounts $m; processes that use it: $n"; done
     }
 }
 
-/// Returns a report of the sentences that a section printed.
 pub(super) fn sentences(records: &Records) -> Result<Report, Reason> {
     let all: Vec<String> =
         records.all("say").map(|text| name(text.trim())).filter(|text| !text.is_empty()).collect();

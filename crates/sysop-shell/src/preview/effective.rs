@@ -55,7 +55,6 @@ pub(super) enum Unwrapped {
     Assignments(Vec<(String, Word)>),
 }
 
-/// Returns the program that a simple command runs.
 pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped, Reason> {
     let assigned = simple.words.iter().take_while(|word| assignment(word).is_some()).count();
     let mut words = simple.words.get(assigned..).unwrap_or(&[]);

@@ -65,7 +65,6 @@ fi
 done
 "#;
 
-/// Counts all trees.
 const COUNT: &str = r#"[ $# -gt 0 ] && r count "$(tree "$@")"
 [ $# -eq 1 ] && r one "$1"
 "#;

@@ -149,7 +149,6 @@ pub(super) const OPENING: &str =
 pub(super) struct Records(Vec<(String, String)>);
 
 impl Records {
-    /// Splits the output of a probe into the records of its sections.
     pub(super) fn by_section(output: &[u8], count: usize) -> Vec<Self> {
         let mut sections: Vec<Self> = std::iter::repeat_with(Self::default).take(count).collect();
         let mut current: Option<usize> = None;

@@ -2,7 +2,6 @@
 
 /// Maximum characters of a name in a line.
 const NAME_CHARS_MAX: usize = 80;
-/// Maximum names in a line.
 const NAMES_MAX: usize = 3;
 
 /// Lines that a preview shows for one command.

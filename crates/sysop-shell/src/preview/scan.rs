@@ -10,7 +10,6 @@ const WORDS_MAX: usize = 4_000;
 /// Reason for which a preview cannot be computed, in a few words.
 pub(super) type Reason = String;
 
-/// Part of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum WordPart {
     /// Text after quote removal.

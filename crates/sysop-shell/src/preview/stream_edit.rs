@@ -9,7 +9,6 @@ use crate::programs::only_edits_stream;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct StreamEdit {
-    /// Suffix of backups.
     suffix: Option<String>,
 }
 

@@ -7,7 +7,6 @@ use super::scan::{Reason, Word};
 use super::text_diff::unified;
 use super::{Planned, View};
 
-/// Maximum bytes of a file whose content is compared.
 const CONTENT_BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

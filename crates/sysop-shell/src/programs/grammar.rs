@@ -101,7 +101,6 @@ pub(super) struct OperandRule {
     pub(super) count: Count,
 }
 
-/// A program or a subcommand.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     /// All names of the program or subcommand. For a subcommand, these are only the last words of its paths.
@@ -251,7 +250,6 @@ fn trimmed(name: &'static str) -> &'static str {
     name.trim_matches(|c: char| c == '\\' || c.is_whitespace())
 }
 
-/// All parsed programs.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub(super) programs: Vec<Entry>,

@@ -59,7 +59,6 @@ impl Database {
         Ok(events)
     }
 
-    /// See `Store::list`.
     pub(super) async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
         let read =
             || sqlx::query_as::<_, SummaryRow>(LIST).bind(to_integer(limit as u64)).fetch_all(&self.pool);
@@ -93,7 +92,6 @@ impl Database {
         }
     }
 
-    /// See `Store::annotate`.
     pub(super) async fn annotate(&self, id: &SessionId, annotation: &Annotation) -> Result<(), StoreError> {
         let annotate = || async {
             let done = sqlx::query(ANNOTATE)
@@ -108,7 +106,6 @@ impl Database {
         }
     }
 
-    /// See `Store::search`.
     pub(super) async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, StoreError> {
         let patterns: Vec<_> = words.iter().map(|word| like_pattern(word, '\\')).collect();
         let query = sqlx::query_as::<_, (String, String)>(SEARCH).bind(patterns);
@@ -122,7 +119,6 @@ impl Database {
         Ok(hits.into_hits())
     }
 
-    /// See `Store::referenced_files`.
     pub(super) async fn referenced_files(
         &self,
         files: &HashSet<String>,

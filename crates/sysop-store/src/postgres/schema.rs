@@ -85,14 +85,12 @@ const MIGRATIONS: &[&str] = &[
 /// Reason that the tables could not be checked or migrated.
 #[derive(Debug)]
 pub(super) enum SchemaError {
-    /// The database failed.
     Sql(sqlx::Error),
     /// The server is too old for the tables.
     UnsupportedServer {
         /// Major version of the server.
         found: u32,
     },
-    /// The tables were written by a newer version.
     NewerSchema {
         /// Version of the tables.
         found: i32,
@@ -107,7 +105,6 @@ impl From<sqlx::Error> for SchemaError {
     }
 }
 
-/// Migrates the tables to the current version.
 pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaError> {
     // 170002 is 17.2, 90624 is 9.6.24. A server without a version number is tried anyway.
     match connection.server_version_num().map(|number| number / 10_000) {

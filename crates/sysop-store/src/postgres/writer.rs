@@ -27,7 +27,6 @@ use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 
 /// Maximum queued writes. If the queue is full, callers wait for space in it.
 const JOBS_WAITING_MAX: usize = 1024;
-/// Maximum writes per statement.
 const GROUP_JOBS_MAX: usize = 256;
 /// Bytes of events after which a statement takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -129,7 +128,6 @@ pub(super) fn random_nonzero() -> i64 {
     (high ^ low).cast_signed() | 1
 }
 
-/// State of a writer's task.
 struct WriterTask {
     database: Arc<Database>,
     /// The connection, with the time of its last use.

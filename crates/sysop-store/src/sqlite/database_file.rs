@@ -50,7 +50,6 @@ impl DatabaseFile {
         Ok(Self { path })
     }
 
-    /// Returns the absolute path of the file.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -64,7 +63,6 @@ impl DatabaseFile {
         Ok(connection)
     }
 
-    /// Opens a read-only connection.
     pub(super) fn connect_read_only(&self) -> rusqlite::Result<Connection> {
         self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)
     }

@@ -22,7 +22,6 @@ const NOTADB: i32 = 26;
 /// Reason that a database was not opened.
 #[derive(Debug)]
 pub(super) enum OpenDatabaseError {
-    /// SQLite failed.
     Sql(rusqlite::Error),
     /// The file must not be used.
     Rejected(StoreError),

@@ -61,7 +61,6 @@ impl SqliteReader {
         self.with_connection(move |connection| load(connection, file.path(), &id, after, limit)).await?
     }
 
-    /// See `Store::list`.
     pub(super) async fn list(self: &Arc<Self>, limit: usize) -> Result<Vec<SessionSummary>, StoreError> {
         self.with_connection(move |connection| {
             let mut list = connection.prepare_cached(LIST)?;
@@ -71,7 +70,6 @@ impl SqliteReader {
         .await
     }
 
-    /// See `Store::search`.
     pub(super) async fn search(
         self: &Arc<Self>,
         words: &[String],
@@ -81,7 +79,6 @@ impl SqliteReader {
         self.with_connection(move |connection| search(connection, &words, limit)).await
     }
 
-    /// See `Store::referenced_files`.
     pub(super) async fn referenced_files(
         self: &Arc<Self>,
         files: &HashSet<String>,

@@ -24,7 +24,6 @@ use crate::row_codec::{EncodedBatch, EventRow, to_integer, to_seq};
 
 /// Maximum queued writes. If the queue is full, callers wait for space in it.
 pub(super) const JOBS_WAITING_MAX: usize = 1024;
-/// Maximum writes per transaction.
 const GROUP_JOBS_MAX: usize = 256;
 /// Bytes of events after which a transaction takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
@@ -124,7 +123,6 @@ impl SqliteWriter {
         }
     }
 
-    /// See `Store::annotate`.
     pub(super) async fn annotate(
         self: &Arc<Self>,
         id: &SessionId,

@@ -41,7 +41,6 @@ struct BlockRenderer {
     number: Option<u64>,
     /// Open blocks, outermost first; the root always stays.
     containers: Vec<Container>,
-    /// Lines of the current paragraph.
     lines: Vec<Vec<InlineText>>,
     /// Styles of the open inline marks.
     styles: Vec<Style>,
@@ -332,7 +331,6 @@ impl BlockRenderer {
         }
     }
 
-    /// Adds the rows of a block to its container.
     fn block(&mut self, mut rows: Vec<TextRow>, text: bool) {
         let Some(container) = self.containers.last_mut() else { return };
         if container.text && text && !rows.is_empty() {

@@ -14,7 +14,6 @@ pub enum Action {
     /// Write this rule to its file, and allow the call for which the rule was offered.
     AllowAlways(OfferedRule),
     AnswerQuestion(QuestionId, PromptReply),
-    /// Open the user's editor with this text.
     OpenEditor(EditTarget, String),
     /// Show a text in the user's pager; control characters are already neutralized.
     OpenPager(String),
@@ -29,7 +28,6 @@ pub enum Action {
     ListModels,
     FindPaths(String),
     AppendPromptHistory(String),
-    /// Save the theme for the next start.
     SaveTheme(ThemeName),
     ShowTerminal,
     /// Suspend this process, like Ctrl+Z in a shell.
@@ -51,7 +49,6 @@ pub enum ExitReason {
     Quit,
     /// The user pressed Ctrl+C while a turn was being stopped.
     Interrupted,
-    /// The session failed, for the reason in this sentence.
     Failed(String),
     /// The process received SIGTERM.
     Terminated,

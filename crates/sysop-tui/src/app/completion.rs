@@ -3,9 +3,7 @@
 use sysop_driver::frontend::NamedItem;
 use sysop_term::command::{self, CompletionNames};
 
-/// Maximum number of completions shown.
 pub const OFFERED_MAX: usize = 8;
-/// Maximum number of paths to request.
 pub const PATHS_MAX: usize = 32;
 
 /// Completions for the word at the cursor.

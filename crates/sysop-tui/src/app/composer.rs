@@ -9,7 +9,6 @@ use super::text_area::{self, EditResult};
 const FOLDED_LINES_MIN: usize = 10;
 /// Minimum number of characters of a paste that is shown as a placeholder.
 const FOLDED_CHARS_MIN: usize = 1_000;
-/// Maximum size of a paste, in bytes.
 const PASTE_BYTES_MAX: usize = 1024 * 1024;
 
 pub struct Composer {

@@ -580,7 +580,6 @@ impl App {
         self.preview_edited()
     }
 
-    /// Requests the preview of an edited command.
     fn preview_edited(&mut self) -> Vec<Action> {
         let Some(review) = &mut self.review else { return Vec::new() };
         let call = review.call().clone();

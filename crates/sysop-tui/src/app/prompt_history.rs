@@ -1,7 +1,6 @@
 //! History of the prompts of this and earlier sessions, which the user browses with the arrow keys, and its file
 //! format.
 
-/// Maximum number of prompts to keep.
 const MESSAGES_MAX: usize = 10_000;
 /// Encoding of a newline in the history file. Reedline uses the same.
 const LINE_END: &str = "<\\n>";
@@ -27,7 +26,6 @@ impl PromptHistory {
         prompt_history
     }
 
-    /// Encodes a prompt as a line of the history file.
     pub fn line(message: &str) -> String {
         format!("{}\n", message.replace('\n', LINE_END))
     }

@@ -8,7 +8,6 @@ use sysop_core::text::visible_text;
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
-/// Maximum number of undo steps.
 const UNDO_MAX: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

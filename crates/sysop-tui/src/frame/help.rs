@@ -9,7 +9,6 @@ use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
 const KEY_COLUMNS: usize = 22;
-/// Width of the column with commands and their arguments.
 const COMMAND_COLUMNS: usize = 26;
 
 /// Sections of the help, each with its keys and what they do.

@@ -20,17 +20,23 @@ use crate::app::{App, ReviewMode};
 
 /// Maximum number of rows of live output, which is also limited to a third of the screen.
 const LIVE_ROWS_MAX: u16 = 16;
-/// Indentation of the text, in columns.
 const INDENT: u16 = 2;
 
 /// Content of the middle pane, laid out for a certain width.
 pub(super) enum MiddlePane {
-    /// There is no middle pane.
     Hidden,
-    /// A title, and rows below it.
-    Rows { title: TextRow, rows: Vec<TextRow>, content: MiddleContent },
+    Rows {
+        title: TextRow,
+        rows: Vec<TextRow>,
+        content: MiddleContent,
+    },
     /// The command editor: a title, the rows above the editor, the number of rows that it needs, and the rows below it.
-    Editing { title: TextRow, above: Vec<TextRow>, wants: u16, below: Vec<TextRow> },
+    Editing {
+        title: TextRow,
+        above: Vec<TextRow>,
+        wants: u16,
+        below: Vec<TextRow>,
+    },
 }
 
 /// Kind of content, which determines the visible rows if not all fit.

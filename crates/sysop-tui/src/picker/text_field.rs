@@ -5,7 +5,6 @@ use sysop_core::text::neutralize_line;
 use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
 use unicode_width::UnicodeWidthStr as _;
 
-/// Maximum length of the text, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

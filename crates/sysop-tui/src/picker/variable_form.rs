@@ -91,7 +91,6 @@ impl VariableForm {
         VariableFormEvent::Pending
     }
 
-    /// Returns a suitable area in which to show the form as a popup.
     pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min(72);
         let rows = u16::try_from(self.answers.len()).unwrap_or(u16::MAX).saturating_add(5);

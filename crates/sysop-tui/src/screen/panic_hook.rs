@@ -19,7 +19,6 @@ struct PanicBuffer {
 static PANICS: Mutex<PanicBuffer> = Mutex::new(PanicBuffer { capturing: false, messages: Vec::new() });
 static HOOK: Once = Once::new();
 
-/// Starts buffering panic messages.
 pub(super) fn capture() {
     HOOK.call_once(|| {
         let default_hook = std::panic::take_hook();

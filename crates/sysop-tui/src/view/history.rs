@@ -39,16 +39,13 @@ pub struct HistoryView {
     /// True if the next frame must scroll the focused item into view.
     seek: bool,
     visible: Vec<VisibleItem>,
-    /// First visible item with truncated text.
     truncated_item: Option<ItemId>,
     rows: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scroll {
-    /// Scroll up by this number of rows.
     Up(usize),
-    /// Scroll down by this number of rows.
     Down(usize),
     PageUp,
     PageDown,

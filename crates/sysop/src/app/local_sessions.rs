@@ -565,7 +565,6 @@ fn failed(error: DriverError) -> BackendError {
     }
 }
 
-/// Host of a session that has no tools of its own.
 struct ToollessHost;
 
 #[async_trait]

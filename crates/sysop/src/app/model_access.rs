@@ -11,7 +11,6 @@ use sysop_core::message::{FailureKind, ModelFailure, ModelRef, ModelRequest};
 use sysop_core::policy::glob_matches;
 use sysop_driver::port::{ModelEvent, Provider};
 
-/// Hosts of a session that restrict their models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelAccess(Vec<HostModels>);
 

@@ -23,7 +23,6 @@ use crate::sessions::{SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
 
 const LOCAL: &str = "local";
-/// Maximum number of entries that path completion examines.
 const COMPLETION_ENTRIES_MAX: usize = 65_536;
 
 #[async_trait]

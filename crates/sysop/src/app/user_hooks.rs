@@ -27,7 +27,6 @@ use crate::user_program::{Finished, run};
 
 /// Maximum number of reports that wait or run; further ones are dropped.
 const REPORTS_MAX: usize = 256;
-/// Maximum number of characters of a hook's reason.
 const REASON_CHARS_MAX: usize = 400;
 /// Maximum number of characters of a prompt or command that a program gets.
 const TEXT_CHARS_MAX: usize = 8192;
@@ -135,7 +134,6 @@ impl UserHooks {
     }
 }
 
-/// The programs, for one session.
 struct SessionPrograms {
     programs: Arc<UserHooks>,
     host: String,

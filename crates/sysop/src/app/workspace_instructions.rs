@@ -17,7 +17,6 @@ use super::machines::{HOME, Machines, ToolLocation};
 use crate::config::{InstructionSet, TrustDecision, display_path, read_text};
 use crate::settings::{HostChoice, Settings};
 
-/// Name of the config directory of sysop.
 const CONFIG_FOLDER: &str = "sysop";
 /// Name of the user's own file, in the config directory.
 const USER_FILE: &str = "AGENTS.md";
@@ -186,7 +185,6 @@ pub(super) fn notes_file(settings: &Settings, place: &ToolLocation) -> Option<Pa
     files.pop().filter(|_| files.is_empty())
 }
 
-/// Returns the files for notes on the hosts of a location.
 fn notes_files(settings: &Settings, place: &ToolLocation) -> Vec<PathBuf> {
     let folder = settings.folders.config.join(CONFIG_FOLDER).join(HOST_NOTES);
     let targets = place.host.targets();

@@ -4,7 +4,6 @@ use sysop_driver::tokens::Scopes;
 
 use super::TokenLifetime;
 
-/// Maximum characters of a token's name.
 const TOKEN_NAME_CHARS_MAX: usize = 64;
 /// Maximum lifetime of a token in milliseconds: ten years.
 const TOKEN_LIFE_MS_MAX: i64 = 3653 * DAY_MS;
@@ -58,7 +57,6 @@ pub(super) fn token_lifetime(text: &str) -> Result<TokenLifetime, String> {
     }
 }
 
-/// Parses the scopes of a token.
 pub(super) fn token_scopes(text: &str) -> Result<Scopes, String> {
     let known = |_| "expected `read`, `operate` or `decide`, separated by commas".to_owned();
     text.parse().map_err(known)

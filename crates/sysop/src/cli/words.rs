@@ -4,7 +4,6 @@ use std::ffi::OsString;
 
 use crate::config::nearest_word;
 
-/// Commands of this build.
 pub(super) const COMMANDS: &[&str] = &[
     "chat",
     "exec",

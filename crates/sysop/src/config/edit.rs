@@ -17,7 +17,6 @@ use super::{ConfigError, private_files};
 /// A change that cannot be made. The file is as before.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigChangeError {
-    /// The text is not a dotted path.
     #[error("{0:?} is not a config key; write dotted names, such as `providers.openai.base_url`")]
     Path(String),
     /// There is no such key.
@@ -27,10 +26,8 @@ pub(crate) enum ConfigChangeError {
         /// `; did you mean …?`, or empty.
         meant: String,
     },
-    /// The value does not fit.
     #[error("`{path}` {why}")]
     Value { path: KeyPath, why: String },
-    /// A name on the path is a value in the file.
     #[error("`{path}` is not a table in the config file; edit the file with `sysop config edit`")]
     NoTable { path: KeyPath },
     /// The file is not valid.

@@ -44,7 +44,6 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Returns the first of these variables that has a value, as its name and value.
     pub(crate) fn first<'a>(&'a self, names: &[&'static str]) -> Option<(&'static str, &'a str)> {
         names.iter().find_map(|name| Some((*name, self.value(name)?)))
     }
@@ -171,7 +170,6 @@ fn origin(name: &str) -> ConfigOrigin {
     ConfigOrigin::Environment { name: name.to_owned() }
 }
 
-/// Returns the variable that sets a key.
 pub(crate) fn variable_of(path: &KeyPath) -> String {
     let names: Vec<String> = path.names().iter().map(|name| name.replace('+', "_").to_uppercase()).collect();
     format!("SYSOP_{}", names.join("__"))

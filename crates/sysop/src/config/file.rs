@@ -16,15 +16,12 @@ use super::steps;
 use super::value::{self, ConfigValue, PatternCheck};
 use super::{ConfigEntry, ConfigError, ConfigLayer, ConfigOrigin, ConfigWarning, RoutineSteps};
 
-/// Maximum size of a config file, in bytes.
 pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Dialect of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
     /// Sysop's dialect. Files of Jexida are read in the same way.
     Own,
-    /// The built-in defaults.
     BuiltIn,
     /// Dialect of agent-rs, in which `api_key` and a bare `model` refer to Gemini.
     AgentRs,

@@ -9,14 +9,12 @@ use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Maximum number of hooks.
 const HOOKS_MAX: usize = 64;
 /// Timeout of a program if the config sets none, in seconds.
 const TIMEOUT_S: u64 = 10;
 /// Maximum configurable timeout, in seconds.
 const TIMEOUT_MAX_S: u64 = 600;
 
-/// Point at which a hook runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum HookPoint {
     /// Before a call runs. Only this one can deny or ask.
@@ -37,7 +35,6 @@ pub(crate) enum HookPoint {
 }
 
 impl HookPoint {
-    /// Returns the name in the config and in the JSON that hooks get.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::CommandBefore => "command.before",

@@ -8,7 +8,6 @@ use sysop_mcp::settings::ServerApproval;
 
 pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
-/// Themes of the TUI.
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 
 /// Maximum price of a million tokens; a higher one is a typing error.
@@ -30,12 +29,10 @@ pub(crate) const SANDBOX: &[&str] = &["off", "auto", "on"];
 pub(crate) struct KeyPath(Vec<String>);
 
 impl KeyPath {
-    /// Returns the path with these names.
     pub(crate) fn new<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         Self(names.into_iter().map(|name| name.as_ref().to_owned()).collect())
     }
 
-    /// Returns the path of a key in the table at this path.
     pub(crate) fn child(&self, name: &str) -> Self {
         let mut names = self.0.clone();
         names.push(name.to_owned());
@@ -72,7 +69,6 @@ impl fmt::Display for KeyPath {
     }
 }
 
-/// Key of a config.
 #[derive(Debug)]
 pub(crate) struct ConfigKey {
     /// Names in the key's path; `*` stands for a name chosen by the user.
@@ -82,7 +78,6 @@ pub(crate) struct ConfigKey {
     pub(crate) workspace: WorkspaceRule,
 }
 
-/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ValueKind {
     /// String that fits a check.
@@ -101,7 +96,6 @@ pub(crate) enum ValueKind {
         /// Upper bound.
         most: f64,
     },
-    /// Boolean.
     Switch,
     /// List of strings, each of which fits a check.
     List(ListKind),
@@ -116,9 +110,7 @@ pub(crate) enum TextKind {
     Secret,
     /// `http` or `https` URL.
     Url,
-    /// Name of an environment variable.
     Variable,
-    /// One of these words.
     Word(&'static [&'static str]),
     /// Regular expression.
     Pattern,
@@ -126,16 +118,13 @@ pub(crate) enum TextKind {
     OrInteger,
 }
 
-/// Elements of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
     /// Regular expressions.
     Patterns,
     /// Regular expressions of commands to deny. An invalid one denies every command.
     Denials,
-    /// Tags of hosts.
     Tags,
-    /// Directories.
     Folders,
     /// Any non-empty strings.
     Words,
@@ -188,7 +177,6 @@ const TOKENS_MAX: i64 = 100_000_000;
 /// Maximum value of the keys that are measured in seconds: one day.
 const SECONDS_MAX: i64 = 86_400;
 
-/// Every key that a config may contain.
 pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["model", "name"], TEXT, WorkspaceRule::Ignored),
     key(&["model", "provider"], TEXT, WorkspaceRule::Ignored),
@@ -310,7 +298,6 @@ impl ConfigKey {
     }
 }
 
-/// Returns the key at a path.
 pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
     let names = path.names();
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))

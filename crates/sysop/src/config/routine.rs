@@ -21,13 +21,10 @@ pub(crate) struct Routine {
     pub(crate) description: String,
     /// Command, with `{{name}}` as the placeholder of a variable. Empty if the routine has steps.
     pub(crate) cmd: String,
-    /// Variables of the commands, by name.
     pub(crate) vars: BTreeMap<String, Variable>,
-    /// Source of a routine that was made from a session.
     pub(crate) made_from: Option<RoutineSource>,
     #[serde(skip)]
     pub(crate) steps: Vec<RunbookStep>,
-    /// Faults that prevent the routine from running.
     #[serde(skip)]
     pub(crate) faults: Vec<StepFault>,
 }
@@ -36,7 +33,6 @@ pub(crate) struct Routine {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct RoutineSource {
-    /// Id of the session.
     pub(crate) session: String,
     /// Day of the export.
     pub(crate) date: String,
@@ -48,11 +44,9 @@ pub(crate) struct RoutineSource {
     pub(crate) policy: Option<i64>,
 }
 
-/// Variable of a routine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Variable {
-    /// Description.
     pub(crate) description: String,
     /// Regular expression that the whole value must match.
     pub(crate) pattern: Option<String>,
@@ -63,24 +57,13 @@ pub(crate) struct Variable {
 /// Error while filling in a routine. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RoutineError {
-    /// Unknown variable.
     #[error("unknown variable {name:?}; {known}")]
-    Unknown {
-        /// Name as given.
-        name: String,
-        known: String,
-    },
-    /// A variable has no value.
+    Unknown { name: String, known: String },
     #[error("missing value for `{name}`; add {name}=VALUE{wanted}")]
-    Missing {
-        /// Name of the variable.
-        name: String,
-        wanted: String,
-    },
+    Missing { name: String, wanted: String },
     /// A value does not match its pattern.
     #[error("invalid value {value:?} for `{name}`{wanted}")]
     Invalid {
-        /// Name of the variable.
         name: String,
         /// Value as given.
         value: String,
@@ -92,29 +75,18 @@ pub(crate) enum RoutineError {
          remove the quotes around it (values are quoted automatically)"
     )]
     Quoted {
-        /// Name of the variable.
         name: String,
         /// Value as given.
         value: String,
     },
     /// The command refers to an unknown variable.
     #[error("unknown variable {{{{{name}}}}} in the routine's command; {known}")]
-    Undeclared {
-        /// Name as written.
-        name: String,
-        known: String,
-    },
-    /// The routine has steps, so it is not one command.
+    Undeclared { name: String, known: String },
     #[error("this routine has steps; run it with `sysop run`")]
     HasSteps,
     /// The pattern itself is invalid.
     #[error("the pattern {pattern:?} of `{name}` is not a valid regular expression; fix it in the config")]
-    Pattern {
-        /// Name of the variable.
-        name: String,
-        /// The pattern.
-        pattern: String,
-    },
+    Pattern { name: String, pattern: String },
 }
 
 impl Routine {
@@ -375,11 +347,9 @@ fn skip_past(chars: &mut impl Iterator<Item = char>, end: char, escapes: QuoteEs
     false
 }
 
-/// Part of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TemplatePart<'a> {
     Text(&'a str),
-    /// Placeholder of the value with this name.
     Name(&'a str),
 }
 

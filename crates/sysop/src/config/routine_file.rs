@@ -6,7 +6,6 @@ use std::path::Path;
 use super::file::{self, Flavor};
 use super::{Config, ConfigError, ConfigOrigin, KeyPath, Routine};
 
-/// Routines of a file, and problems in the rest of it.
 #[derive(Debug, Default)]
 pub(crate) struct RoutineFile {
     pub(crate) routines: BTreeMap<String, Routine>,

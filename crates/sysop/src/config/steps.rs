@@ -14,7 +14,6 @@ use toml::de::{DeTable, DeValue};
 use super::keys::nearest_word;
 use super::value::{article, quoted};
 
-/// Maximum number of steps of a routine.
 pub(crate) const STEPS_MAX: usize = 500;
 /// Default time limit of a step's command, in seconds.
 pub(crate) const STEP_TIMEOUT_S_DEFAULT: u64 = 60;
@@ -192,7 +191,6 @@ impl RunbookStep {
         names.map(str::to_owned).collect()
     }
 
-    /// Returns the line of a key in its file.
     pub(crate) fn line(&self, key: &str) -> usize {
         self.lines.get(key).or(self.lines.get("")).copied().unwrap_or(1)
     }
@@ -362,7 +360,6 @@ impl StepReader<'_> {
         self.fault(raw.span().start, &message);
     }
 
-    /// Returns a text that may be empty.
     fn any_text(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) -> Option<String> {
         match raw.get_ref().as_str() {
             Some(text) if text.contains('\0') => {
@@ -524,7 +521,6 @@ fn with_article(found: &DeValue<'_>) -> String {
     format!("{} {found}", article(found))
 }
 
-/// Returns a name for a step that has none.
 fn derived_name(step: &RunbookStep, number: usize) -> String {
     let text = match &step.action {
         StepAction::Command(command) => command.as_str(),

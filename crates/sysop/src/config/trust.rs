@@ -55,7 +55,6 @@ pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }
 
-/// Returns the path of the file with the decisions, in the data directory.
 pub(crate) fn trust_file(data: &Path) -> PathBuf {
     data.join("trust.toml")
 }

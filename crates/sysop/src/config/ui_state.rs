@@ -10,7 +10,6 @@ use super::{ConfigLayer, ConfigOrigin, KeyPath, value};
 
 const THEME: &str = "theme";
 
-/// Returns the path of the file in the data directory.
 pub(crate) fn ui_state_file(data: &Path) -> PathBuf {
     data.join("chosen.toml")
 }

@@ -11,15 +11,11 @@ use super::keys::{ListKind, TextKind, ValueKind, nearest_word};
 /// Value that fits its key.
 #[derive(Debug, Clone)]
 pub(crate) enum ConfigValue {
-    /// String.
     Text(String),
     /// String that is never shown.
     Secret(SecretString),
-    /// Integer.
     Integer(i64),
-    /// Number.
     Number(f64),
-    /// Boolean.
     Switch(bool),
     /// List of strings.
     Texts(Vec<String>),
@@ -79,7 +75,6 @@ pub(crate) fn without_credentials(text: &str) -> String {
     text.to_owned()
 }
 
-/// Error in a value or a part of it.
 #[derive(Debug)]
 pub(crate) struct ValueError {
     /// Offset in the file, in bytes.
@@ -91,7 +86,6 @@ pub(crate) struct ValueError {
 /// The value, or `None` if it cannot be used, and the errors in it. A list with some invalid elements can have both.
 pub(crate) type ReadValue = (Option<ConfigValue>, Vec<ValueError>);
 
-/// Maximum number of elements in a list.
 const LIST_MAX: usize = 256;
 
 /// Invalid regular expression, which makes the policy deny every command.
@@ -325,7 +319,6 @@ fn wants(kind: ValueKind, found: &DeValue<'_>) -> String {
     format!("{}, not {} {found}", wanted(kind), article(found))
 }
 
-/// Returns the indefinite article of a noun.
 pub(crate) fn article(noun: &str) -> &'static str {
     if noun.starts_with(['a', 'i']) { "an" } else { "a" }
 }

@@ -9,7 +9,6 @@ use super::{CheckStatus, DoctorProbe, DoctorReport};
 use crate::config::display_path;
 use crate::settings::{ConfiguredHost, HostChoice, Settings, SshTarget};
 
-/// Maximum time to check one machine.
 const HOST_TIME_MAX: Duration = Duration::from_secs(20);
 
 /// Maximum number of concurrent connections.

@@ -6,7 +6,6 @@ use sysop_host::SandboxSupport;
 use super::{CheckStatus, DoctorReport};
 use crate::settings::{HostChoice, Settings};
 
-/// Reports the restrictions that are enforced, and those that the kernel does not support.
 pub(super) fn sandbox(settings: &Settings, kernel: SandboxSupport, report: &mut DoctorReport) {
     let mode = settings.sandbox_mode();
     let word = mode.as_str();

@@ -20,10 +20,8 @@ const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 /// Time between two redraws of the last line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Consent to the download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GetConsent {
-    /// The user is asked.
     Ask,
     /// The user passed `--yes`.
     Given,

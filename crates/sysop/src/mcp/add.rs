@@ -14,7 +14,6 @@ use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 use crate::settings::{McpServer, Settings};
 
-/// A server as an entry of the config file.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct ServerEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +42,6 @@ pub(super) struct ServerEntry {
     pub(super) headers_env: BTreeMap<String, String>,
 }
 
-/// Returns the entries as TOML for the config file.
 pub(super) fn to_toml(servers: &BTreeMap<String, ServerEntry>) -> Result<String> {
     #[derive(Serialize)]
     struct Tables<'a> {

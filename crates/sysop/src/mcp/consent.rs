@@ -15,13 +15,9 @@ use crate::global_flags::Verbosity;
 use crate::origin;
 use crate::settings::{McpServer, Settings};
 
-/// Maximum bytes of an answer.
 const ANSWER_BYTES_MAX: u64 = 1024;
-/// Maximum tools that a summary lists.
 const TOOLS_LISTED_MAX: usize = 40;
-/// Maximum characters of a description in a summary.
 const DESCRIPTION_CHARS_MAX: usize = 100;
-/// Maximum lines of a diff in a question.
 const DIFF_LINES_MAX: usize = 200;
 
 /// Returns true if this process may ask the user.
@@ -107,7 +103,6 @@ pub(super) async fn ask_to_start(
     Ok(Some(stated))
 }
 
-/// Starts a server to see the definitions of its tools, and stops it.
 pub(super) async fn start(server: &McpServer) -> Result<Vec<ToolDefinition>, ConnectionError> {
     let connection = probe(&server.settings).await?;
     let stated = connection.tools().await;
@@ -148,7 +143,6 @@ fn ask(question: &str) -> Result<Option<bool>> {
     read_answer(&mut io::stdin().lock())
 }
 
-/// Reads an answer to a question of yes or no.
 pub(super) fn read_answer(input: &mut dyn BufRead) -> Result<Option<bool>> {
     let mut line = String::new();
     let read = input.take(ANSWER_BYTES_MAX).read_line(&mut line).context("cannot read the answer")?;

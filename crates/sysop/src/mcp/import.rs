@@ -21,9 +21,7 @@ use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 use crate::settings::{McpServer, Settings};
 
-/// Maximum bytes of a file.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
-/// Maximum servers of one file.
 const SERVERS_MAX: usize = 64;
 
 /// Servers of a file, and sentences about the parts that are left out.
@@ -85,7 +83,6 @@ pub(super) fn run(settings: &Settings, file: &Path) -> Result<Exit> {
     }
 }
 
-/// Returns the number of servers in a file.
 pub(super) fn count_servers(file: &Path) -> Result<usize, String> {
     if !file.is_file() {
         return Err("no file".to_owned());

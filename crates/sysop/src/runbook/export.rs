@@ -27,7 +27,6 @@ use variables::{VariableProposal, parametrize, propose};
 
 /// Maximum characters of a routine's description.
 const DESCRIPTION_CHARS_MAX: usize = 100;
-/// Maximum words of a name that is made from a prompt.
 const NAME_WORDS_MAX: usize = 4;
 /// Name of a routine that nothing names.
 const NAME_DEFAULT: &str = "runbook";
@@ -37,13 +36,11 @@ const NAME_DEFAULT: &str = "runbook";
 #[expect(clippy::struct_excessive_bools, reason = "independent flags of the command line")]
 pub(super) struct ExportOptions {
     pub(super) name: Option<String>,
-    /// Names and values of variables.
     pub(super) variables: Vec<(String, String)>,
     pub(super) finds_variables: bool,
     pub(super) keeps_reads: bool,
     pub(super) keeps_failures: bool,
     pub(super) matches_output: bool,
-    /// Day of the export.
     pub(super) date: String,
     /// Number of rules of the policy.
     pub(super) policy: i64,
@@ -175,7 +172,6 @@ impl RunbookDraft {
         self.routine.steps = self.steps.iter().zip(&self.matched).map(of).collect();
     }
 
-    /// Writes the routine.
     pub(super) fn write(&self, format: RunbookFormat) -> String {
         match format {
             RunbookFormat::Toml => toml_text::write(&self.name, &self.routine, &self.notes()),

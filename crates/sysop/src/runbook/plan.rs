@@ -69,7 +69,6 @@ impl RunbookPlan {
         Ok(plan)
     }
 
-    /// Returns the plan for users.
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");

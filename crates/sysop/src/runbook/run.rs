@@ -24,7 +24,6 @@ use crate::config::{
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
-/// The part of a runbook that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunRange {
     /// The steps from this one, counted from 1.
@@ -74,10 +73,8 @@ enum Waiting {
     Undo(Option<String>),
 }
 
-/// Undo of a step that ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct StepUndo {
-    /// Index of the step.
     step: usize,
     call: Option<StepCall>,
 }
@@ -89,7 +86,6 @@ pub(super) struct RunbookRun {
     /// Values of the variables, and of the groups of `match` so far.
     values: BTreeMap<String, String>,
     waiting: Waiting,
-    /// Index of the current step.
     step: usize,
     /// Tries of `verify` so far.
     tries: u32,

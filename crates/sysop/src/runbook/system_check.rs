@@ -9,7 +9,6 @@ use sysop_core::policy::{CommandContext, Survey};
 use super::judge::sections;
 use crate::config::{RoutineSource, RunbookStep, StepAction, with_sample_values};
 
-/// Maximum number of programs that are checked.
 const PROGRAMS_MAX: usize = 100;
 /// Prefix of the line about a program that is missing.
 const MISSING: &str = "missing: ";

@@ -14,7 +14,6 @@ use sysop_driver::port::Store;
 
 use super::{SessionsError, each_event};
 
-/// Record of one session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionRecord {
     pub(crate) spec: Option<SessionSpec>,
@@ -31,13 +30,10 @@ pub(crate) struct SessionRecord {
     pub(crate) readers: OutputReaders,
     /// Models that were configured, each once.
     pub(crate) models: Vec<String>,
-    /// Text of the calls that have not started, by id.
     proposed: HashMap<CallId, ToolCall>,
-    /// Decisions by call.
     decisions: HashMap<CallId, RecordedDecision>,
 }
 
-/// One turn.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedTurn {
     /// The prompt; empty for a call without a model.
@@ -46,7 +42,6 @@ pub(crate) struct RecordedTurn {
     pub(crate) error: Option<String>,
 }
 
-/// One tool call.
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedCall {
     /// Number of the call in the session, from 1.
@@ -113,7 +108,6 @@ impl RecordedCall {
 }
 
 impl SessionRecord {
-    /// Applies one event.
     pub(crate) fn apply(&mut self, logged: &Logged) {
         self.started.get_or_insert(logged.at);
         self.ended = Some(logged.at);
@@ -210,7 +204,6 @@ impl SessionRecord {
     }
 }
 
-/// Reads the record of a session.
 pub(crate) async fn read_record(store: &dyn Store, id: &SessionId) -> Result<SessionRecord, SessionsError> {
     let mut record = SessionRecord::default();
     each_event(store, id, |logged| {

@@ -35,7 +35,6 @@ pub(crate) enum ReportFormat {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SessionReport {
     title: String,
-    /// Names and values.
     facts: Vec<(&'static str, String)>,
     prompts: Vec<String>,
     done: Vec<ReportedCall>,

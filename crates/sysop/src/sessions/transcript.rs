@@ -36,7 +36,6 @@ pub(super) struct TranscriptWriter {
     waiting: HashMap<CallId, String>,
     /// Call that has started and not ended.
     running: Option<CallId>,
-    /// Number of calls that ended.
     tool_calls: u32,
     readers: OutputReaders,
 }

@@ -13,16 +13,13 @@ use crate::app::ModelAccess;
 use crate::config::{Config, ConfigOrigin, ConfigWarning, KeyPath, nearest_word};
 use crate::exit::CommandError;
 
-/// Name of this machine.
 const LOCAL: &str = "local";
 
-/// Maximum hosts in one session.
 pub(crate) const HOSTS_MAX: usize = 1_000;
 
 /// Hosts on which tools run. The text form is stored in the session and is parsed again by [`HostInventory::resolve`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostChoice {
-    /// This machine.
     Local,
     /// One host, reached through `ssh`.
     Ssh(SshTarget),
@@ -31,7 +28,6 @@ pub(crate) enum HostChoice {
 }
 
 impl HostChoice {
-    /// Remote hosts.
     pub(crate) fn targets(&self) -> &[SshTarget] {
         match self {
             Self::Local => &[],
@@ -75,15 +71,11 @@ pub(crate) struct SshTarget {
     pub(crate) name: String,
     /// Destination as `ssh` takes it, with the configured user.
     pub(crate) destination: String,
-    /// Configured user.
     pub(crate) user: Option<String>,
-    /// Configured port.
     pub(crate) port: Option<u16>,
-    /// Configured approval mode of the host.
     pub(crate) approve: Option<ApprovalMode>,
     /// Root of the file tools, as a path on that host; not checked here.
     pub(crate) root: Option<String>,
-    /// Purpose of the host.
     pub(crate) description: Option<String>,
 }
 
@@ -170,7 +162,6 @@ pub(crate) struct ConfiguredHost {
     origin: ConfigOrigin,
 }
 
-/// All hosts of the config.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostInventory {
     /// Hosts of `[hosts]`, in file order.
@@ -210,7 +201,6 @@ impl HostInventory {
         Self { known, connection: None }
     }
 
-    /// Returns the default host from the config and the flags.
     pub(super) fn choose(&mut self, config: &Config) -> Result<HostChoice, CommandError> {
         let Some(entry) = config.entry("connection.host") else { return Ok(HostChoice::Local) };
         let host: String = config.get("connection.host").unwrap_or_default();
@@ -301,7 +291,6 @@ impl HostInventory {
         concerned.map(|known| known.approvals).max().unwrap_or_default()
     }
 
-    /// Returns the tags that all of these hosts have.
     pub(crate) fn common_tags(&self, choice: &HostChoice) -> Vec<String> {
         let tags_of = |target: &SshTarget| {
             let known = self.known.iter().find(|known| known.target.name == target.name);

@@ -36,7 +36,6 @@ const BASE_VARIABLES: [&str; 12] = [
 /// Words in the name of a variable whose value is redacted.
 const SECRET_WORDS: [&str; 7] = ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "DSN"];
 
-/// One server of the config.
 #[derive(Debug, Clone)]
 pub(crate) struct McpServer {
     pub(crate) settings: ServerSettings,
@@ -48,7 +47,6 @@ pub(crate) struct McpServer {
     pub(crate) identity: String,
     /// Place in the config.
     pub(crate) origin: String,
-    /// Values to redact.
     pub(crate) secrets: Vec<SecretString>,
 }
 

@@ -6,7 +6,6 @@ use sysop_host::SandboxSupport;
 use super::{HostChoice, Settings};
 
 impl Settings {
-    /// Configured sandbox mode.
     pub(crate) fn sandbox_mode(&self) -> SandboxMode {
         self.config.get("sandbox").unwrap_or_default()
     }

@@ -7,13 +7,9 @@ use std::path::{Path, PathBuf};
 
 use super::hosts::invalid_name_reason;
 
-/// Maximum bytes read from a file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Maximum depth of includes, as in OpenSSH.
 const DEPTH_MAX: usize = 16;
-/// Maximum files read.
 const FILES_MAX: usize = 256;
-/// Maximum names returned.
 const NAMES_MAX: usize = 1000;
 
 /// Returns the names of `Host` lines without duplicates, in file order. Patterns are skipped, and so are names that `ssh`

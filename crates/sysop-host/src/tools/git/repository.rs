@@ -18,7 +18,6 @@ const FOLLOW: &str = concat!(include_str!("../../real_path.sh"), include_str!("r
 const LEADS_OUTSIDE: i32 = 3;
 /// Maximum number of links, borrowed repositories and included files that are followed.
 const FOLLOWED_MAX: usize = 1_000;
-/// Maximum bytes of all settings.
 const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum overridden settings per repository.
 const OVERRIDES_MAX: usize = 1_000;

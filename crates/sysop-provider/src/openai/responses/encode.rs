@@ -14,7 +14,6 @@ use crate::openai::encode::{is_openai_reasoning_model, short_id};
 use crate::openai::{INCLUDE, MAX_OUTPUT_TOKENS, REASONING, REASONING_ITEMS, REASONING_SUMMARY, TEMPERATURE};
 use crate::tool_arguments::{arguments_object, portable_tool_name};
 
-/// Maximum bytes of a call id.
 const ID_BYTES_MAX: usize = 64;
 
 pub(crate) fn body(request: &ModelRequest, quirks: &ModelQuirks) -> String {

@@ -9,7 +9,6 @@ use crate::config::{EditContent, FailureAction, FileEdit, Routine, RunbookStep, 
 /// Minimum length of a code fence.
 const FENCE_MIN: usize = 3;
 
-/// Writes the routine. Placeholders stay.
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     let mut text = format!("# {}\n", neutralize_line(name));
     let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");

@@ -4,9 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Maximum characters of such a line.
 const LINE_CHARS_MAX: usize = 80;
-/// Minimum letters of such a line.
 const LETTERS_MIN: usize = 4;
 
 /// Dates, times, durations, sizes, numbers of processes, hashes, UUIDs, addresses and names below `/tmp`: everything

@@ -20,7 +20,6 @@ const RESERVED: [&str; 20] = [
     "HOSTNAME", "UID", "EUID", "PORT", "MAIL", "TMPDIR", "ENV", "PS1",
 ];
 
-/// Writes the routine.
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     let script = ScriptWriter { names: variable_names(routine) };
     let mut lines = vec!["#!/bin/sh".to_owned()];
@@ -71,7 +70,6 @@ impl ScriptWriter {
         self.names.get(name).map_or(name, String::as_str)
     }
 
-    /// Returns the text of a command in which values are variables.
     fn command(&self, template: &str) -> String {
         let parts = template_parts(template).map(|part| match part {
             TemplatePart::Text(text) => text.to_owned(),

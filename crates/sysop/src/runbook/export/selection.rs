@@ -22,7 +22,6 @@ use crate::sessions::{RecordedCall, SessionRecord};
 
 /// Maximum characters of a step's name.
 const NAME_CHARS_MAX: usize = 60;
-/// Maximum characters of a command in a note.
 const NOTE_CHARS_MAX: usize = 80;
 /// Minimum characters of a text that shows that a later command used an output.
 const LITERAL_CHARS_MIN: usize = 4;
@@ -226,7 +225,6 @@ impl Selection {
         RunbookStep { action: StepAction::Edit(edit), ..RunbookStep::default() }
     }
 
-    /// Returns the question that replaces a call with a secret.
     fn secret_step(&mut self, call: &RecordedCall, redacted: &str) -> RunbookStep {
         self.notes.push(format!("call {} may contain a secret; its step asks a person instead", call.number));
         let ask = format!("This step had a secret. Do it by hand: {redacted}");

@@ -9,7 +9,6 @@ use crate::config::{
     VerifyRetry,
 };
 
-/// Writes the routine. Notes become comments.
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     let mut text = String::new();
     let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");
@@ -49,7 +48,6 @@ pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     text
 }
 
-/// Returns the keys of a step with their values.
 fn keys(step: &RunbookStep) -> Vec<(&'static str, String)> {
     let mut keys = Vec::new();
     let mut add = |key: &'static str, value: Option<String>| keys.extend(value.map(|value| (key, value)));

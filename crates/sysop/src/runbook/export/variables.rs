@@ -8,14 +8,12 @@ use regex::Regex;
 use super::selection::SelectedStep;
 use crate::config::{Routine, StepAction, takes_a_word, template_of};
 
-/// Maximum number of variables that are proposed.
 const PROPOSALS_MAX: usize = 8;
 /// Minimum number of steps in which a value must occur.
 const STEPS_MIN: usize = 2;
 /// Minimum characters of a path that is proposed.
 const PATH_CHARS_MIN: usize = 5;
 
-/// A value that may become a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct VariableProposal {
     pub(super) name: String,
@@ -27,7 +25,6 @@ pub(super) struct VariableProposal {
     pub(super) count: usize,
 }
 
-/// Kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ValueForm {
     Unit,
@@ -100,7 +97,6 @@ const COMMON_PATHS: [&str; 8] = [
     "/var/log",
     "/usr/bin",
 ];
-/// Programs whose last operand is a user.
 const USER_PROGRAMS: [&str; 6] = ["useradd", "adduser", "usermod", "userdel", "passwd", "chage"];
 
 fn expression(text: &str) -> Regex {
@@ -154,7 +150,6 @@ pub(super) fn propose(steps: &[SelectedStep], given: &[VariableProposal]) -> Vec
     proposals
 }
 
-/// Returns the words of a command that have the form of a value.
 fn candidates(command: &str) -> Vec<(ValueForm, String)> {
     let Ok(words) = shell_words::split(command) else { return Vec::new() };
     let mut found = Vec::new();

@@ -14,7 +14,6 @@ pre{background:#8881;padding:.6rem .8rem;border-radius:.4rem;overflow-x:auto;mar
 blockquote{margin:.5rem 0;padding-left:.8rem;border-left:3px solid #8886;white-space:pre-wrap}\
 li{margin:.6rem 0}.facts{opacity:.8;font-size:.9rem}.failed .facts{color:#c33;opacity:1}";
 
-/// Writes the report.
 pub(super) fn write(report: &SessionReport) -> String {
     let title = escaped(&report.title);
     let mut html = format!(

@@ -7,7 +7,6 @@ use super::{ReportedCall, SessionReport};
 /// Minimum length of a code fence.
 const FENCE_MIN: usize = 3;
 
-/// Writes the report.
 pub(super) fn write(report: &SessionReport) -> String {
     let mut text = format!("# {}\n\n", escaped(&report.title));
     for (name, value) in &report.facts {
