@@ -11,10 +11,8 @@ use crate::client::RpcError;
 const EMBEDDED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Returns the text of a prompt. Linked files become paths, relative to `root` if they lie below it. Embedded files are
-/// attached after the text, labeled as untrusted.
-///
-/// # Errors
-/// The prompt is empty, or has a block that was not offered: an image, sound or binary data.
+/// attached after the text, labeled as untrusted. Fails if the prompt is empty, or has a block that was not offered: an
+/// image, sound or binary data.
 pub(crate) fn text(blocks: &[Value], root: &str) -> Result<String, RpcError> {
     let (mut text, mut attached, mut room) = (String::new(), String::new(), EMBEDDED_BYTES_MAX);
     for block in blocks {

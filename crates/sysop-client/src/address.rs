@@ -16,10 +16,8 @@ pub struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// Parses an address in the form that `sysop serve` prints. `token` is used if the address has no `?token=`.
-    ///
-    /// # Errors
-    /// If the text is not the address of a server, or if neither the address nor `token` contains a token.
+    /// Parses an address in the form that `sysop serve` prints. `token` is used if the address has no `?token=`. Fails
+    /// if the text is not the address of a server, or if neither the address nor `token` contains a token.
     pub fn parse(address: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
         let bad = || {
             // The input may contain a token, so the error does not repeat it.

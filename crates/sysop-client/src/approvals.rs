@@ -49,10 +49,7 @@ impl ApprovalClient {
         Api::new(server).map(Self)
     }
 
-    /// Lists the approvals that wait, oldest first.
-    ///
-    /// # Errors
-    /// If the server is unreachable or rejects the token.
+    /// Lists the approvals that wait, oldest first. Fails if the server is unreachable or rejects the token.
     pub async fn waiting(&self) -> Result<Vec<WaitingApproval>, ClientError> {
         let list = self.0.get(&["api", "approvals"], &[]).await?;
         let list: ApprovalList = serde_json::from_value(list).map_err(|error| {
@@ -61,10 +58,8 @@ impl ApprovalClient {
         Ok(list.approvals)
     }
 
-    /// Allows a call once, or rejects it with a reason.
-    ///
-    /// # Errors
-    /// If the server is unreachable, rejects the token, or no longer waits for this answer.
+    /// Allows a call once, or rejects it with a reason. Fails if the server is unreachable, rejects the token, or no
+    /// longer waits for this answer.
     pub async fn answer(&self, approval: &WaitingApproval, reject: Option<&str>) -> Result<(), ClientError> {
         let decision = match reject {
             None => json!({ "toolCallId": approval.tool_call_id, "decision": "allow" }),

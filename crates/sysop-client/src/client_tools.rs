@@ -75,10 +75,8 @@ pub struct LocalTools {
 }
 
 impl LocalTools {
-    /// Selects the tools and prepares their policy. No session gets the tools yet.
-    ///
-    /// # Errors
-    /// If a named tool does not exist on the host or concerns only the session.
+    /// Selects the tools and prepares their policy. No session gets the tools yet. Fails if a named tool does not exist
+    /// on the host or concerns only the session.
     pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
         let LocalToolsSettings { host, root, tools, approve, dangerous, deny, policy, ledgers } = settings;
         // Completing a task and its todo list concern only the session and its model.

@@ -70,10 +70,7 @@ pub struct RemoteSessionService {
 
 impl RemoteSessionService {
     /// Connects to a server and checks the token. If `local_tools` is given, its tools are lent to each opened session.
-    /// `home` is the user's home folder on this machine.
-    ///
-    /// # Errors
-    /// If the server is unreachable or rejects the token.
+    /// `home` is the user's home folder on this machine. Fails if the server is unreachable or rejects the token.
     pub async fn connect(
         server: ServerAddress,
         mut options: NewSessionOptions,
@@ -99,10 +96,8 @@ impl RemoteSessionService {
         self.api.server().display_url()
     }
 
-    /// Opens the session that `which` selects, and creates or forks it first if necessary.
-    ///
-    /// # Errors
-    /// If the session does not exist or the server refuses the request; the error says which of the two.
+    /// Opens the session that `which` selects, and creates or forks it first if necessary. Fails if the session does
+    /// not exist or the server refuses the request; the error says which of the two.
     pub async fn open_session(&self, which: SessionSelector) -> Result<AttachedSession, ClientError> {
         let id = match which {
             SessionSelector::New => self.create(None).await?,

@@ -256,10 +256,8 @@ pub enum ImageError {
     TooManyBytes { bytes: u64 },
 }
 
-/// Checks an image and returns its format and size.
-///
-/// # Errors
-/// Returns the reason, with advice, if the format is unknown, the header is damaged, or the image is too large.
+/// Checks an image and returns its format and size. Fails with the reason, with advice, if the format is unknown, the
+/// header is damaged, or the image is too large.
 pub fn check(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
     let format = format_of(bytes).ok_or(ImageError::UnknownFormat)?;
     if bytes.len() > IMAGE_BYTES_MAX {

@@ -86,10 +86,7 @@ pub mod logged_mode {
         Never,
     }
 
-    /// Serializes the name used in logs.
-    ///
-    /// # Errors
-    /// Returns an error if the serializer fails.
+    /// Serializes the name used in logs. Fails if the serializer fails.
     pub fn serialize<S: Serializer>(mode: &ApprovalMode, serializer: S) -> Result<S::Ok, S::Error> {
         let logged = match mode {
             ApprovalMode::Each => LoggedMode::Each,
@@ -101,9 +98,6 @@ pub mod logged_mode {
     }
 
     /// Deserializes the name used in logs.
-    ///
-    /// # Errors
-    /// Returns an error if the name is unknown.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApprovalMode, D::Error> {
         Ok(match LoggedMode::deserialize(deserializer)? {
             LoggedMode::Each | LoggedMode::Ask => ApprovalMode::Each,

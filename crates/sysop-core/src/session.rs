@@ -201,10 +201,8 @@ impl Session {
         (session, out)
     }
 
-    /// Rebuilds a session from its log; performs no effects.
-    ///
-    /// # Errors
-    /// Returns `MissingSessionOpened` if the log does not begin with `SessionOpened`.
+    /// Rebuilds a session from its log; performs no effects. Fails with `MissingSessionOpened` if the log does not
+    /// begin with `SessionOpened`.
     pub fn replay<E: Into<Event>>(log: impl IntoIterator<Item = E>) -> Result<Self, MissingSessionOpened> {
         let mut log = log.into_iter();
         let Some(Event::SessionOpened { spec, opened_by }) = log.next().map(Into::into) else {

@@ -32,10 +32,7 @@ pub(crate) struct WindowArguments {
     pub(crate) server: Vec<OsString>,
 }
 
-/// Parses the command line, without the program's name.
-///
-/// # Errors
-/// An argument is unknown or invalid.
+/// Parses the command line, without the program's name. Fails if an argument is unknown or invalid.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CliAction> {
     let (mut sysop, mut session, mut server) = (None, None, Vec::new());
     let mut rest = arguments.into_iter();

@@ -78,10 +78,8 @@ enum ServerPhase {
 }
 
 impl ServerProcess {
-    /// Starts `sysop serve` on `port` if that port is free, and on any free port otherwise.
-    ///
-    /// # Errors
-    /// The process cannot be started.
+    /// Starts `sysop serve` on `port` if that port is free, and on any free port otherwise. Fails if the process cannot
+    /// be started.
     pub(crate) fn start(
         sysop: &Path,
         flags: &[OsString],

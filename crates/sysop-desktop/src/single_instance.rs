@@ -50,10 +50,8 @@ pub(crate) struct InstanceLock {
     socket: PathBuf,
 }
 
-/// Becomes the only instance, or asks the running one to raise its window.
-///
-/// # Errors
-/// The folder is unusable, or the running instance does not answer.
+/// Becomes the only instance, or asks the running one to raise its window. Fails if the folder is unusable, or the
+/// running instance does not answer.
 pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> {
     let (lock, socket) = (folder.join("desktop.lock"), folder.join("desktop.sock"));
     let activation = ["XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID"].into_iter();
@@ -109,10 +107,7 @@ impl InstanceLock {
         Ok(Self { _lock: lock, listener, socket })
     }
 
-    /// Serves requests from now on, on a thread that ends with the process.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
+    /// Serves requests from now on, on a thread that ends with the process. Fails if the thread cannot be started.
     pub(crate) fn listen(&self, on_raise: impl Fn(RaiseRequest) + Send + 'static) -> Result<()> {
         let listener = self.listener.try_clone().context("cannot listen on the window's socket")?;
         let hear = move || {

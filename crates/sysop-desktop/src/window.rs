@@ -52,10 +52,7 @@ enum AppEvent {
     PageCrashed,
 }
 
-/// Shows the window until it is closed; returns the exit code.
-///
-/// # Errors
-/// The window or the server cannot be created.
+/// Shows the window until it is closed; returns the exit code. Fails if the window or the server cannot be created.
 pub(crate) fn show(arguments: WindowArguments, folders: &DataDirs, instance: InstanceLock) -> Result<u8> {
     let mut events: EventLoop<AppEvent> = EventLoopBuilder::with_user_event().build();
     let state = WindowState::load(folders);

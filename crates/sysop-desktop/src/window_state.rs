@@ -46,10 +46,7 @@ impl WindowState {
         serde_json::from_slice::<Self>(&text).unwrap_or_default().clamped()
     }
 
-    /// Stores the state.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Stores the state. Fails if the file cannot be written.
     pub(crate) fn save(self, folders: &DataDirs) -> Result<()> {
         let file = folders.state_file();
         let new = file.with_extension("json.new");
@@ -85,10 +82,7 @@ pub(crate) struct DataDirs {
 }
 
 impl DataDirs {
-    /// Determines the folders from environment variables.
-    ///
-    /// # Errors
-    /// No home folder is set.
+    /// Determines the folders from environment variables. Fails if no home folder is set.
     pub(crate) fn of(environment: &dyn Fn(&str) -> Option<OsString>) -> Result<Self> {
         // The XDG specification requires relative paths to be ignored.
         let folder = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -105,9 +99,6 @@ impl DataDirs {
     }
 
     /// Creates missing folders, accessible only to their owner.
-    ///
-    /// # Errors
-    /// A folder cannot be created.
     pub(crate) fn create_all(&self) -> Result<()> {
         for folder in [&self.state, &self.runtime, &self.web()] {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);

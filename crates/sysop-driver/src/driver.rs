@@ -120,10 +120,7 @@ impl Driver {
     }
 
     /// Creates a session, which is durable on return. The returned handle stays usable if this node loses the session's
-    /// lease.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails or already has a session with this id.
+    /// lease. Fails if the store fails or already has a session with this id.
     pub async fn create(
         &self,
         id: SessionId,
@@ -188,10 +185,7 @@ impl Driver {
 
     /// Opens a session from its log. The session runs in this process if no other live node owns it. Otherwise this
     /// process follows the owner, and takes the session over if the owner is gone. Front ends that open the same
-    /// session share it.
-    ///
-    /// # Errors
-    /// Returns an error if the session does not exist or its log cannot be read.
+    /// session share it. Fails if the session does not exist or its log cannot be read.
     pub async fn open(
         &self,
         id: &SessionId,
@@ -204,10 +198,8 @@ impl Driver {
     }
 
     /// Opens a session from its log in this process. Calls that were running when the session's previous process ended
-    /// are marked as interrupted. A session that is already live is returned unchanged.
-    ///
-    /// # Errors
-    /// Returns an error if the session does not exist, its log cannot be read, or another node owns the session.
+    /// are marked as interrupted. A session that is already live is returned unchanged. Fails if the session does not
+    /// exist, its log cannot be read, or another node owns the session.
     pub async fn resume(&self, id: &SessionId, runtime: Runtime) -> Result<Handle, DriverError> {
         self.inner.open_local(id, || runtime).await
     }
@@ -239,10 +231,8 @@ impl Driver {
         self.inner.running(id).map_or(0, |handle| handle.live.hub.subscriber_count())
     }
 
-    /// Copies the log of a session into a new session, up to but excluding the prompt of the turn `before`.
-    ///
-    /// # Errors
-    /// Returns an error if the session or turn does not exist, or the store fails.
+    /// Copies the log of a session into a new session, up to but excluding the prompt of the turn `before`. Fails if
+    /// the session or turn does not exist, or the store fails.
     pub async fn fork(
         &self,
         from: &SessionId,
@@ -309,10 +299,8 @@ impl Driver {
         stopped
     }
 
-    /// Releases all sessions to the other nodes at once, and stops all work here.
-    ///
-    /// # Errors
-    /// Returns an error if the other nodes could not be notified. They then take over when this node's lease expires.
+    /// Releases all sessions to the other nodes at once, and stops all work here. Fails if the other nodes could not be
+    /// notified. They then take over when this node's lease expires.
     pub async fn leave(&self) -> Result<(), DriverError> {
         match &self.inner.membership {
             None => Ok(()),
@@ -448,10 +436,8 @@ impl Handle {
         self.live.id()
     }
 
-    /// Adds an input. Never blocks; results arrive as updates.
-    ///
-    /// # Errors
-    /// Returns an error if the session ended for good, or if too many inputs are queued.
+    /// Adds an input. Never blocks; results arrive as updates. Fails if the session ended for good, or if too many
+    /// inputs are queued.
     pub fn send(&self, input: Input) -> Result<(), DriverError> {
         self.live.send(input)
     }

@@ -99,10 +99,8 @@ impl OfferedRule {
     }
 }
 
-/// Adds a rule to a session and allows the call that the rule was written for.
-///
-/// # Errors
-/// Returns one sentence if the session accepts no inputs.
+/// Adds a rule to a session and allows the call that the rule was written for. Fails with one sentence if the session
+/// accepts no inputs.
 pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: &str) -> Result<(), String> {
     session.send(Input::Configure { change: ConfigChange::added_rule(rule) })?;
     let decision = Decision::Allow { command: None };
@@ -110,9 +108,7 @@ pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: 
 }
 
 /// Returns the prompt for a text, with the images that the text names as `@PATH`. Names of missing files stay text.
-///
-/// # Errors
-/// Returns one sentence if a file cannot be sent, for example because the image is too large.
+/// Fails with one sentence if a file cannot be sent, for example because the image is too large.
 pub async fn prompt_with_images(
     service: &dyn SessionService,
     session: &SessionId,

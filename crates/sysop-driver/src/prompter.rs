@@ -83,17 +83,12 @@ impl Prompter for NoPrompter {
 /// A session's terminal: one screen, shared by users and the agent.
 #[async_trait]
 pub trait Terminal: Send + Sync {
-    /// Opens the terminal if necessary. Returns its current content and live output.
-    ///
-    /// # Errors
-    /// Returns one sentence if no shell can be started.
+    /// Opens the terminal if necessary. Returns its current content and live output. Fails with one sentence if no
+    /// shell can be started.
     async fn watch(&self) -> Result<TerminalView, String>;
 
     /// Like `watch`, but for viewers with a scrollback. The picture begins with up to `scrollback_rows` rows from above
-    /// the screen, and replaces the viewer's own scrollback.
-    ///
-    /// # Errors
-    /// Returns one sentence if no shell can be started.
+    /// the screen, and replaces the viewer's own scrollback. Fails with one sentence if no shell can be started.
     async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
         let _ = scrollback_rows; // without a scrollback of its own, the screen only
         self.watch().await

@@ -10,10 +10,8 @@ use crate::port::{Store, StoreError};
 /// replay.
 const PAGE_EVENTS_MAX: usize = 1024;
 
-/// Rebuilds a session from its log, page by page. Returns the session and the position of its last event.
-///
-/// # Errors
-/// Returns an error if the store fails, or if the log is not that of a session.
+/// Rebuilds a session from its log, page by page. Returns the session and the position of its last event. Fails if the
+/// store fails, or if the log is not that of a session.
 pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
     let page = store.load(id, Seq(0), PAGE_EVENTS_MAX).await?;
     let mut more = page.len() == PAGE_EVENTS_MAX;

@@ -81,9 +81,6 @@ impl std::fmt::Debug for AskpassState {
 impl Askpass {
     /// Listens on a new socket in `folder`, which only its owner may enter. `from` tells users which connection asks.
     /// Must be called on a tokio runtime with IO.
-    ///
-    /// # Errors
-    /// The system's error if the socket cannot be created.
     pub(crate) fn listen(folder: &Path, from: String) -> io::Result<Self> {
         let socket = folder.join(format!("ask-{:016x}", rand::random::<u64>()));
         // Renamed only after `bind`, so that a socket with the final name always has a listener.

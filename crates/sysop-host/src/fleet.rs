@@ -116,10 +116,8 @@ struct HostCall {
 }
 
 impl Fleet {
-    /// Creates a fleet that uses and reports the hosts in this order. Does not contact them.
-    ///
-    /// # Errors
-    /// If there is no host, or if the names are invalid, not distinct, or ambiguous in `HOST:PATH`.
+    /// Creates a fleet that uses and reports the hosts in this order. Does not contact them. Fails if there is no host,
+    /// or if the names are invalid, not distinct, or ambiguous in `HOST:PATH`.
     pub fn new(hosts: Vec<(String, Arc<dyn Host>)>, settings: FleetSettings) -> Result<Self, FleetError> {
         check_names(hosts.iter().map(|(name, _)| name.as_str()))?;
         let specs = common_tools(&hosts);

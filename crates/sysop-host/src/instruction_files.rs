@@ -115,10 +115,7 @@ fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
 }
 
 /// Reads the files of a workspace on another machine. `root` is an absolute path, or relative to the home directory on
-/// that machine.
-///
-/// # Errors
-/// If the machine cannot be reached.
+/// that machine. Fails if the machine cannot be reached.
 pub async fn read_remote_instruction_files(
     connection: &SshConnection,
     root: &str,

@@ -55,10 +55,8 @@ impl LocalServers {
         Self { runtime_folder: runtime_folder.into(), command, hold: Mutex::default() }
     }
 
-    /// Returns a lease on the server of a model. Starts the server if necessary, which takes seconds.
-    ///
-    /// # Errors
-    /// One sentence, with a hint after `; ` where there is one.
+    /// Returns a lease on the server of a model. Starts the server if necessary, which takes seconds. The error is one
+    /// sentence, with a hint after `; ` where there is one.
     pub async fn lease(&self, model: &str) -> Result<LocalLease, String> {
         let mut failure = String::new();
         for _ in 0..ATTEMPTS_MAX {

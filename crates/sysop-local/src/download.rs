@@ -105,11 +105,8 @@ pub(crate) fn part_path(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// Downloads the file of `pin` to `target`, whose folder exists.
-///
-/// # Errors
-/// The file is not at `target` afterwards, or it is the same as before. Whatever was transferred is kept in the part if
-/// it may be of the pinned file.
+/// Downloads the file of `pin` to `target`, whose folder exists. On an error, the file at `target` is missing or as it
+/// was before. Whatever was transferred is kept in the part if it may be of the pinned file.
 pub async fn download(
     pin: &Pin,
     target: &Path,

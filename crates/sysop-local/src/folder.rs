@@ -45,9 +45,6 @@ impl ModelFolder {
     }
 
     /// Creates the folder, readable by the user only.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn create(&self) -> Result<(), FolderError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -88,10 +85,8 @@ impl ModelFolder {
         Some(InstalledServer { program, pinned: false })
     }
 
-    /// Unpacks the archive of a build, which must have been checked, and removes the archive.
-    ///
-    /// # Errors
-    /// The archive is damaged, contains no server, or the disk is full. Nothing remains at the final path.
+    /// Unpacks the archive of a build, which must have been checked, and removes the archive. Fails if the archive is
+    /// damaged, contains no server, or the disk is full. Nothing remains at the final path.
     pub fn unpack_server(&self, build: &ServerBuild) -> Result<PathBuf, FolderError> {
         let name =
             server_name(build).ok_or_else(|| FolderError::Archive("its hash is unknown".to_owned()))?;
@@ -112,9 +107,6 @@ impl ModelFolder {
 
     /// Removes all files of a model, or of the server, including unfinished ones and those with other hashes. Returns
     /// the freed bytes; 0 if there was nothing.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn remove(&self, name: &str) -> Result<u64, FolderError> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
@@ -136,9 +128,6 @@ impl ModelFolder {
     }
 
     /// Returns the free bytes on the disk of the folder.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub fn free_bytes(&self) -> Result<u64, FolderError> {
         crate::download::free_bytes(&self.0).map_err(|error| self.failed(error))
     }

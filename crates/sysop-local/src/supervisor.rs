@@ -108,10 +108,8 @@ pub(crate) fn socket_path(runtime_folder: &Path) -> Result<PathBuf, SupervisorEr
 }
 
 impl Supervisor {
-    /// Serves until the last client leaves, the server is idle for too long, or `stop` completes.
-    ///
-    /// # Errors
-    /// Another supervisor runs, or the socket cannot be created.
+    /// Serves until the last client leaves, the server is idle for too long, or `stop` completes. Fails if another
+    /// supervisor runs, or the socket cannot be created.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), SupervisorError> {
         let (lock, listener) = self.listen()?;
         let state = Arc::new(SupervisorState {

@@ -56,10 +56,7 @@ struct Server {
     sessions: Mutex<BTreeMap<String, Arc<HostSession>>>,
 }
 
-/// Serves one client until its input ends.
-///
-/// # Errors
-/// Returns one sentence if the client does not speak MCP.
+/// Serves one client until its input ends. Fails with one sentence if the client does not speak MCP.
 pub async fn serve<R, W>(settings: McpServerSettings, input: R, output: W) -> Result<(), String>
 where
     R: AsyncRead + Send + Unpin + 'static,

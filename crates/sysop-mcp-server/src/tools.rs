@@ -139,10 +139,8 @@ fn tool(
     Tool::new(name, description, schema).with_annotations(ToolAnnotations::new().read_only(reads))
 }
 
-/// Returns the request of a call.
-///
-/// # Errors
-/// Returns one sentence for the caller if the tool is unknown or an argument is missing. The session checks the rest.
+/// Returns the request of a call. Fails with one sentence for the caller if the tool is unknown or an argument is
+/// missing. The session checks the rest.
 pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Request, String> {
     let host = match arguments.remove("host") {
         None | Some(Value::Null) => String::new(),

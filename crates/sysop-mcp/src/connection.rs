@@ -202,9 +202,6 @@ impl Connection {
     }
 
     /// Returns the definitions that the server states now.
-    ///
-    /// # Errors
-    /// If the server fails.
     pub async fn tools(&self) -> Result<Vec<ToolDefinition>, ConnectionError> {
         if self.activity.take_list_changed() {
             timeout(self.call_timeout, self.list_tools()).await.map_err(|_| {

@@ -66,10 +66,7 @@ impl ToolDefinition {
         neutralize(&text).into_owned()
     }
 
-    /// Returns the tool for models.
-    ///
-    /// # Errors
-    /// Returns a phrase if the tool cannot be offered.
+    /// Returns the tool for models. Fails with a phrase if the tool cannot be offered.
     pub fn spec(&self, server: &ServerName, approve: ServerApproval) -> Result<ToolSpec, String> {
         if self.name.is_empty() || self.name.len() > RAW_NAME_BYTES_MAX {
             return Err("its name is empty or too long".to_owned());

@@ -31,10 +31,8 @@ use std::sync::Arc;
 pub use self::connection::{Connection, ConnectionError};
 pub use self::host::{ExternalTool, McpHost, McpHostSettings, RecordChange, offered_tools};
 
-/// Starts or reaches a server outside a session, to see its tools. The server cannot ask questions.
-///
-/// # Errors
-/// If the server does not start or fails.
+/// Starts or reaches a server outside a session, to see its tools. The server cannot ask questions. Fails if the server
+/// does not start or fails.
 pub async fn probe(settings: &settings::ServerSettings) -> Result<Connection, ConnectionError> {
     let handler = client_handler::ClientHandler::new(settings.name.clone(), Arc::default());
     Connection::open(settings, handler).await

@@ -21,10 +21,7 @@ const DOWNLOADERS: [&str; 7] = ["npx", "uvx", "bunx", "pipx", "docker", "podman"
 pub struct ServerName(String);
 
 impl ServerName {
-    /// Parses a name.
-    ///
-    /// # Errors
-    /// Returns one sentence if the name has an invalid form.
+    /// Parses a name. Fails with one sentence if the name has an invalid form.
     pub fn parse(name: &str) -> Result<Self, String> {
         let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())

@@ -38,10 +38,8 @@ impl Scenarios {
         Self::parse("scenarios.json", BUILTIN).expect("a test reads the built-in file")
     }
 
-    /// Parses a scenario file; `file` is its name in error messages.
-    ///
-    /// # Errors
-    /// `Invalid`, with the file, the line and the problem.
+    /// Parses a scenario file; `file` is its name in error messages. Fails with `Invalid`, with the file, the line and
+    /// the problem.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let invalid = |path: String, error: &serde_json::Error| ScenarioError::invalid(file, path, error);
@@ -51,10 +49,7 @@ impl Scenarios {
         Ok(scenarios)
     }
 
-    /// Reads and parses a scenario file.
-    ///
-    /// # Errors
-    /// `Unreadable`, `TooLong` or `Invalid`.
+    /// Reads and parses a scenario file. Fails with `Unreadable`, `TooLong` or `Invalid`.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let file = path.display().to_string();
         let mut text = String::new();

@@ -29,9 +29,6 @@ use crate::shutdown::{self, RunningServer, ShutdownSignal};
 
 pub const REQUEST_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Serves every API on `listener` until the future is dropped.
-///
-/// # Errors
-/// If the listener fails.
 pub async fn serve(listener: TcpListener, scenarios: Scenarios) -> io::Result<()> {
     let (_running, stop) = shutdown::channel();
     run(listener, Arc::new(ServerState::new(scenarios, RecordMode::Off, stop))).await
@@ -46,10 +43,7 @@ pub struct MockServer {
 }
 
 impl MockServer {
-    /// Starts a server on a free port of 127.0.0.1.
-    ///
-    /// # Errors
-    /// If no port is available.
+    /// Starts a server on a free port of 127.0.0.1. Fails if no port is available.
     pub async fn start(scenarios: Scenarios) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let address = listener.local_addr()?;

@@ -6,10 +6,8 @@ use secrecy::SecretString;
 /// Servers of the models on this machine.
 #[async_trait]
 pub trait LocalServers: Send + Sync {
-    /// Returns a server that is ready for requests to a model, after starting it if necessary.
-    ///
-    /// # Errors
-    /// One sentence that says what to do next.
+    /// Returns a server that is ready for requests to a model, after starting it if necessary. The error is one
+    /// sentence that says what to do next.
     async fn server(&self, model: &str) -> Result<LocalServer, String>;
 }
 

@@ -37,11 +37,8 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to the database of a `postgres://` URL and migrates its tables.
-    ///
-    /// # Errors
-    /// If the URL is invalid, or if the database cannot be reached or migrated. The error is one sentence that never
-    /// contains the URL's password.
+    /// Connects to the database of a `postgres://` URL and migrates its tables. Fails if the URL is invalid, or if the
+    /// database cannot be reached or migrated. The error is one sentence that never contains the URL's password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let database = Arc::new(Database::from_url(url)?);
         let mut backoff = Backoff::new();
@@ -59,10 +56,7 @@ impl PostgresStore {
         Ok(Self { writer: Arc::new(PostgresWriter::new(Arc::clone(&database))), database })
     }
 
-    /// Checks that sessions can be stored now.
-    ///
-    /// # Errors
-    /// If sessions cannot be stored; the error says in one sentence what is missing.
+    /// Checks that sessions can be stored now. The error says in one sentence what is missing.
     pub async fn ready(&self) -> Result<(), StoreError> {
         let look = async {
             let mut connection = self.database.pool.acquire().await?;

@@ -40,11 +40,8 @@ pub enum EditorResult {
 /// Counter for unique names of drafts.
 static DRAFTS: AtomicU32 = AtomicU32::new(0);
 
-/// Edits a text in the user's editor. `editor` is a command line; `ending` is the file extension (`md`, `sh`), from which
-/// editors derive the syntax highlighting.
-///
-/// # Errors
-/// If the terminal is gone.
+/// Edits a text in the user's editor. `editor` is a command line; `ending` is the file extension (`md`, `sh`), from
+/// which editors derive the syntax highlighting. Fails if the terminal is gone.
 pub async fn edit(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -98,10 +95,7 @@ pub async fn edit(
 }
 
 /// Shows a text in the user's pager. `pager` is a command line. Control sequences in the text are neutralized; if the
-/// pager is `less`, `styles` are shown as colors. The inner error is one sentence.
-///
-/// # Errors
-/// If the terminal is gone.
+/// pager is `less`, `styles` are shown as colors. The inner error is one sentence. Fails if the terminal is gone.
 pub async fn page(
     screen: &mut Screen,
     events: &mut TerminalEvents,

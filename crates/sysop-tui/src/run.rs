@@ -81,10 +81,8 @@ fn wall_clock() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Runs the front end until the user exits.
-///
-/// # Errors
-/// If the first session cannot be opened, or the terminal cannot be used.
+/// Runs the front end until the user exits. Fails if the first session cannot be opened, or the terminal cannot be
+/// used.
 pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let TuiContext { open, task, history, notice, theme, keep_theme, .. } = context;
     let TuiContext { prices, programs, drafts, kind, leaving, .. } = context;

@@ -69,10 +69,8 @@ pub enum CopyResult {
 }
 
 impl Screen {
-    /// Takes over the terminal of standard output.
-    ///
-    /// # Errors
-    /// If standard input or output is not a terminal, or the writer thread cannot be started.
+    /// Takes over the terminal of standard output. Fails if standard input or output is not a terminal, or the writer
+    /// thread cannot be started.
     pub fn enter(kind: TerminalKind) -> io::Result<Self> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(io::Error::new(
@@ -116,10 +114,8 @@ impl Screen {
         self.writer.idle().await;
     }
 
-    /// Draws a frame and queues it for the terminal. Does nothing while the terminal is not ready.
-    ///
-    /// # Errors
-    /// If the terminal is gone.
+    /// Draws a frame and queues it for the terminal. Does nothing while the terminal is not ready. Fails if the
+    /// terminal is gone.
     pub fn draw(&mut self, render: impl FnOnce(&mut Frame<'_>, &mut Vec<Hyperlink>)) -> io::Result<()> {
         if self.writer.is_lost() {
             return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the terminal was closed"));
@@ -143,10 +139,8 @@ impl Screen {
         Ok(())
     }
 
-    /// Updates the size and forces a full redraw. Also used after another program has drawn on the terminal.
-    ///
-    /// # Errors
-    /// Never in practice, because everything happens in memory.
+    /// Updates the size and forces a full redraw. Also used after another program has drawn on the terminal. Never
+    /// fails in practice, because everything happens in memory.
     pub fn resized(&mut self) -> io::Result<()> {
         self.terminal.backend_mut().resize(size());
         self.terminal.autoresize()?;
@@ -174,10 +168,7 @@ impl Screen {
     }
 
     /// Restores the terminal and suspends the process, as Ctrl+Z does in a shell. Takes the terminal again when the
-    /// process is continued.
-    ///
-    /// # Errors
-    /// If the terminal is gone by then.
+    /// process is continued. Fails if the terminal is gone by then.
     pub async fn suspend(&mut self, events: &mut TerminalEvents) -> io::Result<SuspendResult> {
         if !has_shell() {
             return Ok(SuspendResult::NoShell);
@@ -188,10 +179,8 @@ impl Screen {
         Ok(SuspendResult::Continued)
     }
 
-    /// Takes the terminal again after another process has stopped and continued this one.
-    ///
-    /// # Errors
-    /// If the terminal is gone by then.
+    /// Takes the terminal again after another process has stopped and continued this one. Fails if the terminal is gone
+    /// by then.
     pub fn continued(&mut self) -> io::Result<()> {
         if let Some(before) = self.before.take() {
             self.take()?;

@@ -422,11 +422,8 @@ impl ClientMessage {
         matches!(self, Self::UserMessage { .. } | Self::Direct { .. } | Self::Retry { .. })
     }
 
-    /// Reads one message.
-    ///
-    /// # Errors
-    /// If the text is not a valid message, or if its fields contradict each other. The error never repeats an answer or
-    /// keys.
+    /// Reads one message. Fails if the text is not a valid message, or if its fields contradict each other. The error
+    /// never repeats an answer or keys.
     pub fn parse(text: &str) -> Result<Self, MessageError> {
         let message: Self = serde_json::from_str(text).map_err(|error| MessageError(error.to_string()))?;
         match message.contradiction() {

@@ -51,10 +51,7 @@ impl Hello {
     /// Checks the manifest and returns its tools. An empty manifest offers no tools, and its root is not checked.
     ///
     /// A tool with the name of one of sysop's own tools has the same effect as that tool. Any other tool counts as
-    /// changing something, so it needs approval.
-    ///
-    /// # Errors
-    /// If any part of the manifest is invalid; no tool is offered then.
+    /// changing something, so it needs approval. Fails if any part of the manifest is invalid; no tool is offered then.
     pub fn client_tools(&self) -> Result<ClientTools, ManifestError> {
         let manifest = &self.tool_manifest;
         if manifest.is_empty() {

@@ -215,10 +215,7 @@ impl Services {
         }
     }
 
-    /// Returns the path of the artifact `name`, which holds a call's whole output.
-    ///
-    /// # Errors
-    /// If the name is not valid.
+    /// Returns the path of the artifact `name`, which holds a call's whole output. Fails if the name is not valid.
     fn artifact_path(&self, name: &str) -> Result<PathBuf, String> {
         let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
         if !plain || name.starts_with('.') {
@@ -298,9 +295,7 @@ impl Services {
     }
 
     /// Saves a rule to the user's rules file, where later sessions also find it. Returns the rule with its origin.
-    ///
-    /// # Errors
-    /// The file cannot be written. The error is one sentence.
+    /// Fails if the file cannot be written. The error is one sentence.
     fn write_rule(&self, rule: &Rule) -> Result<Rule, String> {
         let mut written = self.written_rules.lock(); // one writer at a time
         let origin = append_rule(&self.settings.config.own_file, rule)?;

@@ -24,10 +24,8 @@ const POLLS_MAX: u32 = 20;
 const POLL: Duration = Duration::from_millis(100);
 const COMMAND_CHARS_MAX: usize = 300;
 
-/// Lists what waits, or answers one approval.
-///
-/// # Errors
-/// There is no server, it rejects the token, or no approval has this id.
+/// Lists what waits, or answers one approval. Fails if there is no server, it rejects the token, or no approval has
+/// this id.
 pub(crate) async fn run(
     settings: &Settings,
     clock: &dyn Clock,

@@ -12,10 +12,8 @@ use crate::cli::AuditCommand;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 
-/// Runs an audit command on the file that it names, or on the audit log in `folder` if it names no file.
-///
-/// # Errors
-/// If there is no audit log, it cannot be read, or its chain is broken.
+/// Runs an audit command on the file that it names, or on the audit log in `folder` if it names no file. Fails if there
+/// is no audit log, it cannot be read, or its chain is broken.
 pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
     match command {
         AuditCommand::Verify { file } => {

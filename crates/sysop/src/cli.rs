@@ -713,10 +713,8 @@ impl From<ShellDialect> for Dialect {
     }
 }
 
-/// Parses a command line whose first element is the program's name.
-///
-/// # Errors
-/// A usage error of clap. `--help` and `--version` also return errors, with exit code 0.
+/// Parses a command line whose first element is the program's name. Fails with a usage error of clap. `--help` and
+/// `--version` also return errors, with exit code 0.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = join_resume(arguments.into_iter().collect());
     let is_escaped = arguments.iter().any(|argument| argument == "--");

@@ -60,10 +60,7 @@ pub(crate) fn rules_file(own: &Path) -> PathBuf {
 }
 
 /// Adds a rule to the rules file beside the user's config file `own`, unless the file already contains the rule.
-/// Returns the position of the rule as `FILE:LINE`.
-///
-/// # Errors
-/// The file cannot be written. The error is one sentence.
+/// Returns the position of the rule as `FILE:LINE`. Fails if the file cannot be written. The error is one sentence.
 pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
     let path = rules_file(own);
     let failed = |error: &dyn fmt::Display| {
@@ -318,10 +315,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    /// Loads all layers.
-    ///
-    /// # Errors
-    /// If an explicitly named file is missing, or a file is unreadable or not valid TOML.
+    /// Loads all layers. Fails if an explicitly named file is missing, or a file is unreadable or not valid TOML.
     pub(crate) fn load(sources: ConfigSources<'_>) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let defaults = file::parse(Path::new("default.toml"), DEFAULTS, Flavor::BuiltIn)?;

@@ -23,10 +23,7 @@ pub(crate) struct ExecInput {
     pub(crate) schema: Option<AnswerSchema>,
 }
 
-/// Reads the input of a task.
-///
-/// # Errors
-/// The schema cannot be used, the task is empty, or standard input cannot be read.
+/// Reads the input of a task. Fails if the schema cannot be used, the task is empty, or standard input cannot be read.
 pub(crate) fn read(
     settings: &Settings,
     model: &ModelRef,

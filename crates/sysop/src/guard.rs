@@ -16,11 +16,8 @@ use crate::settings::{HostChoice, Settings};
 const UNPROVEN: &str =
     "No fresh login was proven. If logins are broken, nothing will roll the change back. Keep it?";
 
-/// Runs the subcommand.
-///
-/// # Errors
-/// With [`Exit::Usage`] if the host or the guard is unknown, and with [`Exit::Failed`] if the decision came too late or
-/// failed.
+/// Runs the subcommand. Fails with [`Exit::Usage`] if the host or the guard is unknown, and with [`Exit::Failed`] if
+/// the decision came too late or failed.
 pub(crate) async fn run(settings: Settings, command: GuardCommand) -> Result<Exit> {
     let (host, id, verb) = match command {
         GuardCommand::List { host } => (host, None, None),

@@ -13,10 +13,8 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
     script
 }
 
-/// Returns the man page in roff: the program, then each command with its own flags.
-///
-/// # Errors
-/// Never in practice, because the page is written to memory.
+/// Returns the man page in roff: the program, then each command with its own flags. Never fails in practice, because
+/// the page is written to memory.
 pub(crate) fn manual() -> std::io::Result<Vec<u8>> {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();

@@ -44,10 +44,7 @@ impl<'a> Prompter<'a> {
         writeln!(self.output, "{}", neutralize(text)).context("cannot ask")
     }
 
-    /// Asks a question. Returns the trimmed answer.
-    ///
-    /// # Errors
-    /// The input ended.
+    /// Asks a question. Returns the trimmed answer. Fails if the input ended.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
         write!(self.output, "{}", neutralize(question))
             .and_then(|()| self.output.flush())
@@ -60,10 +57,7 @@ impl<'a> Prompter<'a> {
         Ok(line.trim().to_owned())
     }
 
-    /// Asks until the answer is one of `answers`.
-    ///
-    /// # Errors
-    /// The input ended, or too many answers were invalid.
+    /// Asks until the answer is one of `answers`. Fails if the input ended, or too many answers were invalid.
     pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
         for _ in 0..ATTEMPTS_MAX {
             let answer = self.ask(question)?.to_lowercase();
@@ -259,10 +253,8 @@ fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut C
     Ok(())
 }
 
-/// Shows the changes, and writes the config after a yes.
-///
-/// # Errors
-/// A change is invalid, the answer is no, or the file cannot be written.
+/// Shows the changes, and writes the config after a yes. Fails if a change is invalid, the answer is no, or the file
+/// cannot be written.
 pub(crate) fn propose(prompter: &mut Prompter<'_>, settings: &Settings, changes: &Changes) -> Result<()> {
     require_own_file(settings)?;
     let path = &settings.config.own_file;

@@ -12,9 +12,6 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
 /// Fails if the tools would run on a single remote host whose name cannot be resolved. A host behind a jump host or
 /// proxy is not checked, because its name is resolved elsewhere.
-///
-/// # Errors
-/// If the name is unknown.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     let HostChoice::Ssh(target) = &settings.host else { return Ok(()) };
     let Some(name) = host_name(settings, target).await else { return Ok(()) };

@@ -13,10 +13,8 @@ use crate::exit::{CommandError, Exit};
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
 
-/// Lists the models of one provider, or of all that are configured. Problems go to standard error.
-///
-/// # Errors
-/// The provider is unknown, or no provider answered.
+/// Lists the models of one provider, or of all that are configured. Problems go to standard error. Fails if the
+/// provider is unknown, or no provider answered.
 pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<Exit> {
     if let Some(unknown) = provider.as_deref().filter(|name| !is_known(name)) {
         return Err(CommandError::usage(unknown_provider(unknown)).into());

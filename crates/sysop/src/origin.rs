@@ -62,9 +62,6 @@ pub(crate) fn name_window() {
 }
 
 /// Refuses to run a protected subcommand below a tool call.
-///
-/// # Errors
-/// The subcommand is protected, and a command of a session started this process.
 pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
     let Some(name) = protected_name(command) else { return Ok(()) };
     if !is_under_call() {

@@ -39,10 +39,8 @@ pub(crate) struct OtlpExporter {
 }
 
 impl OtlpExporter {
-    /// Returns the exporter, or `None` if no collector is configured or `OTEL_SDK_DISABLED` is `true`.
-    ///
-    /// # Errors
-    /// If the collector's address is invalid.
+    /// Returns the exporter, or `None` if no collector is configured or `OTEL_SDK_DISABLED` is `true`. Fails if the
+    /// collector's address is invalid.
     pub(crate) fn new(settings: &Settings) -> Result<Option<Self>, CommandError> {
         let environment = &settings.environment;
         if environment.value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {

@@ -35,9 +35,7 @@ pub(crate) struct PolicyAnswer {
 }
 
 /// Judges a command according to the settings. Runs nothing and contacts no host; paths on this machine are resolved.
-///
-/// # Errors
-/// If the working directory does not exist on this machine.
+/// Fails if the working directory does not exist on this machine.
 pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<PolicyAnswer, CommandError> {
     let context = context(settings, &question)?;
     let survey = match settings.host {

@@ -33,11 +33,8 @@ pub(crate) struct NoModelFound {
     ollama: String,
 }
 
-/// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if nothing else
-/// matches.
-///
-/// # Errors
-/// If no model was found.
+/// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if nothing
+/// else matches. Fails if no model was found.
 pub(crate) fn select_model(
     settings: &Settings,
     installed: impl FnOnce(&str) -> Option<Vec<String>>,

@@ -52,9 +52,6 @@ pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArgument
 }
 
 /// Checks that the listening address is safe.
-///
-/// # Errors
-/// If others could read the traffic.
 pub(crate) fn check(arguments: &ServeArguments) -> Result<(), CommandError> {
     arguments.exposure.check(address_of(arguments))
 }

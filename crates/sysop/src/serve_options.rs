@@ -82,19 +82,14 @@ fn proxies(text: &str) -> Result<Proxies, String> {
 
 impl ServeOptions {
     /// Refuses to listen on an address where others could read the traffic.
-    ///
-    /// # Errors
-    /// The traffic would be readable.
     pub(crate) fn check(&self, listen: SocketAddr) -> Result<(), CommandError> {
         let exposure =
             Exposure { listen, tls: self.tls_cert.is_some(), behind_proxy: self.behind_proxy.is_some() };
         exposure.check().map_err(|exposed| CommandError::usage(exposed.to_string()))
     }
 
-    /// Opens the listener, or uses the `inherited` one, unless others could read the traffic.
-    ///
-    /// # Errors
-    /// The traffic would be readable, the TLS files are invalid, or the address is not available.
+    /// Opens the listener, or uses the `inherited` one, unless others could read the traffic. Fails if the traffic
+    /// would be readable, the TLS files are invalid, or the address is not available.
     pub(crate) async fn listen(
         &self,
         listen: SocketAddr,
@@ -136,10 +131,8 @@ impl ServeOptions {
         TokenAuth::new(tokens, settings)
     }
 
-    /// Wraps a store so that its events are audited, and recorded as spans if `spans` is set.
-    ///
-    /// # Errors
-    /// The audit log is required and cannot be written.
+    /// Wraps a store so that its events are audited, and recorded as spans if `spans` is set. Fails if the audit log is
+    /// required and cannot be written.
     pub(crate) async fn audited_store(
         &self,
         store: Arc<dyn Store>,

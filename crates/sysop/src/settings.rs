@@ -181,10 +181,8 @@ pub(crate) enum ColorMode {
 }
 
 impl Settings {
-    /// Loads the settings from flags, environment and files of this process.
-    ///
-    /// # Errors
-    /// The root is not a directory, or a config file cannot be loaded.
+    /// Loads the settings from flags, environment and files of this process. Fails if the root is not a directory, or a
+    /// config file cannot be loaded.
     pub(crate) fn load(flags: &GlobalFlags) -> Result<Self, CommandError> {
         let environment = Environment::of_process();
         let folders = folders()?;
@@ -298,10 +296,7 @@ impl Settings {
         configured.or_else(|| model_table::find(model).map(|model| model.context_window))
     }
 
-    /// Fails if a task cannot run with these settings.
-    ///
-    /// # Errors
-    /// The first problem.
+    /// Fails if a task cannot run with these settings. The error is the first problem.
     pub(crate) fn require_runnable(&self) -> Result<(), CommandError> {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
@@ -350,10 +345,7 @@ impl Settings {
         self.config.untrusted.as_ref()
     }
 
-    /// Returns a routine by name.
-    ///
-    /// # Errors
-    /// There is no such routine; the error lists the available ones.
+    /// Returns a routine by name. Fails if there is no such routine; the error lists the available ones.
     pub(crate) fn routine(&self, name: &str) -> Result<&Routine, CommandError> {
         self.routines.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();

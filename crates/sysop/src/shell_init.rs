@@ -125,10 +125,8 @@ fn question(settings: &Settings, line: &str) -> String {
     format!("Directory: {}\nLine:\n{line}", settings.root.display())
 }
 
-/// Extracts the command from a reply. The command has no control characters other than newlines and tabs.
-///
-/// # Errors
-/// The reply contains no command. The error is one sentence.
+/// Extracts the command from a reply. The command has no control characters other than newlines and tabs. Fails if the
+/// reply contains no command. The error is one sentence.
 fn proposal(reply: &Reply) -> Result<String, String> {
     if reply.finish == FinishReason::Length {
         return Err("the model's answer was cut off".to_owned());

@@ -24,10 +24,7 @@ pub(crate) struct TokenMaker {
 }
 
 /// Runs the command and writes its result to `out`. When a token is created, `out` gets only the token, and the message
-/// about it goes to `err`.
-///
-/// # Errors
-/// The store failed, or there is no such token.
+/// about it goes to `err`. Fails if the store failed, or there is no such token.
 pub(crate) async fn run(
     store: &dyn TokenStore,
     clock: &dyn Clock,

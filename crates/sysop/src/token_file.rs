@@ -17,10 +17,7 @@ pub(crate) struct TokenFile {
 }
 
 impl TokenFile {
-    /// Writes the file and replaces one left by an earlier server.
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Writes the file and replaces one left by an earlier server. Fails if the file cannot be written.
     pub(crate) fn write(path: PathBuf, token: SecretString) -> Result<Self, CommandError> {
         let path = std::path::absolute(&path).unwrap_or(path);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -54,10 +54,7 @@ impl Drop for Group {
 }
 
 /// Runs a program to its end, and kills what is left of its process group. The program is killed if the future is
-/// dropped.
-///
-/// # Errors
-/// The program cannot be started, does not end in time, or prints too much. The error is a phrase.
+/// dropped. Fails if the program cannot be started, does not end in time, or prints too much. The error is a phrase.
 pub(crate) async fn run(program: &UserProgram, input: &Value) -> Result<Finished, String> {
     let work = run_to_end(program, input);
     match tokio::time::timeout(program.timeout, work).await {

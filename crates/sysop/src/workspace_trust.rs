@@ -14,10 +14,8 @@ const LINES_SHOWN_MAX: usize = 20;
 
 const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// Asks the user and saves the answer. Returns `None` if the input ends before an answer.
-///
-/// # Errors
-/// The question cannot be asked, or the answer cannot be saved.
+/// Asks the user and saves the answer. Returns `None` if the input ends before an answer. Fails if the question cannot
+/// be asked, or the answer cannot be saved.
 pub(crate) fn ask(
     data: &Path,
     file: &UntrustedWorkspace,

@@ -19,10 +19,8 @@ impl fmt::Display for GlibcVersion {
     }
 }
 
-/// Checks that a program starts with the `promised` version of the C library.
-///
-/// # Errors
-/// The program needs a newer version. The error names the symbols.
+/// Checks that a program starts with the `promised` version of the C library. Fails if the program needs a newer
+/// version. The error names the symbols.
 pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     let symbols = objdump(program, "-T")?;
     let needs = required_versions(&symbols);
@@ -43,10 +41,8 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
 }
 
 /// Checks that a program links only libraries whose Debian packages are known: those of the C library and the compiler,
-/// and those whose names begin with one of `known`.
-///
-/// # Errors
-/// The program links another library. The error names the first one.
+/// and those whose names begin with one of `known`. Fails if the program links another library. The error names the
+/// first one.
 pub(crate) fn check_libraries(program: &Path, known: &[&str]) -> Result<()> {
     let headers = objdump(program, "-p")?;
     let mut needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim);

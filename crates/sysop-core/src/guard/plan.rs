@@ -306,10 +306,8 @@ const LOGIN_FILES: [&str; 9] = [
     ".cshrc",
 ];
 
-/// Plans the guard of a command.
-///
-/// # Errors
-/// Returns why no guard can take the change back, as a clause: `it stops or restarts the machine`.
+/// Plans the guard of a command. The error says why no guard can take the change back, as a clause: `it stops or
+/// restarts the machine`.
 pub fn plan(command: &str, survey: &Survey) -> Result<GuardPlan, &'static str> {
     let analysis = shell::analyze(command, survey);
     if analysis.risk.class != RiskClass::Lockout {

@@ -297,9 +297,7 @@ impl OfferedTools {
     }
 
     /// Returns the call that `call` stands for, with its tool, if the tool exists and the arguments fit its schema.
-    ///
-    /// # Errors
-    /// Returns the message for the model if the tool is unknown or the arguments are invalid.
+    /// Fails with the message for the model if the tool is unknown or the arguments are invalid.
     pub(super) fn check<'a>(&self, call: &'a ToolCall) -> Result<(&ToolSpec, Cow<'a, ToolCall>), String> {
         let inner = self.inner(call);
         if matches!(inner, Cow::Owned(_)) && !self.deferred.iter().any(|tool| tool.name == inner.name) {

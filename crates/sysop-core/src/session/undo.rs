@@ -15,10 +15,8 @@ use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
 
 impl Session {
     /// Returns the arguments of the call that undoes the step of `arguments`, or the last undoable step. A step is
-    /// given by its number (`step`) or by its call (`call`).
-    ///
-    /// # Errors
-    /// Returns why there is nothing to undo, as a sentence.
+    /// given by its number (`step`) or by its call (`call`). The error says why there is nothing to undo, as a
+    /// sentence.
     pub(super) fn undo_arguments(
         &self,
         arguments: &Map<String, Value>,

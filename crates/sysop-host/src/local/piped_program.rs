@@ -54,10 +54,8 @@ pub struct ProgramPipes {
 }
 
 impl PipedProgram {
-    /// Starts a program. Must be called on a tokio runtime with IO and time.
-    ///
-    /// # Errors
-    /// If the program is not found, or the system cannot start it.
+    /// Starts a program. Must be called on a tokio runtime with IO and time. Fails if the program is not found, or the
+    /// system cannot start it.
     pub fn start(command: &PipedCommand) -> io::Result<(Self, ProgramPipes)> {
         let executable = command.executable()?;
         let zero_byte = |_| io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in the command line");

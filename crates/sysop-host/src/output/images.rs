@@ -16,10 +16,8 @@ pub enum ImageStoreError {
     Io(#[from] io::Error),
 }
 
-/// Checks an image and stores it in the folder of artifacts. `name` is the name of its file, for display. Blocks.
-///
-/// # Errors
-/// If the image is not accepted, or if the folder cannot be written.
+/// Checks an image and stores it in the folder of artifacts. `name` is the name of its file, for display. Blocks. Fails
+/// if the image is not accepted, or if the folder cannot be written.
 pub fn store_image(folder: &Path, bytes: &[u8], name: &str) -> Result<ImageRef, ImageStoreError> {
     let header = check(bytes)?;
     let artifact = artifacts(folder).store_image(bytes, header.format)?;
@@ -27,9 +25,7 @@ pub fn store_image(folder: &Path, bytes: &[u8], name: &str) -> Result<ImageRef, 
 }
 
 /// Checks an image file and stores it in the folder of artifacts. Returns `None` if there is no such file. Blocks.
-///
-/// # Errors
-/// Returns one sentence that names the file: it cannot be read, is no image, or is too large.
+/// Fails with one sentence that names the file: it cannot be read, is no image, or is too large.
 pub fn store_image_file(folder: &Path, path: &Path) -> Result<Option<ImageRef>, String> {
     let shown = path.display();
     let bytes = match read_image_file(path) {
@@ -51,10 +47,8 @@ fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the image that an artifact holds. Blocks.
-///
-/// # Errors
-/// If the name is not that of an image, or if the file is missing or was changed.
+/// Reads the image that an artifact holds. Blocks. Fails if the name is not that of an image, or if the file is missing
+/// or was changed.
 pub fn load_image(folder: &Path, artifact: &str) -> io::Result<Vec<u8>> {
     artifacts(folder).image(artifact, IMAGE_BYTES_MAX as u64)
 }

@@ -69,10 +69,7 @@ impl ForwardTarget {
 }
 
 impl SshConnection {
-    /// Opens a local port that leads to `far`, a `host:port` as seen from the remote host.
-    ///
-    /// # Errors
-    ///
+    /// Opens a local port that leads to `far`, a `host:port` as seen from the remote host. Fails with
     /// [`SshError::ForwardRefused`] if the remote host neither forwards nor has a program that connects,
     /// [`SshError::ForwardNobody`] if nothing listens at that address now. If `nc` is used to connect, there is no
     /// `ForwardNobody`; connections then close without a response.

@@ -170,10 +170,7 @@ pub(super) struct ArmedOnHost {
     pub(super) rights: Rights,
 }
 
-/// Arms a guard. Only the exact answer counts.
-///
-/// # Errors
-/// Returns why the guard is not armed, as a clause.
+/// Arms a guard. Only the exact answer counts. The error says why the guard is not armed, as a clause.
 pub(super) async fn arm(
     inner: &ConnectionInner,
     plan: &GuardPlan,

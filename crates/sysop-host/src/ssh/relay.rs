@@ -74,11 +74,8 @@ pub(super) enum RelayProgram {
 }
 
 impl RelayProgram {
-    /// Finds a program on the remote host.
-    ///
-    /// # Errors
-    ///
-    /// `refused` if the host has no such program, [`SshError::ForwardNobody`] if nothing listens at `to`.
+    /// Finds a program on the remote host. Fails with `refused` if the host has no such program,
+    /// [`SshError::ForwardNobody`] if nothing listens at `to`.
     pub(super) async fn find(
         inner: &ConnectionInner,
         to: &ForwardTarget,

@@ -14,10 +14,7 @@ const PORT: u16 = 11434;
 ///
 /// An address without a scheme, such as `host`, `host:port` or `[::1]:port`, gets `http` and, if it names no port, port
 /// 11434. An address with a scheme defaults to the scheme's own port. A listen address (`0.0.0.0`, `::`) becomes a
-/// loopback address. An empty value means the default address.
-///
-/// # Errors
-/// One sentence that names the problem.
+/// loopback address. An empty value means the default address. The error is one sentence that names the problem.
 pub fn ollama_base_url(host: &str) -> Result<String, String> {
     let host = host.trim().trim_matches(['"', '\'']).trim();
     if host.is_empty() {

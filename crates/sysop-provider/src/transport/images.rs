@@ -22,10 +22,8 @@ impl ModelCall {
         self.request.images.vision.or(self.context.api.vision())
     }
 
-    /// Leaves out the images that the model cannot see or whose bytes are missing.
-    ///
-    /// # Errors
-    /// If the newest prompt has images and the model is known not to see them.
+    /// Leaves out the images that the model cannot see or whose bytes are missing. Fails if the newest prompt has
+    /// images and the model is known not to see them.
     pub(super) fn leave_out_images(&mut self) -> Result<(), ModelFailure> {
         let calls_as_text = self.context.api.calls_as_text(&self.request, &self.quirks);
         let refused = self.quirks.unsupported_params.contains(&IMAGES);

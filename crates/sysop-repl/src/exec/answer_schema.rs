@@ -21,10 +21,8 @@ pub struct AnswerSchema {
 }
 
 impl AnswerSchema {
-    /// Parses a schema.
-    ///
-    /// # Errors
-    /// The text is no JSON, or no valid JSON Schema, or it refers to other documents. The error is one sentence.
+    /// Parses a schema. Fails if the text is no JSON, or no valid JSON Schema, or it refers to other documents. The
+    /// error is one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > SCHEMA_BYTES_MAX {
             return Err(format!("it is longer than {SCHEMA_BYTES_MAX} bytes"));
@@ -46,10 +44,8 @@ impl AnswerSchema {
     }
 
     /// Returns the JSON value in an answer as text, if it matches. The answer is the value alone, or has it in its only
-    /// code fence.
-    ///
-    /// # Errors
-    /// The answer holds no JSON value, or the value does not match. The error says so in sentences.
+    /// code fence. Fails if the answer holds no JSON value, or the value does not match. The error says so in
+    /// sentences.
     pub(super) fn check(&self, answer: &str) -> Result<String, String> {
         let answer = answer.trim();
         let (text, value) = match serde_json::from_str::<Value>(answer) {

@@ -59,10 +59,8 @@ impl InputLimits {
     }
 }
 
-/// Reads standard input up to the limits. Never waits longer for the next byte than the limits say.
-///
-/// # Errors
-/// The input cannot be read, for example because it is a directory.
+/// Reads standard input up to the limits. Never waits longer for the next byte than the limits say. Fails if the input
+/// cannot be read, for example because it is a directory.
 pub fn read_standard_input(input: impl AsFd, limits: InputLimits) -> io::Result<StandardInput> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 64 * 1024];

@@ -36,10 +36,7 @@ impl Journal {
         Ok(Self { path: path.to_owned(), socket })
     }
 
-    /// Sends a line. Never blocks.
-    ///
-    /// # Errors
-    /// If the journal is not there or does not take the line.
+    /// Sends a line. Never blocks. Fails if the journal is not there or does not take the line.
     pub(super) fn send(&self, entry: &AuditEntry) -> io::Result<()> {
         let message = message(entry);
         let sent = self.socket.send_to(&message, &self.path)?;

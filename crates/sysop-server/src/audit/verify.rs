@@ -65,10 +65,7 @@ pub(super) fn rotated(current: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// Verifies every line of consecutive files.
-///
-/// # Errors
-/// The first line that breaks the chain.
+/// Verifies every line of consecutive files. The error is the first line that breaks the chain.
 pub fn verify(files: &[PathBuf]) -> Result<ChainSummary, ChainError> {
     let mut end: Option<ChainLink> = None;
     let mut lines = 0;

@@ -213,10 +213,8 @@ pub struct Exposure {
 pub struct UnprotectedListenError(SocketAddr);
 
 impl Exposure {
-    /// Refuses a listener that would send tokens over a network in the clear.
-    ///
-    /// # Errors
-    /// If other machines can reach the listener, and neither the server nor a proxy speaks TLS.
+    /// Refuses a listener that would send tokens over a network in the clear. Fails if other machines can reach the
+    /// listener, and neither the server nor a proxy speaks TLS.
     pub fn check(&self) -> Result<(), UnprotectedListenError> {
         let here = self.listen.ip().to_canonical().is_loopback();
         if here || self.tls || self.behind_proxy { Ok(()) } else { Err(UnprotectedListenError(self.listen)) }
@@ -231,11 +229,8 @@ pub(super) struct RequestingPage {
     pub(super) has_origin_header: bool,
 }
 
-/// Checks the `Host` and the origin of a request.
-///
-/// # Errors
-/// `AuthError::Host` if the server does not answer to that name; `AuthError::Origin` if the request comes from a
-/// foreign page that is not allowed.
+/// Checks the `Host` and the origin of a request. Fails with `AuthError::Host` if the server does not answer to that
+/// name; `AuthError::Origin` if the request comes from a foreign page that is not allowed.
 pub(super) fn check_origin(
     policy: &HostPolicy,
     scheme: Scheme,

@@ -54,10 +54,7 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
         Self { rate, booked: Mutex::default() }
     }
 
-    /// Books one action for an account.
-    ///
-    /// # Errors
-    /// If the rate is exceeded; nothing is booked then.
+    /// Books one action for an account. Fails if the rate is exceeded; nothing is booked then.
     pub fn try_acquire(&self, account: &K) -> Result<(), RetryAfter> {
         let mut booked = self.booked.lock();
         // Read after taking the lock: with an older time, bookings made while waiting would look like an exceeded rate.

@@ -187,10 +187,8 @@ impl NodeMessage {
 }
 
 impl PostgresNode {
-    /// Registers a new node in the database of `store`, with `name` as its display name.
-    ///
-    /// # Errors
-    /// If the database is unavailable.
+    /// Registers a new node in the database of `store`, with `name` as its display name. Fails if the database is
+    /// unavailable.
     pub async fn join(store: &PostgresStore, name: &str) -> Result<Self, StoreError> {
         let database = Arc::clone(&store.database);
         let channel = format!("sysop_{}", Uuid::new_v4().simple());
@@ -218,10 +216,7 @@ impl PostgresNode {
         &self.inner.name
     }
 
-    /// Checks that the node may own sessions now.
-    ///
-    /// # Errors
-    /// If the node may not own sessions; the error says in one sentence what is missing.
+    /// Checks that the node may own sessions now. The error says in one sentence what is missing.
     pub fn ready(&self) -> Result<(), StoreError> {
         if self.inner.leaving.load(Ordering::SeqCst) {
             return Err(leaving());

@@ -100,10 +100,7 @@ impl SignalStreams {
 
 impl TerminalEvents {
     /// Starts listening for input and signals. From now on, the signals of [`ProcessSignal`] no longer end or stop the
-    /// process by themselves.
-    ///
-    /// # Errors
-    /// If standard input cannot be polled, or if not called within a tokio runtime.
+    /// process by themselves. Fails if standard input cannot be polled, or if not called within a tokio runtime.
     pub fn new() -> io::Result<Self> {
         let input = listen(io::stdin().as_fd().try_clone_to_owned()?)?;
         Ok(Self {

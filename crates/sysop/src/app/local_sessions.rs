@@ -72,10 +72,8 @@ impl LocalSessions {
         sessions
     }
 
-    /// Creates a session on a host for the user of this process. An empty name means the configured host.
-    ///
-    /// # Errors
-    /// One sentence if the host is unknown or the session cannot be created.
+    /// Creates a session on a host for the user of this process. An empty name means the configured host. Fails with
+    /// one sentence if the host is unknown or the session cannot be created.
     pub(crate) async fn create_on(&self, host: &str, opened_by: &str) -> Result<AttachedSession, String> {
         let request = CreateSession {
             host: Some(host.to_owned()).filter(|host| !host.is_empty()),

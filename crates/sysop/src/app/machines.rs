@@ -57,10 +57,7 @@ impl Machines {
         &self.settings
     }
 
-    /// Creates the host of a location.
-    ///
-    /// # Errors
-    /// If the root or the hosts are invalid.
+    /// Creates the host of a location. Fails if the root or the hosts are invalid.
     pub(crate) fn host(&self, place: &ToolLocation, profile: Profile) -> Result<Arc<dyn Host>> {
         match &place.host {
             HostChoice::Local => Ok(Arc::new(self.local(place, profile)?)),
@@ -82,10 +79,7 @@ impl Machines {
         }
     }
 
-    /// Creates the host whose tools are lent to a server.
-    ///
-    /// # Errors
-    /// If the root is invalid.
+    /// Creates the host whose tools are lent to a server. Fails if the root is invalid.
     pub(crate) fn client_tools_host(
         &self,
         root: PathBuf,
@@ -151,10 +145,8 @@ impl Machines {
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
-    /// Returns the connection to a machine, which all callers share.
-    ///
-    /// # Errors
-    /// If the destination is not acceptable for `ssh`.
+    /// Returns the connection to a machine, which all callers share. Fails if the destination is not acceptable for
+    /// `ssh`.
     pub(crate) fn connection(&self, target: &SshTarget) -> Result<SshConnection, CommandError> {
         let mut connections = self.connections.lock();
         let key = (target.destination.clone(), target.port);

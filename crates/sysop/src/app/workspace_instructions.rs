@@ -45,10 +45,8 @@ impl WorkspaceInstructions {
         Self { machines, place }
     }
 
-    /// Trusts the files of the workspace with their current content, and returns them.
-    ///
-    /// # Errors
-    /// The location cannot be reached, or the decision cannot be saved. The error is one sentence.
+    /// Trusts the files of the workspace with their current content, and returns them. Fails if the location cannot be
+    /// reached, or the decision cannot be saved. The error is one sentence.
     pub(super) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
         let found = self.workspace_files().await?;
         if !found.is_empty() {

@@ -41,10 +41,8 @@ pub(crate) fn parse_key(text: &str) -> Result<KeyPath, ConfigChangeError> {
     Ok(KeyPath::new(names.iter().map(Key::get)))
 }
 
-/// Returns the text of a config file with these keys set, in order. `model` takes `PROVIDER/NAME`.
-///
-/// # Errors
-/// A key or a value is invalid, or the text is.
+/// Returns the text of a config file with these keys set, in order. `model` takes `PROVIDER/NAME`. Fails if a key or a
+/// value is invalid, or the text is.
 pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result<String, ConfigChangeError> {
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         ConfigChangeError::Syntax(error.message().lines().collect::<Vec<_>>().join(", "))
@@ -127,19 +125,13 @@ fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChan
     Ok(())
 }
 
-/// Returns the problems in the text of a config file, each with its line.
-///
-/// # Errors
-/// The text is not TOML.
+/// Returns the problems in the text of a config file, each with its line. Fails if the text is not TOML.
 pub(crate) fn check_text(path: &Path, text: &str) -> Result<Vec<String>, ConfigError> {
     let layer = file::parse(path, text, Flavor::Own)?;
     Ok(layer.warnings.iter().map(ToString::to_string).collect())
 }
 
 /// Writes a config file atomically, readable by the user only. A link is followed, so that it stays one.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn save_config(path: &Path, text: &str) -> io::Result<()> {
     let target: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = target.parent() {

@@ -4,9 +4,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Creates a directory and its parents, accessible to the user only.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -16,9 +13,6 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Creates the directory if necessary, and checks that files can be written and removed in it.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn check_private_folder(folder: &Path) -> io::Result<()> {
     create_private_folder(folder)?;
     let file = folder.join(format!(".check.{}", std::process::id()));
@@ -27,9 +21,6 @@ pub(crate) fn check_private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Atomically writes a file that only the user can read.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn replace_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(format!(".{}", std::process::id()));

@@ -90,10 +90,8 @@ pub(crate) enum RoutineError {
 }
 
 impl Routine {
-    /// Returns the command with its values, each quoted as one word for a POSIX shell.
-    ///
-    /// # Errors
-    /// If a value is missing, unknown or does not match its pattern, or if the routine has steps.
+    /// Returns the command with its values, each quoted as one word for a POSIX shell. Fails if a value is missing,
+    /// unknown or does not match its pattern, or if the routine has steps.
     pub(crate) fn render(&self, values: &[(String, String)]) -> Result<String, RoutineError> {
         if !self.steps.is_empty() {
             return Err(RoutineError::HasSteps);
@@ -101,10 +99,8 @@ impl Routine {
         self.fill(&self.cmd, &self.values(values)?)
     }
 
-    /// Returns the value of each variable: the given one or its default.
-    ///
-    /// # Errors
-    /// If a value is missing, unknown or does not match its pattern.
+    /// Returns the value of each variable: the given one or its default. Fails if a value is missing, unknown or does
+    /// not match its pattern.
     pub(crate) fn values(
         &self,
         given: &[(String, String)],
@@ -143,10 +139,8 @@ impl Routine {
         Ok((checked, missing))
     }
 
-    /// Fills a template that a shell reads. Each value becomes one quoted word.
-    ///
-    /// # Errors
-    /// If the template names an unknown value, or a value that needs quotes would be placed inside quotes.
+    /// Fills a template that a shell reads. Each value becomes one quoted word. Fails if the template names an unknown
+    /// value, or a value that needs quotes would be placed inside quotes.
     pub(crate) fn fill(
         &self,
         template: &str,
@@ -171,10 +165,8 @@ impl Routine {
         Ok(command)
     }
 
-    /// Fills a template that no shell reads. The values are inserted as they are.
-    ///
-    /// # Errors
-    /// If the template names an unknown value.
+    /// Fills a template that no shell reads. The values are inserted as they are. Fails if the template names an
+    /// unknown value.
     pub(crate) fn fill_plain(
         &self,
         template: &str,

@@ -111,10 +111,7 @@ impl InstructionSet {
         known_answer(data, &self.place, &self.hash)
     }
 
-    /// Saves the decision on these files.
-    ///
-    /// # Errors
-    /// If the data directory is not writable.
+    /// Saves the decision on these files. Fails if the data directory is not writable.
     pub(crate) fn save(&self, data: &Path, answer: TrustDecision) -> io::Result<()> {
         save(data, &self.place, &self.hash, answer)
     }
@@ -125,10 +122,8 @@ fn place_key(place: &str) -> String {
     format!("{place} (instructions)")
 }
 
-/// Saves the decision on this file with this content. The decision takes effect when settings are loaded again.
-///
-/// # Errors
-/// If the data directory is not writable, or the path is not UTF-8.
+/// Saves the decision on this file with this content. The decision takes effect when settings are loaded again. Fails
+/// if the data directory is not writable, or the path is not UTF-8.
 pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDecision) -> io::Result<()> {
     let path = file.path.to_str().ok_or_else(|| {
         io::Error::new(

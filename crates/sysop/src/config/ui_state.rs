@@ -36,9 +36,6 @@ pub(super) fn layer(data: &Path) -> ConfigLayer {
 }
 
 /// Saves the theme for the next start.
-///
-/// # Errors
-/// Errors of the system.
 pub(crate) fn keep_theme(data: &Path, theme: &str) -> io::Result<()> {
     create_private_folder(data)?;
     replace_private_file(&ui_state_file(data), format!("{THEME} = {}\n", value::quoted(theme)).as_bytes())

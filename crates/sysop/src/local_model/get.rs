@@ -38,10 +38,8 @@ struct Item<'a> {
     build: Option<&'a ServerBuild>,
 }
 
-/// Downloads a model, and the server if none is installed. `name` may be `llama-server`.
-///
-/// # Errors
-/// The name is unknown, the user declines, or the download fails.
+/// Downloads a model, and the server if none is installed. `name` may be `llama-server`. Fails if the name is unknown,
+/// the user declines, or the download fails.
 pub(crate) async fn download_model(
     settings: &Settings,
     name: Option<&str>,

@@ -9,10 +9,8 @@ use toml::Table;
 
 use crate::config::{create_private_folder, display_path, replace_private_file};
 
-/// Adds tables to the file. `tables` is TOML whose only table is `mcp`.
-///
-/// # Errors
-/// One sentence if the file cannot be read, parsed or written, or already has one of the servers.
+/// Adds tables to the file. `tables` is TOML whose only table is `mcp`. Fails with one sentence if the file cannot be
+/// read, parsed or written, or already has one of the servers.
 pub(super) fn add(file: &Path, tables: &str) -> Result<(), String> {
     let text = read(file)?;
     let before = parse(file, &text)?;
@@ -36,10 +34,8 @@ pub(super) fn add(file: &Path, tables: &str) -> Result<(), String> {
     write(file, &format!("{text}{gap}{tables}"), &expected)
 }
 
-/// Removes a server from the file.
-///
-/// # Errors
-/// One sentence if the file cannot be read, parsed or written, or does not have the server in a form that can be removed.
+/// Removes a server from the file. Fails with one sentence if the file cannot be read, parsed or written, or does not
+/// have the server in a form that can be removed.
 pub(super) fn remove(file: &Path, name: &str) -> Result<(), String> {
     let text = read(file)?;
     let mut expected = parse(file, &text)?;

@@ -26,10 +26,7 @@ pub(super) fn can_ask() -> bool {
 }
 
 /// Asks about new and changed servers before `chat` or the TUI starts. Where nobody can be asked, says which servers
-/// wait.
-///
-/// # Errors
-/// If the user cannot be asked, or the answer cannot be saved.
+/// wait. Fails if the user cannot be asked, or the answer cannot be saved.
 pub(crate) async fn ask_before_session(settings: &Settings) -> Result<()> {
     if settings.mcp.is_empty() {
         return Ok(());

@@ -32,16 +32,14 @@ impl Records {
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// # Errors
-    /// If the data directory is not writable.
+    /// Fails if the data directory is not writable.
     pub(super) fn save(&self, name: &ServerName, record: &ServerRecord) -> io::Result<()> {
         create_private_folder(&self.folder)?;
         let bytes = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
         replace_private_file(&self.path(name), &bytes)
     }
 
-    /// # Errors
-    /// If a record exists and cannot be removed.
+    /// Fails if a record exists and cannot be removed.
     pub(super) fn remove(&self, name: &ServerName) -> io::Result<()> {
         match std::fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

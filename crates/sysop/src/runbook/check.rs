@@ -47,10 +47,7 @@ fn check_file(file: &Path) -> Result<String, Vec<String>> {
     Ok(format!("{shown}: ok, {}", named.join(", ")))
 }
 
-/// Returns the routines of a file.
-///
-/// # Errors
-/// If the file cannot be read or is not valid TOML.
+/// Returns the routines of a file. Fails if the file cannot be read or is not valid TOML.
 pub(super) fn routines_of(file: &Path) -> Result<BTreeMap<String, Routine>, CommandError> {
     let read = routines_in(file).map_err(|error| CommandError::usage(error.to_string()))?;
     Ok(read.routines)

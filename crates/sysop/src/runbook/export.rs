@@ -63,10 +63,7 @@ pub(super) struct RunbookDraft {
 }
 
 impl RunbookDraft {
-    /// Makes a routine from a session.
-    ///
-    /// # Errors
-    /// If nothing in the session can run again.
+    /// Makes a routine from a session. Fails if nothing in the session can run again.
     pub(super) fn new(
         id: &SessionId,
         record: &SessionRecord,

@@ -45,10 +45,8 @@ pub(super) fn probe_result(outcome: &Outcome) -> ProbeResult {
     }
 }
 
-/// Compares an outcome with the expectation. Returns the values of the named groups.
-///
-/// # Errors
-/// The difference, in words.
+/// Compares an outcome with the expectation. Returns the values of the named groups. The error is the difference, in
+/// words.
 pub(super) fn judge(expect: &StepExpectation, outcome: &Outcome) -> Result<BTreeMap<String, String>, String> {
     if let Some(difference) = difference(outcome, &expect.exit) {
         return Err(difference);

@@ -38,10 +38,7 @@ pub(super) struct PlannedStep {
 }
 
 impl RunbookPlan {
-    /// Plans the steps from number `from`, or the undo of the steps up to it.
-    ///
-    /// # Errors
-    /// If a value cannot be placed.
+    /// Plans the steps from number `from`, or the undo of the steps up to it. Fails if a value cannot be placed.
     pub(super) fn new(
         settings: &Settings,
         book: &Runbook,

@@ -99,10 +99,7 @@ pub(super) struct RunbookRun {
 }
 
 impl RunbookRun {
-    /// Creates the run.
-    ///
-    /// # Errors
-    /// If a step needs a value that an omitted step provides, or names another host.
+    /// Creates the run. Fails if a step needs a value that an omitted step provides, or names another host.
     pub(super) fn new(book: Runbook, range: RunRange, settings: &Settings) -> Result<Self, CommandError> {
         let values = book.values.clone();
         let mut run = Self {

@@ -236,11 +236,9 @@ impl HostInventory {
         usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
     }
 
-    /// Resolves a host text: `local`, a configured host, an ssh destination, a tag (`@prod`, or `prod` if no host has that
-    /// name), or a comma-separated list of them. Also parses the text form of [`HostChoice`].
-    ///
-    /// # Errors
-    /// A part is not a host; the error names the part and the reason.
+    /// Resolves a host text: `local`, a configured host, an ssh destination, a tag (`@prod`, or `prod` if no host has
+    /// that name), or a comma-separated list of them. Also parses the text form of [`HostChoice`]. Fails if a part is
+    /// not a host; the error names the part and the reason.
     pub(crate) fn resolve(&self, text: &str) -> Result<HostChoice, CommandError> {
         if text.trim() == LOCAL {
             return Ok(HostChoice::Local);
@@ -464,9 +462,6 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
 }
 
 /// Checks that there are more hosts than `canary`, so that some remain to run on afterwards.
-///
-/// # Errors
-/// There are too few hosts.
 pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), CommandError> {
     match host.targets().len() {
         0 | 1 => Err(CommandError::usage(format!(
