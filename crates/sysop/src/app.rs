@@ -139,7 +139,7 @@ impl Services {
 
     fn create_at(&self, place: &ToolLocation) -> Result<AttachedSession> {
         let external = self.external_tools();
-        let runtime = self.runtime(place, self.settings.profile.into(), &external)?;
+        let runtime = self.runtime(place, self.settings.profile, &external)?;
         let spec = self.spec(place, runtime.host.tools(), &external);
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         let opening = spec.clone();
@@ -257,7 +257,7 @@ impl Services {
             .into());
         };
         let spec = spec.clone();
-        let profile = spec.profile.parse().unwrap_or(self.settings.profile.into());
+        let profile = spec.profile.parse().unwrap_or(self.settings.profile);
         let place = self.location_of(&spec, *at)?;
         let runtime = self.runtime(&place, profile, &spec.tools)?;
         let handle = self.driver.resume(id, runtime).await.map_err(failure)?;

@@ -10,15 +10,16 @@ mod mcp;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::builder::TypedValueParser;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use secrecy::SecretString;
 use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::image::mention_of;
-use sysop_core::policy::Dialect;
+use sysop_core::policy::{ApprovalMode, Dialect};
 use sysop_driver::tokens::Scopes;
 
 pub(crate) use self::mcp::{McpAddArguments, McpCommand};
-use crate::global_flags::{Approve, GlobalFlags};
+use crate::global_flags::{GlobalFlags, approval_mode, choice};
 use crate::serve_options::ServeOptions;
 use crate::sessions::{ExportFormat, ReportFormat};
 
@@ -672,11 +673,11 @@ pub(crate) struct PolicyCheckArguments {
     #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
     pub(crate) command: String,
     /// Approval mode [default: from the config]
-    #[arg(long, value_name = "MODE")]
-    pub(crate) mode: Option<Approve>,
+    #[arg(long, value_name = "MODE", value_parser = approval_mode())]
+    pub(crate) mode: Option<ApprovalMode>,
     /// Shell syntax [default: bash]
-    #[arg(long, value_name = "SHELL")]
-    pub(crate) dialect: Option<ShellDialect>,
+    #[arg(long, value_name = "SHELL", value_parser = dialect())]
+    pub(crate) dialect: Option<Dialect>,
     /// Working directory of the command [default: the root directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<String>,
@@ -685,32 +686,15 @@ pub(crate) struct PolicyCheckArguments {
     pub(crate) json: bool,
 }
 
-/// `sysop policy check --dialect`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ShellDialect {
-    /// bash
-    #[default]
-    Bash,
-    /// POSIX shells: dash, busybox, ksh
-    Sh,
-    /// zsh
-    Zsh,
-    /// fish
-    Fish,
-    /// csh or tcsh
-    Csh,
-}
-
-impl From<ShellDialect> for Dialect {
-    fn from(dialect: ShellDialect) -> Self {
-        match dialect {
-            ShellDialect::Bash => Self::Bash,
-            ShellDialect::Sh => Self::Sh,
-            ShellDialect::Zsh => Self::Zsh,
-            ShellDialect::Fish => Self::Fish,
-            ShellDialect::Csh => Self::Csh,
-        }
-    }
+/// Parser of `sysop policy check --dialect`.
+fn dialect() -> impl TypedValueParser<Value = Dialect> {
+    choice([
+        (Dialect::Bash, "bash", "bash"),
+        (Dialect::Sh, "sh", "POSIX shells: dash, busybox, ksh"),
+        (Dialect::Zsh, "zsh", "zsh"),
+        (Dialect::Fish, "fish", "fish"),
+        (Dialect::Csh, "csh", "csh or tcsh"),
+    ])
 }
 
 /// Parses a command line whose first element is the program's name. Fails with a usage error of clap. `--help` and

@@ -76,7 +76,7 @@ pub(crate) async fn attach(
     });
     let options = NewSessionOptions {
         model: flags.model.clone(),
-        approve: flags.approve.map(Into::into),
+        approve: flags.approve,
         ..NewSessionOptions::default()
     };
     let connecting = RemoteSessionService::connect(server, options, None, settings.folders.home.clone());
@@ -146,7 +146,7 @@ fn local_tools(
     flags: &GlobalFlags,
     arguments: &ConnectArguments,
 ) -> Result<LocalTools> {
-    let profile = flags.profile.map_or(Profile::Workspace, Profile::from);
+    let profile = flags.profile.unwrap_or(Profile::Workspace);
     let machines = Machines::new(Arc::clone(settings));
     let host = machines.client_tools_host(
         settings.root.clone(),

@@ -5,7 +5,9 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::{ArgAction, Args};
+use sysop_core::catalog::Profile;
 use sysop_core::id::SessionId;
 use sysop_core::message::{InvalidModelRef, ModelRef};
 use sysop_core::model_provider::is_known;
@@ -28,13 +30,13 @@ pub(crate) struct GlobalFlags {
     #[arg(short, long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
     pub(crate) model: Option<ModelRef>,
     /// Approval mode [default: ask]
-    #[arg(long, global = true, value_name = "MODE")]
-    pub(crate) approve: Option<Approve>,
+    #[arg(long, global = true, value_name = "MODE", value_parser = approval_mode())]
+    pub(crate) approve: Option<ApprovalMode>,
     /// Confine file tools to DIR [default: current directory]
     #[arg(short = 'C', long, global = true, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// Tools available to the model
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", value_parser = profile())]
     pub(crate) profile: Option<Profile>,
     /// Path to the config file
     #[arg(long, global = true, value_name = "FILE")]
@@ -120,81 +122,38 @@ pub(crate) enum Verbosity {
     Verbose(u8),
 }
 
-/// `--approve`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Approve {
-    /// Ask before every command
-    Each,
-    /// Run read-only commands, ask before everything else
-    Ask,
-    /// Run commands that make changes; ask before commands that are dangerous or have unknown effects
-    Auto,
-    /// Run read-only commands only; the model proposes a plan
-    Never,
+/// Parser of a flag whose value is one of `values`, each with its name and its description in the help.
+pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
+    values: [(T, &'static str, &'static str); N],
+) -> impl TypedValueParser<Value = T> {
+    let names = values.each_ref().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
+    PossibleValuesParser::new(names).map(move |given| {
+        let value = values.iter().find(|(_, name, _)| *name == given);
+        value.expect("the parser lets only these names pass").0.clone()
+    })
 }
 
-impl Approve {
-    /// Mode as typed.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Each => "each",
-            Self::Ask => "ask",
-            Self::Auto => "auto",
-            Self::Never => "never",
-        }
-    }
+/// Parser of `--approve`.
+pub(crate) fn approval_mode() -> impl TypedValueParser<Value = ApprovalMode> {
+    choice([
+        (ApprovalMode::Each, "each", "Ask before every command"),
+        (ApprovalMode::Ask, "ask", "Run read-only commands, ask before everything else"),
+        (
+            ApprovalMode::Auto,
+            "auto",
+            "Run commands that make changes; ask before commands that are dangerous or have unknown effects",
+        ),
+        (ApprovalMode::Never, "never", "Run read-only commands only; the model proposes a plan"),
+    ])
 }
 
-impl From<Approve> for ApprovalMode {
-    fn from(approve: Approve) -> Self {
-        match approve {
-            Approve::Each => Self::Each,
-            Approve::Ask => Self::Ask,
-            Approve::Auto => Self::Auto,
-            Approve::Never => Self::Never,
-        }
-    }
-}
-
-/// `--profile`: which tools are on offer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Profile {
-    /// All coder and operator tools, plus `ls` and `find_files`
-    Full,
-    /// File tools and a shell
-    Coder,
-    /// Commands and keys in a visible terminal
-    Operator,
-    /// File and git tools confined to the root directory
-    Workspace,
-}
-
-impl Profile {
-    pub(crate) const NAMES: [&'static str; 4] = ["full", "coder", "operator", "workspace"];
-
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Coder => "coder",
-            Self::Operator => "operator",
-            Self::Workspace => "workspace",
-        }
-    }
-
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
-        Self::value_variants().iter().copied().find(|profile| profile.as_str() == name)
-    }
-}
-
-impl From<Profile> for sysop_core::catalog::Profile {
-    fn from(profile: Profile) -> Self {
-        match profile {
-            Profile::Full => Self::Full,
-            Profile::Coder => Self::Coder,
-            Profile::Operator => Self::Operator,
-            Profile::Workspace => Self::Workspace,
-        }
-    }
+fn profile() -> impl TypedValueParser<Value = Profile> {
+    choice([
+        (Profile::Full, "full", "All coder and operator tools, plus `ls` and `find_files`"),
+        (Profile::Coder, "coder", "File tools and a shell"),
+        (Profile::Operator, "operator", "Commands and keys in a visible terminal"),
+        (Profile::Workspace, "workspace", "File and git tools confined to the root directory"),
+    ])
 }
 
 /// `--resume`: session to resume.

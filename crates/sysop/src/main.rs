@@ -54,6 +54,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use sysop_core::id::SessionId;
+use sysop_core::policy::Dialect;
 use sysop_core::text::neutralize;
 use sysop_core::ui_text::error_lines;
 
@@ -284,7 +285,7 @@ fn policy_check(settings: &Settings, arguments: PolicyCheckArguments) -> Result<
     let question = policy_check::PolicyQuestion {
         command,
         mode: mode.map(Into::into),
-        dialect: dialect.unwrap_or_default().into(),
+        dialect: dialect.unwrap_or(Dialect::Bash),
         folder: cwd,
     };
     if let Some(problem) = settings.problems.iter().find(|problem| problem.message.contains("host")) {

@@ -15,6 +15,7 @@ mod serve;
 use std::sync::Arc;
 
 use anyhow::Result;
+use sysop_core::policy::ApprovalMode;
 use sysop_mcp::definition::ToolDefinition;
 use sysop_mcp::settings::ServerSettings;
 use sysop_mcp::{ExternalTool, RecordChange, offered_tools};
@@ -23,13 +24,13 @@ pub(crate) use self::consent::{ask_before_session, tell_waiting};
 use self::records::Records;
 use crate::cli::McpCommand;
 use crate::exit::Exit;
-use crate::global_flags::{Approve, GlobalFlags};
+use crate::global_flags::GlobalFlags;
 use crate::settings::Settings;
 
 /// Returns the flags for a command: `serve` allows only reading unless the user says otherwise on the command line.
 pub(crate) fn flags(flags: GlobalFlags, command: &McpCommand) -> GlobalFlags {
     let approve = match command {
-        McpCommand::Serve { .. } => flags.approve.or(Some(Approve::Never)),
+        McpCommand::Serve { .. } => flags.approve.or(Some(ApprovalMode::Never)),
         McpCommand::List { .. }
         | McpCommand::Add(_)
         | McpCommand::Remove { .. }

@@ -13,6 +13,7 @@ use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer};
 use sysop_core::budget::{Budget, BudgetLimits};
+use sysop_core::catalog::Profile;
 use sysop_core::effort::Effort;
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
@@ -31,7 +32,7 @@ use crate::config::{
     nearest_word, unknown_provider,
 };
 use crate::exit::CommandError;
-use crate::global_flags::{GlobalFlags, Profile, ResumeTarget, Verbosity};
+use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 
 mod hosts;
 mod mcp;
@@ -727,8 +728,8 @@ fn model(
 fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     let Some(entry) = config.entry("profile") else { return Profile::Full };
     let name: String = config.get("profile").unwrap_or_default();
-    Profile::of_name(&name).unwrap_or_else(|| {
-        let known = Profile::NAMES;
+    name.parse().unwrap_or_else(|_| {
+        let known = Profile::ALL.map(Profile::as_str);
         let next = match nearest_word(&name, known.iter().copied()) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("available: {}", known.join(", ")),

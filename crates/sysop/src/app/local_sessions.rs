@@ -114,7 +114,7 @@ impl LocalSessions {
             Some(name) => {
                 name.parse().map_err(|_| BackendError::Invalid(format!("unknown profile {name:?}")))?
             }
-            None => settings.profile.into(),
+            None => settings.profile,
         };
         let (mut spec, own) = if request.host.as_deref() == Some(NONE) {
             let place = ToolLocation::new(HostChoice::Local, PathBuf::new());
@@ -203,7 +203,7 @@ impl LocalSessions {
         if spec.host == NONE {
             return Ok(self.without_host());
         }
-        let profile = spec.profile.parse().unwrap_or(self.services.settings.profile.into());
+        let profile = spec.profile.parse().unwrap_or(self.services.settings.profile);
         let place = self.services.location_of(&spec, start).map_err(|error| invalid_request(&error))?;
         let external: Vec<_> = deferred_tools::external(&spec.tools).cloned().collect();
         let first = self.services.runtime(&place, profile, &external);

@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 
 use clap::CommandFactory;
+use sysop_core::catalog::Profile;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
+use sysop_core::policy::ApprovalMode;
 
 use super::{Arguments, Command, DAY_MS, TokenLifetime, parse, task_text, token_lifetime, token_name};
-use crate::global_flags::{Approve, Profile, ResumeTarget, Verbosity};
+use crate::global_flags::{ResumeTarget, Verbosity};
 
 fn parsed(line: &[&str]) -> Arguments {
     read(line).unwrap_or_else(|error| panic!("{line:?}: {error}"))
@@ -73,7 +75,7 @@ fn global_flags_work_before_and_after_the_command() {
     ] {
         let flags = parsed(&line).global;
         assert_eq!(flags.model, Some(ModelRef::new("openai", "a/b")));
-        assert_eq!((flags.approve, flags.profile), (Some(Approve::Auto), Some(Profile::Coder)));
+        assert_eq!((flags.approve, flags.profile), (Some(ApprovalMode::Auto), Some(Profile::Coder)));
         assert_eq!(flags.verbosity(), Verbosity::Verbose(2));
         assert!(flags.no_color);
     }
@@ -212,12 +214,4 @@ fn usage_errors_name_the_argument() {
 #[test]
 fn the_demo_provider_needs_no_model_name() {
     assert_eq!(parsed(&["--model", "demo"]).global.model, Some(ModelRef::new("demo", "demo")));
-}
-
-#[test]
-fn profile_names_match_their_flag_values() {
-    for name in Profile::NAMES {
-        assert_eq!(Profile::of_name(name).unwrap().as_str(), name);
-    }
-    assert_eq!(Profile::of_name("all"), None);
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use sysop_core::budget::{Budget, BudgetLimits};
+use sysop_core::catalog::Profile;
 use sysop_core::effort::Effort;
 use sysop_core::message::ModelRef;
 use sysop_core::model_limits::ModelLimits;
@@ -18,7 +19,7 @@ use super::{ColorMode, HostChoice, Settings, color};
 use crate::config::tests::World;
 use crate::config::{ConfigWarning, Environment, KEYS, KeyPath, ListKind, TextKind, ValueKind};
 use crate::exit::{CommandError, Exit};
-use crate::global_flags::{Approve, GlobalFlags, Profile};
+use crate::global_flags::GlobalFlags;
 
 const OWN: &str = ".config/sysop/config.toml";
 
@@ -190,7 +191,7 @@ fn flags_override_everything() {
     let world = World::new().file(OWN, "model = 'openai/x'\napprove = 'never'\nprofile = 'operator'\n");
     let flags = GlobalFlags {
         model: Some(ModelRef::new("ollama", "phi3")),
-        approve: Some(Approve::Auto),
+        approve: Some(ApprovalMode::Auto),
         profile: Some(Profile::Coder),
         ..GlobalFlags::default()
     };

@@ -8,7 +8,7 @@ use super::{HOSTS_MAX, HostChoice, HostInventory, SshTarget, approve_on};
 use crate::config::tests::World;
 use crate::config::{TrustDecision, save_trust};
 use crate::exit::{CommandError, Exit};
-use crate::global_flags::{Approve, GlobalFlags, ResumeTarget};
+use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::Settings;
 use crate::settings::tests::load;
 
@@ -346,7 +346,7 @@ fn a_remote_root_is_not_checked_locally() {
 fn several_hosts_use_the_strictest_approval_mode() {
     let table = "[hosts.free]\napprove = 'auto'\ntags = ['all']\n[hosts.plain]\ntags = ['all']\n\
                  [hosts.care]\napprove = 'ask'\n[hosts.shut]\napprove = 'never'\ntags = ['all']\n";
-    let approve = |config: &str, host: &str, flag: Option<Approve>, environment: &[(&str, &str)]| {
+    let approve = |config: &str, host: &str, flag: Option<ApprovalMode>, environment: &[(&str, &str)]| {
         let flags = GlobalFlags { approve: flag, ..on(host) };
         let settings = with(&format!("{config}{table}"), &flags, environment);
         settings.approve(&settings.host)
@@ -369,10 +369,14 @@ fn several_hosts_use_the_strictest_approval_mode() {
     ] {
         assert_eq!(approve(config, host, None, &[]), expected, "{config:?} {host}");
     }
-    assert_eq!(approve("", "free", Some(Approve::Ask), &[]), Ask, "a flag is not loosened");
+    assert_eq!(approve("", "free", Some(ApprovalMode::Ask), &[]), Ask, "a flag is not loosened");
     assert_eq!(approve("", "free", None, &[("SYSOP_APPROVE", "ask")]), Ask, "nor the environment");
-    assert_eq!(approve("", "shut", Some(Approve::Auto), &[]), Never, "a host may be stricter than a flag");
-    assert_eq!(approve("", "care", Some(Approve::Auto), &[]), Ask);
+    assert_eq!(
+        approve("", "shut", Some(ApprovalMode::Auto), &[]),
+        Never,
+        "a host may be stricter than a flag"
+    );
+    assert_eq!(approve("", "care", Some(ApprovalMode::Auto), &[]), Ask);
     let world = World::new().own(table).file("work/.sysop.toml", "approve = 'ask'\n");
     let settings = load(&world, &on("local"), &[]).unwrap();
     let free = settings.hosts.resolve("free").unwrap();
