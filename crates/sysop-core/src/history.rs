@@ -188,8 +188,9 @@ impl History {
     /// message.
     pub fn omit_images(&mut self) {
         for index in self.older_images().collect::<Vec<_>>() {
-            self.messages[index] =
-                HistoryMessage::new(self.messages[index].message().without_images(|_| true));
+            self.messages[index] = HistoryMessage::new(
+                self.messages[index].message().without_images(|image| Some(image.placeholder())),
+            );
         }
         self.forget_raw_replies();
     }

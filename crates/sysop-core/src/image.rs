@@ -103,6 +103,11 @@ impl ImageRef {
     pub fn placeholder(&self) -> String {
         format!("[{self} left out]")
     }
+
+    /// Returns the line that a model gets in place of an image that it cannot see.
+    pub fn unseen_placeholder(&self) -> String {
+        format!("[{self} left out: you cannot see images; tell the user if the image matters]")
+    }
 }
 
 impl fmt::Display for ImageRef {

@@ -108,14 +108,16 @@ impl Message {
         of_user.iter().chain(results.iter().flat_map(|result| &result.images))
     }
 
-    /// Returns the message with a line of text in place of each image for which `leaves_out` returns true.
+    /// Returns the message without the images for which `placeholder` returns a line of text, which takes their place.
     #[must_use]
-    pub fn without_images(&self, leaves_out: impl Fn(&ImageRef) -> bool) -> Self {
+    pub fn without_images(&self, placeholder: impl Fn(&ImageRef) -> Option<String>) -> Self {
         let replace = |text: &mut String, images: &mut Vec<ImageRef>| {
-            for image in images.extract_if(.., |image| leaves_out(image)) {
+            images.retain(|image| {
+                let Some(line) = placeholder(image) else { return true };
                 text.push('\n');
-                text.push_str(&image.placeholder());
-            }
+                text.push_str(&line);
+                false
+            });
         };
         let mut message = self.clone();
         match &mut message {

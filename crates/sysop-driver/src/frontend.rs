@@ -163,6 +163,12 @@ pub trait SessionService: Send + Sync {
         Ok(None)
     }
 
+    /// Checks an image and stores it for a prompt of the session. `name` is for display. The error is one sentence.
+    async fn store_image(&self, session: &SessionId, bytes: Vec<u8>, name: &str) -> Result<ImageRef, String> {
+        let _ = (session, bytes, name);
+        Err("images cannot be sent from here".to_owned())
+    }
+
     fn hosts(&self) -> Vec<NamedItem>;
 
     /// Returns the rule that the answer "always" would write, or `None` if that answer is not offered.
@@ -190,6 +196,13 @@ pub trait SessionService: Send + Sync {
 
     fn routines(&self) -> Vec<Routine>;
 
+    /// Returns the MCP servers of the config with their state in a session. Starts none of them. The error is one
+    /// sentence.
+    async fn tool_servers(&self, session: &SessionId) -> Result<Vec<ToolServer>, String> {
+        let _ = session;
+        Err("the MCP servers are not known here; run `sysop mcp list` where the session runs".to_owned())
+    }
+
     /// Returns the skills and custom commands that users of a session can invoke, without their texts. Reads files;
     /// returns an empty list if that is not possible here.
     async fn skills(&self, session: &SessionId) -> Vec<Skill> {
@@ -211,6 +224,16 @@ pub struct NamedItem {
     /// Name, as typed by users.
     pub name: String,
     pub description: String,
+}
+
+/// A server outside the session's host whose tools the session offers (MCP).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolServer {
+    pub name: String,
+    /// State, possibly with the server's last words: `not started; starts with its first call`, `failed: …`.
+    pub state: String,
+    /// Names of its tools that the session offers.
+    pub tools: Vec<String>,
 }
 
 /// Renders a routine's command from its variables, given as names and values. The error is one sentence.

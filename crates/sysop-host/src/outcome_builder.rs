@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use secrecy::SecretString;
+use sysop_core::image::{ImageRef, check};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::redact::shapes::redact_shapes;
 use sysop_driver::port::DeltaSink;
@@ -11,6 +12,7 @@ use sysop_driver::port::DeltaSink;
 use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 use crate::output::capture::{Capture, redacted_text};
+use crate::output::images::ImageStoreError;
 use crate::output::redact::Secrets;
 use crate::settings::ARTIFACT_BYTES_MAX;
 
@@ -45,6 +47,18 @@ impl OutcomeBuilder {
             artifact: captured.artifact,
             ..Outcome::new(status, captured.text)
         }
+    }
+
+    /// Checks an image and stores it as an artifact. `name` is for display.
+    ///
+    /// # Errors
+    /// If the image is not accepted, or if the folder of artifacts cannot be written.
+    pub async fn store_image(&self, bytes: Vec<u8>, name: &str) -> Result<ImageRef, ImageStoreError> {
+        let header = check(&bytes)?;
+        let artifacts = self.artifacts.clone();
+        let storing = tokio::task::spawn_blocking(move || artifacts.store_image(&bytes, header.format));
+        let artifact = storing.await.map_err(std::io::Error::other)??;
+        Ok(ImageRef::new(artifact, header, name))
     }
 
     /// Removes control sequences and secrets from a short text.

@@ -19,7 +19,7 @@ use sysop_host::OutcomeBuilder;
 
 use crate::client_handler::{CallContext, ClientHandler};
 use crate::connection::{Connection, ConnectionError};
-use crate::content;
+use crate::content::{self, ResultContent};
 use crate::definition::{ToolDefinition, model_name};
 use crate::settings::{ServerApproval, ServerName, ServerSettings};
 
@@ -42,6 +42,27 @@ pub struct ExternalTool {
     pub spec: ToolSpec,
 }
 
+/// State of a server in a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ServerState {
+    /// No tool was called yet.
+    #[default]
+    NotStarted,
+    /// The server runs. Holds its name, its version and the version of the protocol.
+    Running(String),
+    /// The server failed. Holds the reason.
+    Failed(String),
+}
+
+/// A server of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerStatus {
+    pub name: ServerName,
+    pub state: ServerState,
+    /// Names of the tools that the session offers.
+    pub tools: Vec<String>,
+}
+
 /// Tools of MCP servers, and those of another host.
 pub struct McpHost {
     inner: Arc<dyn Host>,
@@ -57,6 +78,7 @@ pub struct McpHost {
 struct Server {
     settings: ServerSettings,
     context: Arc<Mutex<CallContext>>,
+    state: Mutex<ServerState>,
     /// The connection; `None` before the first call and after a failure. Calls run one after the other.
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
@@ -101,8 +123,9 @@ impl McpHost {
         let (offered, _) = offered_tools(&settings.servers);
         let tools = offered.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect();
         let servers = settings.servers.into_iter().map(|(settings, _)| {
-            let (context, connection) = (Arc::default(), tokio::sync::Mutex::new(None));
-            (settings.name.clone(), Server { settings, context, connection })
+            let (context, state, connection) =
+                (Arc::default(), Mutex::default(), tokio::sync::Mutex::new(None));
+            (settings.name.clone(), Server { settings, context, state, connection })
         });
         Self {
             inner,
@@ -132,6 +155,22 @@ impl McpHost {
             self.blocked.insert(old.name.clone(), why);
         }
         self
+    }
+
+    /// Returns the servers, by name.
+    pub fn servers(&self) -> Vec<ServerStatus> {
+        let mut servers: Vec<_> = self
+            .servers
+            .iter()
+            .map(|(name, server)| {
+                let of_server = self.tools.values().filter(|tool| tool.server == *name);
+                let mut tools: Vec<_> = of_server.map(|tool| tool.spec.name.clone()).collect();
+                tools.sort();
+                ServerStatus { name: name.clone(), state: server.state.lock().clone(), tools }
+            })
+            .collect();
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        servers
     }
 
     /// Closes all connections at once and ends the servers' processes.
@@ -171,14 +210,32 @@ impl McpHost {
         }
         let result = self.call_server(tool, server, arguments.clone(), cancel).await;
         server.context.lock().call = None;
-        let (status, text) = match result {
+        if let Err(
+            error @ (ConnectionError::Start(_)
+            | ConnectionError::StartTimeout { .. }
+            | ConnectionError::Open { .. }
+            | ConnectionError::Closed { .. }),
+        ) = &result
+        {
+            *server.state.lock() = ServerState::Failed(error.to_string());
+        }
+        let (status, content) = match result {
             Ok(called) => called,
-            Err(error @ ConnectionError::CallTimeout { .. }) => (Status::Timeout, error.to_string()),
-            Err(error @ ConnectionError::Canceled) => (Status::Cancelled, error.to_string()),
-            Err(error @ ConnectionError::Closed { .. }) => (Status::Unknown, error.to_string()),
-            Err(error) => (Status::Failed, error.to_string()),
+            Err(error) => {
+                let status = match &error {
+                    ConnectionError::CallTimeout { .. } => Status::Timeout,
+                    ConnectionError::Canceled => Status::Cancelled,
+                    ConnectionError::Closed { .. } => Status::Unknown,
+                    ConnectionError::Start(_)
+                    | ConnectionError::StartTimeout { .. }
+                    | ConnectionError::Open { .. }
+                    | ConnectionError::Protocol(_) => Status::Failed,
+                };
+                (status, ResultContent { text: error.to_string(), images: Vec::new() })
+            }
         };
-        let mut outcome = self.outcomes.outcome(status, &text).await;
+        let mut outcome = self.outcomes.outcome(status, &content.text).await;
+        outcome.images = content.images;
         // The other host knows the secrets that users entered in this session.
         let clean = self.inner.redact(&outcome.output);
         if clean != outcome.output {
@@ -194,7 +251,7 @@ impl McpHost {
         server: &Server,
         arguments: serde_json::Map<String, serde_json::Value>,
         cancel: &CancellationToken,
-    ) -> Result<(Status, String), ConnectionError> {
+    ) -> Result<(Status, ResultContent), ConnectionError> {
         let mut slot = tokio::select! {
             slot = server.connection.lock() => slot,
             () = cancel.cancelled() => return Err(ConnectionError::Canceled),
@@ -209,7 +266,11 @@ impl McpHost {
             None => {
                 let handler = ClientHandler::new(tool.server.clone(), Arc::clone(&server.context));
                 tokio::select! {
-                    opened = Connection::open(&server.settings, handler) => opened?,
+                    opened = Connection::open(&server.settings, handler) => {
+                        let connection = opened?;
+                        *server.state.lock() = ServerState::Running(connection.description());
+                        connection
+                    }
                     () = cancel.cancelled() => return Err(ConnectionError::Canceled),
                 }
             }
@@ -223,11 +284,11 @@ impl McpHost {
                 prompter.notice(&notice);
             }
             let text = format!("not called: {why}. The user can see the change with `sysop mcp list`");
-            return Ok((Status::Rejected, text));
+            return Ok((Status::Rejected, ResultContent { text, images: Vec::new() }));
         }
         let result = connection.call(&tool.definition.name, arguments, cancel).await?;
         let status = if result.is_error == Some(true) { Status::Failed } else { Status::Ok };
-        Ok((status, content::text(&result)))
+        Ok((status, content::read(&result, tool.server.as_str(), &self.outcomes).await))
     }
 
     /// Returns a phrase if the server now states something else about the tool than the user saw.

@@ -29,7 +29,9 @@ pub mod settings;
 use std::sync::Arc;
 
 pub use self::connection::{Connection, ConnectionError};
-pub use self::host::{ExternalTool, McpHost, McpHostSettings, RecordChange, offered_tools};
+pub use self::host::{
+    ExternalTool, McpHost, McpHostSettings, RecordChange, ServerState, ServerStatus, offered_tools,
+};
 
 /// Starts or reaches a server outside a session, to see its tools. The server cannot ask questions. Fails if the server
 /// does not start or fails.

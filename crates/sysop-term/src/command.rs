@@ -52,6 +52,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/mode", "[agent|chat]", "Show or change the mode: agent (with tools) or chat"),
     ("/host", "[DEST]", "Show the host, or start a session on another one"),
     ("/routines", "", "List the routines from the config file"),
+    ("/mcp", "", "Show the MCP servers and their tools"),
     ("/run", "NAME [KEY=VALUE…]", "Run a routine"),
     ("/cmd", "COMMAND", "Run a command without the model (same as !COMMAND)"),
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
@@ -70,6 +71,9 @@ pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
     ("/fork", "", "Start a new session from an earlier message"),
     ("/theme", "[NAME]", "Change the theme: dark, light, terminal, none"),
 ];
+
+/// Message of `/mcp` if the config has no servers.
+pub const NO_TOOL_SERVERS: &str = "no MCP servers; add one with `sysop mcp add NAME -- COMMAND`";
 
 /// Form of `/jobs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +107,7 @@ pub enum InputLine {
     Host(Option<String>),
     Keys(String),
     Routines,
+    Mcp,
     Run {
         name: String,
         /// Variables of the routine, by name.
@@ -175,6 +180,7 @@ fn command(word: &str, rest: &str) -> Option<InputLine> {
         "/mode" => mode(rest),
         "/host" => InputLine::Host(argument),
         "/routines" => InputLine::Routines,
+        "/mcp" => InputLine::Mcp,
         "/run" => run(rest),
         "/cmd" => shell(rest, "/cmd COMMAND"),
         "/keys" if rest.is_empty() => {

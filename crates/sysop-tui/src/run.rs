@@ -21,7 +21,8 @@ use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{Item, Transcript};
 use sysop_driver::frontend::{
-    AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService, prompt_with_images,
+    AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService, ToolServer,
+    prompt_with_images,
 };
 use sysop_driver::port::SessionSummary;
 use sysop_term::grid::Mouse;
@@ -62,6 +63,7 @@ enum FetchResult {
     SessionOpened(Result<AttachedSession, String>),
     Sessions(Result<Vec<SessionSummary>, String>),
     Models(Vec<ModelRef>),
+    ToolServers(Result<Vec<ToolServer>, String>),
     Paths(String, Vec<String>),
     Artifact(Result<Vec<u8>, String>),
     /// Restored items of a session. They are ignored if another session is shown by then.
@@ -457,6 +459,7 @@ impl RunLoop {
                 self.app.pick_session(sessions, |it| ago(today.0.saturating_sub(it.changed.0)), now);
             }
             FetchResult::Models(models) => self.app.pick_model(models),
+            FetchResult::ToolServers(servers) => self.app.pick_tool_server(servers, now),
             FetchResult::Paths(word, paths) => self.app.offer_paths(&word, paths),
             FetchResult::Artifact(Ok(bytes)) => {
                 let text = String::from_utf8_lossy(&bytes);
@@ -512,7 +515,11 @@ impl RunLoop {
         let now = self.now();
         match act {
             // Deferred until the session service is connected.
-            Action::ListSessions | Action::ListModels | Action::OpenSession(_) | Action::ShowTerminal
+            Action::ListSessions
+            | Action::ListModels
+            | Action::ListToolServers
+            | Action::OpenSession(_)
+            | Action::ShowTerminal
                 if self.service.is_none() =>
             {
                 self.deferred_actions.push(act);
@@ -554,6 +561,7 @@ impl RunLoop {
             Action::ListModels => {
                 self.fetch(|service| async move { FetchResult::Models(service.models().await) })
             }
+            Action::ListToolServers => self.fetch_tool_servers(),
             Action::FindPaths(word) => {
                 let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else {
                     return Ok(());
@@ -598,6 +606,13 @@ impl RunLoop {
         self.fetch(move |service| async move {
             let told = service.trust_workspace(session.as_ref()).await;
             FetchResult::WorkspaceTrusted(told.unwrap_or_else(|why| why))
+        });
+    }
+
+    fn fetch_tool_servers(&mut self) {
+        let Some(session) = self.session.clone() else { return };
+        self.fetch(move |service| async move {
+            FetchResult::ToolServers(service.tool_servers(session.id()).await)
         });
     }
 

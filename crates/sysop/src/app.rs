@@ -87,7 +87,8 @@ pub(crate) struct Services {
     model: ModelRef,
     /// Rules that were saved to the user's rules file after the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
-    mcp_hosts: Arc<Mutex<Vec<Weak<McpHost>>>>,
+    /// Hosts with connections to MCP servers, with their sessions if these are not of a server.
+    mcp_hosts: Arc<Mutex<Vec<(Option<SessionId>, Weak<McpHost>)>>>,
     hooks: Arc<UserHooks>,
 }
 
@@ -139,9 +140,9 @@ impl Services {
 
     fn create_at(&self, place: &ToolLocation) -> Result<AttachedSession> {
         let external = self.external_tools();
-        let runtime = self.runtime(place, self.settings.profile, &external)?;
-        let spec = self.spec(place, runtime.host.tools(), &external);
         let id = SessionId::new(uuid::Uuid::now_v7().to_string());
+        let runtime = self.runtime(Some(&id), place, self.settings.profile, &external)?;
+        let spec = self.spec(place, runtime.host.tools(), &external);
         let opening = spec.clone();
         Ok(opened(self.driver.create_lazy(id, spec, runtime), Seq(0), opening))
     }
@@ -156,7 +157,13 @@ impl Services {
 
     /// Creates the tools of a location and the models that sessions there can use. `session_tools` are the tools of the
     /// session; those of MCP servers among them can be called.
-    fn runtime(&self, place: &ToolLocation, profile: Profile, session_tools: &[ToolSpec]) -> Result<Runtime> {
+    fn runtime(
+        &self,
+        session: Option<&SessionId>,
+        place: &ToolLocation,
+        profile: Profile,
+        session_tools: &[ToolSpec],
+    ) -> Result<Runtime> {
         let mut host = self.machines.host(place, profile)?;
         if let Some(notes) = workspace_instructions::notes_file(&self.settings, place)
             && matches!(profile, Profile::Full | Profile::Operator)
@@ -165,7 +172,7 @@ impl Services {
         }
         if deferred_tools::external(session_tools).next().is_some() {
             let external = Arc::new(self.machines.with_mcp_servers(host).for_resumed(session_tools));
-            self.mcp_hosts.lock().push(Arc::downgrade(&external));
+            self.mcp_hosts.lock().push((session.cloned(), Arc::downgrade(&external)));
             host = external;
         }
         let instructions = self.instructions(place);
@@ -239,7 +246,7 @@ impl Services {
             let command = neutralize_line(&job.command);
             crate::tell(&format!("stopped the background job on {}: {command}", neutralize_line(&job.host)));
         }
-        let hosts: Vec<_> = self.mcp_hosts.lock().drain(..).filter_map(|host| host.upgrade()).collect();
+        let hosts: Vec<_> = self.mcp_hosts.lock().drain(..).filter_map(|(_, host)| host.upgrade()).collect();
         futures::future::join_all(hosts.iter().map(|host| host.close())).await;
         self.hooks.close().await;
         self.machines.close().await;
@@ -259,7 +266,7 @@ impl Services {
         let spec = spec.clone();
         let profile = spec.profile.parse().unwrap_or(self.settings.profile);
         let place = self.location_of(&spec, *at)?;
-        let runtime = self.runtime(&place, profile, &spec.tools)?;
+        let runtime = self.runtime(Some(id), &place, profile, &spec.tools)?;
         let handle = self.driver.resume(id, runtime).await.map_err(failure)?;
         let last = handle.last_seq();
         if self.settings.model.is_some() {

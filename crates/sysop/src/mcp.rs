@@ -11,6 +11,7 @@ mod import;
 mod list;
 mod records;
 mod serve;
+mod status;
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use sysop_mcp::{ExternalTool, RecordChange, offered_tools};
 
 pub(crate) use self::consent::{ask_before_session, tell_waiting};
 use self::records::Records;
+pub(crate) use self::status::servers;
 use crate::cli::McpCommand;
 use crate::exit::Exit;
 use crate::global_flags::GlobalFlags;

@@ -47,6 +47,10 @@ def tools():
     return listed
 
 
+# The header of a PNG file of 5 by 4 pixels.
+PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAUAAAAECAIAAAA="
+
+
 def act(request):
     if MODE == "dies":
         print("fatal: the \x1b[31mdatabase\x1b[0m is gone", file=sys.stderr, flush=True)
@@ -79,6 +83,9 @@ def call(request):
         text = arguments.get("text", "")
     elif name == "environment":
         text = json.dumps(dict(os.environ))
+    elif name == "act" and MODE == "draws":
+        picture = {"type": "image", "data": PICTURE, "mimeType": "image/png"}
+        return {"content": [{"type": "text", "text": "the load"}, picture]}
     elif name == "act":
         text = act(request)
     elif name.startswith("query_"):

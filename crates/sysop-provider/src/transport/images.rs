@@ -46,7 +46,11 @@ impl ModelCall {
         let images = &self.request.images;
         for message in &mut self.request.messages {
             if message.message().images().any(|image| images.bytes_of(image).is_none()) {
-                let rest = message.message().without_images(|image| images.bytes_of(image).is_none());
+                let rest = message.message().without_images(|image| match images.bytes_of(image) {
+                    Some(_) => None,
+                    None if blind => Some(image.unseen_placeholder()),
+                    None => Some(image.placeholder()),
+                });
                 *message = HistoryMessage::new(rest);
             }
         }

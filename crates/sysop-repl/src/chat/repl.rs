@@ -616,6 +616,7 @@ impl Repl {
                 self.direct("send_keys", json!({ "keys": keys, "reasoning": "" }), Origin::User)?;
             }
             InputLine::Routines => self.list_routines()?,
+            InputLine::Mcp => self.list_tool_servers().await?,
             InputLine::OpenShell => self.open_shell(signals).await?,
             InputLine::Jobs(command) => self.jobs(command)?,
             InputLine::Background if !self.running() => self.note("nothing is running")?,

@@ -26,6 +26,7 @@ pub enum Action {
     /// Trust the instruction files in the session's workspace.
     TrustWorkspace,
     ListModels,
+    ListToolServers,
     FindPaths(String),
     AppendPromptHistory(String),
     SaveTheme(ThemeName),

@@ -90,6 +90,7 @@ impl App {
                 self.pick_routine(now);
                 Vec::new()
             }
+            InputLine::Mcp => self.fetch_list(ListKind::ToolServers),
             InputLine::OpenShell => vec![Action::ShowTerminal],
             InputLine::Jobs(command) => self.jobs(command, now),
             InputLine::Background if self.is_idle() => self.remark("nothing is running", now),

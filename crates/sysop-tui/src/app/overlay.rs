@@ -8,8 +8,9 @@ use sysop_core::event::ConfigChange;
 use sysop_core::id::{SessionId, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::transcript::{ItemBody, ItemId};
-use sysop_driver::frontend::SessionSelector;
+use sysop_driver::frontend::{SessionSelector, ToolServer};
 use sysop_driver::port::SessionSummary;
+use sysop_term::command::NO_TOOL_SERVERS;
 use sysop_term::theme::ThemeName;
 
 use super::{Action, App, BackgroundStatus};
@@ -41,6 +42,8 @@ pub enum Overlay {
 pub(super) enum ListKind {
     Sessions,
     Models,
+    /// MCP servers, for reading only.
+    ToolServers,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub enum PickerTarget {
     Theme(ThemeName),
     /// Earlier prompt to put into the composer.
     Message(String),
+    /// Nothing: the entry is for reading.
+    Nothing,
     /// Turn before which a forked session branches off, and the text of its prompt.
     Fork(TurnId, String),
     Routine(usize),
@@ -161,6 +166,7 @@ impl App {
         let (title, action) = match list {
             ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),
             ListKind::Models => ("Models · loading…", Action::ListModels),
+            ListKind::ToolServers => ("MCP servers · loading…", Action::ListToolServers),
         };
         self.pick(title, Vec::new());
         self.pending_list = Some(list);
@@ -232,6 +238,23 @@ impl App {
         });
         let choices = choices.collect();
         self.fill_list(ListKind::Models, "Models", choices);
+    }
+
+    /// Fills the list of MCP servers. The preview of an entry shows its tools and the whole state.
+    pub fn pick_tool_server(&mut self, servers: Result<Vec<ToolServer>, String>, now: Duration) {
+        let servers = match servers {
+            Ok(servers) if servers.is_empty() => return self.list_failed(NO_TOOL_SERVERS.to_owned(), now),
+            Ok(servers) => servers,
+            Err(why) => return self.list_failed(why, now),
+        };
+        let choices = servers.into_iter().map(|server| {
+            let state = server.state.lines().next().unwrap_or_default();
+            let preview = std::iter::once(&server.state).chain(&server.tools).cloned().collect::<Vec<_>>();
+            let row = entry(&server.name, state).with_preview(&preview.join("\n"));
+            (PickerTarget::Nothing, row)
+        });
+        let choices = choices.collect();
+        self.fill_list(ListKind::ToolServers, "MCP servers", choices);
     }
 
     pub(super) fn pick_host(&mut self, now: Duration) {
@@ -318,6 +341,7 @@ impl App {
             PickerTarget::Session(id) => {
                 vec![Action::OpenSession(SessionSelector::Existing(id.as_str().to_owned()))]
             }
+            PickerTarget::Nothing => Vec::new(),
             PickerTarget::Model(model) => self.configure(ConfigChange::Model(model), now),
             PickerTarget::Host(host) => vec![Action::OpenSession(SessionSelector::NewOnHost(host))],
             PickerTarget::Theme(theme) => self.take_theme(theme),

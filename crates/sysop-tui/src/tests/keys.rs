@@ -14,7 +14,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::{QuestionId, QuestionKind};
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::transcript::SessionPhase;
-use sysop_driver::frontend::SessionSelector;
+use sysop_driver::frontend::{SessionSelector, ToolServer};
 use sysop_driver::port::SessionSummary;
 use sysop_driver::prompter::PromptReply;
 
@@ -385,6 +385,32 @@ fn lines_that_start_with_a_slash_are_commands() {
     assert_eq!(running(&world), Some("touch x"));
     world.ends(Outcome::ok("")).says("/exit");
     assert_eq!(left(&world), Some(&ExitReason::Quit));
+}
+
+#[test]
+fn mcp_servers_are_listed_with_their_state_and_tools() {
+    let server = |name: &str, state: &str| ToolServer {
+        name: name.to_owned(),
+        state: state.to_owned(),
+        tools: vec![format!("mcp__{name}__echo")],
+    };
+    let mut world = World::new();
+    world.says("/mcp");
+    assert!(matches!(world.actions.last(), Some(Action::ListToolServers)));
+    let servers =
+        vec![server("time", "running (time 1)"), server("logs", "failed: it exited with 3.\nno token")];
+    world.app.pick_tool_server(Ok(servers), world.now);
+    let screen = world.screen(80, 24);
+    for part in ["time", "running (time 1)", "mcp__time__echo", "logs", "failed: it exited with 3."] {
+        assert!(screen.contains(part), "{part}: {screen}");
+    }
+    world.press(KeyCode::Down);
+    assert!(world.screen(80, 24).contains("no token"), "the whole state is in the preview");
+    world.press(KeyCode::Enter);
+    assert!(!world.screen(80, 24).contains("mcp__logs__echo"));
+    world.says("/mcp");
+    world.app.pick_tool_server(Ok(Vec::new()), world.now);
+    assert!(world.screen(80, 24).contains("sysop mcp add NAME"));
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl LocalSessions {
         } else {
             let place = self.place(request.host.as_deref(), request.root.as_deref())?;
             let external = self.services.external_tools();
-            let runtime = self.services.runtime(&place, profile, &external);
+            let runtime = self.services.runtime(None, &place, profile, &external);
             let runtime = runtime.map_err(|error| invalid_request(&error))?;
             let spec = self.services.spec(&place, runtime.host.tools(), &external);
             (
@@ -206,7 +206,7 @@ impl LocalSessions {
         let profile = spec.profile.parse().unwrap_or(self.services.settings.profile);
         let place = self.services.location_of(&spec, start).map_err(|error| invalid_request(&error))?;
         let external: Vec<_> = deferred_tools::external(&spec.tools).cloned().collect();
-        let first = self.services.runtime(&place, profile, &external);
+        let first = self.services.runtime(None, &place, profile, &external);
         let first = first.map_err(|error| invalid_request(&error))?;
         Ok(SessionTools::Machine {
             place,
@@ -502,7 +502,7 @@ impl SessionTools {
                 Arc::new(move || {
                     let runtime = match first.lock().take() {
                         Some(first) => Ok(*first),
-                        None => services.runtime(&place, profile, &external),
+                        None => services.runtime(None, &place, profile, &external),
                     };
                     let Runtime { host, provider, instructions, hooks } = runtime.unwrap_or_else(|error| {
                         let why = hide_own_folders(format!("{error:#}"), &services.settings.folders);

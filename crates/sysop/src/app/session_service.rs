@@ -12,7 +12,7 @@ use sysop_core::skill::Skill;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::{
     AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
-    allow_by_rule,
+    ToolServer, allow_by_rule,
 };
 use sysop_driver::port::{InstructionReader as _, SessionSummary};
 
@@ -84,6 +84,21 @@ impl SessionService for Services {
         let folder = self.machines.artifacts();
         let storing = tokio::task::spawn_blocking(move || sysop_host::store_image_file(&folder, &path)).await;
         storing.map_err(|error| error.to_string())?
+    }
+
+    async fn store_image(&self, _: &SessionId, bytes: Vec<u8>, name: &str) -> Result<ImageRef, String> {
+        let (folder, name) = (self.machines.artifacts(), name.to_owned());
+        let storing =
+            tokio::task::spawn_blocking(move || sysop_host::store_image(&folder, &bytes, &name)).await;
+        storing.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
+    }
+
+    async fn tool_servers(&self, session: &SessionId) -> Result<Vec<ToolServer>, String> {
+        let hosts = self.mcp_hosts.lock();
+        let of_session = hosts.iter().rev().find(|(id, _)| id.as_ref() == Some(session));
+        let servers = of_session.and_then(|(_, host)| host.upgrade()).map(|host| host.servers());
+        drop(hosts);
+        Ok(crate::mcp::servers(&self.settings, &servers.unwrap_or_default()))
     }
 
     async fn paths(&self, session: &SessionId, prefix: &str, limit: usize) -> Vec<String> {

@@ -210,3 +210,54 @@ fn a_server_that_fails_is_reported_with_its_last_words() {
         assert_eq!(world.finish(arguments).code, Some(2), "{arguments:?}");
     }
 }
+
+#[test]
+fn images_of_a_result_reach_models_that_see_them_and_others_are_told() {
+    let act = || call("mcp__test__act", json!({"text": ""}));
+    let server = Mock::start(&[("go", vec![act(), say("Done.")])]);
+    for (vision, expected) in [
+        ("true", "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAECAIAAAA="),
+        ("false", "[image 5×4 test left out: you cannot see images; tell the user if the image matters]"),
+    ] {
+        let config = format!("[models.\"openai/test-model\"]\nvision = {vision}\n");
+        let world = World::with_openai(&server.url()).file(".config/sysop/config.toml", &config);
+        add(&world, "test", "draws", "x", &[]);
+        let mut chat = world.start_with_input(&["chat"]);
+        chat.type_text("go\ny\n");
+        chat.end_input();
+        let run = chat.finish();
+        let body = server.last_body().to_string();
+        assert!(body.contains(expected) && body.contains("the load\\n[image 5×4 test]"), "{body} {run:?}");
+        assert_eq!(body.contains("base64"), vision == "true", "{body}");
+    }
+}
+
+#[test]
+fn the_servers_of_a_session_are_shown_with_their_state_and_tools() {
+    let act = || call("mcp__test__act", json!({"text": ""}));
+    let server = Mock::start(&[("go", vec![act(), say("Done.")])]);
+    let mut world = World::with_openai(&server.url());
+    add(&world, "test", "calm", "x", &[]);
+    add(&world, "frail", "dies", "x", &[]);
+    let config = world.home().join(".config/sysop/config.toml");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, format!("{text}\n[mcp.new]\ncommand = \"x\"\n")).unwrap();
+    let act = || call("mcp__frail__act", json!({"text": ""}));
+    let frail = Mock::start(&[("go", vec![act(), say("Done.")])]);
+    for (model, expected) in [
+        (
+            &server,
+            ["test  running (test 1, protocol 2025-11-25)", "frail  not started; starts with its first call"],
+        ),
+        (&frail, ["test  not started; starts with its first call", "frail  failed: the MCP server closed"]),
+    ] {
+        world = world.variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &format!("{}/v1", model.url()));
+        let mut chat = world.start_with_input(&["chat"]);
+        chat.type_text("go\ny\n/mcp\n");
+        chat.end_input();
+        let run = chat.finish();
+        for part in expected.into_iter().chain(["  mcp__test__echo", "new  waits for your consent"]) {
+            assert!(run.out.contains(part), "{part}: {run:?}");
+        }
+    }
+}

@@ -8,7 +8,7 @@ use sysop_core::image::prompt_for_display;
 use sysop_core::ui_text;
 use sysop_driver::frontend::prompt_with_images;
 use sysop_term::StyleRole;
-use sysop_term::command::JobsCommand;
+use sysop_term::command::{JobsCommand, NO_TOOL_SERVERS};
 
 use super::{AwaitedUpdate, Repl};
 
@@ -47,6 +47,20 @@ impl Repl {
             Ok(command) => self.direct("bash", json!({ "command": command }), Origin::Routine),
             Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen),
         }
+    }
+
+    pub(super) async fn list_tool_servers(&mut self) -> io::Result<()> {
+        let servers = match self.context.service.tool_servers(self.session.id()).await {
+            Ok(servers) if servers.is_empty() => return self.note(NO_TOOL_SERVERS),
+            Ok(servers) => servers,
+            Err(error) => return self.view.say(&error, StyleRole::Warn, &mut self.screen),
+        };
+        let lines = servers.iter().flat_map(|server| {
+            let tools = server.tools.iter().map(|tool| format!("  {tool}"));
+            std::iter::once(format!("{}  {}", server.name, server.state)).chain(tools)
+        });
+        let text = lines.collect::<Vec<_>>().join("\n");
+        self.view.say(&text, StyleRole::Text, &mut self.screen)
     }
 
     pub(super) fn list_routines(&mut self) -> io::Result<()> {

@@ -1,0 +1,47 @@
+//! States of the servers in a session, for `/mcp`.
+
+use sysop_driver::frontend::ToolServer;
+use sysop_mcp::{ServerState, ServerStatus};
+
+use super::records::Records;
+use crate::settings::{McpServer, Settings};
+
+/// Returns the servers of the config. `of_session` are those whose tools the session offers. Starts no server.
+pub(crate) fn servers(settings: &Settings, of_session: &[ServerStatus]) -> Vec<ToolServer> {
+    let records = Records::new(settings);
+    let servers = settings.mcp.iter().map(|server| {
+        let name = &server.settings.name;
+        let in_session = of_session.iter().find(|status| status.name == *name);
+        let record = records.load(name);
+        let state = if !server.enabled {
+            "turned off (enabled = false)".to_owned()
+        } else if !record.consents(&server.identity) {
+            "waits for your consent; run `sysop mcp list` on a terminal".to_owned()
+        } else if record.pending.is_some() {
+            let state = in_session.map(state_in_session).unwrap_or_default();
+            let changed = "changed its tools; run `sysop mcp list` on a terminal to see and decide";
+            if state.is_empty() { changed.to_owned() } else { format!("{changed}\n{state}") }
+        } else {
+            in_session.map_or_else(|| unused(server), state_in_session)
+        };
+        let tools = in_session.map(|status| status.tools.clone()).unwrap_or_default();
+        ToolServer { name: name.to_string(), state, tools }
+    });
+    servers.collect()
+}
+
+fn state_in_session(status: &ServerStatus) -> String {
+    match &status.state {
+        ServerState::NotStarted => "not started; starts with its first call".to_owned(),
+        ServerState::Running(description) => format!("running ({description})"),
+        ServerState::Failed(why) => format!("failed: {why}"),
+    }
+}
+
+/// Returns the state of a server that the session does not use.
+fn unused(server: &McpServer) -> String {
+    match server.settings.approve {
+        sysop_mcp::settings::ServerApproval::Never => "no tool is offered (approve = never)".to_owned(),
+        _ => "not part of this session; start a new session to use it".to_owned(),
+    }
+}
