@@ -17,9 +17,11 @@ use sysop_core::text::neutralize_line;
 use tokio::sync::mpsc;
 
 use crate::client::{Client, RpcError, code};
+use crate::commands::PromptAction;
 use crate::options::{self, SessionOptions};
+use crate::prompt::PromptContent;
 use crate::session::{Replay, SessionCommand, SessionLink};
-use crate::{AcpBackend, AcpContext, BackendError, OpenedSession, commands, prompt};
+use crate::{AcpBackend, AcpContext, BackendError, OpenedSession, commands, elicitation, prompt};
 
 const PROTOCOL_VERSION: u32 = 1;
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -194,14 +196,15 @@ impl Agent {
         self.client.respond(id, result).await;
     }
 
-    fn initialize(&self, _params: &Value) -> Value {
+    fn initialize(&self, params: &Value) -> Value {
+        self.client.set_forms(elicitation::is_offered(&params["clientCapabilities"]));
         *self.initialized.lock() = true;
         json!({
             "protocolVersion": PROTOCOL_VERSION,
             "agentInfo": { "name": "sysop", "title": "sysop", "version": self.version },
             "agentCapabilities": {
                 "loadSession": true,
-                "promptCapabilities": { "image": false, "audio": false, "embeddedContext": true },
+                "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
                 "mcpCapabilities": { "http": false, "sse": false },
                 "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {} },
             },
@@ -287,13 +290,14 @@ impl Agent {
         let blocks =
             params["prompt"].as_array().ok_or_else(|| RpcError::invalid("`prompt` must be a list"))?;
         self.with_session(params, |link| {
-            let text = prompt::text(blocks, &link.opened.attached.spec.root)?;
+            let PromptContent { text, images } = prompt::read(blocks, &link.opened.attached.spec.root)?;
             // A command is what the user typed, never a part of an attached file.
             let typed = blocks.first().and_then(|block| block["text"].as_str()).unwrap_or_default();
-            let action = commands::action(text.clone());
-            let runs = matches!(action, commands::PromptAction::Run(_));
-            let is_whole = blocks.len() <= 1 && typed == text;
-            let action = if runs && !is_whole { commands::PromptAction::Ask(text) } else { action };
+            let action = match commands::action(text.clone()) {
+                _ if !images.is_empty() => PromptAction::Ask(text, images),
+                PromptAction::Run(_) if blocks.len() > 1 || typed != text => PromptAction::Ask(text, images),
+                action => action,
+            };
             link.send(SessionCommand::Prompt { id, action });
             Ok(())
         })

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -47,6 +48,8 @@ pub(crate) type Answer = Option<Value>;
 pub(crate) struct Client {
     lines: mpsc::Sender<String>,
     open: Arc<Mutex<OpenRequests>>,
+    /// True if the editor shows forms.
+    forms: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
@@ -72,7 +75,16 @@ impl Client {
             // The receiver is gone if nobody waits for the end.
             let _ = ended.send(());
         });
-        (Self { lines, open: Arc::default() }, end)
+        (Self { lines, open: Arc::default(), forms: Arc::default() }, end)
+    }
+
+    pub(crate) fn set_forms(&self, are_shown: bool) {
+        self.forms.store(are_shown, Ordering::Relaxed);
+    }
+
+    /// Returns true if the editor shows forms.
+    pub(crate) fn shows_forms(&self) -> bool {
+        self.forms.load(Ordering::Relaxed)
     }
 
     async fn send(&self, message: Value) {

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use sysop_core::skill::Skill;
 use sysop_core::text::neutralize_line;
 
+use crate::prompt::PromptImage;
+
 /// Commands of this front end: name, description, and a hint for the argument.
 const COMMANDS: [(&str, &str, Option<&str>); 4] = [
     ("run", "Run a command on the session's host as you typed it", Some("COMMAND")),
@@ -12,10 +14,10 @@ const COMMANDS: [(&str, &str, Option<&str>); 4] = [
     ("trust", "Trust the AGENTS.md and the skills of this workspace", None),
 ];
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum PromptAction {
-    /// A prompt for the model, which may call up a skill or a custom command.
-    Ask(String),
+    /// A prompt for the model with its images. It may call up a skill or a custom command.
+    Ask(String, Vec<PromptImage>),
     Run(String),
     Compact(Option<String>),
     Continue,
@@ -32,7 +34,7 @@ pub(crate) fn action(text: String) -> PromptAction {
         ("/compact", focus) => PromptAction::Compact((!focus.is_empty()).then(|| focus.to_owned())),
         ("/continue", "") => PromptAction::Continue,
         ("/trust", "") => PromptAction::Trust,
-        _ => PromptAction::Ask(text),
+        _ => PromptAction::Ask(text, Vec::new()),
     }
 }
 
@@ -62,14 +64,14 @@ mod tests {
 
     #[test]
     fn known_commands_are_recognized_and_everything_else_is_a_prompt() {
-        let of = |text: &str| action(text.to_owned());
-        assert_eq!(of("/run  ls -la | wc"), PromptAction::Run("ls -la | wc".into()));
-        assert_eq!(of("/compact"), PromptAction::Compact(None));
-        assert_eq!(of("/compact the disk"), PromptAction::Compact(Some("the disk".into())));
-        assert_eq!(of(" /continue "), PromptAction::Continue);
-        assert_eq!(of("/trust"), PromptAction::Trust);
+        let of = |text: &str| format!("{:?}", action(text.to_owned()));
+        assert_eq!(of("/run  ls -la | wc"), r#"Run("ls -la | wc")"#);
+        assert_eq!(of("/compact"), "Compact(None)");
+        assert_eq!(of("/compact the disk"), r#"Compact(Some("the disk"))"#);
+        assert_eq!(of(" /continue "), "Continue");
+        assert_eq!(of("/trust"), "Trust");
         for prompt in ["/run", "/continue now", "/deploy web1", "run ls", "why /run ls"] {
-            assert_eq!(of(prompt), PromptAction::Ask(prompt.into()));
+            assert_eq!(of(prompt), format!("Ask({prompt:?}, [])"));
         }
     }
 

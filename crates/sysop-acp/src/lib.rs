@@ -26,6 +26,7 @@
 mod agent;
 mod client;
 mod commands;
+mod elicitation;
 mod options;
 mod permission;
 mod prompt;

@@ -11,17 +11,21 @@ use crate::tool_view::{self, Place};
 
 const ONCE: &str = "once";
 const SESSION: &str = "session";
+const EDIT: &str = "edit";
 const REJECT: &str = "reject";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum PermissionAnswer {
     Decided(Decision),
+    /// The user wants to edit the command.
+    Edit,
     /// The editor canceled the turn instead of answering.
     Cancelled,
 }
 
-/// Returns the parameters of the request. The title and the content both hold the exact command.
-pub(crate) fn request(session: &str, plan: &Proposal, place: &Place) -> Value {
+/// Returns the parameters of the request. The title and the content both hold the exact command. `can_edit` adds the
+/// option to edit it.
+pub(crate) fn request(session: &str, plan: &Proposal, place: &Place, can_edit: bool) -> Value {
     let mut call = tool_view::fields(&plan.call, &plan.command, place);
     call.insert("status".into(), json!("pending"));
     call.insert("content".into(), content(plan, place));
@@ -29,6 +33,9 @@ pub(crate) fn request(session: &str, plan: &Proposal, place: &Place) -> Value {
     if let Some(grant) = plan.session_grant() {
         let name = format!("Run {} in this session", ui_text::covers(grant));
         options.push(json!({ "optionId": SESSION, "name": name, "kind": "allow_always" }));
+    }
+    if can_edit {
+        options.push(json!({ "optionId": EDIT, "name": "Edit, then run once", "kind": "allow_once" }));
     }
     options.push(json!({ "optionId": REJECT, "name": "Reject", "kind": "reject_once" }));
     json!({ "sessionId": session, "toolCall": call, "options": options })
@@ -81,8 +88,8 @@ fn description(plan: &Proposal, place: &Place) -> String {
     parts.join("\n\n")
 }
 
-/// Interprets the editor's answer. Everything other than a known option is a rejection.
-pub(crate) fn answer(answer: &Answer, plan: Option<&Proposal>) -> PermissionAnswer {
+/// Interprets the editor's answer. Everything other than an option of the request is a rejection.
+pub(crate) fn answer(answer: &Answer, plan: Option<&Proposal>, can_edit: bool) -> PermissionAnswer {
     let outcome = answer.as_ref().map(|answer| &answer["outcome"]);
     let field = |name: &str| outcome.and_then(|outcome| outcome[name].as_str());
     let can_grant = plan.is_some_and(|plan| plan.session_grant().is_some());
@@ -90,6 +97,7 @@ pub(crate) fn answer(answer: &Answer, plan: Option<&Proposal>) -> PermissionAnsw
         (Some("cancelled"), _) => return PermissionAnswer::Cancelled,
         (Some("selected"), Some(ONCE)) => Decision::Allow { command: None },
         (Some("selected"), Some(SESSION)) if can_grant => Decision::AllowSession { command: None },
+        (Some("selected"), Some(EDIT)) if can_edit => return PermissionAnswer::Edit,
         (Some(_) | None, _) => Decision::Reject { reason: String::new() },
     };
     PermissionAnswer::Decided(decision)
@@ -100,7 +108,7 @@ mod tests {
     use super::*;
 
     fn given(value: Value) -> PermissionAnswer {
-        answer(&Some(value), None)
+        answer(&Some(value), None, false)
     }
 
     #[test]
@@ -120,7 +128,10 @@ mod tests {
         ] {
             assert_eq!(given(other.clone()), reject, "{other}");
         }
-        assert_eq!(answer(&None, None), reject, "an error");
+        let edit = json!({ "outcome": { "outcome": "selected", "optionId": "edit" } });
+        assert_eq!(given(edit.clone()), reject, "it was not offered");
+        assert_eq!(answer(&Some(edit), None, true), PermissionAnswer::Edit);
+        assert_eq!(answer(&None, None, true), reject, "an error");
         assert_eq!(given(json!({ "outcome": { "outcome": "cancelled" } })), PermissionAnswer::Cancelled);
     }
 }

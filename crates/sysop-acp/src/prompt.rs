@@ -1,20 +1,44 @@
-//! Content blocks of a prompt, turned into the text of a prompt.
+//! Content blocks of a prompt, turned into its text and its images.
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 use sysop_core::attached_data;
+use sysop_core::image::PROMPT_IMAGES_MAX;
 
 use crate::client::RpcError;
 
 /// Maximum bytes of all embedded texts of a prompt together.
 const EMBEDDED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Returns the text of a prompt. Linked files become paths, relative to `root` if they lie below it. Embedded files are
-/// attached after the text, labeled as untrusted. Fails if the prompt is empty, or has a block that was not offered: an
-/// image, sound or binary data.
-pub(crate) fn text(blocks: &[Value], root: &str) -> Result<String, RpcError> {
+/// Content of a prompt.
+#[derive(Debug, Default)]
+pub(crate) struct PromptContent {
+    pub(crate) text: String,
+    pub(crate) images: Vec<PromptImage>,
+}
+
+/// Image of a prompt, not checked yet.
+pub(crate) struct PromptImage {
+    pub(crate) bytes: Vec<u8>,
+    /// Name of its file, for display; may be empty.
+    pub(crate) name: String,
+}
+
+impl std::fmt::Debug for PromptImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PromptImage").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Returns the content of a prompt. Linked files become paths, relative to `root` if they lie below it. Embedded files
+/// are attached after the text, labeled as untrusted. Fails if the prompt has no text or too many images, or if it has a
+/// block that was not offered: sound or binary data.
+pub(crate) fn read(blocks: &[Value], root: &str) -> Result<PromptContent, RpcError> {
     let (mut text, mut attached, mut room) = (String::new(), String::new(), EMBEDDED_BYTES_MAX);
+    let mut images = Vec::new();
     for block in blocks {
         let field = |name: &str| block[name].as_str().unwrap_or_default();
         match field("type") {
@@ -37,17 +61,26 @@ pub(crate) fn text(blocks: &[Value], root: &str) -> Result<String, RpcError> {
                 attached.push_str(&attached_data::label(&place, &extent, cut, is_cut));
                 text.push_str(&place);
             }
-            "image" | "audio" => {
-                return Err(RpcError::invalid("images and sound are not supported; describe the content"));
+            "image" => {
+                let bytes = BASE64_STANDARD.decode(field("data"));
+                let bytes = bytes.map_err(|_| RpcError::invalid("the data of the image is not base64"))?;
+                images.push(PromptImage { bytes, name: place(field("uri"), root) });
             }
+            "audio" => return Err(RpcError::invalid("sound is not supported; describe the content")),
             other => return Err(RpcError::invalid(format!("unknown content block {other:?}"))),
         }
     }
     if text.trim().is_empty() {
-        return Err(RpcError::invalid("the prompt is empty"));
+        return Err(RpcError::invalid(match images.is_empty() {
+            true => "the prompt is empty",
+            false => "the prompt has no text; write what to do with the image",
+        }));
+    }
+    if images.len() > PROMPT_IMAGES_MAX {
+        return Err(RpcError::invalid(format!("a prompt may have at most {PROMPT_IMAGES_MAX} images")));
     }
     text.push_str(&attached);
-    Ok(text)
+    Ok(PromptContent { text, images })
 }
 
 /// Returns the path of a `file:` URI, or the URI itself.
@@ -65,13 +98,13 @@ mod tests {
 
     use super::*;
 
-    fn read(blocks: Value) -> Result<String, RpcError> {
-        text(blocks.as_array().unwrap(), "/srv/app")
+    fn text_of(blocks: Value) -> Result<String, RpcError> {
+        read(blocks.as_array().unwrap(), "/srv/app").map(|content| content.text)
     }
 
     #[test]
     fn texts_and_links_become_one_text() {
-        let prompt = read(json!([
+        let prompt = text_of(json!([
             { "type": "text", "text": "look at " },
             { "type": "resource_link", "name": "a b.rs", "uri": "file:///srv/app/src/a%20b.rs" },
             { "type": "text", "text": " and " },
@@ -83,7 +116,7 @@ mod tests {
 
     #[test]
     fn embedded_files_are_labeled_as_untrusted() {
-        let prompt = read(json!([
+        let prompt = text_of(json!([
             { "type": "resource", "resource": { "uri": "file:///srv/app/a.txt", "text": "run rm\u{1b}[0m" } },
             { "type": "text", "text": " says what?" },
         ]));
@@ -91,7 +124,8 @@ mod tests {
                         ---\nrun rm\n--- end of a.txt 1 ---";
         assert_eq!(prompt.unwrap(), expected);
         let long = "x".repeat(EMBEDDED_BYTES_MAX + 1);
-        let cut = read(json!([{ "type": "resource", "resource": { "uri": "a:b", "text": long } }])).unwrap();
+        let cut =
+            text_of(json!([{ "type": "resource", "resource": { "uri": "a:b", "text": long } }])).unwrap();
         assert!(cut.contains("(the first 1048576 of 1048577 bytes;"));
     }
 
@@ -101,11 +135,28 @@ mod tests {
             json!([]),
             json!([{ "type": "text", "text": " " }]),
             json!([{ "type": "image", "data": "", "mimeType": "image/png" }]),
+            json!([{ "type": "text", "text": "x" }, { "type": "image", "data": "?" }]),
+            json!([{ "type": "audio", "data": "", "mimeType": "audio/wav" }]),
             json!([{ "type": "resource", "resource": { "uri": "file:///a", "blob": "AA==" } }]),
             json!([{ "type": "hologram" }]),
             json!([7]),
         ] {
-            assert!(read(blocks.clone()).is_err(), "{blocks}");
+            assert!(text_of(blocks.clone()).is_err(), "{blocks}");
         }
+    }
+
+    #[test]
+    fn images_are_decoded_and_named_after_their_file() {
+        let image = json!({ "type": "image", "data": "AQID", "mimeType": "image/png", "uri": "file:///srv/app/a.png" });
+        let text = json!({ "type": "text", "text": "look" });
+        let prompt = read(&[text.clone(), image.clone()], "/srv/app").unwrap();
+        assert_eq!((prompt.text.as_str(), prompt.images.len()), ("look", 1));
+        assert_eq!(
+            (prompt.images[0].bytes.as_slice(), prompt.images[0].name.as_str()),
+            (&[1, 2, 3][..], "a.png")
+        );
+        let mut many = vec![image; PROMPT_IMAGES_MAX + 1];
+        many.push(text);
+        assert!(read(&many, "/srv/app").is_err());
     }
 }

@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sysop_core::event::{ConfigChange, Decision, Delta, Event, Input, Logged, Origin, StopReason, Update};
 use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::image::ImageRef;
 use sysop_core::message::FinishReason;
-use sysop_core::question::Question;
+use sysop_core::question::{Question, QuestionId};
 use sysop_core::text::neutralize_line;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
 use sysop_core::ui_text;
@@ -25,8 +26,10 @@ use tokio::time::{Instant, sleep_until};
 use crate::OpenedSession;
 use crate::client::{Answer, Client, RpcError, code};
 use crate::commands::{self, PromptAction};
+use crate::elicitation;
 use crate::options::SessionOptions;
 use crate::permission::{self, PermissionAnswer};
+use crate::prompt::PromptImage;
 use crate::updates::UpdateEncoder;
 
 /// Maximum number of prompts of a session without an answer.
@@ -94,6 +97,7 @@ impl SessionLink {
             turn: None,
             finish: FinishReason::default(),
             permission: None,
+            questions: Vec::new(),
             answers,
             output_due: None,
             closing: None,
@@ -129,6 +133,23 @@ struct OpenPrompt {
     is_cancelled: bool,
 }
 
+/// A request to the editor about a call that waits.
+struct OpenPermission {
+    call: CallId,
+    /// Id of the request.
+    request: u64,
+    /// True if the request offers to edit the command.
+    can_edit: bool,
+}
+
+/// Answer of the editor to a request of the session.
+enum EditorAnswer {
+    Permission(CallId, Answer),
+    /// A form with the command of a call.
+    Command(CallId, Answer),
+    Question(QuestionId, Answer),
+}
+
 struct SessionTask {
     id: String,
     client: Client,
@@ -143,9 +164,11 @@ struct SessionTask {
     turn: Option<TurnId>,
     /// End of the newest reply.
     finish: FinishReason,
-    /// The call that the editor was asked about, and the id of the request.
-    permission: Option<(CallId, u64)>,
-    answers: mpsc::UnboundedSender<(CallId, Answer)>,
+    /// The open request about a call.
+    permission: Option<OpenPermission>,
+    /// Questions that the editor was asked, with the ids of the requests.
+    questions: Vec<(QuestionId, u64)>,
+    answers: mpsc::UnboundedSender<EditorAnswer>,
     /// Time to send the output that was not sent yet.
     output_due: Option<Instant>,
     /// Time by which the task ends; set once the session was closed.
@@ -157,7 +180,7 @@ impl SessionTask {
     async fn run(
         mut self,
         mut commands: mpsc::UnboundedReceiver<SessionCommand>,
-        mut answered: mpsc::UnboundedReceiver<(CallId, Answer)>,
+        mut answered: mpsc::UnboundedReceiver<EditorAnswer>,
     ) {
         let mut updates = self.opened.attached.session.subscribe(Seq(0));
         self.become_ready().await;
@@ -181,7 +204,7 @@ impl SessionTask {
                     Some(command) => self.handle_command(command).await,
                     None => self.begin_closing(),
                 },
-                Some((call, answer)) = answered.recv() => self.handle_permission(&call, &answer),
+                Some(answer) = answered.recv() => self.handle_answer(answer).await,
                 () = sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {
                     if self.output_due.take().is_some() {
                         let output = self.encoder.take_output();
@@ -226,7 +249,7 @@ impl SessionTask {
             // The receiver is gone if the editor went away.
             let _ = ready.send(());
             if let Some(call) = self.encoder.transcript().waiting().map(|plan| plan.call.id.clone()) {
-                self.ask_permission(&call).await;
+                self.ask_permission(&call, true).await;
             }
         }
     }
@@ -242,7 +265,8 @@ impl SessionTask {
             self.send_all(messages).await;
         }
         match update {
-            Update::Delta(Delta::Question { question }) => self.refuse(question).await,
+            Update::Delta(Delta::Question { question }) => self.ask_question(question).await,
+            Update::Delta(Delta::QuestionClosed { id, .. }) => self.withdraw_question(*id).await,
             Update::Delta(_) => {}
             Update::Logged(logged) => self.handle_event(logged, is_replay).await,
         }
@@ -265,7 +289,7 @@ impl SessionTask {
                 }
             }
             Event::Replied { reply, .. } => self.finish = reply.finish,
-            Event::ApprovalAsked { call, .. } if !is_replay => self.ask_permission(&call.id).await,
+            Event::ApprovalAsked { call, .. } if !is_replay => self.ask_permission(&call.id, true).await,
             Event::Decided { call, .. } => self.withdraw_permission(call).await,
             Event::Paused { .. } => {
                 // The turn goes on with a prompt of its own.
@@ -312,7 +336,27 @@ impl SessionTask {
         self.client.update(&self.id, commands::available(&skills)).await;
     }
 
-    /// Declines a question of a program, because the protocol has no hidden input.
+    /// Asks the editor a question of a program or a server, if the editor shows forms.
+    async fn ask_question(&mut self, question: &Question) {
+        if !self.client.shows_forms() || !elicitation::can_ask(question) {
+            return self.refuse(question).await;
+        }
+        let id = question.id;
+        let params = elicitation::question(&self.id, question);
+        let request = self
+            .ask_editor("elicitation/create", params, move |answer| EditorAnswer::Question(id, answer))
+            .await;
+        self.questions.push((id, request));
+    }
+
+    async fn withdraw_question(&mut self, question: QuestionId) {
+        if let Some(at) = self.questions.iter().position(|(asked, _)| *asked == question) {
+            let (_, request) = self.questions.swap_remove(at);
+            self.client.cancel_request(request).await;
+        }
+    }
+
+    /// Declines a question of a program: the protocol has no hidden input, and not every editor has forms.
     async fn refuse(&mut self, question: &Question) {
         if !self.opened.attached.session.answer(question.id, PromptReply::Refused) {
             return;
@@ -324,38 +368,94 @@ impl SessionTask {
         self.client.update(&self.id, message).await;
     }
 
-    async fn ask_permission(&mut self, call: &CallId) {
-        let Some(plan) = self.encoder.transcript().plan(call) else { return };
-        let params = permission::request(&self.id, plan, &self.encoder.place());
-        let (id, answer) = self.client.request("session/request_permission", params).await;
-        self.permission = Some((call.clone(), id));
-        let (call, answers) = (call.clone(), self.answers.clone());
+    /// Sends a request to the editor. Its answer arrives at `handle_answer`.
+    async fn ask_editor(
+        &self,
+        method: &str,
+        params: Value,
+        as_answer: impl FnOnce(Answer) -> EditorAnswer + Send + 'static,
+    ) -> u64 {
+        let (id, answer) = self.client.request(method, params).await;
+        let answers = self.answers.clone();
         tokio::spawn(async move {
             // A request that was withdrawn has no answer.
             if let Ok(answer) = answer.await {
                 // The receiver is gone if the session was closed.
-                let _ = answers.send((call, answer));
+                let _ = answers.send(as_answer(answer));
             }
         });
+        id
+    }
+
+    /// Asks for permission to run a call. `can_edit` offers to edit its command, if the editor shows forms.
+    async fn ask_permission(&mut self, call: &CallId, can_edit: bool) {
+        let Some(plan) = self.encoder.transcript().plan(call) else { return };
+        let can_edit = can_edit && self.client.shows_forms() && elicitation::edit(&self.id, plan).is_some();
+        let params = permission::request(&self.id, plan, &self.encoder.place(), can_edit);
+        let asked = call.clone();
+        let as_answer = move |answer| EditorAnswer::Permission(asked, answer);
+        let request = self.ask_editor("session/request_permission", params, as_answer).await;
+        self.permission = Some(OpenPermission { call: call.clone(), request, can_edit });
+    }
+
+    /// Asks for the command that shall run instead of the proposed one.
+    async fn ask_command(&mut self, call: &CallId) {
+        let plan = self.encoder.transcript().plan(call);
+        let Some(params) = plan.and_then(|plan| elicitation::edit(&self.id, plan)) else { return };
+        let asked = call.clone();
+        let as_answer = move |answer| EditorAnswer::Command(asked, answer);
+        let request = self.ask_editor("elicitation/create", params, as_answer).await;
+        self.permission = Some(OpenPermission { call: call.clone(), request, can_edit: false });
     }
 
     /// Withdraws the request about a call that was decided otherwise.
     async fn withdraw_permission(&mut self, call: &CallId) {
-        if let Some((_, id)) = self.permission.take_if(|(asked, _)| asked == call) {
-            self.client.cancel_request(id).await;
+        if let Some(open) = self.permission.take_if(|open| open.call == *call) {
+            self.client.cancel_request(open.request).await;
         }
     }
 
-    fn handle_permission(&mut self, call: &CallId, answer: &Answer) {
-        if self.permission.take_if(|(asked, _)| asked == call).is_none() {
-            return;
+    async fn handle_answer(&mut self, answer: EditorAnswer) {
+        match answer {
+            EditorAnswer::Permission(call, answer) => self.handle_permission(&call, &answer).await,
+            EditorAnswer::Command(call, answer) => self.handle_edited_command(&call, &answer).await,
+            EditorAnswer::Question(question, answer) => {
+                self.questions.retain(|(asked, _)| *asked != question);
+                let reply = match elicitation::text(&answer, elicitation::ANSWER) {
+                    Some(text) => PromptReply::Given { by: BY.to_owned(), text: text.into() },
+                    None => PromptReply::Refused,
+                };
+                self.opened.attached.session.answer(question, reply);
+            }
         }
-        let input = match permission::answer(answer, self.encoder.transcript().plan(call)) {
+    }
+
+    async fn handle_permission(&mut self, call: &CallId, answer: &Answer) {
+        let Some(open) = self.permission.take_if(|open| open.call == *call) else { return };
+        let plan = self.encoder.transcript().plan(call);
+        let input = match permission::answer(answer, plan, open.can_edit) {
+            PermissionAnswer::Edit => return self.ask_command(call).await,
             PermissionAnswer::Cancelled => Input::Cancel,
             PermissionAnswer::Decided(decision) => decision_input(call, decision),
         };
         // Fails if the session is gone; then its updates end, too.
         let _ = self.send(input);
+    }
+
+    /// Runs an edited command. If the form was not accepted, the permission is asked again, without the option to edit:
+    /// a client that answers by itself must not be asked for ever.
+    async fn handle_edited_command(&mut self, call: &CallId, answer: &Answer) {
+        if self.permission.take_if(|open| open.call == *call).is_none() {
+            return;
+        }
+        let command = elicitation::text(answer, elicitation::COMMAND);
+        let Some(command) = command.filter(|command| !command.trim().is_empty()) else {
+            return self.ask_permission(call, false).await;
+        };
+        let proposed = self.encoder.transcript().plan(call).map(|plan| plan.command.clone());
+        let command = (proposed.as_ref() != Some(&command)).then_some(command);
+        // Fails if the session is gone; then its updates end, too.
+        let _ = self.send(decision_input(call, Decision::Allow { command }));
     }
 
     async fn handle_command(&mut self, command: SessionCommand) {
@@ -390,9 +490,9 @@ impl SessionTask {
             is_cancelled: false,
         };
         let input = match action {
-            PromptAction::Ask(text) => {
+            PromptAction::Ask(text, images) => {
                 open.text.clone_from(&text);
-                Input::prompt(text)
+                Input::Prompt { text, images: self.store_images(images).await? }
             }
             PromptAction::Run(command) => {
                 if !self.prompts.is_empty() {
@@ -429,6 +529,16 @@ impl SessionTask {
         self.send(input)?;
         self.prompts.push(open);
         Ok(())
+    }
+
+    async fn store_images(&self, images: Vec<PromptImage>) -> Result<Vec<ImageRef>, RpcError> {
+        let mut stored = Vec::new();
+        for PromptImage { bytes, name } in images {
+            let session = self.opened.attached.session.id();
+            let image = self.opened.service.store_image(session, bytes, &name).await;
+            stored.push(image.map_err(|error| RpcError::invalid(neutralize_line(&error)))?);
+        }
+        Ok(stored)
     }
 
     async fn end_turn(&mut self, turn: TurnId, reason: StopReason) {

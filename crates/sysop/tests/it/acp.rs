@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+mod forms;
+
 use crate::World;
 use crate::support::{
     Mock, Running, bash, call, calls, lines_of_json, say, wait_until_gone, wait_until_there,
@@ -18,8 +20,14 @@ struct Editor {
 impl Editor {
     /// Starts sysop with more arguments and initializes the protocol.
     fn start(world: &World, arguments: &[&str]) -> Self {
+        Self::start_with(world, arguments, json!({}))
+    }
+
+    /// Like `start`, with these capabilities of the editor.
+    fn start_with(world: &World, arguments: &[&str], capabilities: Value) -> Self {
         let mut editor = Self::start_raw(world, arguments);
-        let answer = editor.call("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities });
+        let answer = editor.call("initialize", params);
         assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
         editor
     }
@@ -100,6 +108,14 @@ impl Editor {
     fn select(&mut self, request: &Value, option: &str) {
         let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
         self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": outcome }));
+    }
+
+    fn form(&mut self) -> Value {
+        self.next("a form", |message| message["method"] == "elicitation/create")
+    }
+
+    fn fill_in(&mut self, request: &Value, answer: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": answer }));
     }
 
     /// Closes the input and waits for the end; returns all messages.
