@@ -22,6 +22,7 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
+use sysop_core::event::Input;
 use sysop_core::id::SessionId;
 use sysop_driver::frontend::{AttachedSession, NamedItem};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -39,8 +40,12 @@ pub type OpenSession =
 /// Tells if people watch a session elsewhere and can approve its calls.
 pub type WatchCheck = Arc<dyn Fn(&SessionId) -> bool + Send + Sync>;
 
+/// Names a session after the client that it serves.
+pub type NameSession = Arc<dyn Fn(SessionId, String) -> BoxFuture<'static, ()> + Send + Sync>;
+
 pub struct McpServerSettings {
     pub open: OpenSession,
+    pub name_session: NameSession,
     /// Hosts of the user's config.
     pub hosts: Vec<NamedItem>,
     /// True if a model can do tasks; without one, `ask` is not offered.
@@ -48,6 +53,8 @@ pub struct McpServerSettings {
     pub is_watched: WatchCheck,
     /// Sentence that tells a person how to approve calls; part of the answer to a call that nobody could approve.
     pub hint: String,
+    /// Sentence for the caller if a call was denied because the session only reads.
+    pub read_only_hint: String,
 }
 
 struct Server {
@@ -97,7 +104,13 @@ impl Server {
         let Request::Session { host, input } = request else { return Ok(CallEnd::ok(self.hosts())) };
         let session = self.session(&host).await?;
         let caller = approval::Caller::new(context);
-        session.run(*input, &caller, &self.settings).await
+        let has_title = matches!(*input, Input::Prompt { .. });
+        let end = session.run(*input, &caller, &self.settings).await;
+        // The session exists in the store only after its first call.
+        if session.take_unnamed() && !has_title {
+            (self.settings.name_session)(session.id().clone(), caller.name()).await;
+        }
+        end
     }
 }
 

@@ -1,11 +1,13 @@
 //! One session per host: runs the calls of other agents as turns, one after the other.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::StreamExt;
 use sysop_core::event::{Decision, Event, Input, PauseReason, Update};
-use sysop_core::id::{CallId, Seq, TurnId};
+use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::READ_ONLY_REFUSAL;
 use sysop_driver::frontend::{AttachedSession, SessionHandle};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
@@ -32,14 +34,21 @@ impl CallEnd {
         Self { text: text.into(), is_error: true }
     }
 
-    fn of(outcome: &Outcome) -> Self {
-        Self { text: outcome.output.clone(), is_error: outcome.status != Status::Ok }
+    fn of(outcome: &Outcome, settings: &McpServerSettings) -> Self {
+        // The sentence for sysop's own model speaks of its plan.
+        let text = match outcome.output == READ_ONLY_REFUSAL {
+            true => format!("not run: this server only reads. {}", settings.read_only_hint),
+            false => outcome.output.clone(),
+        };
+        Self { text, is_error: outcome.status != Status::Ok }
     }
 }
 
 pub(crate) struct HostSession {
     session: Arc<dyn SessionHandle>,
     host: String,
+    /// True until the session has a name.
+    is_unnamed: AtomicBool,
     /// Position of the last event that was seen; locked while a call runs.
     seen: Mutex<Seq>,
 }
@@ -58,7 +67,17 @@ struct Turn {
 impl HostSession {
     pub(crate) fn new(opened: AttachedSession) -> Self {
         let host = opened.spec.host.clone();
-        Self { session: opened.session, host, seen: Mutex::new(opened.last) }
+        let (is_unnamed, seen) = (AtomicBool::new(true), Mutex::new(opened.last));
+        Self { session: opened.session, host, is_unnamed, seen }
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        self.session.id()
+    }
+
+    /// Returns true once: if the session has no name yet.
+    pub(crate) fn take_unnamed(&self) -> bool {
+        self.is_unnamed.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn is_usable(&self) -> bool {
@@ -123,7 +142,7 @@ impl HostSession {
         } else if let Event::TurnEnded { turn: id, error, .. } = event
             && turn.id == Some(*id)
         {
-            return Ok(Some(end_of(turn, error.as_deref())));
+            return Ok(Some(end_of(turn, error.as_deref(), settings)));
         }
         Ok(None)
     }
@@ -160,7 +179,7 @@ impl HostSession {
     }
 }
 
-fn end_of(turn: &mut Turn, error: Option<&str>) -> CallEnd {
+fn end_of(turn: &mut Turn, error: Option<&str>, settings: &McpServerSettings) -> CallEnd {
     if let Some(hint) = turn.hint.take() {
         return CallEnd::failed(hint);
     }
@@ -168,7 +187,7 @@ fn end_of(turn: &mut Turn, error: Option<&str>) -> CallEnd {
     match (reply.trim().is_empty(), &turn.outcome, error) {
         (false, _, None) => CallEnd::ok(reply),
         (false, _, Some(error)) => CallEnd::failed(format!("{reply}\n[{error}]")),
-        (true, Some(outcome), _) => CallEnd::of(outcome),
+        (true, Some(outcome), _) => CallEnd::of(outcome, settings),
         (true, None, Some(error)) => CallEnd::failed(error),
         (true, None, None) => CallEnd::ok("done"),
     }

@@ -12,7 +12,7 @@ use clap::Parser;
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::DEMO;
 use sysop_driver::frontend::{SessionSelector, SessionService};
-use sysop_driver::port::StoreError;
+use sysop_driver::port::{Annotation, Store, StoreError};
 use sysop_driver::system_clock;
 use sysop_mcp_server::McpServerSettings;
 use sysop_server::auth::Tokens;
@@ -32,6 +32,10 @@ use crate::{origin, select_model};
 const HINT: &str = "This client cannot ask its user, and nobody is attached. Tell the user: start `sysop mcp serve` with \
      `--attachable` and join with `sysop attach`, as it says on standard error, or run the command yourself";
 
+/// Part of the answer to a call that would change something in the default mode.
+const READ_ONLY_HINT: &str = "Tell the user: to be asked about changes, start `sysop mcp serve` with `--approve ask`, or run \
+     the command yourself";
+
 /// Maximum time to wait at the end until the server has closed its connections.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
@@ -47,7 +51,7 @@ pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
         true => Some(AttachServer::start(&services, &storage).await?),
         false => None,
     };
-    let mcp = mcp_settings(&services, attach.as_ref(), has_model);
+    let mcp = mcp_settings(&services, storage.store(), attach.as_ref(), has_model);
     let served = sysop_mcp_server::serve(mcp, tokio::io::stdin(), tokio::io::stdout()).await;
     if let Some(attach) = attach {
         attach.close().await;
@@ -57,7 +61,12 @@ pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn mcp_settings(services: &Services, attach: Option<&AttachServer>, has_model: bool) -> McpServerSettings {
+fn mcp_settings(
+    services: &Services,
+    store: Arc<dyn Store>,
+    attach: Option<&AttachServer>,
+    has_model: bool,
+) -> McpServerSettings {
     let sessions = attach.map(|attach| Arc::clone(&attach.sessions));
     let watched = sessions.clone();
     let opening = services.clone();
@@ -72,10 +81,19 @@ fn mcp_settings(services: &Services, attach: Option<&AttachServer>, has_model: b
                 }
             })
         }),
+        name_session: Arc::new(move |id, title| {
+            let store = Arc::clone(&store);
+            Box::pin(async move {
+                let annotation = Annotation { title: Some(title), ..Annotation::default() };
+                // Without a name, the session is listed without a title.
+                let _ = store.annotate(&id, &annotation).await;
+            })
+        }),
         hosts: SessionService::hosts(services),
         has_model,
         is_watched: Arc::new(move |id| watched.as_ref().is_some_and(|sessions| sessions.is_watched(id))),
         hint: HINT.to_owned(),
+        read_only_hint: READ_ONLY_HINT.to_owned(),
     }
 }
 
