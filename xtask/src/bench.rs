@@ -6,6 +6,7 @@
 mod cases;
 mod history;
 mod machines;
+mod mcp;
 mod measure;
 pub(crate) mod mock;
 mod page;

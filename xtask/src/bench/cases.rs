@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::measure::{BenchOutput, KeepAliveConnection, fastest, http_turn, measure_usage, ms, steps};
 use super::mock::{MockProcess, answer, commands, conversation, prompt};
-use super::{Bench, history, machines, page, server, tui};
+use super::{Bench, history, machines, mcp, page, server, tui};
 
 const RUNS: usize = 30;
 const LONG_RUNS: usize = 10;
@@ -23,7 +23,7 @@ const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 
 type BenchCase = fn(&mut Bench) -> Result<()>;
 
-pub(crate) const ALL: [(&str, BenchCase); 14] = [
+pub(crate) const ALL: [(&str, BenchCase); 15] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
@@ -38,10 +38,11 @@ pub(crate) const ALL: [(&str, BenchCase); 14] = [
     ("history", history::history),
     ("server", server::server),
     ("page", page::page),
+    ("mcp", mcp::mcp),
 ];
 
 /// Returns a command that runs `sysop exec` with its own home and with the mock server as the model.
-fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
+pub(super) fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
     let home = bench.folder.join("home");
     let mut command = Command::new(&bench.sysop);
     environment(&mut command, &home)
@@ -55,7 +56,7 @@ fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
 }
 
 /// Sets the environment shared by all measured programs.
-fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
+pub(super) fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut Command {
     let kept = INHERITED_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     command.env_clear().envs(kept).env("HOME", home)
 }
