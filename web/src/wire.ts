@@ -26,6 +26,18 @@ export type AutoBounds = {
   until?: Timestamp;
 };
 
+/** Rest of the bounds of the mode `auto`. Bounds that were not set are `None`. */
+export type AutoLeft = {
+  /** Number of tool calls that may still start. */
+  commands?: number;
+  /** End of the time, in milliseconds since 1970. */
+  until?: Timestamp;
+  /** US dollars that model calls may still cost. */
+  cost?: number;
+  /** Hosts and tags on which calls may run without approval; empty for the hosts of the session. */
+  hosts?: Array<string>;
+};
+
 /** Identifies a tool call; unique within a session, whatever id the model sent. */
 export type CallId = string;
 
@@ -1192,6 +1204,8 @@ export type ServerMessage =
     model?: ModelRef;
     /** Approval mode. */
     approve: ApprovalMode;
+    /** Rest of the bounds of the mode `auto`; omitted if it has none. */
+    auto?: AutoLeft;
     /** Number of prompts queued behind the turn. */
     queued: number;
     /** Why the session is paused, if it is. */

@@ -43,6 +43,8 @@ export interface ServeOptions {
   script?: Script;
   args?: string[];
   env?: NodeJS.ProcessEnv;
+  /** The config file. */
+  config?: string;
 }
 
 interface Fixtures {
@@ -95,11 +97,13 @@ async function startServer(
   ends: (() => Promise<void>)[],
   how: ServeOptions,
 ): Promise<TestServer> {
-  const { script = {}, args = [], env = {} } = how;
+  const { script = {}, args = [], env = {}, config = "" } = how;
   const [home, work] = [join(folder, "home"), join(folder, "work")];
   for (const made of [home, work]) mkdirSync(made, { recursive: true });
   // A shell that outlives its server by a moment would save its history into a home that is being removed.
   writeFileSync(join(home, ".bashrc"), "PS1='here:\\w$ '; unset HISTFILE\n");
+  mkdirSync(join(home, ".config/sysop"), { recursive: true });
+  writeFileSync(join(home, ".config/sysop/config.toml"), config);
   const scenarios = Object.entries(script).map(([trigger, replies]) => {
     return { name: trigger, trigger, steps: replies.map((response) => ({ response })) };
   });

@@ -26,6 +26,11 @@ impl ApprovalTerms {
         *self == Self::default()
     }
 
+    /// Returns true if no answer may allow the call any more.
+    pub fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+
     /// Returns a phrase for users if several people must allow the call: `0 of 2 people have allowed this`.
     pub fn progress(&self, given: usize) -> Option<String> {
         (self.people > 1).then(|| format!("{given} of {} people have allowed this", self.people))

@@ -6,6 +6,7 @@
 pub mod approval;
 pub mod attached_data;
 pub mod auto_bounds;
+pub mod auto_meter;
 pub mod budget;
 pub mod budget_scope;
 pub mod catalog;

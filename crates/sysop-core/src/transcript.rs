@@ -385,7 +385,7 @@ impl Transcript {
         self.turn.step = step;
         self.turn.usage += reply.usage;
         self.usage += reply.usage;
-        self.facts.iter_mut().for_each(|facts| facts.count_usage(reply.usage));
+        self.facts.iter_mut().for_each(|facts| facts.auto.count_usage(reply.usage));
         // Streamed text moves to its final position, the same as in a replay.
         self.put_text(ItemId::Reasoning(step), &reply.reasoning, ItemBody::Reasoning);
         self.put_text(ItemId::Answer(step), &reply.text, ItemBody::Answer);
@@ -429,7 +429,7 @@ impl Transcript {
     }
 
     fn tool_started(&mut self, call: &ToolCall, origin: Origin) {
-        self.facts.iter_mut().for_each(|facts| facts.count_call(origin));
+        self.facts.iter_mut().for_each(|facts| facts.auto.count_call(origin));
         if self.completes(&call.name) {
             self.phase = SessionPhase::Running { call: call.id.clone() };
             self.remember(call);

@@ -39,6 +39,8 @@ pub(crate) struct Follower {
     /// Client tool calls that have started and not finished, with their messages.
     running: HashMap<CallId, ServerMessage>,
     asked: Option<ServerMessage>,
+    /// Consents to the open approval so far.
+    given: Vec<ServerMessage>,
     host: String,
     /// The user's rules file, for display; `None` if rules cannot be written.
     rules_file: Option<String>,
@@ -54,6 +56,7 @@ impl Follower {
             client_tools: ClientTools::default(),
             running: HashMap::new(),
             asked: None,
+            given: Vec::new(),
             host: String::new(),
             rules_file: session_ref.state.rules_file.clone(),
             opened: None,
@@ -187,13 +190,24 @@ impl Follower {
                 let asked =
                     |message: &&ServerMessage| matches!(message, ServerMessage::ApprovalRequest { .. });
                 self.asked = messages.iter().find(asked).cloned();
+                self.given.clear();
             }
-            Event::Decided { .. } => self.asked = None,
+            Event::ApprovalPreviewed { command: None, preview: found, .. } => {
+                if let Some(ServerMessage::ApprovalRequest { preview, .. }) = &mut self.asked {
+                    preview.clone_from(found);
+                }
+            }
+            Event::ApprovalGiven { .. } => self.given.extend(messages.iter().cloned()),
+            // A call whose approval expired is rejected by a decision, too.
+            Event::Decided { .. } | Event::TurnEnded { .. } => {
+                self.asked = None;
+                self.given.clear();
+            }
             _ => {}
         }
     }
 
-    /// First messages for a client that joins live: greeting, current state, open approval.
+    /// First messages for a client that joins live: greeting, current state, open approval and the consents to it.
     fn joining(&self, session_ref: &SessionRef) -> VecDeque<ServerMessage> {
         let state = ServerMessage::State {
             session_id: session_ref.state.id.clone(),
@@ -204,6 +218,7 @@ impl Follower {
         let mut messages: VecDeque<_> = self.encoder.hello_reply().into_iter().collect();
         messages.push_back(state);
         messages.extend(self.asked.clone().map(|asked| self.with_offer(asked)));
+        messages.extend(self.given.iter().cloned());
         messages
     }
 }

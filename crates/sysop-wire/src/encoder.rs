@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use sysop_core::auto_meter::AutoMeter;
 use sysop_core::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason};
 use sysop_core::id::{CallId, Seq, SessionId, TurnId};
 use sysop_core::job::{Job, RunningJobs};
@@ -42,6 +43,7 @@ pub struct Encoder {
     setup: Option<SessionSetup>,
     mode: Mode,
     lent: Option<ClientToolSet>,
+    auto: AutoMeter,
     last: Seq,
 }
 
@@ -68,6 +70,7 @@ impl Encoder {
             setup: None,
             mode: Mode::default(),
             lent: None,
+            auto: AutoMeter::default(),
             last: Seq::default(),
         }
     }
@@ -105,6 +108,7 @@ impl Encoder {
         let position = LogPosition { seq: logged.seq, more: false };
         let before = self.now.clone();
         self.fold(&logged.event);
+        self.now.auto = self.auto.left();
         self.last = logged.seq;
         let mut messages = self.own_messages(position, &logged.event);
         for message in &mut messages {
@@ -168,13 +172,15 @@ impl Encoder {
             }
             Event::Replied { reply, .. } => {
                 self.usage += reply.usage;
+                self.auto.count_usage(reply.usage);
                 self.names = reply.calls.iter().map(|call| (call.id.clone(), call.name.clone())).collect();
             }
             Event::ApprovalAsked { call, .. } => {
                 (self.active, now.state) = (SessionState::Waiting, SessionState::Waiting);
                 self.names.insert(call.id.clone(), call.name.clone());
             }
-            Event::ToolStarted { call, .. } => {
+            Event::ToolStarted { call, origin } => {
+                self.auto.count_call(*origin);
                 (self.active, now.state) = (SessionState::Running, SessionState::Running);
                 self.names.insert(call.id.clone(), call.name.clone());
             }
@@ -241,6 +247,7 @@ impl Encoder {
     }
 
     fn fold_opened(&mut self, spec: &SessionSpec, opened_by: Option<&String>) {
+        self.auto.open(spec);
         self.now.model = Some(spec.model.clone());
         self.now.approve = spec.approve;
         self.now.max_iterations = spec.max_iterations;
@@ -254,6 +261,7 @@ impl Encoder {
     }
 
     fn fold_change(&mut self, change: &ConfigChange) {
+        self.auto.configure(change);
         match change {
             ConfigChange::Model(model) => self.now.model = Some(model.clone()),
             ConfigChange::Approve(approve) => self.now.approve = *approve,

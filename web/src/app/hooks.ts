@@ -24,6 +24,20 @@ export function useMedia(query: string): boolean {
   return matches;
 }
 
+const TICK_MS = 1_000;
+
+/** The time in milliseconds since 1970; the component is drawn again each second while `ticks`. */
+export function useNow(ticks: boolean): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!ticks) return;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), TICK_MS);
+    return () => clearInterval(timer);
+  }, [ticks]);
+  return now;
+}
+
 /** The value that it had when this was drawn last. */
 export function useLatest<T>(value: T): { readonly current: T } {
   const latest = useRef(value);

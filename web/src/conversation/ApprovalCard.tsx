@@ -1,10 +1,12 @@
 /** A proposal that waits for a person: what would run, where, how bad it can be, and the answers; keyboard first. */
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { useNow } from "../app/hooks";
+import { useName } from "../app/me";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { SafeText } from "../text/Code";
 import { editOf, showsArgument } from "../text/diff";
-import { asksAlways, covers, hostLabel, riskLabel } from "../text/labels";
+import { asksAlways, covers, expiryLabel, hostLabel, riskLabel } from "../text/labels";
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
@@ -171,6 +173,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           ))}
         </ul>
       )}
+      <Terms step={step} />
       {stage !== "edit" && step.guardSeconds !== undefined && (
         <p className="meta guarded">
           Guarded: rolls back by itself after {step.guardSeconds} s unless a fresh login works.
@@ -268,6 +271,25 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         {!online && <span className="meta">Offline. You can answer when the connection is back.</span>}
       </footer>
     </section>
+  );
+}
+
+/** Who must allow it, and until when. */
+function Terms({ step }: { step: Step }) {
+  const nameOf = useName();
+  const now = useNow(step.expiresAt !== undefined);
+  const { expiresAt, people, given } = step;
+  if (expiresAt === undefined && people < 2) return null;
+  const by = given.length > 0 ? ` (${given.map(nameOf).join(", ")})` : "";
+  return (
+    <p className="meta terms">
+      {people > 1 && (
+        <span>
+          {given.length} of {people} people have allowed this{by}.
+        </span>
+      )}
+      {expiresAt !== undefined && <span>{expiryLabel(expiresAt, now)}</span>}
+    </p>
   );
 }
 

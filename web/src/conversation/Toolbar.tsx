@@ -1,12 +1,13 @@
 /** Who listens and how, and what can be done with the turn (seed 004's toolbar). */
 import { useEffect, useState } from "react";
+import { useNow } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { listModels } from "../protocol/api";
 import { otherProviders } from "../state/output-readers";
 import type { SessionStore, SessionView } from "../state/session-store";
-import { usage } from "../text/labels";
+import { boundsLabel, usage } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
-import type { ApprovalMode, Mode } from "../wire";
+import type { ApprovalMode, AutoLeft, Mode } from "../wire";
 
 const MODES: [ApprovalMode, string, string][] = [
   ["each", "each", "Ask before every command"],
@@ -50,6 +51,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
             </select>
           </label>
         )}
+        {facts?.auto && facts.approve === "auto" && <Bounds left={facts.auto} />}
         {running && transcript.maxIterations > 0 && transcript.iteration > 0 && (
           <span className="count" title="Model calls in this turn, and the limit">
             step {transcript.iteration} of {transcript.maxIterations}
@@ -116,6 +118,20 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         </button>
       </div>
     </div>
+  );
+}
+
+/** What is left of the bounds of the mode `auto`; the mode is `ask` after the first that is reached. */
+function Bounds({ left }: { left: AutoLeft }) {
+  const now = useNow(left.until !== undefined);
+  return (
+    <span
+      className="bounds"
+      role="timer"
+      title="Commands run by themselves until the first of these is used up"
+    >
+      {boundsLabel(left, now)}
+    </span>
   );
 }
 

@@ -6,6 +6,8 @@ const usage = { inputTokens: 12_000, outputTokens: 900, cachedTokens: 3_000 };
 test("commands are recognized by their whole name", () => {
   expect(parseCommand("/compact", usage)).toEqual({ kind: "compact", focus: "" });
   expect(parseCommand("/compact the\nports ", usage)).toEqual({ kind: "compact", focus: "the\nports" });
+  expect(parseCommand("/auto", usage)).toEqual({ kind: "auto", bounds: "" });
+  expect(parseCommand("/auto 20 commands, 30m", usage)).toEqual({ kind: "auto", bounds: "20 commands, 30m" });
   expect(parseCommand("/effort high", usage)).toEqual({ kind: "effort", level: "high" });
   for (const text of [
     "/compacted is a prompt",
@@ -39,6 +41,6 @@ test("the beginning of a name is completed by commands and skills", () => {
   const names = (text: string) => completions(text, skills).map(({ name }) => name);
   expect(names("/c")).toEqual(["/compact", "/cost", "/check-disk"]);
   expect(names("/check")).toEqual(["/check-disk"]);
-  expect(names("/")).toHaveLength(6);
+  expect(names("/")).toHaveLength(7);
   for (const text of ["", "c", "/x", "/compact ", "/compact the", "a /c"]) expect(names(text)).toEqual([]);
 });

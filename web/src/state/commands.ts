@@ -13,6 +13,7 @@ const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", 
 
 /** The page's own commands. Skills and custom commands cannot replace them. */
 export const PAGE_COMMANDS: readonly CommandName[] = [
+  { name: "/auto", arguments: "[BOUNDS]", description: "Run commands by themselves, within bounds" },
   { name: "/compact", arguments: "[FOCUS]", description: "Summarize older messages to free context" },
   { name: "/cost", arguments: "", description: "Show the tokens of the session" },
   { name: "/effort", arguments: EFFORTS.join("|"), description: "Set the reasoning effort" },
@@ -30,6 +31,8 @@ const TRUST =
 export type PageCommand =
   | { kind: "compact"; focus: string }
   | { kind: "effort"; level: Effort }
+  /** The mode `auto`, within bounds unless they are empty. The server reads the bounds. */
+  | { kind: "auto"; bounds: string }
   /** A line for this person, without a message to the server. */
   | { kind: "tell"; text: string };
 
@@ -40,6 +43,8 @@ export function parseCommand(text: string, usage: TokenCounts): PageCommand | un
   switch (found?.[1]) {
     case "compact":
       return { kind: "compact", focus: rest };
+    case "auto":
+      return { kind: "auto", bounds: rest };
     case "effort":
       if (EFFORTS.includes(rest)) return { kind: "effort", level: rest };
       return { kind: "tell", text: `Type /effort and one of ${EFFORTS.join(", ")}.` };

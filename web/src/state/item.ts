@@ -75,6 +75,12 @@ export interface Step {
   findings: readonly Finding[];
   /** Seconds after which the host rolls the call back by itself; undefined without a guard. */
   guardSeconds: number | undefined;
+  /** When it is rejected by itself, in milliseconds since 1970; undefined for never. */
+  expiresAt: number | undefined;
+  /** How many different people must allow it. */
+  people: number;
+  /** Who has allowed it so far, if several must. */
+  given: readonly string[];
   /** What "for this session" covers; none for a call that was not asked about. */
   covers: Grant | undefined;
   /** The rule that "always" would write, and the file that it would be written to; none where that is not offered. */

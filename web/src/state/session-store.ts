@@ -157,6 +157,11 @@ export class SessionStore {
         const message: ClientMessage = { type: "configure", effort: command.level };
         return this.sendCommand(message, "Effort not changed", { draft: text });
       }
+      case "auto": {
+        const { bounds } = command;
+        const message: ClientMessage = { type: "configure", approve: "auto", ...(bounds && { bounds }) };
+        return this.sendCommand(message, "Mode not changed", { draft: text });
+      }
       case "tell":
         return this.note(command.text);
       case undefined:

@@ -574,3 +574,32 @@ describe("the plan of a read-only session", () => {
     expect(commands(ends("c1", "run_command", "the person refused this", "rejected"))).toEqual(["touch two"]);
   });
 });
+
+test("an approval keeps its conditions and who has allowed it, once each", () => {
+  const asked = {
+    type: "approval.request",
+    toolCallId: "c1",
+    name: "run_command",
+    command: "touch a",
+    arguments: { command: "touch a" },
+    reason: "",
+    risk: "changes",
+    covers: { kind: "exact", command: "touch a" },
+    expiresAt: 9_000,
+    approvals: 2,
+  };
+  const given = { type: "approval.given", toolCallId: "c1", by: "ann", needed: 2 };
+  const waiting = fold(emptyTranscript, log([opening], [asked, state("waiting", 1)], [given], [given]));
+  const step = waiting.items.find((item): item is Step => item.kind === "step");
+  expect(step).toMatchObject({ expiresAt: 9_000, people: 2, given: ["ann"] });
+});
+
+test("the bounds of auto are those of the newest state", () => {
+  const auto = { commands: 2 };
+  const begun = fold(emptyTranscript, log([opening], [state("idle", 0, 0, { approve: "auto", auto })]));
+  expect(begun.facts?.auto).toEqual(auto);
+  const hello = { ...opening, seq: undefined, approve: "auto", lastSeq: 2 } as ServerMessage;
+  expect(fold(begun, [hello]).facts?.auto).toEqual(auto);
+  const ended = fold(begun, [live("state", { ...state("idle", 0), seq: 3 })]);
+  expect(ended.facts?.auto).toBeUndefined();
+});

@@ -8,6 +8,7 @@ import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
 import { logNotice } from "../text/notices";
 import type {
   ApprovalMode,
+  AutoLeft,
   ClientToolSet,
   Mode,
   ModelRef,
@@ -48,6 +49,8 @@ export interface SessionInfo {
   tools: readonly OfferedTool[];
   lent: ClientToolSet | undefined;
   mode: Mode;
+  /** What is left of the bounds of the mode `auto`; undefined without bounds. */
+  auto: AutoLeft | undefined;
 }
 
 /** A command that runs in the background. */
@@ -275,6 +278,7 @@ class TranscriptBuilder {
       case "approval.given":
       case "undone": {
         if (message.type === "instructions") next.skills = message.skills ?? [];
+        if (message.type === "approval.given") this.given(message.toolCallId, message.by);
         this.jobs(message);
         const { text, weight } = logNotice(message);
         return this.notice(message.seq, text, weight);
@@ -299,6 +303,8 @@ class TranscriptBuilder {
       tools: message.tools,
       lent: message.lent,
       mode: message.mode,
+      // The answer to `hello` says the mode but not its bounds; a `state` follows if they changed.
+      auto: message.seq === undefined && message.approve === "auto" ? next.facts?.auto : undefined,
     };
     next.maxIterations = message.maxIterations;
     if (message.seq !== undefined) return;
@@ -440,6 +446,8 @@ class TranscriptBuilder {
       always,
       rulesFile,
       guarded,
+      expiresAt,
+      approvals,
     } = message;
     const step = this.stepOf(call, name, message.arguments);
     this.put({
@@ -450,6 +458,9 @@ class TranscriptBuilder {
       risk,
       findings: findings ?? [],
       guardSeconds: guarded?.seconds,
+      expiresAt,
+      people: approvals ?? 1,
+      given: [],
       preview: message.preview ?? [],
       previewCommand: undefined,
       covers,
@@ -461,6 +472,11 @@ class TranscriptBuilder {
   private previewed(message: Extract<ServerMessage, { type: "approval.preview" }>): void {
     const { toolCallId, preview, command } = message;
     this.change(toolCallId, (step) => ({ ...step, preview, previewCommand: command }));
+  }
+
+  /** A client that joins late is told again what its open request says. */
+  private given(call: string, by: string): void {
+    this.change(call, (step) => (step.given.includes(by) ? step : { ...step, given: [...step.given, by] }));
   }
 
   private decided(message: Extract<ServerMessage, { type: "approval.closed" }>): void {
@@ -576,8 +592,9 @@ class TranscriptBuilder {
     const { facts } = next;
     if (facts) {
       const model = message.model ?? facts.model;
-      if (model !== facts.model || message.approve !== facts.approve) {
-        next.facts = { ...facts, model, approve: message.approve };
+      const { approve, auto } = message;
+      if (model !== facts.model || approve !== facts.approve || auto !== facts.auto) {
+        next.facts = { ...facts, model, approve, auto };
       }
     }
     switch (message.event) {
@@ -664,6 +681,9 @@ class TranscriptBuilder {
       risk: undefined,
       findings: [],
       guardSeconds: undefined,
+      expiresAt: undefined,
+      people: 1,
+      given: [],
       preview: [],
       previewCommand: undefined,
       covers: undefined,

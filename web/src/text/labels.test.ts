@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { changedLine } from "./labels";
+import { boundsLabel, changedLine, expiryLabel, shortTime } from "./labels";
+
+test("a countdown is written as in the other front ends", () => {
+  const times = [0, 1, 119_000, 119_001, 3_600_000, 3_601_000].map(shortTime);
+  expect(times).toEqual(["0s", "1s", "119s", "2m", "1h", "1h1m"]);
+  expect(boundsLabel({ commands: 1, until: 90_000, cost: 0.314, hosts: ["@lab"] }, 30_000)).toBe(
+    "1 command, 60s, $0.31, @lab left",
+  );
+  expect(expiryLabel(1_000, 1_000)).toBe("Expired.");
+});
 
 describe("the line about changes", () => {
   test("counts files and names the rest", () => {

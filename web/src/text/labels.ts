@@ -1,5 +1,6 @@
 /** The words for what happened; those of `sysop_core::words`, so that every front end says the same. */
 import type {
+  AutoLeft,
   Grant,
   HostOutcome,
   Mode,
@@ -17,6 +18,30 @@ export function duration(milliseconds: number): string {
   if (milliseconds < 1_000) return `${Math.round(milliseconds)} ms`;
   if (milliseconds < 60_000) return `${(Math.floor(milliseconds / 100) / 10).toFixed(1)} s`;
   return `${Math.floor(milliseconds / 60_000)} min ${Math.floor((milliseconds % 60_000) / 1_000)} s`;
+}
+
+/** A time of a countdown as the other front ends write it: `90s`, `18m`, `1h30m`. Minutes are rounded up. */
+export function shortTime(milliseconds: number): string {
+  const seconds = Math.max(0, Math.ceil(milliseconds / 1_000));
+  if (seconds < 120) return `${seconds}s`;
+  const minutes = Math.ceil(seconds / 60);
+  const hours = Math.floor(minutes / 60);
+  if (hours === 0) return `${minutes}m`;
+  return minutes % 60 === 0 ? `${hours}h` : `${hours}h${minutes % 60}m`;
+}
+
+/** What is left of the bounds of the mode `auto`: `12 commands, 18m, $0.31, @lab left`. */
+export function boundsLabel({ commands, until, cost, hosts }: AutoLeft, now: number): string {
+  const parts: string[] = [];
+  if (commands !== undefined) parts.push(`${commands} ${commands === 1 ? "command" : "commands"}`);
+  if (until !== undefined) parts.push(shortTime(until - now));
+  if (cost !== undefined) parts.push(`$${cost.toFixed(2)}`);
+  return neutralizeLine(`${[...parts, ...(hosts ?? [])].join(", ")} left`);
+}
+
+export function expiryLabel(expiresAt: number, now: number): string {
+  const left = expiresAt - now;
+  return left > 0 ? `Rejected by itself in ${shortTime(left)}.` : "Expired.";
 }
 
 export function fileSize(bytes: number): string {

@@ -23,6 +23,9 @@ impl Session {
             return; // already answered; its host is being surveyed
         }
         let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
+        if asked.terms.is_expired(self.now) {
+            return self.on_approval_timer(out, id); // the timer is late; the answer is later
+        }
         let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
         let guarded = asked.guarded;
         let needed = asked.terms.people.max(self.people_needed());

@@ -1,11 +1,10 @@
 //! Configuration of a session, for headers and status lines.
 
-use crate::auto_bounds::AutoProgress;
-use crate::event::{ConfigChange, Origin};
+use crate::auto_meter::AutoMeter;
+use crate::event::ConfigChange;
 use crate::id::Timestamp;
-use crate::message::{ModelRef, Usage};
+use crate::message::ModelRef;
 use crate::mode::Mode;
-use crate::model_table;
 use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -21,7 +20,7 @@ pub struct SessionInfo {
     pub model: ModelRef,
     pub approve: ApprovalMode,
     /// Bounds of the mode `auto` that are in effect.
-    pub auto: Option<AutoProgress>,
+    pub auto: AutoMeter,
     pub sandbox: SandboxMode,
     /// Mode of the next turn.
     pub mode: Mode,
@@ -45,10 +44,12 @@ pub struct SessionInfo {
 
 impl SessionInfo {
     pub(super) fn of(spec: &SessionSpec) -> Self {
+        let mut auto = AutoMeter::default();
+        auto.open(spec);
         Self {
             model: spec.model.clone(),
             approve: spec.approve,
-            auto: None,
+            auto,
             sandbox: spec.policy.sandbox.mode,
             mode: Mode::default(),
             max_iterations: spec.max_iterations,
@@ -65,30 +66,17 @@ impl SessionInfo {
     }
 
     pub(super) fn configure(&mut self, change: &ConfigChange) {
+        self.auto.configure(change);
         match change {
             ConfigChange::Model(model) => self.model = model.clone(),
-            ConfigChange::Approve(mode) => (self.approve, self.auto) = (*mode, None),
-            ConfigChange::Auto(bounds) => {
-                (self.approve, self.auto) = (ApprovalMode::Auto, Some(AutoProgress::new(bounds.clone())));
-            }
+            ConfigChange::Approve(mode) => self.approve = *mode,
+            ConfigChange::Auto(_) => self.approve = ApprovalMode::Auto,
             ConfigChange::Mode(mode) => self.mode = *mode,
             ConfigChange::Effort(_) => {}
             ConfigChange::Rules { options, .. } => {
                 self.sandbox = options.as_ref().map_or(self.sandbox, |options| options.sandbox.mode);
             }
             ConfigChange::ClientTools(client_tools) => self.set_client_tools(client_tools),
-        }
-    }
-
-    pub(super) fn count_call(&mut self, origin: Origin) {
-        if let Some(auto) = self.auto.as_mut().filter(|_| origin != Origin::User) {
-            auto.commands += 1;
-        }
-    }
-
-    pub(super) fn count_usage(&mut self, usage: Usage) {
-        if let Some(auto) = &mut self.auto {
-            auto.add_usage(usage, model_table::price(&self.model));
         }
     }
 
@@ -103,7 +91,7 @@ impl SessionInfo {
     /// `now` is the time, if known.
     pub fn approval_status(&self, now: Option<Timestamp>) -> String {
         let label = approval_label(self.approve);
-        let Some(auto) = &self.auto else { return label.to_owned() };
+        let Some(auto) = self.auto.progress() else { return label.to_owned() };
         let until = auto.bounds.until.unwrap_or_default();
         let seconds = i64::try_from(auto.bounds.seconds.unwrap_or_default()).unwrap_or_default();
         let start = Timestamp(until.0.saturating_sub(seconds.saturating_mul(1000)));

@@ -109,6 +109,24 @@ fn an_answer_before_the_expiry_counts_and_the_late_timer_changes_nothing() {
 }
 
 #[test]
+fn an_answer_after_the_expiry_never_allows_a_call() {
+    for people in [1, 2] {
+        let policy = PolicyOptions { approval_expires_s: 60, approvals: people, ..PolicyOptions::default() };
+        let mut world = with(ApprovalMode::Ask, policy);
+        world.prompt("go").reply(calls(vec![bash("1", "touch a")]));
+        if people == 2 {
+            allow(&mut world, "laptop", Some("ada"));
+        }
+        let (call, decision) = (CallId::new("1"), Decision::Allow { command: None });
+        world.tell_at(60, Input::Decision { call, decision, by: "late".to_owned(), person: None });
+        assert!(world.running.is_none() && world.ran.is_empty(), "the timer has not fired yet");
+        assert!(rejection(&world).contains("nobody allowed it within 60s"));
+        let decided = |event: &Event| matches!(event, Event::Decided { by, .. } if by == "late");
+        assert!(!world.log.iter().any(decided));
+    }
+}
+
+#[test]
 fn two_different_people_must_allow_a_call() {
     let mut world = two_people();
     world.prompt("go").reply(calls(vec![bash("1", "systemctl restart nginx")]));

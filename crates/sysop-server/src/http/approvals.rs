@@ -55,11 +55,15 @@ pub(super) async fn list(State(shared): State<SharedServer>) -> Response {
         Ok(sessions) => sessions,
         Err(error) => return problem::backend_error(&shared, &error),
     };
+    let now = sysop_driver::system_clock().now();
     let mut approvals = Vec::new();
     for session in sessions {
         let after = Seq(session.last_seq.0.saturating_sub(EVENTS_MAX));
         let events = backend.events(&session.id, after).await;
         let Some(open) = OpenApproval::after(&events) else { continue };
+        if open.terms.is_expired(now) {
+            continue; // it is rejected as soon as its session is loaded
+        }
         approvals.push(ApprovalRow {
             id: approval_id(&session.id, open.seq),
             session_id: session.id,

@@ -108,6 +108,25 @@ async fn without_a_resume_point_only_open_requests_are_sent() {
 }
 
 #[tokio::test]
+async fn a_client_that_joins_late_gets_the_rest_of_the_bounds_of_auto() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({"approve": "ask"})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    ann.say(json!({"type": "configure", "approve": "auto", "bounds": "3 commands, 10m"})).await;
+    ann.until("configured").await;
+    let set = ann.until("state").await;
+    let until = set["auto"]["until"].as_i64().expect("an end of the time");
+    assert_eq!(set["auto"], json!({"commands": 3, "until": until}), "{set}");
+    ann.turn("call bash {\"command\": \"echo 1\"}").await;
+    let (mut bob, _) = Client::join(world.address, &id, "bob", json!({})).await;
+    assert_eq!(bob.until("state").await["auto"], json!({"commands": 2, "until": until}));
+    ann.say(json!({"type": "configure", "approve": "ask"})).await;
+    bob.until("configured").await;
+    let ended = bob.until("state").await;
+    assert_eq!((&ended["approve"], ended.get("auto")), (&json!("ask"), None));
+}
+
+#[tokio::test]
 async fn all_clients_get_all_messages_and_the_first_decision_wins() {
     let world = World::start().await;
     let id = session(world.address, "ann", &json!({"approve": "ask"})).await;

@@ -1,6 +1,7 @@
 //! Body of the `state` message.
 
 use serde::{Deserialize, Serialize};
+use sysop_core::auto_meter::AutoLeft;
 use sysop_core::event::PauseReason;
 use sysop_core::id::TurnId;
 use sysop_core::message::ModelRef;
@@ -28,7 +29,7 @@ pub enum StateEvent {
 }
 
 /// Current state of a session.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct State {
@@ -45,6 +46,9 @@ pub struct State {
     pub model: Option<ModelRef>,
     /// Approval mode.
     pub approve: ApprovalMode,
+    /// Rest of the bounds of the mode `auto`; omitted if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<AutoLeft>,
     /// Number of prompts queued behind the turn.
     pub queued: u32,
     /// Why the session is paused, if it is.

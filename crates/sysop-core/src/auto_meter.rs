@@ -1,0 +1,96 @@
+//! Bounds of the mode `auto` in displays, followed from the events of a log.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::auto_bounds::AutoProgress;
+use crate::event::{ConfigChange, Origin};
+use crate::id::Timestamp;
+use crate::message::{ModelRef, Usage};
+use crate::model_limits::ModelLimits;
+use crate::model_table::{self, ModelPrice};
+use crate::spec::SessionSpec;
+
+/// Rest of the bounds of the mode `auto`. Bounds that were not set are `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct AutoLeft {
+    /// Number of tool calls that may still start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<u32>,
+    /// End of the time, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// US dollars that model calls may still cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Hosts and tags on which calls may run without approval; empty for the hosts of the session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+}
+
+/// Bounds of the mode `auto` that are in effect at a point of the log.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AutoMeter {
+    progress: Option<AutoProgress>,
+    model: Option<ModelRef>,
+    /// Prices of the config, by model.
+    prices: BTreeMap<String, ModelPrice>,
+}
+
+impl AutoMeter {
+    /// Returns the bounds that are in effect, with the amounts used.
+    pub fn progress(&self) -> Option<&AutoProgress> {
+        self.progress.as_ref()
+    }
+
+    /// Returns the rest of the bounds that are in effect.
+    pub fn left(&self) -> Option<AutoLeft> {
+        let AutoProgress { bounds, commands, spent, .. } = self.progress.as_ref()?;
+        Some(AutoLeft {
+            commands: bounds.commands.map(|limit| limit.saturating_sub(*commands)),
+            until: bounds.until,
+            cost: bounds.cost.map(|limit| (limit - spent.cost).max(0.0)),
+            hosts: bounds.hosts.clone(),
+        })
+    }
+
+    /// Starts anew for a session that was opened.
+    pub fn open(&mut self, spec: &SessionSpec) {
+        let price = |(model, limits): (&String, &ModelLimits)| Some((model.clone(), limits.price?));
+        self.prices = spec.models.iter().filter_map(price).collect();
+        self.model = Some(spec.model.clone());
+        self.progress = None;
+    }
+
+    /// Applies a change of the configuration.
+    pub fn configure(&mut self, change: &ConfigChange) {
+        match change {
+            ConfigChange::Model(model) => self.model = Some(model.clone()),
+            ConfigChange::Approve(_) => self.progress = None,
+            ConfigChange::Auto(bounds) => self.progress = Some(AutoProgress::new(bounds.clone())),
+            ConfigChange::Mode(_)
+            | ConfigChange::Effort(_)
+            | ConfigChange::Rules { .. }
+            | ConfigChange::ClientTools(_) => {}
+        }
+    }
+
+    /// Counts a tool call that started.
+    pub fn count_call(&mut self, origin: Origin) {
+        if let Some(progress) = self.progress.as_mut().filter(|_| origin != Origin::User) {
+            progress.commands += 1;
+        }
+    }
+
+    /// Counts the tokens of a model call.
+    pub fn count_usage(&mut self, usage: Usage) {
+        let (Some(progress), Some(model)) = (&mut self.progress, &self.model) else { return };
+        if !usage.is_zero() {
+            let price = self.prices.get(&model.to_string()).copied();
+            progress.add_usage(usage, price.or_else(|| model_table::price(model)));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+/** Conditions of approvals, bounds of the mode `auto`, and the undo of a step. */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { call, expect, say, test, visit } from "./fixtures";
+
+test("a change that two people must allow says who has, and when it expires, in late tabs too", async ({
+  page,
+  context,
+  serve,
+  sshd,
+}) => {
+  const far = await sshd();
+  const server = await serve({
+    config: "approval_expires_s = 600\n[hosts.far]\napprovals = 2\n",
+    env: { SYSOP_SSH_CONFIG: far.config },
+    script: { "change it": [call("bash", { command: "touch made" }), say("It is changed.")] },
+  });
+  const id = await server.session({ host: "far", root: far.home });
+  const person = await visit(page, server, id);
+  await person.says("change it");
+  await expect(person.review).toContainText("0 of 2 people have allowed this");
+  await expect(person.review).toContainText(/Rejected by itself in (10|9)m/);
+  await person.button(/^Run/).click();
+  await expect(person.review).toContainText("1 of 2 people have allowed this");
+  const late = await visit(await context.newPage(), server, id);
+  await expect(late.review).toContainText("1 of 2 people have allowed this");
+  await expect(late.review).toContainText(/Rejected by itself in (10|9)m/);
+  expect(existsSync(join(far.home, "made"))).toBe(false);
+});
+
+test("an approval counts down and is rejected when its time is over", async ({ page, serve }) => {
+  const server = await serve({
+    config: "approval_expires_s = 4\n",
+    script: { "change it": [call("bash", { command: "touch made" }), say("Never mind.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("change it");
+  await expect(person.review).toContainText(/Rejected by itself in [2-4]s/);
+  await expect(person.review).toContainText(/Rejected by itself in 1s/);
+  await expect(person.conversation).toContainText("Never mind.");
+  await expect(person.steps.first()).toContainText("nobody allowed it within 4s");
+  expect(existsSync(join(server.work, "made"))).toBe(false);
+});
+
+test("the mode auto counts down its bounds and ends by itself, in a late tab too", async ({
+  page,
+  context,
+  serve,
+}) => {
+  const step = (name: string) => call("bash", { command: `touch ${name}` });
+  const server = await serve({
+    script: { "make three": [step("one"), step("two"), step("three"), say("All made.")] },
+  });
+  const id = await server.session();
+  const person = await visit(page, server, id);
+  await person.says("/auto 2 commands, 30m");
+  await expect(page.getByRole("timer")).toHaveText(/^2 commands, (30|29)m left$/);
+  const late = await visit(await context.newPage(), server, id);
+  await expect(late.page.getByRole("timer")).toHaveText(/^2 commands, (30|29)m left$/);
+  await person.says("make three");
+  await expect(person.review).toContainText("touch three");
+  await expect(page.getByRole("timer")).toHaveCount(0);
+  await expect(page.getByRole("combobox", { name: "Approval mode" })).toHaveValue("ask");
+  expect(existsSync(join(server.work, "two"))).toBe(true);
+  expect(existsSync(join(server.work, "three"))).toBe(false);
+  await person.says("/auto a while");
+  await expect(page.getByRole("alert")).toContainText("bounds");
+});
+
+test("the undo of a step shows its plan and puts back what was there", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: { "change it": [call("bash", { command: "echo new > a; touch b" }), say("It is changed.")] },
+  });
+  const file = join(server.work, "a");
+  writeFileSync(file, "old\n");
+  const person = await visit(page, server, await server.session());
+  await person.says("change it");
+  const step = person.steps.first();
+  await expect(step).toContainText("undo: exact");
+  await step.getByRole("button", { name: "Undo" }).click();
+  await expect(person.review).toContainText("undo step 1");
+  await expect(person.review).toContainText(`put back ${file}`);
+  expect(readFileSync(file, "utf8")).toBe("new\n");
+  await person.button(/^Run/).click();
+  await expect(person.conversation).toContainText(/undid/);
+  expect(readFileSync(file, "utf8")).toBe("old\n");
+  expect(existsSync(join(server.work, "b"))).toBe(false);
+});
