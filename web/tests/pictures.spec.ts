@@ -23,6 +23,11 @@ find logs -name '*.tar' -mtime +60 -delete
 \`\`\`
 `;
 
+function tasks(...states: readonly string[]) {
+  const texts = ["See what the rotation did", "Back up the archives", "Remove the oldest archive"];
+  return texts.map((text, at) => ({ text, state: states[at] }));
+}
+
 const script = {
   "look tidy": [call("run_command", { command: "clear", reasoning: "Clear the screen." }), say("Done.")],
   "disk on web1": [
@@ -47,6 +52,22 @@ const script = {
       command: "sudo rm -rf /opt/app/releases/2024-* && sudo systemctl restart app",
       reason: "Releases of last year take 9 GB.",
     }),
+  ],
+  "Hosts of the session:": [
+    say(
+      JSON.stringify({
+        facts: [{ host: "local", fact: "All rotations from 2024-01 to 2024-09 succeeded." }],
+        open: ["The backup of logs to backup.tar is not complete."],
+        next: ["Remove the oldest archive once backup.tar is there."],
+      }),
+    ),
+  ],
+  "back up the archives": [
+    call("todo", { items: tasks("active", "pending", "pending") }),
+    call("read_file", { path: "rotate.log" }),
+    call("todo", { items: tasks("done", "active", "pending") }),
+    call("bash", { command: "tar -cf backup.tar logs && sleep 3600", background: true }),
+    say("The backup runs in the background; I remove nothing until it is there."),
   ],
   "restart the app": [call("bash", { command: "sh restart-app" }), say("Eleven of twelve hosts are up.")],
 };
@@ -176,4 +197,20 @@ test("@picture of several hosts", async ({ page, serve, sshd }) => {
   await page.screenshot({ path: join(folder, "page-fleet.png") });
   writeFileSync(join(far.home, "go"), "");
   await expect(page.getByText("12/12 done")).toBeVisible();
+});
+
+test("@picture of a task list, a background job and a compacted context", async ({ page, serve }) => {
+  const server = await serve({ script, args: ["--approve", "auto"] });
+  mkdirSync(join(server.work, "logs"));
+  const months = Array.from({ length: 9 }, (_, at) => `2024-0${at + 1}`);
+  const rotated = months.map((month) => `${month}-01 rotated logs/archive-${month}.tar, 0 errors`);
+  writeFileSync(join(server.work, "rotate.log"), `${rotated.join("\n")}\n`.repeat(20));
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: "light" });
+  const person = await visit(page, server, await server.session());
+  await person.says("back up the archives, then remove the oldest one");
+  await expect(person.conversation).toContainText("I remove nothing until it is there");
+  await person.says("/compact the backup");
+  await expect(person.conversation).toContainText("context compacted");
+  await page.screenshot({ path: join(folder, "page-long-task.png") });
 });
