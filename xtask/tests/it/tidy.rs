@@ -131,3 +131,18 @@ fn every_dependency_of_the_workspace_is_used() {
         assert!(used, "no crate uses {name}");
     }
 }
+
+#[test]
+fn each_decision_has_its_own_number() {
+    let mut seen = std::collections::BTreeSet::new();
+    let decisions =
+        files().into_iter().filter(|path| path.parent().is_some_and(|folder| folder.ends_with("docs/adr")));
+    for path in decisions {
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let Ok(number) = name.split('-').next().unwrap_or_default().parse::<u32>() else { continue };
+        let text = std::fs::read_to_string(&path).expect("decisions are UTF-8");
+        assert!(text.starts_with(&format!("# {number}. ")), "the title of {name} has another number");
+        assert!(seen.insert(number), "{name} has the number of another decision");
+    }
+    assert!(seen.len() > 30, "{seen:?}");
+}
