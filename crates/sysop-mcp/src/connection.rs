@@ -293,7 +293,10 @@ impl Connection {
     pub fn description(&self) -> String {
         let Some(info) = self.service.peer_info() else { return String::new() };
         let text = match info.server_info.as_ref() {
-            Some(server) => format!("{} {}, protocol {}", server.name, server.version, info.protocol_version),
+            Some(server) => {
+                let name = format!("{} {}", server.name, server.version);
+                format!("{}, protocol {}", name.trim(), info.protocol_version)
+            }
             None => format!("protocol {}", info.protocol_version),
         };
         neutralize_line(&text).into_owned()

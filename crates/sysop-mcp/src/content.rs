@@ -14,17 +14,24 @@ pub(crate) struct ResultContent {
     pub(crate) images: Vec<ImageRef>,
 }
 
+/// Part of a result.
+enum ContentPart<'a> {
+    Text(String),
+    /// An image in base64.
+    Image(&'a str),
+}
+
 /// Returns the content of a result. Images are stored as artifacts with the server's name; sound and other binary data are
 /// named, not included.
 pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &OutcomeBuilder) -> ResultContent {
     let (mut parts, mut images) = (Vec::new(), Vec::new());
     for block in &result.content {
-        let part = match image_data(block) {
-            None => text(block),
-            Some(_) if images.len() == PROMPT_IMAGES_MAX => {
+        let text = match part(block) {
+            ContentPart::Text(text) => text,
+            ContentPart::Image(_) if images.len() == PROMPT_IMAGES_MAX => {
                 format!("[image left out: at most {PROMPT_IMAGES_MAX} images of a result are read]")
             }
-            Some(data) => match store(data, server, outcomes).await {
+            ContentPart::Image(data) => match store(data, server, outcomes).await {
                 Ok(image) => {
                     let line = format!("[{image}]");
                     images.push(image);
@@ -33,7 +40,7 @@ pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &Outco
                 Err(why) => format!("[image left out: {why}]"),
             },
         };
-        parts.push(part);
+        parts.push(text);
     }
     if parts.iter().all(String::is_empty)
         && let Some(structured) = &result.structured_content
@@ -43,40 +50,30 @@ pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &Outco
     ResultContent { text: parts.join("\n"), images }
 }
 
-/// Returns the base64 of an image.
-fn image_data(block: &ContentBlock) -> Option<&str> {
-    match block {
-        ContentBlock::Image(image) => Some(&image.data),
-        ContentBlock::Resource(embedded) => match &embedded.resource {
-            ResourceContents::BlobResourceContents { mime_type: Some(kind), blob, .. } => {
-                kind.starts_with("image/").then_some(blob.as_str())
-            }
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
 async fn store(data: &str, server: &str, outcomes: &OutcomeBuilder) -> Result<ImageRef, String> {
     let bytes = BASE64_STANDARD.decode(data).map_err(|_| "its data is not base64".to_owned())?;
     outcomes.store_image(bytes, server).await.map_err(|error| error.to_string())
 }
 
-fn text(block: &ContentBlock) -> String {
-    match block {
+fn part(block: &ContentBlock) -> ContentPart<'_> {
+    ContentPart::Text(match block {
         ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => return ContentPart::Image(&image.data),
         ContentBlock::Audio(audio) => binary("audio", &audio.mime_type, audio.data.len()),
         ContentBlock::ResourceLink(link) => format!("[resource {}: {}]", link.uri, link.name),
         ContentBlock::Resource(embedded) => match &embedded.resource {
             ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
             ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
                 let kind = mime_type.as_deref().unwrap_or("unknown type");
+                if kind.starts_with("image/") {
+                    return ContentPart::Image(blob);
+                }
                 format!("[resource {uri}] {}", binary("data", kind, blob.len()))
             }
             _ => "[a resource of an unknown kind]".to_owned(),
         },
         _ => "[content of an unknown kind]".to_owned(),
-    }
+    })
 }
 
 /// Describes data that is not included. `base64` is the number of its characters in base64.

@@ -206,7 +206,7 @@ impl McpHost {
         {
             let mut context = server.context.lock();
             context.prompter = self.prompter.lock().clone();
-            context.call = Some((call.id.clone(), sink));
+            context.call = Some((call.id.clone(), sink.clone()));
         }
         let result = self.call_server(tool, server, arguments.clone(), cancel).await;
         server.context.lock().call = None;
@@ -241,6 +241,9 @@ impl McpHost {
         if clean != outcome.output {
             outcome.output = clean;
             outcome.styles = Default::default();
+        }
+        if !outcome.output.is_empty() {
+            sink.output(&format!("{}\n", outcome.output.trim_end_matches('\n')));
         }
         outcome
     }

@@ -515,11 +515,7 @@ impl RunLoop {
         let now = self.now();
         match act {
             // Deferred until the session service is connected.
-            Action::ListSessions
-            | Action::ListModels
-            | Action::ListToolServers
-            | Action::OpenSession(_)
-            | Action::ShowTerminal
+            Action::ListSessions | Action::ListModels | Action::OpenSession(_) | Action::ShowTerminal
                 if self.service.is_none() =>
             {
                 self.deferred_actions.push(act);
@@ -610,7 +606,11 @@ impl RunLoop {
     }
 
     fn fetch_tool_servers(&mut self) {
-        let Some(session) = self.session.clone() else { return };
+        let Some(session) = self.session.clone() else {
+            return self
+                .app
+                .pick_tool_server(Err("still starting; try again in a moment".to_owned()), self.now());
+        };
         self.fetch(move |service| async move {
             FetchResult::ToolServers(service.tool_servers(session.id()).await)
         });

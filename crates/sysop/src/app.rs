@@ -87,9 +87,16 @@ pub(crate) struct Services {
     model: ModelRef,
     /// Rules that were saved to the user's rules file after the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
-    /// Hosts with connections to MCP servers, with their sessions if these are not of a server.
-    mcp_hosts: Arc<Mutex<Vec<(Option<SessionId>, Weak<McpHost>)>>>,
+    /// Hosts with connections to MCP servers.
+    mcp_hosts: Arc<Mutex<Vec<SessionMcpHost>>>,
     hooks: Arc<UserHooks>,
+}
+
+/// Connections of a session to MCP servers.
+struct SessionMcpHost {
+    /// `None` for a session of a server.
+    session: Option<SessionId>,
+    host: Weak<McpHost>,
 }
 
 impl Services {
@@ -172,7 +179,9 @@ impl Services {
         }
         if deferred_tools::external(session_tools).next().is_some() {
             let external = Arc::new(self.machines.with_mcp_servers(host).for_resumed(session_tools));
-            self.mcp_hosts.lock().push((session.cloned(), Arc::downgrade(&external)));
+            self.mcp_hosts
+                .lock()
+                .push(SessionMcpHost { session: session.cloned(), host: Arc::downgrade(&external) });
             host = external;
         }
         let instructions = self.instructions(place);
@@ -246,7 +255,7 @@ impl Services {
             let command = neutralize_line(&job.command);
             crate::tell(&format!("stopped the background job on {}: {command}", neutralize_line(&job.host)));
         }
-        let hosts: Vec<_> = self.mcp_hosts.lock().drain(..).filter_map(|(_, host)| host.upgrade()).collect();
+        let hosts: Vec<_> = self.mcp_hosts.lock().drain(..).filter_map(|of| of.host.upgrade()).collect();
         futures::future::join_all(hosts.iter().map(|host| host.close())).await;
         self.hooks.close().await;
         self.machines.close().await;

@@ -95,8 +95,8 @@ impl SessionService for Services {
 
     async fn tool_servers(&self, session: &SessionId) -> Result<Vec<ToolServer>, String> {
         let hosts = self.mcp_hosts.lock();
-        let of_session = hosts.iter().rev().find(|(id, _)| id.as_ref() == Some(session));
-        let servers = of_session.and_then(|(_, host)| host.upgrade()).map(|host| host.servers());
+        let of_session = hosts.iter().rev().find(|of| of.session.as_ref() == Some(session));
+        let servers = of_session.and_then(|of| of.host.upgrade()).map(|host| host.servers());
         drop(hosts);
         Ok(crate::mcp::servers(&self.settings, &servers.unwrap_or_default()))
     }

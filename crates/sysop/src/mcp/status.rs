@@ -1,6 +1,7 @@
 //! States of the servers in a session, for `/mcp`.
 
 use sysop_driver::frontend::ToolServer;
+use sysop_mcp::settings::ServerApproval;
 use sysop_mcp::{ServerState, ServerStatus};
 
 use super::records::Records;
@@ -18,9 +19,11 @@ pub(crate) fn servers(settings: &Settings, of_session: &[ServerStatus]) -> Vec<T
         } else if !record.consents(&server.identity) {
             "waits for your consent; run `sysop mcp list` on a terminal".to_owned()
         } else if record.pending.is_some() {
-            let state = in_session.map(state_in_session).unwrap_or_default();
-            let changed = "changed its tools; run `sysop mcp list` on a terminal to see and decide";
-            if state.is_empty() { changed.to_owned() } else { format!("{changed}\n{state}") }
+            let state = in_session.map(|status| format!("{}; ", state_in_session(status)));
+            format!(
+                "{}changed its tools; run `sysop mcp list` on a terminal to see and decide",
+                state.unwrap_or_default()
+            )
         } else {
             in_session.map_or_else(|| unused(server), state_in_session)
         };
@@ -41,7 +44,9 @@ fn state_in_session(status: &ServerStatus) -> String {
 /// Returns the state of a server that the session does not use.
 fn unused(server: &McpServer) -> String {
     match server.settings.approve {
-        sysop_mcp::settings::ServerApproval::Never => "no tool is offered (approve = never)".to_owned(),
-        _ => "not part of this session; start a new session to use it".to_owned(),
+        ServerApproval::Never => "no tool is offered (approve = never)".to_owned(),
+        ServerApproval::Ask | ServerApproval::Reads => {
+            "not part of this session; start a new session to use it".to_owned()
+        }
     }
 }
