@@ -293,11 +293,11 @@ impl Agent {
             let PromptContent { text, images } = prompt::read(blocks, &link.opened.attached.spec.root)?;
             // A command is what the user typed, never a part of an attached file.
             let typed = blocks.first().and_then(|block| block["text"].as_str()).unwrap_or_default();
-            let action = match commands::action(text.clone()) {
-                _ if !images.is_empty() => PromptAction::Ask(text, images),
-                PromptAction::Run(_) if blocks.len() > 1 || typed != text => PromptAction::Ask(text, images),
-                action => action,
-            };
+            let action = commands::action(text.clone());
+            let is_whole = blocks.len() <= 1 && typed == text;
+            let acts = matches!(action, PromptAction::Run(_) | PromptAction::Undo(_));
+            let is_text = !images.is_empty() || acts && !is_whole;
+            let action = if is_text { PromptAction::Ask(text, images) } else { action };
             link.send(SessionCommand::Prompt { id, action });
             Ok(())
         })

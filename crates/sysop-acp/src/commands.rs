@@ -7,8 +7,9 @@ use sysop_core::text::neutralize_line;
 use crate::prompt::PromptImage;
 
 /// Commands of this front end: name, description, and a hint for the argument.
-const COMMANDS: [(&str, &str, Option<&str>); 4] = [
+const COMMANDS: [(&str, &str, Option<&str>); 5] = [
     ("run", "Run a command on the session's host as you typed it", Some("COMMAND")),
+    ("undo", "Undo the last change, or that of a tool call by its number", Some("[STEP]")),
     ("compact", "Replace older messages by a summary", Some("[FOCUS]")),
     ("continue", "Go on after a pause", None),
     ("trust", "Trust the AGENTS.md and the skills of this workspace", None),
@@ -19,6 +20,8 @@ pub(crate) enum PromptAction {
     /// A prompt for the model with its images. It may call up a skill or a custom command.
     Ask(String, Vec<PromptImage>),
     Run(String),
+    /// Undo of the tool call with this number, or of the last change.
+    Undo(Option<u64>),
     Compact(Option<String>),
     Continue,
     Trust,
@@ -31,6 +34,10 @@ pub(crate) fn action(text: String) -> PromptAction {
     };
     match (word, rest) {
         ("/run", command) if !command.is_empty() => PromptAction::Run(command.to_owned()),
+        ("/undo", "") => PromptAction::Undo(None),
+        ("/undo", step) if step.parse().is_ok_and(|step: u64| step > 0) => {
+            PromptAction::Undo(step.parse().ok())
+        }
         ("/compact", focus) => PromptAction::Compact((!focus.is_empty()).then(|| focus.to_owned())),
         ("/continue", "") => PromptAction::Continue,
         ("/trust", "") => PromptAction::Trust,
@@ -66,11 +73,14 @@ mod tests {
     fn known_commands_are_recognized_and_everything_else_is_a_prompt() {
         let of = |text: &str| format!("{:?}", action(text.to_owned()));
         assert_eq!(of("/run  ls -la | wc"), r#"Run("ls -la | wc")"#);
+        assert_eq!((of("/undo"), of("/undo 3")), ("Undo(None)".to_owned(), "Undo(Some(3))".to_owned()));
         assert_eq!(of("/compact"), "Compact(None)");
         assert_eq!(of("/compact the disk"), r#"Compact(Some("the disk"))"#);
         assert_eq!(of(" /continue "), "Continue");
         assert_eq!(of("/trust"), "Trust");
-        for prompt in ["/run", "/continue now", "/deploy web1", "run ls", "why /run ls"] {
+        for prompt in
+            ["/run", "/undo 0", "/undo it", "/continue now", "/deploy web1", "run ls", "why /run ls"]
+        {
             assert_eq!(of(prompt), format!("Ask({prompt:?}, [])"));
         }
     }

@@ -495,15 +495,11 @@ impl SessionTask {
                 Input::Prompt { text, images: self.store_images(images).await? }
             }
             PromptAction::Run(command) => {
-                if !self.prompts.is_empty() {
-                    return Err(RpcError::new(
-                        code::INVALID_REQUEST,
-                        "a turn is running; wait for it or cancel it",
-                    ));
-                }
-                open.is_command = true;
-                let arguments = json!({ "command": command }).as_object().cloned().unwrap_or_default();
-                Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User }
+                self.typed_call(&mut open, "bash", json!({ "command": command }))?
+            }
+            PromptAction::Undo(step) => {
+                let arguments = step.map_or_else(|| json!({}), |step| json!({ "step": step }));
+                self.typed_call(&mut open, "undo", arguments)?
             }
             PromptAction::Continue => {
                 if !matches!(self.encoder.transcript().phase(), SessionPhase::Paused { .. }) {
@@ -529,6 +525,17 @@ impl SessionTask {
         self.send(input)?;
         self.prompts.push(open);
         Ok(())
+    }
+
+    /// Returns the input for a call that the user typed.
+    fn typed_call(&self, open: &mut OpenPrompt, tool: &str, arguments: Value) -> Result<Input, RpcError> {
+        if !self.prompts.is_empty() {
+            let why = "a turn is running; wait for it or cancel it";
+            return Err(RpcError::new(code::INVALID_REQUEST, why));
+        }
+        open.is_command = true;
+        let arguments = arguments.as_object().cloned().unwrap_or_default();
+        Ok(Input::Direct { tool: tool.to_owned(), arguments, origin: Origin::User })
     }
 
     async fn store_images(&self, images: Vec<PromptImage>) -> Result<Vec<ImageRef>, RpcError> {

@@ -439,6 +439,22 @@ fn a_typed_command_runs_but_a_command_in_a_file_is_text() {
 }
 
 #[test]
+fn a_change_is_undone_by_a_command() {
+    let edit = json!({ "path": "a.txt", "old_string": "one", "new_string": "two" });
+    let mock = Mock::start(&[("change", vec![call("edit_file", edit), say("Changed.")])]);
+    let world = World::with_openai(&mock.url()).file("work/a.txt", "one\n");
+    let mut editor = Editor::start(&world, &["--approve", "auto"]);
+    let (session, _) = editor.open(&world);
+    let prompt = editor.prompt(&session, "change it");
+    assert_eq!(editor.answer(prompt)["result"]["stopReason"], "end_turn");
+    assert_eq!(world.read("a.txt"), "two\n");
+    let undo = editor.prompt(&session, "/undo");
+    assert_eq!(editor.answer(undo)["result"]["stopReason"], "end_turn");
+    editor.leave();
+    assert_eq!(world.read("a.txt"), "one\n");
+}
+
+#[test]
 fn the_end_of_input_stops_a_running_command() {
     let mark = format!("{}", std::process::id() + 730_000);
     let mock = Mock::start(&[("sleep", vec![bash(&format!("sleep {mark}")), say("Ended.")])]);
