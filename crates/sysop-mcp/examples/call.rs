@@ -28,8 +28,8 @@ async fn main() -> Result<(), BoxError> {
     let settings = ServerSettings {
         name: ServerName::parse("bench")?,
         transport: ServerTransport::Stdio(PipedCommand {
-            program: program.into(),
-            arguments: arguments.map(Into::into).collect(),
+            program,
+            arguments: arguments.collect(),
             environment: vec![("PATH".to_owned(), std::env::var("PATH")?.into())],
             folder: "/".into(),
         }),
