@@ -7,12 +7,14 @@ use secrecy::SecretString;
 use url::{Host, Url};
 
 use crate::ClientError;
+use crate::pinned::PinnedCertificate;
 
 /// Address of a server and the token for it. `Debug` and [`ServerAddress::display_url`] hide the token.
 #[derive(Clone)]
 pub struct ServerAddress {
     base: Url,
     token: SecretString,
+    certificate: Option<PinnedCertificate>,
 }
 
 impl ServerAddress {
@@ -41,7 +43,14 @@ impl ServerAddress {
         base.set_query(None);
         base.set_fragment(None);
         let token = in_url.or(token).ok_or(ClientError::NoToken)?;
-        Ok(Self { base, token })
+        Ok(Self { base, token, certificate: None })
+    }
+
+    /// Accepts this certificate of the server, and no other, whatever name it is for.
+    #[must_use]
+    pub fn with_certificate(mut self, certificate: PinnedCertificate) -> Self {
+        self.certificate = Some(certificate);
+        self
     }
 
     /// Returns the address without the token.
@@ -62,6 +71,10 @@ impl ServerAddress {
             Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
             None => false,
         }
+    }
+
+    pub(crate) fn certificate(&self) -> Option<&PinnedCertificate> {
+        self.certificate.as_ref()
     }
 
     pub(crate) fn is_http(&self) -> bool {

@@ -118,6 +118,9 @@ fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
         .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")));
+    if let Some(certificate) = server.certificate() {
+        return builder.no_proxy().tls_backend_preconfigured(certificate.client_config());
+    }
     match (server.is_here(), server.is_http()) {
         // Reading the system's certificates takes milliseconds.
         (true, true) => builder.no_proxy().tls_certs_only([]),

@@ -12,6 +12,7 @@ pub mod approvals;
 pub mod client_tools;
 mod fanout;
 mod outbox;
+mod pinned;
 mod session;
 mod session_service;
 mod session_socket;
@@ -19,6 +20,7 @@ mod stream;
 mod terminal;
 
 pub use self::address::ServerAddress;
+pub use self::pinned::PinnedCertificate;
 pub use self::session::RemoteSession;
 pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPlacement};
 

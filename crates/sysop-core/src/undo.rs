@@ -5,11 +5,21 @@ mod plan;
 
 use serde::{Deserialize, Serialize};
 
+use crate::message::ToolCall;
+
 pub use self::changed_line::changed_line;
 pub use self::plan::{CapturePlan, plan, plan_paths};
 
 /// Maximum steps per session that are remembered as undoable; the oldest are dropped first.
 pub const UNDO_STEPS_MAX: usize = 64;
+
+/// Argument of an undo that has the command of the undone call.
+pub const UNDOES: &str = "undoes";
+
+/// Returns the command that a call runs, or whose changes it undoes.
+pub fn undone_command(call: &ToolCall) -> Option<&str> {
+    call.text_argument(UNDOES).or_else(|| call.text_argument("command")).filter(|command| !command.is_empty())
+}
 
 /// Record on a host with the state before a call, by which the call can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -42,7 +42,7 @@ use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::Outcome;
-use sysop_core::policy::{Fence, ResolvedTarget, SandboxMode, Survey, Target};
+use sysop_core::policy::{Fence, ResolvedTarget, SandboxMode, Survey, Target, UndoOffer};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::redact::shapes::redact_cut_shapes;
 use sysop_core::tool::ToolSpec;
@@ -73,7 +73,7 @@ pub use crate::ssh::{
     CONNECT_TIMEOUT_DEFAULT, GUARD_SECONDS_DEFAULT, GUARD_SETTLE_DEFAULT, GuardStatus, GuardVerb,
     MachineInfo, PortForward, SshConnection, SshError, SshSettings, is_container,
 };
-use crate::ssh::{Guards, SshMachine};
+use crate::ssh::{Guards, SshMachine, guarded_command};
 use crate::terminal::SharedTerminal;
 use crate::tools::Toolbox;
 pub use crate::undo::{UNDO_BYTES_DEFAULT, UndoSettings};
@@ -237,7 +237,15 @@ impl Host for SshHost {
 
     async fn survey(&self, call: &ToolCall) -> Survey {
         let survey = self.toolbox.survey(call, &Fence::Off).await;
-        self.guards.survey(call, survey).await
+        match guarded_command(call) {
+            // An undo touches what the undone command touched.
+            Some(undone) if matches!(survey.undo, UndoOffer::Offered { .. }) => {
+                let of_command = self.toolbox.survey(&undone, &Fence::Off).await;
+                Survey { guard: self.guards.offer(&undone, &of_command).await, ..survey }
+            }
+            Some(_) => survey,
+            None => Survey { guard: self.guards.offer(call, &survey).await, ..survey },
+        }
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use secrecy::SecretString;
 use sysop_client::approvals::{ApprovalClient, WaitingApproval};
-use sysop_client::{ClientError, ServerAddress};
+use sysop_client::{ClientError, PinnedCertificate, ServerAddress};
 use sysop_core::auto_bounds::short_time;
 use sysop_core::id::Timestamp;
 use sysop_core::text::neutralize_line;
@@ -17,7 +17,7 @@ use sysop_driver::port::Clock;
 use crate::cli::ApproveArguments;
 use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
-use crate::token_file::{address_of, token_files};
+use crate::token_file::{address_of, certificate_of, token_files};
 
 /// Maximum number of times that the list is read again until an answer shows in it.
 const POLLS_MAX: u32 = 20;
@@ -128,7 +128,19 @@ fn local_servers(data: &Path) -> Result<Vec<ServerAddress>> {
             continue;
         };
         let token = SecretString::from(token.trim_end().to_owned());
-        servers.push(ServerAddress::parse(&format!("http://{address}"), Some(token)).map_err(failure)?);
+        let certificate = certificate_of(&path);
+        let scheme = if certificate.is_symlink() { "https" } else { "http" };
+        let server = ServerAddress::parse(&format!("{scheme}://{address}"), Some(token)).map_err(failure)?;
+        servers.push(match scheme {
+            "https" => match PinnedCertificate::read(&certificate) {
+                Ok(pinned) => server.with_certificate(pinned),
+                Err(error) => {
+                    tracing::warn!(%error, "a server is not asked");
+                    continue;
+                }
+            },
+            _ => server,
+        });
     }
     Ok(servers)
 }

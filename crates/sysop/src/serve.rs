@@ -165,7 +165,7 @@ fn announce(
         (None, true) => None,
         (None, false) => Some(TokenFile::usual_path(&settings.folders.data, address)),
     };
-    let file = path.map(|path| TokenFile::write(path, token.clone())).transpose()?;
+    let file = path.map(|path| TokenFile::write(path, token.clone(), exposure.certificate())).transpose()?;
     match (watcher, &file) {
         (Some(watcher), _) => watcher.begin(&with_token(), stop.clone())?,
         (None, Some(file)) if !is_told => {

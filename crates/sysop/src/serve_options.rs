@@ -1,7 +1,7 @@
 //! Access to a server: the flags of `sysop serve` that control it, and the server components built from them.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
@@ -173,6 +173,11 @@ impl ServeOptions {
             (Some(_) | None, false) => address.to_string(),
         };
         format!("{scheme}://{host}/")
+    }
+
+    /// Returns the file with the certificate, if the server uses TLS.
+    pub(crate) fn certificate(&self) -> Option<&Path> {
+        self.tls_cert.as_deref()
     }
 
     fn limits(&self) -> Limits {

@@ -13,12 +13,18 @@ use crate::exit::CommandError;
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
+    /// Link to the server's certificate, if it uses TLS.
+    certificate: Option<PathBuf>,
     token: SecretString,
 }
 
 impl TokenFile {
     /// Writes the file and replaces one left by an earlier server. Fails if the file cannot be written.
-    pub(crate) fn write(path: PathBuf, token: SecretString) -> Result<Self, CommandError> {
+    pub(crate) fn write(
+        path: PathBuf,
+        token: SecretString,
+        certificate: Option<&Path>,
+    ) -> Result<Self, CommandError> {
         let path = std::path::absolute(&path).unwrap_or(path);
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let written = folder.map_or(Ok(()), create_private_folder);
@@ -29,7 +35,8 @@ impl TokenFile {
                 display_path(&path)
             ))
         })?;
-        Ok(Self { path, token })
+        let certificate = link_certificate(&path, certificate);
+        Ok(Self { path, certificate, token })
     }
 
     /// Default path of the file for a server at this address.
@@ -41,6 +48,26 @@ impl TokenFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Links the server's certificate beside its token file, so that programs of this user can recognize the server. Without
+/// TLS, the link of an earlier server is removed.
+fn link_certificate(token_file: &Path, certificate: Option<&Path>) -> Option<PathBuf> {
+    let link = certificate_of(token_file);
+    let _ = std::fs::remove_file(&link); // there is none, as a rule
+    let certificate = std::path::absolute(certificate?).ok()?;
+    let linked = std::os::unix::fs::symlink(certificate, &link);
+    linked
+        .inspect_err(
+            |error| tracing::warn!(%error, "cannot link the certificate; sysop approve needs SYSOP_URL"),
+        )
+        .ok()?;
+    Some(link)
+}
+
+/// Returns the path of the link to the certificate of the server with this token file.
+pub(crate) fn certificate_of(token_file: &Path) -> PathBuf {
+    token_file.with_extension("cert")
 }
 
 const PREFIX: &str = "sysop-";
@@ -75,6 +102,7 @@ impl Drop for TokenFile {
         {
             // A file that cannot be removed stays, readable only by its user.
             let _ = std::fs::remove_file(&self.path);
+            self.certificate.iter().for_each(|link| drop(std::fs::remove_file(link)));
         }
     }
 }
@@ -90,10 +118,13 @@ mod tests {
     fn a_token_file_is_private_and_removed_with_its_server() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below/my.token");
-        let first = TokenFile::write(path.clone(), "one".into()).unwrap();
+        let first = TokenFile::write(path.clone(), "one".into(), Some(Path::new("/tls/a.pem"))).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        let second = TokenFile::write(path.clone(), "two".into()).unwrap();
+        let link = folder.path().join("below/my.cert");
+        assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/tls/a.pem"));
+        let second = TokenFile::write(path.clone(), "two".into(), None).unwrap();
+        assert!(std::fs::read_link(&link).is_err(), "the second server uses no TLS");
         drop(first);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n", "it is another server's by now");
         drop(second);

@@ -214,13 +214,14 @@ impl Session {
             let why = format!("denied by a hook: {reason}; nothing ran");
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
-        if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.is_some()) {
+        if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.as_ref()) {
             return;
         }
         // What a user typed has that user's consent.
         let is_offered_undo = call.name == UNDO_TOOL && matches!(survey.undo, UndoOffer::Offered { .. });
         if origin == Origin::User && (self.people_needed() == 1 || is_offered_undo) {
-            return self.run(out, call, origin, Fence::Off, None);
+            let guarded = if is_offered_undo { guard_of(&survey.guard, 0).0 } else { None };
+            return self.run(out, call, origin, Fence::Off, guarded);
         }
         let tools = Arc::clone(self.offered_tools());
         let (review, scope) = match tools.check(&call) {
@@ -311,7 +312,7 @@ impl Session {
 }
 
 /// Returns the guard that a host offers for a call, or a finding that says why there is none.
-fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<GuardTimeout>, Option<Finding>) {
+pub(super) fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<GuardTimeout>, Option<Finding>) {
     match offer {
         GuardOffer::NotNeeded => (None, None),
         GuardOffer::Offered { seconds } => (Some(GuardTimeout { seconds: *seconds }), None),

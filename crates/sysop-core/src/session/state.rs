@@ -139,6 +139,8 @@ pub(super) struct UndoStep {
     pub(super) number: u32,
     pub(super) turn: TurnId,
     pub(super) call: CallId,
+    /// The command of the call, or of the call that it undid; empty for file tools.
+    pub(super) command: String,
     /// Records of the hosts; empty if only `files` can be put back.
     pub(super) records: Vec<UndoRecord>,
     /// Changes of file tools.

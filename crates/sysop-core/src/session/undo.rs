@@ -5,13 +5,15 @@
 
 use serde_json::{Map, Value, json};
 
+use super::decide::guard_of;
 use super::state::UndoStep;
-use super::{Session, UNDO_TOOL};
+use super::{Consent, Session, UNDO_TOOL};
 use crate::event::{Event, Origin, Output};
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
+use crate::undo::{UNDOES, undone_command};
 
 impl Session {
     /// Returns the arguments of the call that undoes the step of `arguments`, or the last undoable step. A step is
@@ -37,7 +39,7 @@ impl Session {
         };
         match step {
             Some(step) if !step.records.is_empty() => Ok(object(json!({
-                "step": step.number, "call": step.call, "records": step.records,
+                "step": step.number, "call": step.call, "records": step.records, UNDOES: step.command,
             }))),
             Some(step) if wanted.is_some() => Ok(object(json!({
                 "step": step.number, "call": step.call, "changes": step.files,
@@ -60,14 +62,17 @@ impl Session {
         }
     }
 
-    /// Decides an undo whose host was surveyed. Returns true if the call is to run now.
+    /// Decides an undo whose host was surveyed. An undo of a change that could lock people out can do so, too: it runs
+    /// under a guard, or the approval says that it does not. Returns true if the call is to run now.
     pub(super) fn review_undo(
         &mut self,
         out: &mut Output,
         call: &ToolCall,
         survey: &Survey,
-        is_allowed: bool,
+        allowed: Option<&Consent>,
     ) -> bool {
+        let (guarded, unguarded) = guard_of(&survey.guard, 0);
+        let seen_guard = allowed.is_some_and(|seen| seen.guarded.is_none() || guarded.is_some());
         match &survey.undo {
             UndoOffer::NotNeeded => true,
             UndoOffer::Refused { why } => {
@@ -75,12 +80,14 @@ impl Session {
                 self.finish(out, call.id.clone(), Outcome::failed(why.clone()));
                 false
             }
-            UndoOffer::Offered { .. } if is_allowed => true,
+            UndoOffer::Offered { .. } if seen_guard => true,
             UndoOffer::Offered { lines } => {
                 let step = argument(call, "step").and_then(Value::as_u64).unwrap_or_default();
                 let command = format!("undo step {step}");
                 let covers = Grant::Exact { command: command.clone() };
-                let risk = Risk { class: RiskClass::Changes, findings: Vec::new() };
+                let locks_out = guarded.is_some() || unguarded.is_some();
+                let class = if locks_out { RiskClass::Lockout } else { RiskClass::Changes };
+                let risk = Risk { class, findings: unguarded.into_iter().collect() };
                 self.emit(
                     out,
                     Event::ApprovalAsked {
@@ -90,7 +97,7 @@ impl Session {
                         risk,
                         covers,
                         preview: lines.clone(),
-                        guarded: None,
+                        guarded,
                         scope: None,
                         terms: self.approval_terms(),
                     },
@@ -140,6 +147,7 @@ impl Session {
             number: state.tool_calls,
             turn: state.turn,
             call: call.id.clone(),
+            command: undone_command(call).unwrap_or_default().to_owned(),
             records: outcome.records.clone(),
             files: outcome.changes.clone(),
             how: outcome.undo.unwrap_or(Reversibility::Exact),

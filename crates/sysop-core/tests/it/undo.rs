@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 use sysop_core::event::{Decision, Event, Input, Origin};
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
 use sysop_core::outcome::{Outcome, Reversibility};
-use sysop_core::policy::UndoOffer;
+use sysop_core::policy::{GuardOffer, RiskClass, UndoOffer};
 use sysop_core::session::Activity;
 use sysop_core::undo::{UndoRecord, UndoRights};
 
@@ -52,7 +53,7 @@ fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
     assert_eq!(asked(&world), ("undo step 3".to_owned(), vec!["put back /a".to_owned()]));
     assert!(world.running.is_none());
     world.allow();
-    let wanted = json!({ "step": 3, "call": "direct_3", "records": [{ "id": "r3", "rights": "own" }] });
+    let wanted = json!({ "step": 3, "call": "direct_3", "records": [{ "id": "r3", "rights": "own" }], "undoes": "echo 3 >a" });
     assert_eq!(running(&world), wanted);
     world.outcome(recorded("r4"));
     let undone = world.last.events.iter().find_map(|event| match event {
@@ -60,6 +61,49 @@ fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
         _ => None,
     });
     assert_eq!(undone, Some((CallId::new("direct_3"), Reversibility::Exact)));
+}
+
+#[test]
+fn an_undo_that_may_lock_people_out_is_guarded_or_says_that_it_is_not() {
+    let asked = |world: &World| {
+        let found = world.log.iter().rev().find_map(|event| match event {
+            Event::ApprovalAsked { risk, guarded, .. } => Some((risk.clone(), *guarded)),
+            _ => None,
+        });
+        found.expect("a person is asked")
+    };
+    let mut world = world();
+    world.guard = GuardOffer::Offered { seconds: 90 };
+    undo(&mut world, &json!({}));
+    let (risk, guarded) = asked(&world);
+    assert_eq!((risk.class, guarded), (RiskClass::Lockout, Some(GuardTimeout { seconds: 90 })));
+    world.allow();
+    assert_eq!(world.guards.last(), Some(&Some(GuardTimeout { seconds: 90 })));
+    world.outcome(recorded("r4"));
+
+    world.guard = GuardOffer::Refused { why: "there is no timer".to_owned() };
+    undo(&mut world, &json!({}));
+    let (risk, guarded) = asked(&world);
+    assert_eq!((risk.class, guarded), (RiskClass::Lockout, None));
+    assert!(risk.findings[0].why.contains("NOT guarded"), "{risk:?}");
+    world.guard = GuardOffer::Offered { seconds: 90 };
+    world.allow();
+    assert_eq!(
+        world.guards.last(),
+        Some(&Some(GuardTimeout { seconds: 90 })),
+        "a guard that is possible is used"
+    );
+}
+
+#[test]
+fn an_undo_whose_guard_is_gone_after_the_approval_asks_again() {
+    let mut world = world();
+    world.guard = GuardOffer::Offered { seconds: 90 };
+    undo(&mut world, &json!({}));
+    world.guard = GuardOffer::Refused { why: "there is no timer".to_owned() };
+    world.allow();
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval);
+    assert!(world.running.is_none());
 }
 
 #[test]

@@ -12,6 +12,7 @@ use sysop_core::guard::{GuardEnd, GuardPlan, GuardReport, GuardTimeout, plan};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{Fence, GuardOffer, Survey};
+use sysop_core::undo::undone_command;
 use sysop_driver::port::{CancellationToken, DeltaSink};
 use sysop_driver::prompter::Prompter;
 use tokio::time::{Instant, sleep};
@@ -21,7 +22,7 @@ use super::error::SshError;
 use super::guard::{
     ArmedOnHost, FreshLogin, GuardLine, LoginFailure, Rights, arm, check, fire, fresh_login, probe, state,
 };
-use crate::tools::{Toolbox, push_line};
+use crate::tools::{Toolbox, UNDO, push_line};
 
 /// Default seconds of `[guard] seconds`.
 pub const GUARD_SECONDS_DEFAULT: u32 = 120;
@@ -73,13 +74,8 @@ impl Guards {
         *self.prompter.lock() = Some(people);
     }
 
-    /// Adds the guard that the host offers to the survey of a call.
-    pub(crate) async fn survey(&self, call: &ToolCall, mut survey: Survey) -> Survey {
-        survey.guard = self.offer(call, &survey).await;
-        survey
-    }
-
-    async fn offer(&self, call: &ToolCall, survey: &Survey) -> GuardOffer {
+    /// Returns the guard that the host offers for a surveyed call.
+    pub(crate) async fn offer(&self, call: &ToolCall, survey: &Survey) -> GuardOffer {
         if self.seconds == 0 {
             return GuardOffer::NotNeeded;
         }
@@ -171,6 +167,8 @@ impl Guards {
         call: &ToolCall,
         timeout: GuardTimeout,
     ) -> Result<(ArmedOnHost, FreshLogin, Instant), String> {
+        let undone = guarded_command(call);
+        let call = undone.as_ref().unwrap_or(call);
         let survey = tools.survey(call, &Fence::Off).await;
         if let Some(why) = survey.unreachable {
             return Err(why);
@@ -375,6 +373,14 @@ fn left(deadline: Instant) -> Duration {
 /// Returns a reason that is short enough for the log of the host.
 fn short(why: &str) -> String {
     why.chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// Returns the call with the command that an undo takes back, whose guard the undo needs; `None` for other calls.
+pub(crate) fn guarded_command(call: &ToolCall) -> Option<ToolCall> {
+    let command = undone_command(call).filter(|_| call.name == UNDO)?;
+    let arguments = [("command".to_owned(), command.into())].into_iter().collect();
+    let (id, name) = (call.id.clone(), "bash".to_owned());
+    Some(ToolCall { id, wire_id: None, name, arguments: Arguments::Object(arguments) })
 }
 
 fn is_shell(tool: &str) -> bool {

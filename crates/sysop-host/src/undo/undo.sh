@@ -262,7 +262,8 @@ report() {                                                           # says what
   can=$1 cannot=$2
   differ "$G/was" "$G/now" >"$G/diff.units"; packages "$G/was" "$G/now" >"$G/diff.packages"
   grep -qE "$T(started|stopped|restarted|reloaded|failed)\$" "$G/diff.units" && part=1
-  [ -s "$G/diff.units" ] && can=$((can+1))
+  # A unit that only restarted is as before, but for the memory of its processes.
+  if awk -F"$T" '$4!="restarted" && $4!="reloaded" {f=1} END {exit !f}' "$G/diff.units"; then can=$((can+1)); elif [ "$part" = 1 ]; then cannot=$((cannot+1)); fi
   while IFS=$T read -r n a b; do part=1; if [ "$a" = - ] || [ -n "$(debs "$n" "$a")" ]; then can=$((can+1)); else cannot=$((cannot+1)); fi; done <"$G/diff.packages"
   for f in "$G"/was/* "$G"/now/*; do case ${f##*/} in cron.*|nft|iptables|ip6tables|ipset|keys) cmp -s "$G/was/${f##*/}" "$G/now/${f##*/}" || can=$((can+1)) ;; esac; done
   if [ $((can+cannot)) = 0 ]; then say undo nothing; elif [ "$can" = 0 ]; then say undo none "content was not kept"
@@ -323,7 +324,7 @@ plan() {                                                             # says the 
     esac
   done <"$G/diff.packages"
   for f in "$G"/was/* "$G"/now/*; do n=${f##*/}
-    case $n in cron.*|nft|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || case $n in cron.*) echo "put back the crontab${n#cron}" ;; *) echo "load the rules of $n as before" ;; esac ;; esac
+    case $n in cron.*|nft|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || case $n in cron.*) echo "put back the crontab of ${n#cron.}" ;; *) echo "load the rules of $n as before" ;; esac ;; esac
   done | sort -u | while IFS= read -r l; do say step "" "$l"; done
   awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {x=b[$1]; sub(/^[^\t]*\t/,"",x); k=$1; gsub("/",".",k); gsub("\t"," ",x); print "U\tstep\t\tset " k " to " x}' f=0 "$G/was/keys" f=1 "$G/now/keys"
   unit_steps | while IFS=$T read -r w n; do say step "" "$w ${n%.service}"; done

@@ -11,7 +11,10 @@ mod target;
 use std::fs;
 use std::time::Instant;
 
+use serde_json::json;
 use sysop_core::guard::{GuardEnd, GuardTimeout};
+use sysop_core::id::CallId;
+use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::Status;
 use sysop_core::policy::GuardOffer;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
@@ -36,6 +39,32 @@ async fn a_harmless_change_is_confirmed_by_two_fresh_logins() {
     assert!(target.text("/etc/ssh/sshd_config").ends_with("# hello\n"));
     let listed = session.connection.guards().await.unwrap();
     assert_eq!((listed.len(), listed[0].state.as_str()), (1, "confirmed"));
+}
+
+#[tokio::test]
+async fn the_undo_of_a_guarded_change_runs_under_a_guard() {
+    let Some(target) = Target::start("root") else { return };
+    let session = target.session(60);
+    let before = target.text("/etc/ssh/sshd_config");
+    let change = format!("echo '# hello' >>/etc/ssh/sshd_config; {RELOAD}");
+    let outcome = session.guarded(&change).await;
+    assert_eq!(outcome.status, Status::Ok, "{}", outcome.output);
+    let serde_json::Value::Object(arguments) =
+        json!({ "step": 1, "call": "call-1", "records": outcome.records, "undoes": change })
+    else {
+        panic!()
+    };
+    let arguments = Arguments::Object(arguments);
+    let undo = ToolCall { id: CallId::new("u1"), wire_id: None, name: "undo".to_owned(), arguments };
+    let GuardOffer::Offered { seconds } = session.host.survey(&undo).await.guard else {
+        panic!("no guard: {:?}", session.host.survey(&undo).await)
+    };
+    let guard = GuardTimeout { seconds };
+    let undone = session.host.run_guarded(undo, guard, DeltaSink::none(), CancellationToken::new()).await;
+    assert_eq!(undone.status, Status::Ok, "{}", undone.output);
+    assert!(undone.output.contains("confirmed after two fresh logins"), "{}", undone.output);
+    assert_eq!(session.endings(), [GuardEnd::Confirmed, GuardEnd::Confirmed]);
+    assert_eq!(target.text("/etc/ssh/sshd_config"), before);
 }
 
 #[tokio::test]

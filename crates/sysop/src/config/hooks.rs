@@ -153,3 +153,79 @@ fn program(key: &str, run: Vec<String>, timeout_s: Option<u64>) -> Result<UserPr
 fn one_line(error: &toml::de::Error) -> String {
     error.message().lines().collect::<Vec<_>>().join(" ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use toml::de::DeTable;
+
+    use super::{Hook, HookPoint, Notify, OnError, read_hooks, read_notify};
+
+    fn hooks(text: &str) -> Result<Vec<Hook>, (usize, String)> {
+        let table = DeTable::parse(text).expect("TOML");
+        read_hooks(&table.get_ref()["hooks"])
+    }
+
+    fn notify(text: &str) -> Result<Notify, (usize, String)> {
+        let table = DeTable::parse(text).expect("TOML");
+        read_notify(&table.get_ref()["notify"])
+    }
+
+    #[test]
+    fn a_hook_is_read_with_its_defaults() {
+        let text = "[[hooks]]\non = 'command.before'\nrun = ['/bin/check', '-x']\n\
+                    [[hooks]]\non = 'end'\nmatch = '^fail'\nrun = ['/bin/mail']\ntimeout_s = 600\non_error = 'deny'\n";
+        let [first, second] = &hooks(text).unwrap()[..] else { panic!("two hooks") };
+        assert_eq!((first.on, first.on_error), (HookPoint::CommandBefore, OnError::Ask));
+        assert_eq!(first.program.run, ["/bin/check", "-x"]);
+        assert_eq!(first.program.timeout, Duration::from_secs(10));
+        assert!(first.pattern.is_none());
+        assert_eq!((second.on, second.on_error), (HookPoint::End, OnError::Deny));
+        assert_eq!(second.program.timeout, Duration::from_secs(600));
+        let pattern = second.pattern.as_ref().unwrap();
+        assert!(pattern.is_match("failed") && !pattern.is_match("end_turn"));
+    }
+
+    #[test]
+    fn each_point_has_the_name_that_programs_get() {
+        for name in ["command.before", "command.after", "approval", "prompt", "end"] {
+            let read = hooks(&format!("[[hooks]]\non = '{name}'\nrun = ['x']\n")).unwrap();
+            assert_eq!(read[0].on.as_str(), name);
+        }
+    }
+
+    #[test]
+    fn a_hook_that_is_not_valid_is_refused_with_its_place_and_the_reason() {
+        let valid = "[[hooks]]\non = 'end'\nrun = ['x']\n";
+        for (entry, why) in [
+            ("on = 'before'\nrun = ['x']", "command.before"),
+            ("on = 'end'", "run"),
+            ("on = 'end'\nrun = []", "must name a program"),
+            ("on = 'end'\nrun = ['']", "must name a program"),
+            ("on = 'end'\nrun = ['x']\nmatch = '('", "not a regular expression"),
+            ("on = 'end'\nrun = ['x']\ntimeout_s = 0", "from 1 to 600"),
+            ("on = 'end'\nrun = ['x']\ntimeout_s = 601", "from 1 to 600"),
+            ("on = 'end'\nrun = ['x']\non_error = 'allow'", "on_error"),
+            ("on = 'end'\nrun = ['x']\nallow = true", "allow"),
+        ] {
+            let (at, said) = hooks(&format!("{valid}[[hooks]]\n{entry}\n")).unwrap_err();
+            assert!(said.contains(why) || said.contains("unknown variant"), "{entry}: {said}");
+            assert!(at >= valid.len(), "{entry}: the second entry is named, not {at}");
+        }
+        assert!(hooks("hooks = 'x'").unwrap_err().1.contains("[[hooks]]"));
+        let many = "[[hooks]]\non = 'end'\nrun = ['x']\n".repeat(65);
+        assert!(hooks(&many).unwrap_err().1.contains("too many"));
+    }
+
+    #[test]
+    fn the_notifier_is_a_program_with_an_address_for_links() {
+        let read = notify("[notify]\ncommand = ['ntfy']\nurl = 'https://ops.example.org'\n").unwrap();
+        assert_eq!(read.program.run, ["ntfy"]);
+        assert_eq!(read.url.as_deref(), Some("https://ops.example.org"));
+        for text in ["command = []", "command = ['x']\nurl = 'javascript:x'", "command = 'x'", "cmd = ['x']"]
+        {
+            assert!(notify(&format!("[notify]\n{text}\n")).is_err(), "{text}");
+        }
+    }
+}

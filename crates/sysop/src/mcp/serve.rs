@@ -127,7 +127,7 @@ impl AttachServer {
         let server =
             Server::new(Arc::clone(&sessions) as Arc<_>, Arc::new(token_auth), ServerSettings::default());
         let path = TokenFile::usual_path(&settings.folders.data, address);
-        let token_file = TokenFile::write(path, token)?;
+        let token_file = TokenFile::write(path, token, None)?;
         let page = exposure.page(address);
         let shown = display_path(token_file.path());
         crate::tell(&format!("to watch and approve: SYSOP_TOKEN=$(cat {shown}) sysop attach {page}"));

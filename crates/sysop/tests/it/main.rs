@@ -4,6 +4,7 @@
 mod acp;
 mod acpx;
 mod always;
+mod approvals;
 mod attack;
 mod budget;
 mod chat;

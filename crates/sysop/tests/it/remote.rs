@@ -1,5 +1,6 @@
 //! The binary against a real sshd: work on a remote host as a user sees it.
 
+mod approvals;
 mod broken;
 mod errors;
 mod fleet;

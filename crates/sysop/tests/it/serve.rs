@@ -28,6 +28,11 @@ pub(crate) fn serve(world: &World, arguments: &[&str]) -> ServeProcess {
 }
 
 impl ServeProcess {
+    /// Kills the server, as a power failure would.
+    pub(crate) fn kill(self) {
+        self.running.kill();
+    }
+
     fn send(&self, method: &str, path: &str, more: &str, body: &str) -> TcpStream {
         self.send_as(&self.token, method, path, more, body)
     }

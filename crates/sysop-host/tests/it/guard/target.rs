@@ -182,6 +182,7 @@ impl Target {
         let connection = SshConnection::new(settings).unwrap();
         let mut settings = RemoteSettings::new(connection.clone(), None, self.home.path().join("artifacts"));
         settings.guard_seconds = seconds;
+        settings.undo.bytes_max = sysop_host::UNDO_BYTES_DEFAULT;
         settings.guard_settle = Duration::from_millis(50);
         let host = SshHost::open(settings).unwrap();
         let reports = Arc::new(Recorder::default());
