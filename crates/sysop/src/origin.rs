@@ -143,9 +143,17 @@ fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Returns the name of the user that this process runs as, or the user id if the user has no name.
+/// Value of `/proc/self/loginuid` in a process that no login started.
+const NO_LOGIN: &str = "4294967295";
+
+/// Returns the name of the system user who acts: the one who logged in, also if `sudo` or `su` changed the user since, or
+/// else the user that this process runs as. Without a name, returns the user id.
+///
+/// The kernel keeps the user of the login, and only privileged processes can set it. So several people who share the
+/// account of a server remain several people.
 pub(crate) fn user_name() -> String {
-    let user = rustix::process::geteuid().as_raw().to_string();
+    let login = fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
+    let user = acting_user(login.trim(), rustix::process::geteuid().as_raw());
     let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
     let name = accounts.lines().find_map(|line| {
         let mut fields = line.split(':');
@@ -153,6 +161,12 @@ pub(crate) fn user_name() -> String {
         (fields.nth(1)? == user && !name.is_empty()).then(|| name.to_owned())
     });
     name.unwrap_or_else(|| format!("uid {user}"))
+}
+
+/// Returns the id of the login user, or of the effective user if there was no login.
+fn acting_user(login: &str, effective: u32) -> String {
+    let is_login = login != NO_LOGIN && login.parse::<u32>().is_ok();
+    if is_login { login.to_owned() } else { effective.to_string() }
 }
 
 impl ProcessTable {
@@ -241,8 +255,17 @@ fn parse_stat(line: &str) -> Option<ProcessInfo> {
 mod tests {
     use std::cell::OnceCell;
 
-    use super::{ProcessInfo, ProcessTable, is_call_variable, parse_stat, protected_name};
+    use super::{ProcessInfo, ProcessTable, acting_user, is_call_variable, parse_stat, protected_name};
     use crate::cli;
+
+    #[test]
+    fn the_user_of_the_login_acts_whatever_the_effective_user_is() {
+        assert_eq!(acting_user("1000", 0), "1000", "after sudo");
+        assert_eq!(acting_user("1000", 990), "1000", "as the user of a service");
+        assert_eq!(acting_user("4294967295", 990), "990", "a service itself");
+        assert_eq!(acting_user("", 0), "0", "a kernel without audit");
+        assert_eq!(acting_user("x", 0), "0");
+    }
 
     /// Builds a table from lines of `id parent session terminal name`; a process named `sysop` is a sysop.
     fn table(text: &str) -> ProcessTable {
