@@ -319,6 +319,7 @@ impl SessionTask {
                 }
                 ConfigChange::Mode(_)
                 | ConfigChange::Effort(_)
+                | ConfigChange::Revoke(_)
                 | ConfigChange::Rules { .. }
                 | ConfigChange::ClientTools(_) => return,
             }

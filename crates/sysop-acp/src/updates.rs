@@ -152,7 +152,10 @@ impl UpdateEncoder {
                 Vec::new()
             }
             Delta::Notice { text } => vec![self.note(text)],
-            Delta::Question { .. } | Delta::QuestionClosed { .. } | Delta::Control { .. } => Vec::new(),
+            Delta::Progress { .. }
+            | Delta::Question { .. }
+            | Delta::QuestionClosed { .. }
+            | Delta::Control { .. } => Vec::new(),
         }
     }
 

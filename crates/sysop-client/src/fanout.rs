@@ -155,6 +155,7 @@ impl Subscriber {
             }
             Update::Delta(
                 Delta::Restarted { .. }
+                | Delta::Progress { .. }
                 | Delta::Notice { .. }
                 | Delta::Question { .. }
                 | Delta::QuestionClosed { .. }

@@ -475,6 +475,9 @@ impl Session {
             ConfigChange::Auto(bounds) => return self.on_auto(out, bounds.clone()),
             ConfigChange::Mode(mode) => *mode == self.state.mode,
             ConfigChange::Effort(effort) => spec.effort == Some(*effort),
+            ConfigChange::Revoke(grants) => {
+                !self.state.grants.iter().any(|granted| grants.contains(&granted.grant))
+            }
             ConfigChange::ClientTools(client_tools) => *client_tools == self.state.client_tools,
             ConfigChange::Rules { dangerous, deny, options, rules } => {
                 options.as_ref().is_none_or(|options| *options == spec.policy)
@@ -493,6 +496,7 @@ impl Session {
             | ConfigChange::Auto(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
+            | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. } => None,
         };
         self.emit(out, Event::Configured { change });

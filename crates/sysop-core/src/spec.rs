@@ -53,6 +53,9 @@ pub struct SessionSpec {
     pub effort: Option<Effort>,
     /// Host of the tools: `local` or an ssh destination. For display.
     pub host: String,
+    /// Number of the hosts on which changes run first, if any. For display.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<u32>,
     /// Root of the file tools on that host. For display.
     pub root: String,
     /// Name of the tool profile. For display.

@@ -161,6 +161,7 @@ impl Transcript {
             return;
         }
         self.seq = logged.seq;
+        self.resources.apply(&logged.event);
         self.event(&logged.event);
     }
 
@@ -334,10 +335,16 @@ impl Transcript {
         if let Event::ApprovalGiven { call, by, .. } = event {
             self.change_plan(call, |plan| plan.given.push(by.clone()));
         }
-        self.resources.apply(event);
         if let Some(notice) = event_notice(event) {
             self.notice(notice.weight, notice.text);
         }
+    }
+
+    /// Returns the number of a call among the calls of the model's last reply, from 1, and the number of those calls.
+    /// Returns `None` for the only call of a reply.
+    pub fn call_number(&self, call: &CallId) -> Option<(usize, usize)> {
+        let at = self.open_calls.iter().position(|open| open.id == *call)?;
+        (self.open_calls.len() > 1).then(|| (at + 1, self.open_calls.len()))
     }
 
     /// Returns the running call, even if the phase already shows a pause.
@@ -362,6 +369,7 @@ impl Transcript {
             ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
             ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
             ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
+            ConfigChange::Revoke(grants) => ui_text::revoked(grants),
             ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
         };
         if let Some(facts) = &mut self.facts {
@@ -386,6 +394,9 @@ impl Transcript {
         self.turn.usage += reply.usage;
         self.usage += reply.usage;
         self.facts.iter_mut().for_each(|facts| facts.auto.count_usage(reply.usage));
+        if let Some(facts) = &self.facts {
+            self.resources.note_window(&facts.model, reply.context_window);
+        }
         // Streamed text moves to its final position, the same as in a replay.
         self.put_text(ItemId::Reasoning(step), &reply.reasoning, ItemBody::Reasoning);
         self.put_text(ItemId::Answer(step), &reply.text, ItemBody::Answer);
@@ -519,7 +530,9 @@ impl Transcript {
                 self.stream(*step, ItemId::Reasoning(*step), text, ItemBody::Reasoning);
             }
             Delta::Output { call, text } => self.stream_output(call, text),
+            Delta::Progress { progress, .. } => self.resources.note_progress(Some(*progress)),
             Delta::Restarted { step } => {
+                self.resources.note_progress(None);
                 self.remove_streaming(&ItemId::Reasoning(*step));
                 self.remove_streaming(&ItemId::Answer(*step));
             }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{PauseReason, StopReason, TypedInput};
 use crate::guard::GuardTimeout;
+use crate::host_names::fold_names;
 use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
@@ -44,6 +45,12 @@ pub fn mode_help(mode: Mode) -> &'static str {
         Mode::Agent => "mode: agent (tools available); use /mode chat for a chat without tools",
         Mode::Chat => "mode: chat (no tools); use /mode agent to enable tools",
     }
+}
+
+/// Returns a sentence about grants that were taken back.
+pub fn revoked(grants: &[Grant]) -> String {
+    let what: Vec<_> = grants.iter().map(covers).collect();
+    format!("no longer allowed for this session: {}", what.join("; "))
 }
 
 /// Formats a duration for users, as in `340 ms`, `1.5 s` or `2 min 5 s`.
@@ -137,6 +144,26 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     words
 }
 
+/// Like [`outcome_summary`], but leaves out what a sign says already: `8 ms` for success, `exit code 1, 8 ms` for failure.
+pub fn finished_summary(outcome: &Outcome) -> String {
+    let all = outcome_summary(outcome);
+    let short = match (outcome.status, outcome.exit_code) {
+        (Status::Ok, Some(0)) => all.strip_prefix("ok, exit code 0, "),
+        (Status::Ok, _) => all.strip_prefix("ok, "),
+        (Status::Failed, Some(_)) => all.strip_prefix("failed, "),
+        (
+            Status::Failed
+            | Status::Timeout
+            | Status::Cancelled
+            | Status::Interrupted
+            | Status::Unknown
+            | Status::Rejected,
+            _,
+        ) => None,
+    };
+    short.map_or_else(|| all.clone(), str::to_owned)
+}
+
 fn status_summary(status: Status) -> String {
     match status {
         Status::Timeout => "timed out".to_owned(),
@@ -167,11 +194,11 @@ fn group_summary(group: &[&HostOutcome]) -> String {
     let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
     let ended = match (group[0].exit_code, group[0].status) {
         (Some(code), Status::Ok | Status::Failed) => format!("exit {code}"),
-        (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", names.join(", "))),
+        (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", fold_names(&names))),
         (_, status) => status_summary(status),
     };
     let longest = group.iter().map(|host| host.duration_ms).max().unwrap_or(0);
-    safe(&format!("{count} ({}): {ended}, {}", names.join(", "), duration(longest)))
+    safe(&format!("{count} ({}): {ended}, {}", fold_names(&names), duration(longest)))
 }
 
 /// Returns true if `host` names several hosts, separated by commas, on which commands run at once.
@@ -194,7 +221,8 @@ pub fn place(host: &str) -> String {
         [name] => one(name),
         names => {
             let names: Vec<String> = names.iter().map(|name| one(name)).collect();
-            format!("{} hosts: {}", names.len(), names.join(", "))
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            format!("{} hosts: {}", names.len(), fold_names(&names))
         }
     }
 }

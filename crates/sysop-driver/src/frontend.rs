@@ -17,7 +17,7 @@ use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{Proposal, Transcript};
 
 use crate::Handle;
-use crate::port::SessionSummary;
+use crate::port::{SearchHit, SessionSummary};
 use crate::prompter::{PromptReply, Terminal};
 
 /// A live session, local or on a server.
@@ -209,6 +209,26 @@ pub trait SessionService: Send + Sync {
         let _ = session;
         Vec::new()
     }
+
+    /// Finds the past sessions that contain all words of `text`, the most recently changed first.
+    async fn search(&self, text: &str) -> Result<Vec<SearchHit>, String> {
+        let _ = text;
+        Ok(Vec::new())
+    }
+
+    /// Returns the branch of the git repository at the root of a session, if that can be read at once.
+    async fn git_branch(&self, session: &SessionId) -> Option<String> {
+        let _ = session;
+        None
+    }
+
+    /// Writes a session to a Markdown file. `file` is a path on this machine; without it, the name is made from the
+    /// session's id. Returns one sentence for the user.
+    async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {
+        let _ = (session, file);
+        Err("cannot export from here; use `sysop sessions export` where the session lives".to_owned())
+    }
+
 
     /// Marks the instruction files of a session's workspace, in their present form, as trusted. The model gets them
     /// with its next step. Returns one sentence for the user.

@@ -219,7 +219,7 @@ impl MailboxState {
             Delta::Output { call, .. } => {
                 room || matches!(self.waiting.back(), Some(Update::Delta(Delta::Output { call: last, .. })) if last == call)
             }
-            Delta::Notice { .. } => room,
+            Delta::Notice { .. } | Delta::Progress { .. } => room,
             Delta::Control { .. } | Delta::Question { .. } | Delta::QuestionClosed { .. } => true,
         }
     }
@@ -230,6 +230,10 @@ impl MailboxState {
         }
         let before = self.waiting.back().map_or(0, text_bytes);
         let joined = match (self.waiting.back_mut(), delta) {
+            (Some(Update::Delta(waiting @ Delta::Progress { .. })), Delta::Progress { .. }) => {
+                waiting.clone_from(delta);
+                true
+            }
             (Some(Update::Delta(Delta::Text { step: a, text: waiting })), Delta::Text { step: b, text })
             | (
                 Some(Update::Delta(Delta::Reasoning { step: a, text: waiting })),
@@ -267,6 +271,7 @@ fn text_bytes(update: &Update) -> usize {
         ) => text.len(),
         Update::Delta(
             Delta::Restarted { .. }
+            | Delta::Progress { .. }
             | Delta::Question { .. }
             | Delta::QuestionClosed { .. }
             | Delta::Control { .. },

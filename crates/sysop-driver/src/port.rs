@@ -11,6 +11,7 @@ use sysop_core::guard::GuardTimeout;
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::instructions::FoundInstructions;
 use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolCall};
+use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{Fence, Survey};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
@@ -40,6 +41,8 @@ pub enum ModelEvent {
     Reasoning(String),
     /// Information for the waiting user: `429, trying again in 3 s (2 of 5)`.
     Notice(String),
+    /// Progress of the call; a newer one replaces it.
+    Progress(ModelProgress),
     /// The text and reasoning so far are void: the request is retried.
     Restarted,
     /// The complete reply; the last event.

@@ -26,6 +26,10 @@ impl StreamBatch {
                 },
                 ModelEvent::Reasoning(text) => batch.deltas.push(Delta::Reasoning { step, text }),
                 ModelEvent::Notice(text) => batch.deltas.push(Delta::Notice { text }),
+                ModelEvent::Progress(progress) => match batch.deltas.last_mut() {
+                    Some(Delta::Progress { progress: last, .. }) => *last = progress,
+                    _ => batch.deltas.push(Delta::Progress { step, progress }),
+                },
                 ModelEvent::Restarted => batch.deltas.push(Delta::Restarted { step }),
                 ModelEvent::Done(reply) => batch.result = Some(Ok(*reply)),
                 ModelEvent::Failed(failure) => batch.result = Some(Err(failure)),

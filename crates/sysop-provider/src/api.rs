@@ -141,6 +141,12 @@ pub(crate) trait ReplyDecoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<bool, FrameError>;
 
+    /// Returns the bytes of tool calls received so far, which no event shows while they stream; 0 for an API whose calls
+    /// arrive whole.
+    fn call_bytes(&self) -> usize {
+        0
+    }
+
     /// Returns the whole reply in the API's own form. Call after the end marker or at the end of the body. Fails if the
     /// stream was cut off before its end (`InStream` with `retry`) or ended in a failure.
     fn finish(self: Box<Self>) -> Result<Reply, FrameError>;

@@ -15,7 +15,7 @@ use sysop_driver::port::ModelEvent;
 use crate::local_server::{LocalServer, LocalServers};
 use crate::openai::OpenAi;
 use crate::providers::Providers;
-use crate::settings::{Endpoint, OpenAiApi};
+use crate::settings::Endpoint;
 use crate::transport;
 
 /// Loading a model is mentioned if it takes longer than this.
@@ -31,7 +31,7 @@ impl LocalClient {
         match current.as_ref() {
             Some((base_url, client)) if *base_url == server.base_url => Arc::clone(client),
             Some(_) | None => {
-                let client = Arc::new(OpenAi::new(endpoint, OpenAiApi::Chat));
+                let client = Arc::new(OpenAi::of_llama_cpp(endpoint));
                 *current = Some((server.base_url.clone(), Arc::clone(&client)));
                 client
             }

@@ -7,6 +7,7 @@ mod encode;
 mod responses;
 mod window;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -32,6 +33,7 @@ const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
 const TEXT_TOKENS_MAX: u32 = 2048;
 
 const STREAM_OPTIONS: &str = "stream_options";
+const RETURN_PROGRESS: &str = "return_progress";
 const RESPONSE_FORMAT: &str = "response_format";
 const REASONING_EFFORT: &str = "reasoning_effort";
 const TEMPERATURE: &str = "temperature";
@@ -55,8 +57,15 @@ const RESPONSES: &str = "responses";
 const OPTIONAL_IN_RESPONSES: [&str; 3] = [REASONING_SUMMARY, INCLUDE, MAX_OUTPUT_TOKENS];
 
 /// Parameters that may be left out if a server refuses them.
-const OPTIONAL: [&str; 6] =
-    [STREAM_OPTIONS, RESPONSE_FORMAT, TEMPERATURE, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT];
+const OPTIONAL: [&str; 7] = [
+    RETURN_PROGRESS,
+    STREAM_OPTIONS,
+    RESPONSE_FORMAT,
+    TEMPERATURE,
+    MAX_COMPLETION_TOKENS,
+    MAX_TOKENS,
+    REASONING_EFFORT,
+];
 
 /// Phrases in the error messages of servers or models that do not support tools.
 const NO_TOOLS: [&str; 9] = [
@@ -97,9 +106,25 @@ pub(crate) struct OpenAi {
     /// The host offers the Responses API for all its models.
     offers_responses: bool,
     windows: WindowCache,
+    /// The server is known to be llama.cpp's, which reports the progress of prompts.
+    is_llama_cpp: AtomicBool,
 }
 
 impl OpenAi {
+    /// Returns the client of a server of llama.cpp.
+    pub(crate) fn of_llama_cpp(endpoint: &Endpoint) -> Self {
+        let client = Self::new(endpoint, OpenAiApi::Chat);
+        client.is_llama_cpp.store(true, Ordering::Relaxed);
+        client
+    }
+
+    fn dialect(&self) -> Dialect {
+        match self.dialect {
+            Dialect::Other if self.is_llama_cpp.load(Ordering::Relaxed) => Dialect::LlamaCpp,
+            dialect => dialect,
+        }
+    }
+
     /// Stores the settings; does no I/O.
     pub(crate) fn new(endpoint: &Endpoint, api: OpenAiApi) -> Self {
         let base_url = endpoint.base_url.clone().unwrap_or_else(|| OPENAI.base_url.to_owned());
@@ -122,6 +147,7 @@ impl OpenAi {
             api,
             offers_responses: url.as_ref().and_then(Url::host_str).is_some_and(responses::is_offered_by),
             windows: WindowCache::default(),
+            is_llama_cpp: AtomicBool::new(false),
         }
     }
 
@@ -199,7 +225,7 @@ impl ModelApi for OpenAi {
         let (path, body) = if self.uses_responses(&request.model.name, &quirks.for_request(request)) {
             ("/responses", responses::body(request, quirks))
         } else {
-            ("/chat/completions", encode::body(request, quirks, self.dialect, &self.tools))
+            ("/chat/completions", encode::body(request, quirks, self.dialect(), &self.tools))
         };
         Ok(HttpRequest {
             url: self.address(path)?,

@@ -24,6 +24,8 @@ pub(crate) struct ReplyReader {
     /// Tools whose names are recognized in calls written as text; `None` in chat mode, which has no calls.
     tools: Option<Arc<[ToolSpec]>>,
     visibility: Visibility,
+    /// Bytes of text and reasoning received so far, also of text that is withheld.
+    text_bytes: usize,
 }
 
 /// Display of a reply's text while it streams.
@@ -44,7 +46,7 @@ impl ReplyReader {
             ToolProtocol::Text if tools.is_some() => Visibility::Undecided,
             ToolProtocol::Text | ToolProtocol::Native => Visibility::Streamed,
         };
-        Self { decoder, tools, visibility }
+        Self { decoder, tools, visibility, text_bytes: 0 }
     }
 
     /// Decodes a frame like [`ReplyDecoder::decode_frame`], but withholds text that may belong to the text protocol.
@@ -54,13 +56,16 @@ impl ReplyReader {
         data: &str,
         out: &mut Vec<ModelEvent>,
     ) -> Result<bool, FrameError> {
-        if self.visibility == Visibility::Streamed {
-            return self.decoder.decode_frame(event, data, out);
-        }
         let mut read = Vec::new();
         let result = self.decoder.decode_frame(event, data, &mut read);
+        self.text_bytes += read.iter().map(text_bytes).sum::<usize>();
         out.extend(read.into_iter().filter(|event| self.is_visible(event)));
         result
+    }
+
+    /// Returns the bytes of the reply received so far: text, reasoning and tool calls.
+    pub(crate) fn received_bytes(&self) -> usize {
+        self.text_bytes + self.decoder.call_bytes()
     }
 
     fn is_visible(&mut self, event: &ModelEvent) -> bool {
@@ -84,6 +89,17 @@ impl ReplyReader {
             out.push(ModelEvent::Text(reply.text.clone()));
         }
         Ok(reply)
+    }
+}
+
+fn text_bytes(event: &ModelEvent) -> usize {
+    match event {
+        ModelEvent::Text(text) | ModelEvent::Reasoning(text) => text.len(),
+        ModelEvent::Notice(_)
+        | ModelEvent::Progress(_)
+        | ModelEvent::Restarted
+        | ModelEvent::Done(_)
+        | ModelEvent::Failed(_) => 0,
     }
 }
 

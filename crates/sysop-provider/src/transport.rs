@@ -6,11 +6,12 @@
 mod clients;
 mod error;
 mod images;
+mod progress;
 mod retry;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use futures::stream::{BoxStream, StreamExt as _};
 use parking_lot::Mutex;
@@ -29,6 +30,7 @@ use crate::reply_reader::ReplyReader;
 pub(crate) use clients::{HttpClients, causes, is_loopback};
 pub(crate) use error::error_text;
 use error::{RequestError, is_closed_connection};
+use progress::ReplyMeter;
 pub use retry::RetrySettings;
 use retry::{RetryAdvice, is_transient};
 
@@ -132,6 +134,7 @@ struct ResponseReader {
     bytes: usize,
     has_frames: bool,
     sample: Vec<u8>,
+    meter: ReplyMeter,
 }
 
 struct ModelCall {
@@ -261,6 +264,7 @@ impl ModelCall {
             bytes: 0,
             has_frames: false,
             sample: Vec::new(),
+            meter: ReplyMeter::default(),
         }));
     }
 
@@ -349,6 +353,7 @@ impl ModelCall {
         reader.frames.push(bytes);
         let mut out = Vec::new();
         let result = decode(&mut reader, &mut out);
+        reader.meter.observe(reader.decoder.received_bytes(), Instant::now(), &mut out);
         self.ready.extend(out);
         match result {
             Ok(false) => self.phase = CallPhase::Read(reader),
@@ -449,7 +454,8 @@ impl ModelCall {
             }
         };
         // Some servers refuse a request inside a stream that began with a success status.
-        let said_nothing = !self.shown && self.ready.is_empty();
+        let said_nothing =
+            !self.shown && self.ready.iter().all(|event| matches!(event, ModelEvent::Progress(_)));
         if !retry && said_nothing {
             match self.learn_from_error(400, &message) {
                 Some(ErrorAction::RetryNow) => {

@@ -590,7 +590,7 @@ fn question_of(
     };
     let panel = Panel::new(look);
     ApprovalPrompt {
-        rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
+        rows: panel.around("PLAN", plan::rows(plan, place, transcript.session_info(), panel.inner())),
         command: plan.call.text_argument("command").map(|_| plan.command.clone()),
         covers: plan.session_grant().map(words::covers).unwrap_or_default(),
         rule: None,

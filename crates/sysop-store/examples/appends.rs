@@ -87,6 +87,7 @@ fn spec() -> SessionSpec {
         max_iterations: 50,
         max_history_messages: 100,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

@@ -9,6 +9,8 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::skill::Skill;
 use sysop_core::text::neutralize_line;
 
+use crate::theme::ThemeName;
+
 /// Names that can be completed in the session, each with its description.
 #[derive(Debug, Clone, Default)]
 pub struct CompletionNames {
@@ -45,12 +47,18 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/auto", "BOUNDS", "Run without asking within bounds, e.g. 20 commands, 30m, $0.50, @lab"),
     ("/effort", "none|minimal|low|medium|high|xhigh", "Set the reasoning effort"),
     ("/compact", "[FOCUS]", "Summarize older messages to free context"),
+    ("/status", "", "Show host, model, approval, context and cost of the session"),
     ("/cost", "", "Show model calls, tokens and cost of the session"),
+    ("/permissions", "[revoke N|revoke all]", "List or take back what is allowed for this session"),
     ("/init", "", "Have the model propose an AGENTS.md for this workspace"),
     ("/trust", "", "Give the model this workspace's AGENTS.md"),
     ("/plan", "", "Run the next step proposed in read-only mode"),
     ("/mode", "[agent|chat]", "Show or change the mode: agent (with tools) or chat"),
     ("/host", "[DEST]", "Show the host, or start a session on another one"),
+    ("/sessions", "[WORDS]", "Find a past session by its title or text, and resume it"),
+    ("/fork", "[TURN]", "Start a new session from an earlier message"),
+    ("/export", "[FILE]", "Write the session to a Markdown file"),
+    ("/theme", "[NAME]", "Change the theme of the TUI: dark, light, terminal, none"),
     ("/routines", "", "List the routines from the config file"),
     ("/mcp", "", "Show the MCP servers and their tools"),
     ("/run", "NAME [KEY=VALUE…]", "Run a routine"),
@@ -65,13 +73,6 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/retry", "", "Retry the last prompt with an empty history"),
 ];
 
-/// Commands that only the full screen has, each with its name, arguments and effect.
-pub const FULL_SCREEN_COMMANDS: &[(&str, &str, &str)] = &[
-    ("/sessions", "", "Find and resume a past session (same as /resume)"),
-    ("/fork", "", "Start a new session from an earlier message"),
-    ("/theme", "[NAME]", "Change the theme: dark, light, terminal, none"),
-];
-
 /// Message of `/mcp` if the config has no servers.
 pub const NO_TOOL_SERVERS: &str = "no MCP servers; add one with `sysop mcp add NAME -- COMMAND`";
 
@@ -81,6 +82,15 @@ pub enum JobsCommand {
     List,
     Read(JobId),
     Stop(JobId),
+}
+
+/// Form of `/permissions`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PermissionsCommand {
+    List,
+    /// Take back the grant with this number, counted from 1.
+    Revoke(usize),
+    RevokeAll,
 }
 
 /// Parsed form of a line.
@@ -95,6 +105,16 @@ pub enum InputLine {
     Clear,
     Compact(Option<String>),
     Cost,
+    Status,
+    Permissions(PermissionsCommand),
+    /// Past sessions, or those that contain these words.
+    Sessions(Option<String>),
+    /// Fork before the message of this turn; `None` to choose one.
+    Fork(Option<u32>),
+    /// Export to this file, or to one named after the session.
+    Export(Option<String>),
+    /// Name of a theme; `None` to choose one.
+    Theme(Option<ThemeName>),
     Trust,
     New,
     Resume(Option<String>),
@@ -165,6 +185,12 @@ fn command(word: &str, rest: &str) -> Option<InputLine> {
         "/clear" => InputLine::Clear,
         "/compact" => InputLine::Compact(argument),
         "/cost" => InputLine::Cost,
+        "/status" => InputLine::Status,
+        "/permissions" => permissions(rest),
+        "/sessions" => InputLine::Sessions(argument),
+        "/fork" => fork(rest),
+        "/export" => InputLine::Export(argument),
+        "/theme" => theme(rest),
         "/init" => InputLine::Prompt(INIT_PROMPT.to_owned()),
         "/trust" => InputLine::Trust,
         "/effort" => match rest.trim().parse() {
@@ -245,6 +271,38 @@ pub fn undo_arguments(step: Option<u64>) -> serde_json::Value {
     }
 }
 
+fn permissions(rest: &str) -> InputLine {
+    let usage =
+        || InputLine::Wrong("use /permissions, /permissions revoke N or /permissions revoke all".to_owned());
+    match rest.split_whitespace().collect::<Vec<_>>().as_slice() {
+        [] => InputLine::Permissions(PermissionsCommand::List),
+        ["revoke", "all"] => InputLine::Permissions(PermissionsCommand::RevokeAll),
+        ["revoke", number] => match number.parse() {
+            Ok(number) if number > 0 => InputLine::Permissions(PermissionsCommand::Revoke(number)),
+            Ok(_) | Err(_) => usage(),
+        },
+        _ => usage(),
+    }
+}
+
+fn fork(rest: &str) -> InputLine {
+    match (rest, rest.parse()) {
+        ("", _) => InputLine::Fork(None),
+        (_, Ok(turn)) => InputLine::Fork(Some(turn)),
+        (_, Err(_)) => InputLine::Wrong("usage: /fork [TURN], e.g. /fork 3".to_owned()),
+    }
+}
+
+fn theme(rest: &str) -> InputLine {
+    match (rest, ThemeName::of(rest)) {
+        ("", _) => InputLine::Theme(None),
+        (_, Some(theme)) => InputLine::Theme(Some(theme)),
+        (name, None) => {
+            InputLine::Wrong(format!("unknown theme `{name}`; use dark, light, terminal or none"))
+        }
+    }
+}
+
 fn jobs(rest: &str) -> InputLine {
     let mut words = rest.split_whitespace();
     let (action, id) = (words.next(), words.next().and_then(|id| id.parse().ok()).map(JobId));
@@ -289,8 +347,13 @@ fn nearest(word: &str) -> Option<&'static str> {
         .iter()
         .map(|(name, ..)| (distance(word, name), *name))
         .min()
-        .filter(|(distance, name)| *distance <= 2 || (word.len() > 2 && name.starts_with(word)))
+        .filter(|(distance, name)| *distance <= edits_max(word) || (word.len() > 2 && name.starts_with(word)))
         .map(|(_, name)| name)
+}
+
+/// Returns the maximum edit distance of a command that is meant by `word`: a short word resembles too many others.
+fn edits_max(word: &str) -> usize {
+    if word.len() <= "/cost".len() { 1 } else { 2 }
 }
 
 /// Returns the edit distance with transpositions: the number of letters to change, insert, delete or swap.
@@ -336,6 +399,14 @@ pub fn completions(line: &str, known_names: &CompletionNames) -> Vec<(String, St
             let known = modes.map(|(name, what)| (name.to_owned(), what.to_owned()));
             from(known.to_vec(), begun)
         }
+        ["/theme", begun] => {
+            let known = ThemeName::ALL.map(|theme| (theme.as_str().to_owned(), String::new()));
+            from(known.to_vec(), begun)
+        }
+        ["/permissions", begun] => from(
+            vec![("revoke".to_owned(), "Take back a permission: revoke N, revoke all".to_owned())],
+            begun,
+        ),
         ["/approve", begun] => {
             let known =
                 ApprovalMode::ALL.map(|mode| (mode.as_str().to_owned(), mode.description().to_owned()));
@@ -388,6 +459,16 @@ mod tests {
             "/approv auto",
             "/exti",
             "/frobnicate",
+            "/cots",
+            "/hots",
+            "/permissions",
+            "/permissions revoke 2",
+            "/permissions revoke 0",
+            "/fork 3",
+            "/fork it",
+            "/theme light",
+            "/theme foo",
+            "/sessions disk full",
             "/jobs",
             "/jobs stop 2",
             "/jobs read",
@@ -433,6 +514,16 @@ mod tests {
             "/approv auto" -> Wrong("unknown command /approv; did you mean /approve?")
             "/exti" -> Wrong("unknown command /exti; did you mean /exit?")
             "/frobnicate" -> Wrong("unknown command /frobnicate; see /help")
+            "/cots" -> Wrong("unknown command /cots; did you mean /cost?")
+            "/hots" -> Wrong("unknown command /hots; did you mean /host?")
+            "/permissions" -> Permissions(List)
+            "/permissions revoke 2" -> Permissions(Revoke(2))
+            "/permissions revoke 0" -> Wrong("use /permissions, /permissions revoke N or /permissions revoke all")
+            "/fork 3" -> Fork(Some(3))
+            "/fork it" -> Wrong("usage: /fork [TURN], e.g. /fork 3")
+            "/theme light" -> Theme(Some(Light))
+            "/theme foo" -> Wrong("unknown theme `foo`; use dark, light, terminal or none")
+            "/sessions disk full" -> Sessions(Some("disk full"))
             "/jobs" -> Jobs(List)
             "/jobs stop 2" -> Jobs(Stop(JobId(2)))
             "/jobs read" -> Wrong("use /jobs, /jobs read ID or /jobs stop ID")

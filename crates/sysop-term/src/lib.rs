@@ -20,6 +20,7 @@ pub mod output;
 pub mod paint;
 pub mod plan;
 pub mod question;
+pub mod session_text;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

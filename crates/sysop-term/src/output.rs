@@ -61,6 +61,14 @@ pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow
 pub fn end_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = theme.style(status_role(outcome.status));
     let sign = Span::new(&format!("{} ", ui_text::status_sign(outcome.status)), style);
-    let text = Span::new(&ui_text::outcome_summary(outcome), style);
+    let text = Span::new(&ui_text::finished_summary(outcome), style);
     hang(wrap(&[text], columns.saturating_sub(2).max(1)), &sign, &Span::new("  ", style))
+}
+
+/// Returns the output without the line about the exit code that tools add for the model, because the summary tells it.
+pub fn shown_text(outcome: &Outcome) -> &str {
+    let text = outcome.output.trim_end_matches('\n');
+    let Some(code) = outcome.exit_code else { return text };
+    let text = text.strip_suffix(&format!("[exit code {code}]")).unwrap_or(text);
+    text.trim_end_matches('\n')
 }

@@ -4,8 +4,8 @@ use ratatui::style::Style;
 use serde_json::Value;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
-use sysop_core::text::visible_text;
-use sysop_core::transcript::Proposal;
+use sysop_core::text::{neutralize_line, visible_text};
+use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_core::ui_text;
 use sysop_shell::{HighlightKind, highlight};
 
@@ -207,4 +207,16 @@ fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec
         out.extend(rows.into_iter().map(|row| row.with_prefix(space.clone())));
     }
     out
+}
+
+/// Returns a row with the hosts on which a change runs first. Empty for a call that only reads, which runs on all at
+/// once.
+pub fn canary_rows(plan: &Proposal, facts: &SessionInfo, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let (host, _) = facts.place_of(&plan.call.name);
+    let changes = plan.risk.class > RiskClass::ReadsRemote && host == facts.host;
+    let text = facts.canary_sentence().filter(|_| changes);
+    text.map_or_else(Vec::new, |text| {
+        let text = neutralize_line(&text).into_owned();
+        wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns)
+    })
 }

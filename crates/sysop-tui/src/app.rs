@@ -4,9 +4,11 @@
 //! end started.
 
 mod action;
+mod background;
 mod commands;
 mod completion;
 mod composer;
+mod copying;
 mod key_debounce;
 mod keys;
 mod meter;
@@ -15,9 +17,13 @@ mod prompt_history;
 mod question_prompt;
 mod review;
 mod rule_offer;
+mod search;
+mod sessions_list;
+mod start_screen;
 mod state;
 mod status;
 mod text_area;
+mod waiting;
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -25,22 +31,20 @@ use std::time::Duration;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use sysop_core::event::{ConfigChange, Delta, Event, Input, Logged, StopReason, Update};
+use sysop_core::event::{ConfigChange, Event, Input, Logged, StopReason, Update};
 use sysop_core::id::{CallId, Seq, SessionId, Timestamp};
 use sysop_core::model_table::ModelPrice;
 use sysop_core::policy::{CommandContext, Policy, Risk, Survey};
-use sysop_core::question::{Question, QuestionId};
+use sysop_core::question::QuestionId;
 use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
-use sysop_core::transcript::{
-    Backfill, Decider, Item, ItemBody, ItemId, ProposalState, SessionPhase, Transcript,
-};
-use sysop_core::ui_text;
+use sysop_core::transcript::{Backfill, Item, ItemBody, ItemId, SessionPhase, Transcript};
 use sysop_driver::frontend::{NamedItem, Routine};
 use sysop_term::command::CompletionNames;
 use sysop_term::theme::{Theme, ThemeName};
 
 pub use self::action::{Action, EditTarget, ExitReason};
+pub use self::background::BackgroundStatus;
 pub use self::completion::{Completion, OFFERED_MAX, PATHS_MAX};
 pub use self::composer::Composer;
 pub use self::key_debounce::KEY_DEBOUNCE;
@@ -50,38 +54,22 @@ pub use self::overlay::{Overlay, PickerTarget};
 pub use self::prompt_history::PromptHistory;
 pub use self::question_prompt::QuestionPrompt;
 pub use self::review::{Review, ReviewMode};
+pub use self::search::TranscriptSearch;
+pub use self::start_screen::{RecentSession, StartScreen, StartTarget};
 pub use self::state::State;
-pub use self::status::{ActivityIndicator, StatusSegment, Tone};
+pub use self::status::{ActivityIndicator, StatusPart, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
 use crate::{BY, RunningTurnPolicy};
 
 /// Time for which a short message is shown.
 const FLASH: Duration = Duration::from_secs(4);
+/// Time for which a short message stays whatever happens.
+const FLASH_MIN: Duration = Duration::from_secs(1);
 /// Maximum time to wait until a sent input appears in the log. After that, the input counts as lost.
 const EXPECT: Duration = Duration::from_secs(2);
 
 /// Message while a session is being opened.
 pub const OPENING: &str = "opening…";
-
-/// Status of a session that the user left while it was running.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BackgroundStatus {
-    Running,
-    AwaitingUser,
-}
-
-impl BackgroundStatus {
-    /// Returns the status for a transcript, or `None` if nothing is running.
-    pub fn of(transcript: &Transcript) -> Option<Self> {
-        match transcript.phase() {
-            SessionPhase::Idle => None,
-            SessionPhase::AwaitingApproval { .. } | SessionPhase::Paused { .. } => Some(Self::AwaitingUser),
-            SessionPhase::Thinking { .. } | SessionPhase::Running { .. } | SessionPhase::Stopping => {
-                Some(if transcript.questions().is_empty() { Self::Running } else { Self::AwaitingUser })
-            }
-        }
-    }
-}
 
 #[derive(Default)]
 pub struct AppOptions {
@@ -89,6 +77,10 @@ pub struct AppOptions {
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
     pub leaving: RunningTurnPolicy,
+    /// Parts of the status line, in this order; empty for the usual ones.
+    pub status_line: Vec<StatusPart>,
+    /// The user's home folder on this machine, which is shown as `~`.
+    pub home: Option<String>,
     /// Time at which the front end started, for countdowns; `None` if unknown.
     pub started: Option<Timestamp>,
 }
@@ -125,7 +117,16 @@ pub struct App {
     skills: Vec<Skill>,
     theme: ThemeName,
     leaving: RunningTurnPolicy,
+    status_line: Vec<StatusPart>,
+    home: Option<String>,
     started: Option<Timestamp>,
+    /// Branch of the repository at the session's root, if any.
+    branch: Option<String>,
+    start_screen: StartScreen,
+    search: Option<TranscriptSearch>,
+    selection: Option<copying::Selection>,
+    /// Text that was selected with the mouse and is not on the clipboard yet.
+    selected_text: Option<String>,
     /// Composer while no turn runs.
     input: Composer,
     /// Composer while the session is busy; text sent from it is queued.
@@ -146,6 +147,7 @@ pub struct App {
     /// True if the list of messages to fork from is to open as soon as the session being opened is loaded.
     fork_next: bool,
     focus: Focus,
+    /// Short message, and the time until which it is shown.
     flash: Option<(String, Duration)>,
     /// Input that was sent and is not in the log yet, and the time at which it was sent.
     pending_ack: Option<(PendingAck, Duration)>,
@@ -190,7 +192,14 @@ impl App {
             skills: Vec::new(),
             theme: setup.theme,
             leaving: setup.leaving,
+            status_line: setup.status_line,
+            home: setup.home,
             started: setup.started,
+            branch: None,
+            start_screen: StartScreen::default(),
+            search: None,
+            selection: None,
+            selected_text: None,
             input: Composer::default(),
             next: Composer::default(),
             prompt_history: PromptHistory::default(),
@@ -266,37 +275,10 @@ impl App {
         self.queued.clear();
         (self.done, self.pausing, self.interrupted, self.question_interrupted) = Default::default();
         self.focus = Focus::Box;
+        (self.branch, self.search, self.selection) = (None, None, None);
         self.history = crate::view::HistoryView::default();
         self.move_draft();
         before
-    }
-
-    /// Sets the status of a background session; `None` if it no longer runs.
-    pub fn set_background_status(
-        &mut self,
-        id: &SessionId,
-        standing: Option<BackgroundStatus>,
-        now: Duration,
-    ) {
-        if self.session.as_ref() == Some(id) {
-            return;
-        }
-        let known = self.background_sessions.iter().position(|(other, _)| other == id);
-        match (known, standing) {
-            (Some(at), Some(standing)) => self.background_sessions[at].1 = standing,
-            (Some(at), None) => {
-                self.background_sessions.remove(at);
-            }
-            (None, Some(standing)) => self.background_sessions.push((id.clone(), standing)),
-            (None, None) => return,
-        }
-        let text = match standing {
-            Some(BackgroundStatus::Running) if known.is_some() => return,
-            Some(BackgroundStatus::Running) => "the other session is still running; see /sessions",
-            Some(BackgroundStatus::AwaitingUser) => "another session needs approval; see /sessions",
-            None => "another session is done; see /sessions",
-        };
-        self.show_flash(text, now);
     }
 
     /// Returns a request for the full text of the first visible item whose text was truncated. Returns `None` if there
@@ -329,6 +311,25 @@ impl App {
     /// Returns the id of the session, or `None` if no session is open yet.
     pub fn session(&self) -> Option<&SessionId> {
         self.session.as_ref()
+    }
+
+    /// Changes the theme, for this run only.
+    pub fn set_theme(&mut self, theme: ThemeName) {
+        match &mut self.theme_before {
+            // A preview is on the screen.
+            Some(before) => *before = theme,
+            None => self.theme = theme,
+        }
+    }
+
+    /// Returns the number of calls that have ended.
+    pub fn finished_calls(&self) -> u32 {
+        self.transcript.tool_calls()
+    }
+
+    /// Returns the duration of the current or last turn, or `None` if there was none.
+    pub fn turn_time(&self, now: Duration) -> Option<Duration> {
+        self.meter.turn(now)
     }
 
     pub fn theme(&self) -> ThemeName {
@@ -457,6 +458,7 @@ impl App {
         }
         if *self.transcript.phase() != before {
             self.meter.phase(now);
+            self.drop_old_flash(now);
         }
         if self.fork_next && !self.is_replaying() {
             self.fork_next = false;
@@ -556,84 +558,6 @@ impl App {
         }
     }
 
-    /// Opens the question or proposal that waits for the user, and closes one that no longer waits.
-    fn sync_questions(&mut self, now: Duration) {
-        if self.is_replaying() {
-            return;
-        }
-        self.sync_review(now);
-        let open = match self.transcript.phase() {
-            SessionPhase::Stopping => None,
-            SessionPhase::Idle
-            | SessionPhase::Thinking { .. }
-            | SessionPhase::AwaitingApproval { .. }
-            | SessionPhase::Running { .. }
-            | SessionPhase::Paused { .. } => self
-                .transcript
-                .questions()
-                .iter()
-                .find(|question| !self.answered_questions.contains(&question.id)),
-        };
-        match (open, &self.question_prompt) {
-            (Some(question), Some(question_prompt)) if question_prompt.id() == question.id => {}
-            // Do not replace a proposal while the user is editing or rejecting it.
-            (Some(_), _)
-                if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding) => {}
-            (Some(question), _) => self.question_prompt = Some(QuestionPrompt::of(question)),
-            (None, Some(question_prompt)) => {
-                // Discard the rest of the typing: it may be a secret.
-                self.keys_muted_until =
-                    question_prompt.is_begun().then_some(now + key_debounce::TYPING_DEBOUNCE);
-                self.question_prompt = None;
-                self.reset_debounce();
-            }
-            (None, None) => {}
-        }
-    }
-
-    fn sync_review(&mut self, now: Duration) {
-        let waiting = match (self.transcript.waiting(), &self.decided) {
-            (Some(plan), Some((decided, _))) if plan.call.id == *decided => None,
-            (waiting, _) => waiting,
-        };
-        match (waiting, &self.review) {
-            (Some(plan), Some(review)) if review.call() == &plan.call.id => {}
-            (Some(plan), _) => {
-                self.review = Some(Review::of(plan));
-                self.focus = Focus::Box;
-                self.completion = None;
-            }
-            (None, Some(review)) => {
-                let text = self.transcript.plan(review.call()).and_then(decision_message);
-                self.review = None;
-                if let Some(text) = text {
-                    self.show_flash(text, now);
-                }
-            }
-            (None, None) => {}
-        }
-    }
-
-    /// If the question on the screen was closed elsewhere, shows who closed it.
-    fn announce_closed_question(&mut self, update: &Update, now: Duration) {
-        let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return };
-        if self.answered_questions.remove(id)
-            || self.question_prompt.as_ref().is_none_or(|question_prompt| question_prompt.id() != *id)
-        {
-            return;
-        }
-        let Some(question) = self.question(*id) else { return };
-        let text = match by {
-            Some(by) => format!("{by} answered {}", question.from),
-            None => format!("{} prompt closed", question.from),
-        };
-        self.show_flash(text, now);
-    }
-
-    fn question(&self, id: QuestionId) -> Option<&Question> {
-        self.transcript.questions().iter().find(|question| question.id == id)
-    }
-
     /// Reports that the session refused an input.
     pub fn failed(&mut self, sentence: String, now: Duration) {
         self.pending_ack = None;
@@ -730,6 +654,11 @@ impl App {
         self.flash = Some((text.into(), now + FLASH));
     }
 
+    /// Removes a short message that the user had time to read, because something else happens now.
+    fn drop_old_flash(&mut self, now: Duration) {
+        self.flash.take_if(|(text, until)| now + FLASH >= *until + FLASH_MIN && text != OPENING);
+    }
+
     fn expect(&mut self, what: PendingAck, now: Duration) {
         self.pending_ack = Some((what, now));
     }
@@ -751,20 +680,5 @@ impl App {
     fn decide(&mut self, call: CallId, decision: sysop_core::event::Decision, now: Duration) -> Vec<Action> {
         self.close_review(&call, &decision, now);
         vec![Action::Send(Input::Decision { call, decision, by: BY.to_owned(), person: None })]
-    }
-}
-
-/// Returns a message about a proposal that was decided elsewhere. Returns `None` if it was decided in this front end or
-/// is still undecided.
-fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
-    match &plan.state {
-        ProposalState::Allowed { by: Decider::Person(by), .. }
-        | ProposalState::Rejected { by: Decider::Person(by), .. }
-            if by == BY =>
-        {
-            None
-        }
-        ProposalState::Allowed { .. } | ProposalState::Rejected { .. } => ui_text::decision_summary(plan, BY),
-        ProposalState::Waiting => None,
     }
 }

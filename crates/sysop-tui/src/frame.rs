@@ -4,6 +4,8 @@
 mod help;
 mod layout;
 mod middle_pane;
+mod start;
+mod text_page;
 
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use crate::app::{App, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
 use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
+use crate::view::mark_matches;
 
 /// Number of columns to the left of the composer's text.
 const SIGN_COLUMNS: u16 = 2;
@@ -50,7 +53,14 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     let regions = regions(area, middle.rows(), box_rows(app, columns));
     let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
     let history = Rect { height: regions.history.height - air, ..regions.history };
-    app.draw_history(theme, history, frame.buffer_mut());
+    if app.shows_start_screen() {
+        start::draw(app, theme, history, frame.buffer_mut());
+    } else {
+        app.draw_history(theme, history, frame.buffer_mut());
+    }
+    if let Some(search) = app.search() {
+        mark_matches(search.pattern(), theme.style(StyleRole::Chosen), history, frame.buffer_mut());
+    }
     let mut cursor = None;
     if let Some(area) = regions.middle {
         cursor = middle.draw(app, theme, area, frame);
@@ -66,6 +76,10 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
                 *first = help::draw(theme, free, *first, frame.buffer_mut());
                 None
             }
+            Overlay::Text { title, lines, first } => {
+                *first = text_page::draw(theme, free, (title, lines), *first, frame.buffer_mut());
+                None
+            }
             Overlay::Picker { picker, .. } => {
                 picker.draw(picker.popup_area(free), frame.buffer_mut(), &picker_style(theme))
             }
@@ -78,6 +92,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
         frame.set_cursor_position(cursor);
     }
     take_links(frame.buffer_mut(), links);
+    app.draw_selection(theme.style(StyleRole::Chosen), frame.buffer_mut());
     app.note_rendered();
 }
 
@@ -167,6 +182,7 @@ fn take_links(buffer: &mut Buffer, links: &mut Vec<Hyperlink>) {
 fn box_rows(app: &App, columns: u16) -> u16 {
     match (app.question_prompt(), app.review()) {
         (Some(_), _) => 1,
+        (None, _) if app.search().is_some() => 1,
         (None, Some(review)) if review.mode() == ReviewMode::Rejecting => 1,
         (None, _) => app.composer().rows(columns),
     }
@@ -258,7 +274,11 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
         };
     }
     if app.focus() == Focus::Cards {
-        return vec!["Enter expand", "o full output", "Esc back", "↑↓ select"];
+        return match app.search() {
+            Some(search) if search.is_typing() => vec!["Enter find", "Esc back"],
+            Some(_) => vec!["n older", "N newer", "y copy", "Esc end search"],
+            None => vec!["Enter expand", "y copy", "/ search", "o full output", "Esc back", "↑↓ select"],
+        };
     }
     if let Some(review) = app.review() {
         let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
@@ -358,6 +378,13 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
             text,
             frame,
         ));
+    }
+    if let Some(search) = app.search() {
+        sign(frame, "/ ", StyleRole::Sign);
+        let shown = search.pattern().to_owned();
+        tail(&shown, text.width, theme).draw(frame.buffer_mut(), text.x, text.y, text.width);
+        let at = u16::try_from(width(&shown)).unwrap_or(u16::MAX).min(text.width.saturating_sub(1));
+        return search.is_typing().then_some(Position::new(text.x + at, text.y));
     }
     let writes = app.review().is_none() && app.focus() == Focus::Box && !in_front;
     sign(frame, "› ", if writes { StyleRole::Sign } else { StyleRole::Dim });

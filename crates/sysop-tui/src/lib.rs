@@ -7,9 +7,11 @@
 //! I/O.
 
 pub mod app;
+mod clipboard_image;
 pub mod external_program;
 pub mod frame;
 pub mod picker;
+mod prompt_history_file;
 mod run;
 pub mod screen;
 pub mod terminal_pane;
@@ -22,6 +24,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+pub use app::StatusPart;
 pub use run::{TuiExit, run};
 
 use futures::future::BoxFuture;
@@ -53,6 +56,25 @@ pub struct TuiContext {
     pub drafts: PathBuf,
     pub kind: screen::TerminalKind,
     pub leaving: RunningTurnPolicy,
+    /// True if the terminal is asked for its background, and the theme follows. `theme` is used until it answers.
+    pub detects_theme: bool,
+    /// Parts of the status line; empty for the usual ones.
+    pub status_line: Vec<StatusPart>,
+    /// The user's home folder, which is shown as `~`.
+    pub home: Option<String>,
+    pub clipboard: ClipboardAccess,
+}
+
+/// Way to the clipboard of the user's desktop, from which images are pasted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ClipboardAccess {
+    Wayland,
+    X11,
+    /// The terminal is on another machine, reached over ssh.
+    Remote,
+    /// There is no desktop.
+    #[default]
+    None,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -27,12 +27,19 @@ pub struct PickerItem {
     pub detail: String,
     /// Additional text, shown on a line of its own while the entry is selected.
     pub preview: String,
+    /// True if `detail` is not searched.
+    pub only_label: bool,
 }
 
 impl PickerItem {
     /// Creates an entry without a preview.
     pub fn new(label: &str, detail: &str) -> Self {
-        Self { label: label.to_owned(), detail: detail.to_owned(), preview: String::new() }
+        Self { label: label.to_owned(), detail: detail.to_owned(), preview: String::new(), only_label: false }
+    }
+
+    /// Creates an entry that is found by its label only.
+    pub fn titled(label: &str, detail: &str) -> Self {
+        Self { only_label: true, ..Self::new(label, detail) }
     }
 
     pub fn with_preview(self, preview: &str) -> Self {
@@ -89,6 +96,28 @@ impl Picker {
         self.typed.clear();
         (self.selected, self.top) = (0, 0);
         self.search();
+    }
+
+    /// Returns the search text.
+    pub fn typed(&self) -> &str {
+        &self.typed
+    }
+
+    /// Sets the search text, as if the user had typed it.
+    pub fn type_text(&mut self, text: &str) {
+        self.field.insert(text);
+        self.search();
+    }
+
+    /// Adds entries, by index and with a new preview, that were found in another way. They follow the other matches.
+    pub fn add_found(&mut self, entries: Vec<(usize, String)>) {
+        for (at, preview) in entries {
+            let Some(entry) = self.entries.get_mut(at) else { continue };
+            entry.preview = preview;
+            if !self.found.contains(&at) {
+                self.found.push(at);
+            }
+        }
     }
 
     fn count(&self) -> (usize, usize) {
@@ -176,7 +205,7 @@ impl Picker {
     fn score(&self, number: usize, pattern: &FuzzyPattern, letters: &mut Vec<char>) -> Option<i32> {
         let entry = &self.entries[number];
         let label = pattern.score(&entry.label, letters);
-        if label.is_some() || entry.detail.is_empty() {
+        if label.is_some() || entry.detail.is_empty() || entry.only_label {
             return label;
         }
         // A match that needs the detail ranks below any match of a label.

@@ -3,6 +3,8 @@
 //! There is no periodic tick: the loop wakes only for events and scheduled changes. If many updates arrive, they are
 //! handled in batches, and each batch is drawn once. The effect of a key is drawn at once.
 
+mod extras;
+
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,7 +26,7 @@ use sysop_driver::frontend::{
     AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService, ToolServer,
     prompt_with_images,
 };
-use sysop_driver::port::SessionSummary;
+use sysop_driver::port::{SearchHit, SessionSummary};
 use sysop_term::grid::Mouse;
 use sysop_term::theme::ThemeName;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -35,9 +37,13 @@ use crate::app::{
     ServiceCatalog,
 };
 use crate::external_program;
+use crate::prompt_history_file::{read_prompt_history, remember};
 use crate::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, TerminalEvents};
 use crate::terminal_pane::{PaneKeyResult, TerminalPane};
-use crate::{BY, ExternalPrograms, OpenError, OpenResult, RunningTurnPolicy, TuiContext, frame};
+use crate::{
+    BY, ClipboardAccess, ExternalPrograms, OpenError, OpenResult, RunningTurnPolicy, TuiContext, frame,
+};
+use extras::{Occasion, ago};
 
 /// Minimum interval between frames under load.
 const FRAME: Duration = Duration::from_millis(12);
@@ -46,8 +52,6 @@ const FRAME: Duration = Duration::from_millis(12);
 const REPLAY_FRAME: Duration = Duration::from_millis(200);
 /// Maximum number of updates handled before keys get their turn.
 const UPDATES_MAX: usize = 512;
-/// Maximum size of the history file that is read, in bytes.
-const HISTORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Result of running the front end.
 #[derive(Debug)]
@@ -62,6 +66,14 @@ enum FetchResult {
     PromptHistory(PromptHistory),
     SessionOpened(Result<AttachedSession, String>),
     Sessions(Result<Vec<SessionSummary>, String>),
+    /// Sessions for the start screen.
+    RecentSessions(Vec<SessionSummary>),
+    /// Sessions whose text contains these words.
+    SessionHits(String, Vec<SearchHit>),
+    /// Branch of the repository at the root of a session.
+    Branch(SessionId, Option<String>),
+    /// Image from the clipboard, or the reason why there is none.
+    PastedImage(Result<PathBuf, String>),
     Models(Vec<ModelRef>),
     ToolServers(Result<Vec<ToolServer>, String>),
     Paths(String, Vec<String>),
@@ -86,17 +98,21 @@ fn wall_clock() -> Timestamp {
 /// Runs the front end until the user exits. Fails if the first session cannot be opened, or the terminal cannot be
 /// used.
 pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
-    let TuiContext { open, task, history, notice, theme, keep_theme, .. } = context;
-    let TuiContext { prices, programs, drafts, kind, leaving, .. } = context;
+    let TuiContext { open, task, history, notice, theme, keep_theme, detects_theme, .. } = context;
+    let TuiContext { prices, programs, drafts, kind, leaving, clipboard, status_line, home, .. } = context;
     let began = Instant::now();
     let mut screen = Screen::enter(kind)?;
-    screen.set_mouse(Mouse::Clicks);
-    let mut app = App::new(AppOptions { theme, prices, leaving, started: Some(wall_clock()) });
+    screen.set_mouse(Mouse::Drags);
+    let started = Some(wall_clock());
+    let mut app = App::new(AppOptions { theme, prices, leaving, status_line, home, started });
     if let Some(notice) = notice {
         app.show_flash(notice, Duration::ZERO);
     }
     // Show the first frame before starting anything else.
     screen.draw(|frame, links| frame::draw(&mut app, frame, links, Duration::ZERO))?;
+    if detects_theme {
+        screen.ask_background();
+    }
     let (result_sender, came) = unbounded_channel();
     let events = TerminalEvents::new()?;
     let face = RunLoop {
@@ -115,6 +131,8 @@ pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
         keep_theme,
         programs,
         drafts,
+        clipboard,
+        asked_background: detects_theme.then_some(Duration::ZERO),
         dirty: true,
         urgent: false,
         unseen: false,
@@ -146,6 +164,9 @@ struct RunLoop {
     keep_theme: Arc<dyn Fn(ThemeName) -> String + Send + Sync>,
     programs: ExternalPrograms,
     drafts: PathBuf,
+    clipboard: ClipboardAccess,
+    /// Time at which the terminal was asked for its background, until it answers.
+    asked_background: Option<Duration>,
     /// True if something has changed since the last frame.
     dirty: bool,
     /// True if the user caused the change, so that it must be drawn without delay.
@@ -178,6 +199,7 @@ impl RunLoop {
         loop {
             self.draw()?;
             if let Some(left) = self.left.take() {
+                self.await_background().await;
                 return Ok(self.into_exit(left));
             }
             let wake = self.wake();
@@ -233,6 +255,9 @@ impl RunLoop {
             None => frame::draw(app, frame, links, now),
         })?;
         (self.dirty, self.urgent, self.unseen, self.last_frame) = (false, false, true, now);
+        if let Some(text) = self.app.take_selected_text() {
+            self.copy(&text);
+        }
         self.backfill();
         Ok(())
     }
@@ -272,7 +297,7 @@ impl RunLoop {
             self.app.show_flash(over, now);
             self.close_pane();
         }
-        self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Clicks, TerminalPane::mouse_mode));
+        self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Drags, TerminalPane::mouse_mode));
     }
 
     /// Closes the pane. Resets the debounce, because keys that were typed into the terminal are not answers to a
@@ -299,7 +324,8 @@ impl RunLoop {
             }
             TerminalEvent::Mouse(mouse) if self.pane.is_some() => {
                 if self.pane.as_mut().is_some_and(|pane| !pane.mouse(mouse)) {
-                    self.app.mouse(mouse);
+                    let actions = self.app.mouse(mouse, now);
+                    self.perform_actions(actions).await?;
                 }
             }
             TerminalEvent::Key(key) => {
@@ -313,7 +339,11 @@ impl RunLoop {
                 let actions = self.app.paste_file(&text, &mention, now);
                 self.perform_actions(actions).await?;
             }
-            TerminalEvent::Mouse(mouse) => self.app.mouse(mouse),
+            TerminalEvent::Mouse(mouse) => {
+                let actions = self.app.mouse(mouse, now);
+                self.perform_actions(actions).await?;
+            }
+            TerminalEvent::Background { is_light } => self.note_background(is_light),
             TerminalEvent::Focused(looks) => self.looks = looks,
             TerminalEvent::Resized => self.screen.resized()?,
             TerminalEvent::Lost => self.leave(ExitReason::HungUp).await?,
@@ -349,10 +379,16 @@ impl RunLoop {
     }
 
     fn on_update(&mut self, first: Option<Update>) {
-        let waited = self.app.needs_user();
+        let (waited, worked) = (self.app.needs_user(), self.app.is_working());
+        let tools = self.app.finished_calls();
         self.take_updates(first);
-        if !waited && self.app.needs_user() && !self.looks {
-            self.screen.ring_bell();
+        if !waited && self.app.needs_user() {
+            self.notify(Occasion::NeedsUser);
+        } else if worked && !self.app.is_working() {
+            self.notify(Occasion::TurnEnded);
+        }
+        if self.app.finished_calls() != tools {
+            self.fetch_branch(); // a command may have switched it
         }
     }
 
@@ -386,6 +422,7 @@ impl RunLoop {
         self.app.connected(ServiceCatalog { routines: service.routines(), hosts: service.hosts() });
         self.service = Some(service);
         self.opened(opened);
+        self.fetch_recent_sessions();
         let now = self.now();
         let mut actions = self.task.take().map(|task| self.app.task(&task, now)).unwrap_or_default();
         actions.append(&mut self.deferred_actions);
@@ -406,6 +443,7 @@ impl RunLoop {
             self.watch_in_background(left, updates, before);
         }
         self.find_skills();
+        self.fetch_branch();
     }
 
     fn find_skills(&mut self) {
@@ -456,8 +494,18 @@ impl RunLoop {
             FetchResult::SessionOpened(Ok(opened)) => self.opened(opened),
             FetchResult::Sessions(Ok(sessions)) => {
                 let today = sysop_driver::system_clock().now();
-                self.app.pick_session(sessions, |it| ago(today.0.saturating_sub(it.changed.0)), now);
+                let age = |it: &SessionSummary| ago(today.0.saturating_sub(it.changed.0));
+                let actions = self.app.pick_session(sessions, age, now);
+                Box::pin(self.perform_actions(actions)).await?;
             }
+            FetchResult::RecentSessions(sessions) => self.set_recent_sessions(sessions),
+            FetchResult::SessionHits(typed, hits) => self.app.offer_sessions(&typed, &hits),
+            FetchResult::Branch(id, branch) => {
+                if self.app.session() == Some(&id) {
+                    self.app.set_branch(branch);
+                }
+            }
+            FetchResult::PastedImage(image) => self.pasted_image(image).await?,
             FetchResult::Models(models) => self.app.pick_model(models),
             FetchResult::ToolServers(servers) => self.app.pick_tool_server(servers, now),
             FetchResult::Paths(word, paths) => self.app.offer_paths(&word, paths),
@@ -477,8 +525,8 @@ impl RunLoop {
                     self.background_sessions.remove(&id);
                 }
                 self.app.set_background_status(&id, standing, now);
-                if standing == Some(BackgroundStatus::AwaitingUser) && !self.looks {
-                    self.screen.ring_bell();
+                if standing == Some(BackgroundStatus::AwaitingUser) {
+                    self.notify(Occasion::NeedsUser);
                 }
             }
             FetchResult::Skills(id, skills) => {
@@ -553,6 +601,10 @@ impl RunLoop {
             Action::ListSessions => {
                 self.fetch(|service| async move { FetchResult::Sessions(service.list().await) })
             }
+            Action::SearchSessions(text) => self.search_sessions(text),
+            Action::Export(file) => self.export(file),
+            Action::Copy(text) => self.copy(&text),
+            Action::PasteImage => self.paste_image(),
             Action::TrustWorkspace => self.trust_workspace(),
             Action::ListModels => {
                 self.fetch(|service| async move { FetchResult::Models(service.models().await) })
@@ -704,33 +756,6 @@ impl RunLoop {
     }
 }
 
-fn read_prompt_history(path: &Path) -> io::Result<PromptHistory> {
-    use std::io::{Read as _, Seek as _, SeekFrom};
-    let (mut file, mut text) = (std::fs::File::open(path)?, Vec::new());
-    // The newest prompts are at the end.
-    let before = file.metadata()?.len().saturating_sub(HISTORY_BYTES_MAX);
-    file.seek(SeekFrom::Start(before))?;
-    file.take(HISTORY_BYTES_MAX).read_to_end(&mut text)?;
-    let text = String::from_utf8_lossy(&text);
-    // The first line may be incomplete.
-    Ok(PromptHistory::read(if before == 0 {
-        &text
-    } else {
-        text.split_once('\n').map_or("", |(_, rest)| rest)
-    }))
-}
-
-fn remember(path: &Path, message: &str) -> io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
-    file.write_all(PromptHistory::line(message).as_bytes())
-}
-
-/// Waits for the next update. Never completes if there is no session.
 /// Adds the images that a prompt names as `@PATH`. Returns other inputs unchanged.
 async fn with_images(
     service: Option<&dyn SessionService>,
@@ -743,6 +768,7 @@ async fn with_images(
     }
 }
 
+/// Waits for the next update. Never completes if there is no session.
 async fn next_update(updates: &mut Option<BoxStream<'static, Update>>) -> Option<Update> {
     match updates {
         Some(updates) => updates.next().await,
@@ -762,34 +788,5 @@ async fn sleep_until(began: Instant, at: Option<Duration>) {
     match at {
         Some(at) => tokio::time::sleep_until((began + at).into()).await,
         None => std::future::pending().await,
-    }
-}
-
-fn ago(milliseconds: i64) -> String {
-    match milliseconds / 1_000 {
-        ..60 => "just now".to_owned(),
-        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
-        seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
-        seconds => format!("{} d ago", seconds / 86_400),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{HISTORY_BYTES_MAX, PromptHistory, read_prompt_history, remember};
-
-    #[test]
-    fn the_newest_part_of_a_long_history_is_read() {
-        let folder = tempfile::tempdir().expect("there is room for a folder");
-        let path = folder.path().join("history");
-        let long = "x".repeat(1024 * 1024);
-        for _ in 0..=HISTORY_BYTES_MAX / (1024 * 1024) {
-            remember(&path, &long).expect("it can be written");
-        }
-        remember(&path, "the newest").expect("it can be written");
-        let prompt_history: PromptHistory = read_prompt_history(&path).expect("it can be read");
-        let read: Vec<&str> = prompt_history.newest_first().collect();
-        assert_eq!(read.first(), Some(&"the newest"));
-        assert!(read[1..].iter().all(|message| *message == long));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The front end never blocks on the terminal: keys are read when they are available ([`TerminalEvents`]), and frames
 //! are written by a separate thread, so only that thread waits for a terminal that accepts no output. The terminal is
-//! never queried. Text reaches the terminal only through the cells of a frame, and no cell can contain a control
+//! asked one thing, its background color, and only if the user chose no theme; nothing waits for the answer. Text reaches the terminal only through the cells of a frame, and no cell can contain a control
 //! character.
 
 mod backend;
@@ -22,6 +22,7 @@ use ratatui::layout::Size;
 use ratatui::{Frame, Terminal};
 use rustix::process::{Signal, getpgrp, getsid, kill_current_process_group};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use sysop_core::text::neutralize_line;
 use sysop_term::grid::Mouse;
 
 pub use self::backend::Hyperlink;
@@ -160,6 +161,17 @@ impl Screen {
         // Base64 contains no control characters.
         self.pending_output.push_str(&format!("\x1b]52;c;{}\x07", STANDARD.encode(text)));
         CopyResult::Sent
+    }
+
+    /// Shows a notification on the user's desktop, if the terminal supports that.
+    pub fn notify(&mut self, text: &str) {
+        let text = neutralize_line(text).replace(';', ",");
+        self.pending_output.push_str(&modes::notification(self.kind, &text));
+    }
+
+    /// Asks the terminal for its background color (OSC 11). The answer is a [`TerminalEvent::Background`], if any comes.
+    pub fn ask_background(&mut self) {
+        self.pending_output.push_str(modes::background_query(self.kind));
     }
 
     /// Rings the bell once.

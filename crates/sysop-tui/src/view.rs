@@ -1,5 +1,6 @@
 //! The history: the items of a transcript as rows, drawn into a buffer. Independent of sessions and keys.
 
+mod find;
 pub mod history;
 mod item;
 mod output;
@@ -8,4 +9,5 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
+pub use find::{SearchDirection, mark_matches};
 pub use history::{HistoryView, Scroll};

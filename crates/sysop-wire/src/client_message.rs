@@ -12,7 +12,7 @@ use sysop_core::id::{CallId, JobId, Seq, SessionId};
 use sysop_core::message::ModelRef;
 use sysop_core::mode::Mode;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::ApprovalMode;
+use sysop_core::policy::{ApprovalMode, Grant};
 use sysop_core::question::QuestionId;
 
 use crate::secret::Secret;
@@ -181,6 +181,9 @@ pub enum ClientMessage {
         /// Reasoning effort of the next step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effort: Option<Effort>,
+        /// Grants for the session to take back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        revoke: Vec<Grant>,
     },
     /// Pauses after the current step.
     #[serde(rename = "pause")]
@@ -422,6 +425,22 @@ impl ClientMessage {
         matches!(self, Self::UserMessage { .. } | Self::Direct { .. } | Self::Retry { .. })
     }
 
+    /// Returns the message for a change of the configuration; an empty message for one that only the server makes.
+    fn configure(envelope: Envelope, change: &ConfigChange) -> Self {
+        let (mut model, mut approve, mut bounds, mut mode, mut effort) = (None, None, None, None, None);
+        let mut revoke = Vec::new();
+        match change {
+            ConfigChange::Model(new) => model = Some(new.clone()),
+            ConfigChange::Approve(new) => approve = Some(*new),
+            ConfigChange::Auto(new) => (approve, bounds) = (Some(ApprovalMode::Auto), Some(new.to_string())),
+            ConfigChange::Mode(new) => mode = Some(*new),
+            ConfigChange::Effort(new) => effort = Some(*new),
+            ConfigChange::Revoke(grants) => revoke.clone_from(grants),
+            ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) => {}
+        }
+        Self::Configure { envelope, model, approve, bounds, mode, effort, revoke }
+    }
+
     /// Reads one message. Fails if the text is not a valid message, or if its fields contradict each other. The error
     /// never repeats an answer or keys.
     pub fn parse(text: &str) -> Result<Self, MessageError> {
@@ -492,26 +511,15 @@ impl ClientMessage {
             Input::Compact { focus } => Self::Compact { envelope, focus: focus.clone() },
             Input::Background => Self::Background { envelope },
             Input::StopJob { job } => Self::StopJob { envelope, job_id: *job },
-            Input::Configure { change: ConfigChange::Model(model) } => {
-                let model = Some(model.clone());
-                Self::Configure { envelope, model, approve: None, bounds: None, mode: None, effort: None }
-            }
-            Input::Configure { change: ConfigChange::Approve(approve) } => {
-                let approve = Some(*approve);
-                Self::Configure { envelope, model: None, approve, bounds: None, mode: None, effort: None }
-            }
-            Input::Configure { change: ConfigChange::Auto(bounds) } => {
-                let (approve, bounds) = (Some(ApprovalMode::Auto), Some(bounds.to_string()));
-                Self::Configure { envelope, model: None, approve, bounds, mode: None, effort: None }
-            }
-            Input::Configure { change: ConfigChange::Mode(mode) } => {
-                let mode = Some(*mode);
-                Self::Configure { envelope, model: None, approve: None, bounds: None, mode, effort: None }
-            }
-            Input::Configure { change: ConfigChange::Effort(effort) } => {
-                let effort = Some(*effort);
-                Self::Configure { envelope, model: None, approve: None, bounds: None, mode: None, effort }
-            }
+            Input::Configure {
+                change:
+                    change @ (ConfigChange::Model(_)
+                    | ConfigChange::Approve(_)
+                    | ConfigChange::Auto(_)
+                    | ConfigChange::Mode(_)
+                    | ConfigChange::Effort(_)
+                    | ConfigChange::Revoke(_)),
+            } => Self::configure(envelope, change),
             _ => return None,
         })
     }
@@ -572,13 +580,14 @@ impl ClientMessage {
             Self::Direct { command, tool, arguments, origin, .. } => {
                 vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin)]
             }
-            Self::Configure { model, approve, bounds, mode, effort, .. } => {
+            Self::Configure { model, approve, bounds, mode, effort, revoke, .. } => {
+                let revoke = (!revoke.is_empty()).then(|| ConfigChange::Revoke(revoke.clone()));
                 let bounds = bounds.as_ref().and_then(|bounds| bounds.parse().ok());
                 let approve = bounds.map(ConfigChange::Auto).or(approve.map(ConfigChange::Approve));
                 let changes = model.clone().map(ConfigChange::Model).into_iter().chain(approve);
                 let changes =
                     changes.chain(mode.map(ConfigChange::Mode)).chain(effort.map(ConfigChange::Effort));
-                changes.map(|change| Input::Configure { change }).collect()
+                changes.chain(revoke).map(|change| Input::Configure { change }).collect()
             }
             Self::ApprovalPreview { tool_call_id, command, .. } => {
                 vec![Input::PreviewCommand { call: tool_call_id.clone(), command: command.clone() }]

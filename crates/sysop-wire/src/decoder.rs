@@ -20,6 +20,7 @@ use sysop_core::event::{CancelFollowUp, ConfigChange, Delta, Event, Logged, Orig
 use sysop_core::id::{Seq, StepId, Timestamp};
 use sysop_core::instructions::Instructions;
 use sysop_core::message::{ModelFailure, Reply, ToolCall};
+use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::Outcome;
 use sysop_core::policy::{PolicyOptions, Risk};
 use sysop_core::spec::SessionSpec;
@@ -87,6 +88,12 @@ impl Decoder {
             ServerMessage::AssistantRestarted { .. } => Delta::Restarted { step },
             ServerMessage::ToolOutput { tool_call_id, content, .. } => {
                 Delta::Output { call: tool_call_id, text: content }
+            }
+            ServerMessage::AssistantProgress {
+                prompt_done, prompt_total, received, receiving_ms, ..
+            } => {
+                let prompt = prompt_done.zip(prompt_total);
+                Delta::Progress { step, progress: ModelProgress { prompt, received, receiving_ms } }
             }
             ServerMessage::Notice { content, .. } => Delta::Notice { text: content },
             ServerMessage::Question { question, .. } => Delta::Question { question },
@@ -210,6 +217,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         max_iterations,
         max_history_messages: 0,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,
@@ -224,10 +232,12 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
 }
 
 fn change(configured: ServerMessage) -> Option<ConfigChange> {
-    let ServerMessage::Configured { model, approve, bounds, mode, effort, lent, rules, .. } = configured
+    let ServerMessage::Configured { model, approve, bounds, mode, effort, lent, rules, revoked, .. } =
+        configured
     else {
         return None;
     };
+    let revoked = (!revoked.is_empty()).then_some(ConfigChange::Revoke(revoked));
     let rules = rules.then(|| ConfigChange::Rules {
         dangerous: Vec::new(),
         deny: Vec::new(),
@@ -239,7 +249,7 @@ fn change(configured: ServerMessage) -> Option<ConfigChange> {
     });
     let mode = mode.map(ConfigChange::Mode).or(effort.map(ConfigChange::Effort));
     let approve = bounds.map(ConfigChange::Auto).or(approve.map(ConfigChange::Approve));
-    model.map(ConfigChange::Model).or(approve).or(mode).or(lent).or(rules)
+    model.map(ConfigChange::Model).or(approve).or(mode).or(lent).or(rules).or(revoked)
 }
 
 fn tool(offered: OfferedTool) -> ToolSpec {

@@ -145,6 +145,13 @@ impl Encoder {
                 ServerMessage::ToolOutput { session_id, tool_call_id: call.clone(), content: text.clone() }
             }
             Delta::Restarted { .. } => ServerMessage::AssistantRestarted { session_id },
+            Delta::Progress { progress, .. } => ServerMessage::AssistantProgress {
+                session_id,
+                prompt_done: progress.prompt.map(|(done, _)| done),
+                prompt_total: progress.prompt.map(|(_, total)| total),
+                received: progress.received,
+                receiving_ms: progress.receiving_ms,
+            },
             Delta::Notice { text } => ServerMessage::Notice { session_id, content: text.clone() },
             Delta::Question { question } => {
                 ServerMessage::Question { session_id, question: question.clone() }
@@ -270,7 +277,7 @@ impl Encoder {
             ConfigChange::ClientTools(lent) => {
                 self.lent = (!lent.tools.is_empty()).then(|| ClientToolSet::from(lent));
             }
-            ConfigChange::Effort(_) | ConfigChange::Rules { .. } => {}
+            ConfigChange::Effort(_) | ConfigChange::Revoke(_) | ConfigChange::Rules { .. } => {}
         }
     }
 
@@ -474,6 +481,7 @@ fn approval_closed(
 fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChange) -> ServerMessage {
     let (mut model, mut approve, mut bounds, mut mode, mut effort, mut lent, mut rules) =
         (None, None, None, None, None, None, false);
+    let mut revoked = Vec::new();
     match change {
         ConfigChange::Model(new) => model = Some(new.clone()),
         ConfigChange::Approve(new) => approve = Some(*new),
@@ -482,8 +490,20 @@ fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChang
         ConfigChange::Effort(new) => effort = Some(*new),
         ConfigChange::ClientTools(new) => lent = Some(ClientToolSet::from(new)),
         ConfigChange::Rules { .. } => rules = true,
+        ConfigChange::Revoke(grants) => revoked.clone_from(grants),
     }
-    ServerMessage::Configured { session_id, position, model, approve, bounds, mode, effort, lent, rules }
+    ServerMessage::Configured {
+        session_id,
+        position,
+        model,
+        approve,
+        bounds,
+        mode,
+        effort,
+        lent,
+        rules,
+        revoked,
+    }
 }
 
 /// Returns the messages for a reply: `assistant.message`, if there is any text or reasoning, and `step.finished`.

@@ -114,6 +114,9 @@ pub enum ServerMessage {
         /// True if rules of the server's config were added.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rules: bool,
+        /// Grants for the session that were taken back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        revoked: Vec<Grant>,
     },
     /// A prompt was queued behind the current turn.
     #[serde(rename = "prompt.queued")]
@@ -606,6 +609,22 @@ pub enum ServerMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         event: Option<StateEvent>,
     },
+    /// Progress of the model call in flight; a newer one replaces it. Not logged.
+    #[serde(rename = "assistant.progress")]
+    AssistantProgress {
+        /// The session.
+        session_id: SessionId,
+        /// Tokens of the prompt that the model's server has read; absent if the server does not report that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt_done: Option<u64>,
+        /// All tokens of the prompt; present if `promptDone` is.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt_total: Option<u64>,
+        /// Tokens of the reply received so far, estimated.
+        received: u64,
+        /// Time since the first token of the reply, in milliseconds.
+        receiving_ms: u64,
+    },
     /// Transient information, such as a retry or a model that is loading. Not logged.
     #[serde(rename = "notice")]
     Notice {
@@ -712,6 +731,7 @@ impl ServerMessage {
             | Self::ToolCancel { .. }
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
+            | Self::AssistantProgress { .. }
             | Self::Notice { .. }
             | Self::Question { .. }
             | Self::QuestionClosed { .. }
@@ -763,6 +783,7 @@ impl ServerMessage {
             | Self::ToolCancel { .. }
             | Self::ToolOutput { .. }
             | Self::TerminalOutput { .. }
+            | Self::AssistantProgress { .. }
             | Self::Notice { .. }
             | Self::Question { .. }
             | Self::QuestionClosed { .. }

@@ -219,6 +219,7 @@ impl Services {
             max_iterations: settings.limits.iterations,
             max_history_messages: settings.limits.history_messages,
             ledger_only: settings.ledger_only,
+            canary: settings.canary.and_then(|canary| u32::try_from(canary.get()).ok()),
             models: settings.models_with_prices(),
             budget: settings.budget,
             instructions: true,

@@ -1,10 +1,13 @@
 //! `sysop models`: the models that the configured providers offer, one `PROVIDER/NAME` per line.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use futures::future::join_all;
+use sysop_core::message::ModelRef;
 use sysop_core::model_provider::{DEMO, LOCAL, is_known};
 use sysop_core::text::neutralize_line;
-use sysop_provider::Providers;
+use sysop_provider::{ProbeResult, Providers};
 
 use crate::app::{Machines, providers};
 use crate::config::{PROVIDERS, unknown_provider};
@@ -12,6 +15,9 @@ use crate::doctor::missing;
 use crate::exit::{CommandError, Exit};
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
+
+/// Maximum time for all servers to list their models.
+const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Lists the models of one provider, or of all that are configured. Problems go to standard error. Fails if the
 /// provider is unknown, or no provider answered.
@@ -30,17 +36,8 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     }
     let settings = std::sync::Arc::new(settings);
     let machines = Machines::new(std::sync::Arc::clone(&settings));
-    let clients = Providers::new(providers(&settings, machines.remote_machine(&settings.host)));
-    let configured = PROVIDERS.iter().filter(|name| is_asked(name)).filter(|name| {
-        let of_provider = settings.providers.get(**name).cloned().unwrap_or_default();
-        provider.is_some() || missing(name, &of_provider, &settings.host).is_none()
-    });
-    let asked = configured.map(|name| {
-        let clients = &clients;
-        async move { (*name, clients.probe(name).await) }
-    });
     let mut problems = Vec::new();
-    for (name, answer) in join_all(asked).await {
+    for (name, answer) in ask_servers(&settings, &machines, provider.as_deref()).await {
         lines.extend(answer.models.iter().map(|model| format!("{name}/{model}")));
         problems.extend(answer.problem.map(|problem| format!("{name}: {problem}")));
     }
@@ -57,4 +54,32 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     }
     let text: String = lines.iter().map(|line| format!("{}\n", neutralize_line(line))).collect();
     crate::emit(text.as_bytes())
+}
+
+/// Asks the servers of the configured providers for their models, or only that of `provider`.
+async fn ask_servers(
+    settings: &Settings,
+    machines: &Machines,
+    provider: Option<&str>,
+) -> Vec<(&'static str, ProbeResult)> {
+    let clients = Providers::new(providers(settings, machines.remote_machine(&settings.host)));
+    let configured =
+        PROVIDERS.iter().filter(|name| provider.is_none_or(|only| only == **name)).filter(|name| {
+            let of_provider = settings.providers.get(**name).cloned().unwrap_or_default();
+            provider.is_some() || missing(name, &of_provider, &settings.host).is_none()
+        });
+    let asked = configured.map(|name| {
+        let clients = &clients;
+        async move { (*name, clients.probe(name).await) }
+    });
+    join_all(asked).await
+}
+
+/// Returns the models that the servers of the configured providers offer. Servers that do not answer in time offer none.
+pub(crate) async fn offered(settings: &Settings, machines: &Machines) -> Vec<ModelRef> {
+    let answers = tokio::time::timeout(LIST_TIME_MAX, ask_servers(settings, machines, None)).await;
+    let answers = answers.unwrap_or_default().into_iter();
+    answers
+        .flat_map(|(name, answer)| answer.models.into_iter().map(move |model| ModelRef::new(name, model)))
+        .collect()
 }

@@ -84,6 +84,10 @@ pub(crate) struct Settings {
     pub(crate) theme: ThemeName,
     /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
     pub(crate) theme_decided_by: Option<String>,
+    /// True if nothing says which theme fits the terminal, so that the TUI asks the terminal for its background.
+    pub(crate) detects_theme: bool,
+    /// Names of the parts of the TUI's status line; empty for the usual ones.
+    pub(crate) status_line: Vec<String>,
     /// True if the workspace's instructions are trusted without asking.
     pub(crate) trust_workspace: bool,
     /// True if compaction never asks a model for a summary.
@@ -240,6 +244,8 @@ impl Settings {
             resume: flags.resume.clone(),
             color,
             theme: theme(&config, flags, &environment),
+            detects_theme: detects_theme(&config, flags, &environment),
+            status_line: config.get("status_line").unwrap_or_default(),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
             trust_workspace: flags.trust,
@@ -596,6 +602,11 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
         Some(7 | 9..=15) => ThemeName::Light,
         Some(_) | None => ThemeName::Dark,
     }
+}
+
+fn detects_theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> bool {
+    let told = ["NO_COLOR", "COLORFGBG"].iter().any(|name| environment.value(name).is_some());
+    !(flags.no_color || told || config.entry("theme").is_some())
 }
 
 /// Returns the source of the theme if it overrides the theme saved by a front end, or `None` if it does not.

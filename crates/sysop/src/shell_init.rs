@@ -90,7 +90,8 @@ async fn ask(shell: InitShell, settings: Settings, model: ModelRef) -> Result<St
             ModelEvent::Text(_)
             | ModelEvent::Reasoning(_)
             | ModelEvent::Notice(_)
-            | ModelEvent::Restarted => {}
+            | ModelEvent::Restarted
+            | ModelEvent::Progress(_) => {}
         }
     }
     Err(CommandError::failed("the model ended without an answer"))

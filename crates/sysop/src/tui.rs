@@ -9,10 +9,12 @@ use sysop_driver::frontend::SessionService;
 use sysop_term::ThemeName;
 use sysop_tui::app::ExitReason;
 use sysop_tui::screen::TerminalKind;
-use sysop_tui::{ExternalPrograms, OpenError, RunningTurnPolicy, TuiContext, TuiExit};
+use sysop_tui::{
+    ClipboardAccess, ExternalPrograms, OpenError, RunningTurnPolicy, StatusPart, TuiContext, TuiExit,
+};
 
 use crate::app::Services;
-use crate::config::{display_path, keep_theme, ui_state_file};
+use crate::config::{Environment, display_path, keep_theme, ui_state_file};
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, Verbosity};
 use crate::settings::Settings;
@@ -63,11 +65,13 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
 pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
     let environment = &settings.environment;
     let program = |names: &[&'static str]| environment.first(names).map(|(_, value)| value.into());
-    let notice = (settings.verbosity != Verbosity::Quiet).then(|| settings.warnings().first()).flatten();
+    let warning = settings.warnings().first().map(|warning| format!("config: {warning}"));
+    let warning = warning.or_else(|| unknown_status_part(settings));
+    let notice = warning.filter(|_| settings.verbosity != Verbosity::Quiet);
     TuiContext {
         task,
         history: Some(settings.folders.data.join(crate::commands::HISTORY)),
-        notice: notice.map(|warning| format!("config: {warning}")),
+        notice,
         theme: settings.theme,
         keep_theme: Arc::new(theme_saver(settings)),
         prices: settings.prices.clone(),
@@ -75,7 +79,29 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
         drafts: settings.folders.data.join(DRAFTS),
         kind: TerminalKind::of(environment.value("TERM").unwrap_or_default()),
         leaving: RunningTurnPolicy::Cancel,
+        detects_theme: settings.detects_theme,
+        status_line: settings.status_line.iter().filter_map(|name| StatusPart::of(name)).collect(),
+        home: settings.folders.home.to_str().map(str::to_owned),
+        clipboard: clipboard(environment),
         open: Box::pin(async { Err("no session to open".into()) }),
+    }
+}
+
+/// Returns a sentence about the first unknown name in `status_line`, if any.
+fn unknown_status_part(settings: &Settings) -> Option<String> {
+    let unknown = settings.status_line.iter().find(|name| StatusPart::of(name).is_none())?;
+    let known = StatusPart::ALL.map(|(_, name)| name).join(", ");
+    Some(format!("config: unknown part `{unknown}` in status_line; use {known}"))
+}
+
+/// Returns the way to the clipboard of the user's desktop.
+fn clipboard(environment: &Environment) -> ClipboardAccess {
+    let has = |name: &str| environment.value(name).is_some();
+    match () {
+        () if has("SSH_CONNECTION") || has("SSH_TTY") => ClipboardAccess::Remote,
+        () if has("WAYLAND_DISPLAY") => ClipboardAccess::Wayland,
+        () if has("DISPLAY") => ClipboardAccess::X11,
+        () => ClipboardAccess::None,
     }
 }
 

@@ -115,6 +115,7 @@ fn spec() -> SessionSpec {
         max_iterations: 20,
         max_history_messages: 20,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

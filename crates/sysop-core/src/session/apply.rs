@@ -181,6 +181,9 @@ impl Session {
             }
             ConfigChange::Mode(mode) => self.state.mode = mode,
             ConfigChange::Effort(effort) => spec.effort = Some(effort),
+            ConfigChange::Revoke(grants) => {
+                self.state.grants.retain(|granted| !grants.contains(&granted.grant));
+            }
             ConfigChange::Rules { dangerous, deny, options, rules } => {
                 if let Some(options) = options {
                     spec.policy = options;

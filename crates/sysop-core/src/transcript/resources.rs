@@ -1,14 +1,29 @@
-//! Skills and background jobs of a session, for front ends.
+//! Skills, background jobs, session grants and the progress of a model call, for front ends.
 
 use super::Transcript;
-use crate::event::Event;
+use crate::event::{ConfigChange, Decision, Event};
 use crate::job::{Job, RunningJobs};
+use crate::message::{ModelRef, Usage};
+use crate::model_progress::ModelProgress;
+use crate::model_table;
+use crate::policy::Grant;
 use crate::skill::Skill;
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Resources {
     skills: Vec<Skill>,
     jobs: RunningJobs,
+    /// Grants that a user gave for the session and nobody took back.
+    grants: Vec<Grant>,
+    /// What the proposal that awaits approval would grant, if anything.
+    offered: Option<Grant>,
+    progress: Option<ModelProgress>,
+    /// True from the start of a step until its reply, also while the session shows a pause.
+    calls_model: bool,
+    /// Context window that a server reported, with its model.
+    window: Option<(ModelRef, u32)>,
+    /// Tokens of the model's context: those of the last request and reply, or what a compaction left.
+    context: u64,
 }
 
 impl Resources {
@@ -23,10 +38,105 @@ impl Resources {
         if let Event::JobFinished { job, .. } = event {
             self.jobs.finish(*job);
         }
+        self.apply_grants(event);
+        self.apply_context(event);
+    }
+}
+
+impl Resources {
+    /// Follows the session's grants, as `Session::apply` does.
+    fn apply_grants(&mut self, event: &Event) {
+        if let Event::ApprovalAsked { covers, scope, risk, .. } = event {
+            let grantable = scope.is_some() && !risk.class.always_asks();
+            self.offered = grantable.then(|| covers.clone());
+        }
+        if let Event::Decided { decision, .. } = event {
+            let offered = self.offered.take();
+            let (Decision::AllowSession { command }, Some(offered)) = (decision, offered) else { return };
+            let grant = match command {
+                Some(command) => Grant::Exact { command: command.clone() },
+                None => offered,
+            };
+            if !self.grants.contains(&grant) {
+                self.grants.push(grant);
+            }
+        }
+        if let Event::Configured { change: ConfigChange::Revoke(grants) } = event {
+            self.grants.retain(|grant| !grants.contains(grant));
+        }
+        if let Event::Configured { change: ConfigChange::ClientTools(_) } = event {
+            self.grants.clear();
+        }
+    }
+
+    fn apply_context(&mut self, event: &Event) {
+        if let Event::StepStarted { .. } = event {
+            (self.progress, self.calls_model) = (None, true);
+        }
+        if let Event::Replied { .. }
+        | Event::ModelFailed { .. }
+        | Event::TurnEnded { .. }
+        | Event::CancelAsked { .. } = event
+        {
+            (self.progress, self.calls_model) = (None, false);
+        }
+        if let Event::Replied { reply, .. } = event
+            && reply.usage != Usage::default()
+        {
+            self.context = reply.usage.input_tokens + reply.usage.output_tokens;
+        }
+        if let Event::ContextCompacted { compaction } = event {
+            self.context = compaction.tokens_after;
+        }
+        if let Event::HistoryCleared = event {
+            self.context = 0;
+        }
+    }
+
+    pub(super) fn note_window(&mut self, model: &ModelRef, window: Option<u32>) {
+        if let Some(window) = window {
+            self.window = Some((model.clone(), window));
+        }
+    }
+
+    pub(super) fn note_progress(&mut self, progress: Option<ModelProgress>) {
+        self.progress = progress;
     }
 }
 
 impl Transcript {
+    /// Returns the grants that users gave for the session and nobody took back.
+    pub fn grants(&self) -> &[Grant] {
+        &self.resources.grants
+    }
+
+    /// Returns the progress of the model call in flight, if its server or its reply tells it.
+    pub fn progress(&self) -> Option<ModelProgress> {
+        self.resources.progress
+    }
+
+    /// Returns true while a model call is in flight, even if the phase already shows a pause.
+    pub fn calls_model(&self) -> bool {
+        self.resources.calls_model
+    }
+
+    /// Returns the tokens of the model's context: those of the last request and reply, or what a compaction left.
+    pub fn context_tokens(&self) -> u64 {
+        self.resources.context
+    }
+
+    /// Returns the context window of the model in tokens, as far as it is known: from the config, the server, or the
+    /// table of known models.
+    pub fn context_window(&self) -> Option<u32> {
+        let facts = self.facts.as_ref()?;
+        let told = self.resources.window.as_ref();
+        facts
+            .configured_window()
+            .or_else(|| told.filter(|(model, _)| *model == facts.model).map(|(_, window)| *window))
+            .or_else(|| model_table::find(&facts.model).map(|model| model.context_window))
+            .filter(|window| *window > 0)
+    }
+
     /// Returns the skills and commands that users can invoke by name, without their texts.
     pub fn skills(&self) -> &[Skill] {
         &self.resources.skills

@@ -1,10 +1,14 @@
 //! Configuration of a session, for headers and status lines.
 
+use std::collections::BTreeMap;
+
 use crate::auto_meter::AutoMeter;
 use crate::event::ConfigChange;
+use crate::host_names::fold_names;
 use crate::id::Timestamp;
 use crate::message::ModelRef;
 use crate::mode::Mode;
+use crate::model_limits::ModelLimits;
 use crate::policy::{ApprovalMode, SandboxMode};
 use crate::spec::SessionSpec;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
@@ -13,6 +17,8 @@ use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 const CLIENT: &str = "the client";
 /// Host name of a session whose only tools are client tools.
 const NO_HOST: &str = "none";
+/// Name of this machine.
+const LOCAL: &str = "local";
 
 /// Configuration of a session, for headers and status lines.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,11 +33,15 @@ pub struct SessionInfo {
     /// Maximum model calls per turn.
     pub max_iterations: u32,
     pub host: String,
+    /// Number of the hosts on which changes run first; `None` if they run on all at once.
+    pub canary: Option<u32>,
     pub root: String,
     pub profile: String,
     pub client_tools: Vec<String>,
     /// Root of the file tools on the client; empty if there are no client tools.
     pub client_root: String,
+    /// Limits of models from the config. The keys have the form `PROVIDER/NAME`.
+    models: BTreeMap<String, ModelLimits>,
     /// Tools of the session's spec that end the turn with a summary.
     completing: Vec<String>,
     /// Client tools that end the turn with a summary.
@@ -54,10 +64,12 @@ impl SessionInfo {
             mode: Mode::default(),
             max_iterations: spec.max_iterations,
             host: spec.host.clone(),
+            canary: spec.canary,
             root: spec.root.clone(),
             profile: spec.profile.clone(),
             client_tools: Vec::new(),
             client_root: String::new(),
+            models: spec.models.clone(),
             completing: named(&spec.tools, ToolEffect::Completes),
             client_completing: Vec::new(),
             commanding: named(&spec.tools, ToolEffect::Command),
@@ -72,7 +84,7 @@ impl SessionInfo {
             ConfigChange::Approve(mode) => self.approve = *mode,
             ConfigChange::Auto(_) => self.approve = ApprovalMode::Auto,
             ConfigChange::Mode(mode) => self.mode = *mode,
-            ConfigChange::Effort(_) => {}
+            ConfigChange::Effort(_) | ConfigChange::Revoke(_) => {}
             ConfigChange::Rules { options, .. } => {
                 self.sandbox = options.as_ref().map_or(self.sandbox, |options| options.sandbox.mode);
             }
@@ -101,9 +113,23 @@ impl SessionInfo {
     /// Returns a label for the status line if every command in the model's own shells is fenced, otherwise `None`.
     pub fn fence_label(&self) -> Option<&'static str> {
         match (self.sandbox, self.approve) {
+            // Fences exist on this machine only; with `on`, calls elsewhere are refused.
+            (SandboxMode::Auto, ApprovalMode::Never) if self.host != LOCAL => Some("sandbox not enforced"),
             (SandboxMode::On, _) | (SandboxMode::Auto, ApprovalMode::Never) => Some("sandboxed"),
             (SandboxMode::Off | SandboxMode::Auto, _) => None,
         }
+    }
+
+    pub(super) fn configured_window(&self) -> Option<u32> {
+        self.models.get(&self.model.to_string())?.context_window
+    }
+
+    /// Returns a sentence about the hosts on which a change runs first, or `None` if it runs on all at once.
+    pub fn canary_sentence(&self) -> Option<String> {
+        let count = usize::try_from(self.canary?).ok()?;
+        let names: Vec<&str> = self.host.split(',').map(str::trim).collect();
+        let first = fold_names(names.get(..count).filter(|first| first.len() < names.len())?);
+        Some(format!("canary: {first} first; the others only if that ends well and alike"))
     }
 
     /// Returns the location of the tools: the host, or the client if the session has no host.

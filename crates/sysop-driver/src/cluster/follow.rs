@@ -193,6 +193,7 @@ impl SessionFollower {
                 | Delta::Reasoning { .. }
                 | Delta::Output { .. }
                 | Delta::Restarted { .. }
+                | Delta::Progress { .. }
                 | Delta::Notice { .. }
                 | Delta::Control { .. } => self.hub.delta(&delta),
             }
@@ -313,6 +314,7 @@ fn length(delta: &Delta) -> usize {
         | Delta::Output { text, .. }
         | Delta::Notice { text } => text.len(),
         Delta::Restarted { .. }
+        | Delta::Progress { .. }
         | Delta::Question { .. }
         | Delta::QuestionClosed { .. }
         | Delta::Control { .. } => 64,

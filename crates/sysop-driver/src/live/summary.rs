@@ -31,7 +31,10 @@ impl LiveSession {
                         ModelEvent::Done(reply) => return Ok(*reply),
                         ModelEvent::Failed(failure) => return Err(failure),
                         ModelEvent::Notice(text) => live.hub.delta(&Delta::Notice { text }),
-                        ModelEvent::Text(_) | ModelEvent::Reasoning(_) | ModelEvent::Restarted => {}
+                        ModelEvent::Text(_)
+                        | ModelEvent::Reasoning(_)
+                        | ModelEvent::Progress(_)
+                        | ModelEvent::Restarted => {}
                     }
                 }
                 Err(unexpected_end())

@@ -159,6 +159,7 @@ pub(crate) fn spec() -> SessionSpec {
         max_iterations: 6,
         max_history_messages: 20,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

@@ -7,6 +7,7 @@ use sysop_core::id::CallId;
 use sysop_core::message::{
     FailureKind, FinishReason, ModelRef, RawReply, Reply, ToolCall, ToolProtocol, Usage,
 };
+use sysop_core::model_progress::ModelProgress;
 use sysop_driver::port::ModelEvent;
 
 use crate::api::{FrameError, ReplyDecoder, push_reasoning, push_text};
@@ -24,6 +25,9 @@ struct ChatChunk<'a> {
     choices: Option<Vec<ChunkChoice<'a>>>,
     #[serde(default)]
     usage: Option<ChunkUsage>,
+    /// Progress of the prompt, from llama.cpp.
+    #[serde(default)]
+    prompt_progress: Option<PromptProgress>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
@@ -77,6 +81,15 @@ struct FunctionDelta<'a> {
     name: Option<LaxText<'a>>,
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct PromptProgress {
+    #[serde(default)]
+    total: LaxCount,
+    /// Tokens that were read or found in the cache.
+    #[serde(default)]
+    processed: LaxCount,
 }
 
 #[derive(Deserialize)]
@@ -369,6 +382,10 @@ impl ReplyDecoder for OpenAiDecoder {
                 cached_tokens: details.max(usage.prompt_cache_hit_tokens.number()),
             };
         }
+        if let Some(prompt) = chunk.prompt_progress {
+            let prompt = Some((prompt.processed.number(), prompt.total.number()));
+            out.push(ModelEvent::Progress(ModelProgress { prompt, ..ModelProgress::default() }));
+        }
         if let Some(choice) = chunk.choices.unwrap_or_default().into_iter().next() {
             if let Some(delta) = choice.delta.or(choice.message) {
                 self.delta(delta, out);
@@ -379,6 +396,10 @@ impl ReplyDecoder for OpenAiDecoder {
             }
         }
         Ok(false)
+    }
+
+    fn call_bytes(&self) -> usize {
+        self.partial_calls.iter().map(|call| call.name.len() + call.arguments.len()).sum()
     }
 
     fn finish(mut self: Box<Self>) -> Result<Reply, FrameError> {

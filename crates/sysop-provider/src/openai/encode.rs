@@ -19,7 +19,7 @@ use crate::tool_arguments::{arguments_object, portable_tool_name};
 
 use super::{
     ASSISTANT_REASONING, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT, RESPONSE_FORMAT,
-    STREAM_OPTIONS, TEMPERATURE, TEXT_TOKENS_MAX,
+    RETURN_PROGRESS, STREAM_OPTIONS, TEMPERATURE, TEXT_TOKENS_MAX,
 };
 
 /// Maximum bytes of a call id at api.openai.com.
@@ -36,6 +36,8 @@ pub(super) enum Dialect {
     OpenAi,
     /// api.mistral.ai.
     Mistral,
+    /// A server of llama.cpp.
+    LlamaCpp,
     Other,
 }
 
@@ -93,6 +95,9 @@ pub(super) fn body(
     if sends(STREAM_OPTIONS) {
         body.push_str(",\"stream_options\":{\"include_usage\":true}");
     }
+    if dialect == Dialect::LlamaCpp && sends(RETURN_PROGRESS) {
+        body.push_str(",\"return_progress\":true");
+    }
     if quirks.text_protocol {
         if sends(RESPONSE_FORMAT) {
             let schema = text_protocol::schema(&request.tools);
@@ -119,7 +124,7 @@ fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, 
     let sends = |name: &str| !quirks.unsupported_params.contains(&name);
     let names = match dialect {
         Dialect::OpenAi => [MAX_COMPLETION_TOKENS, MAX_TOKENS],
-        Dialect::Mistral | Dialect::Other => [MAX_TOKENS, MAX_COMPLETION_TOKENS],
+        Dialect::Mistral | Dialect::LlamaCpp | Dialect::Other => [MAX_TOKENS, MAX_COMPLETION_TOKENS],
     };
     let (name, sampling_defaults) = (&request.model.name, request.sampling_defaults);
     let limit = request.max_output_tokens.or(quirks.text_protocol.then_some(TEXT_TOKENS_MAX));
@@ -243,9 +248,9 @@ impl OpenAiEncoding {
                 (Dialect::Mistral, true, _) => "mistral own",
                 (Dialect::Mistral, false, true) => "mistral reasoning",
                 (Dialect::Mistral, false, false) => "mistral",
-                (Dialect::Other, true, _) => "openai-like own",
-                (Dialect::Other, false, true) => "openai-like reasoning",
-                (Dialect::Other, false, false) => "openai-like",
+                (Dialect::Other | Dialect::LlamaCpp, true, _) => "openai-like own",
+                (Dialect::Other | Dialect::LlamaCpp, false, true) => "openai-like reasoning",
+                (Dialect::Other | Dialect::LlamaCpp, false, false) => "openai-like",
             },
         }
     }
@@ -361,7 +366,7 @@ fn call_id(id: &str, dialect: Dialect) -> String {
         Dialect::Mistral => {
             id.len() == MISTRAL_ID_SIGNS && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
         }
-        Dialect::Other => true,
+        Dialect::Other | Dialect::LlamaCpp => true,
     };
     if fits { id.to_owned() } else { short_id(id) }
 }

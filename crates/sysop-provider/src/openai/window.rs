@@ -7,6 +7,7 @@
 //! (`/api/v1/models`).
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -62,6 +63,7 @@ impl OpenAi {
         let headers = self.headers().ok()?;
         let list = query(http.get(self.address("/models").ok()?), &headers).await?;
         let entry = entry_of(&list, model)?;
+        self.is_llama_cpp.store(entry["owned_by"] == LLAMA_CPP, Ordering::Relaxed);
         if let Some(window) = listed_window(entry) {
             return Some(window);
         }

@@ -245,6 +245,7 @@ fn spec(host: &str) -> SessionSpec {
         max_iterations: 20,
         max_history_messages: 20,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

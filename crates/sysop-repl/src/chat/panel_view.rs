@@ -16,7 +16,7 @@ use sysop_core::transcript::{
 use sysop_term::ansi::text_style;
 use sysop_term::cells::wrap_exact;
 use sysop_term::markdown::MarkdownStream;
-use sysop_term::output::{end_rows, host_rows};
+use sysop_term::output::{end_rows, host_rows, shown_text};
 use sysop_term::plan::command_rows;
 use sysop_term::{Span, StyleRole, TextRow};
 
@@ -108,7 +108,7 @@ impl ReplView for PanelView {
             transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
         let place = ProposalLocation { host, root };
         ApprovalPrompt {
-            rows: panel.around("PLAN", plan::rows(plan, place, panel.inner())),
+            rows: panel.around("PLAN", plan::rows(plan, place, transcript.session_info(), panel.inner())),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             covers: plan.session_grant().map(words::covers).unwrap_or_default(),
             rule: None,
@@ -223,7 +223,7 @@ impl PanelView {
                 }
             }
             // The main loop asks and reports the result.
-            Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
+            Delta::Progress { .. } | Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
         }
         let content = self.moving_row(transcript, screen.render_options().width);
         screen.last_row(content)
@@ -398,7 +398,8 @@ impl PanelView {
 
     fn decided(&self, call: &CallId, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(plan) = transcript.plan(call) else { return Ok(()) };
-        let Some(text) = words::decision_summary(plan, super::BY) else { return Ok(()) };
+        let text = words::decision_summary(plan, super::BY).filter(|text| text != "allowed");
+        let Some(text) = text else { return Ok(()) };
         let role = if matches!(plan.state, ProposalState::Rejected { .. }) {
             StyleRole::Warn
         } else {
@@ -485,8 +486,8 @@ impl PanelView {
             screen.rows(&output.finish())?;
         }
         screen.rows(&host_rows(outcome, columns, THEME))?;
-        if !streamed && worth_it && !outcome.output.trim().is_empty() {
-            let text = format!("{}\n", outcome.output.trim_end_matches('\n'));
+        if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
+            let text = format!("{}\n", shown_text(outcome));
             let rows = self.output_of(call, transcript, screen)?.push_styled(&text, &outcome.styles);
             screen.rows(&rows)?;
         }
@@ -551,9 +552,9 @@ impl PanelView {
         if let Some(tokens) = words::usage(end.usage) {
             parts.push(format!("tokens {tokens}"));
         }
-        let panel = Panel::new(screen.render_options());
-        let rows = wrap(&row(&parts.join(" · "), StyleRole::Dim), panel.inner(), 0);
-        screen.rows(&panel.around("STATUS", rows))
+        let columns = screen.render_options().width.saturating_sub(1);
+        let text = format!("STATUS · {}", parts.join(" · "));
+        screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])
     }
 
     /// Returns the live row, which shows streaming text or what the session waits for. `None` if there is nothing to
@@ -563,6 +564,7 @@ impl PanelView {
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
         let what = running_words(transcript);
         let waiting = words::waiting_for(transcript.phase(), &safe(&model), &what);
+        let progress = transcript.progress().and_then(|progress| progress.summary());
         if waiting != self.phase {
             self.phase.clone_from(&waiting);
             self.phase_began = Some(Instant::now());
@@ -584,6 +586,9 @@ impl PanelView {
         let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
         let mut out = row(&format!("{} {waiting}", FRAMES[self.frame]), StyleRole::Title);
         out.push(span(&format!(" · {seconds} s"), StyleRole::Dim));
+        if let Some(progress) = progress {
+            out.push(span(&format!(" · {progress}"), StyleRole::Dim));
+        }
         if let Some(more) = self.output.as_ref().and_then(LiveOutput::waiting) {
             out.push(span(&format!(" · {more}"), StyleRole::Dim));
         } else if !self.newest_line.is_empty() {

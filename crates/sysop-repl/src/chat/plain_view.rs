@@ -106,7 +106,7 @@ impl ReplView for PlainView {
             transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
         let place = ProposalLocation { host, root };
         ApprovalPrompt {
-            rows: plan::rows(plan, place, COLUMNS),
+            rows: plan::rows(plan, place, transcript.session_info(), COLUMNS),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             covers: plan.session_grant().map(words::covers).unwrap_or_default(),
             rule: None,
@@ -195,7 +195,7 @@ impl PlainView {
                 Ok(())
             }
             // The main loop asks and reports the result.
-            Delta::Question { .. } | Delta::QuestionClosed { .. } => Ok(()),
+            Delta::Progress { .. } | Delta::Question { .. } | Delta::QuestionClosed { .. } => Ok(()),
         }
     }
 

@@ -19,7 +19,6 @@ use sysop_core::cost_report::CostReport;
 use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
 use sysop_core::id::{CallId, Seq};
 use sysop_core::mode::Mode;
-use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::skill::Skill;
@@ -53,8 +52,6 @@ const TICK: Duration = Duration::from_millis(120);
 const EXPECT: Duration = Duration::from_secs(2);
 /// Maximum time that the line editor gets at exit to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
-/// Number of earlier sessions that `/resume` lists.
-const SESSIONS_LISTED: usize = 15;
 /// Request to the user that is open now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
@@ -586,6 +583,14 @@ impl Repl {
                 self.send_and_expect(Input::Compact { focus }, AwaitedUpdate::Event)?
             }
             InputLine::Cost => self.note(&self.cost.line())?,
+            InputLine::Status => self.status().await?,
+            InputLine::Permissions(command) => self.permissions(command)?,
+            InputLine::Sessions(words) => self.list_sessions(words.as_deref()).await?,
+            InputLine::Fork(turn) => self.fork(turn).await?,
+            InputLine::Export(file) => self.export(file.as_deref()).await?,
+            InputLine::Theme(_) => {
+                self.note("the REPL uses the colors of your terminal; themes are for the TUI (`sysop`)")?;
+            }
             InputLine::Trust => match self.context.service.trust_workspace(self.session.as_ref()).await {
                 Ok(text) => {
                     self.skills.find(&self.context.service, self.session.id());
@@ -597,9 +602,9 @@ impl Repl {
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;
             }
-            InputLine::Resume(None) => self.list_sessions().await?,
+            InputLine::Resume(None) => self.list_sessions(None).await?,
             InputLine::Resume(Some(id)) => self.open(SessionSelector::Existing(id)).await?,
-            InputLine::Model(name) => self.model(name.as_deref())?,
+            InputLine::Model(name) => self.model(name.as_deref()).await?,
             InputLine::Effort(effort) => {
                 let change = ConfigChange::Effort(effort);
                 self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)?;
@@ -630,7 +635,7 @@ impl Repl {
         Ok(())
     }
 
-    fn note(&mut self, text: &str) -> io::Result<()> {
+    pub(super) fn note(&mut self, text: &str) -> io::Result<()> {
         self.view.say(text, StyleRole::Dim, &mut self.screen)
     }
 
@@ -651,23 +656,7 @@ impl Repl {
         self.view.say(&text, StyleRole::Text, &mut self.screen)
     }
 
-    async fn list_sessions(&mut self) -> io::Result<()> {
-        match self.context.service.list().await {
-            Ok(sessions) if sessions.is_empty() => self.note("no past sessions"),
-            Ok(sessions) => {
-                let lines: Vec<String> = sessions
-                    .iter()
-                    .take(SESSIONS_LISTED)
-                    .map(|it| format!("{}  {}  {}", it.id, it.host, it.title.replace('\n', " ")))
-                    .collect();
-                self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
-                self.note("open one with /resume ID")
-            }
-            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
-        }
-    }
-
-    async fn open(&mut self, which: SessionSelector) -> io::Result<()> {
+    pub(super) async fn open(&mut self, which: SessionSelector) -> io::Result<()> {
         match self.context.service.open(which).await {
             Ok(opened) => {
                 // The previous session is released; a session on a server would otherwise keep lending its tools.
@@ -688,15 +677,6 @@ impl Repl {
             }
             Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
         }
-    }
-
-    fn model(&mut self, name: Option<&str>) -> io::Result<()> {
-        let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
-            return Ok(());
-        };
-        let Some(name) = name else { return self.note(&format!("model: {current}")) };
-        let model = typed_model(name, current);
-        self.send_and_expect(Input::Configure { change: ConfigChange::Model(model) }, AwaitedUpdate::Event)
     }
 
     /// Runs the first proposed step under the current approval mode.

@@ -161,6 +161,7 @@ impl ExecPrinter {
             }
             Delta::Output { .. }
             | Delta::Reasoning { .. }
+            | Delta::Progress { .. }
             | Delta::Question { .. }
             | Delta::QuestionClosed { .. } => Ok(()),
         }

@@ -77,6 +77,7 @@ impl ExecRun {
             | Delta::Output { .. }
             | Delta::Restarted { .. }
             | Delta::Notice { .. }
+            | Delta::Progress { .. }
             | Delta::Control { .. } => None,
         }
     }

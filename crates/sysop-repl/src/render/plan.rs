@@ -2,9 +2,9 @@
 //! missing.
 
 use sysop_core::policy::RiskClass;
-use sysop_core::transcript::Proposal;
+use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_term::TextRow;
-use sysop_term::plan::{effect_rows, guard_rows, preview_rows, reason_rows};
+use sysop_term::plan::{canary_rows, effect_rows, guard_rows, preview_rows, reason_rows};
 
 use super::{StyleRole, THEME, row, span, words, wrap};
 
@@ -16,13 +16,19 @@ pub(crate) struct ProposalLocation<'a> {
 
 /// Returns everything that the user must know before answering: the reason, location, command, risk and the scope of
 /// the session grant.
-pub(crate) fn rows(plan: &Proposal, place: ProposalLocation<'_>, columns: usize) -> Vec<TextRow> {
+pub(crate) fn rows(
+    plan: &Proposal,
+    place: ProposalLocation<'_>,
+    info: Option<&SessionInfo>,
+    columns: usize,
+) -> Vec<TextRow> {
     let mut out = reason_rows(plan, columns, THEME);
     let several = words::is_fleet(place.host);
     let text = format!("on {} in {}", words::place(place.host), place.root);
     // An answer that starts a command on many hosts must stand out.
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));
+    out.extend(info.map_or_else(Vec::new, |info| canary_rows(plan, info, columns, THEME)));
     out.push(TextRow::default());
     out.extend(preview_rows(plan, &plan.command, &plan.risk.findings, THEME, columns));
     out.push(TextRow::default());
@@ -41,8 +47,7 @@ fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let (word, role) = words::class(plan.risk.class);
     let mut out = wrap(&row(&format!("risk: {word}"), role), columns, 2);
     for finding in plan.risk.findings.iter().filter(|finding| finding.class >= RiskClass::Opaque) {
-        let start = plan.command.floor_char_boundary(finding.start.min(plan.command.len()));
-        let end = plan.command.floor_char_boundary(finding.end.clamp(start, plan.command.len()));
+        let (start, end) = whole_words(&plan.command, finding.start, finding.end);
         let mut text = row("! ", role);
         text.push(span(&plan.command[start..end], StyleRole::Marked));
         // A finding about the whole call marks no part of it.
@@ -51,4 +56,21 @@ fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
         out.extend(wrap(&text, columns, 2));
     }
     out
+}
+
+/// Extends a range of a command to whole words, so that `rm -rf /` is not quoted from `rm -rf /opt/app`. An empty range
+/// stays empty.
+fn whole_words(command: &str, start: usize, end: usize) -> (usize, usize) {
+    let start = command.floor_char_boundary(start.min(command.len()));
+    let end = command.floor_char_boundary(end.clamp(start, command.len()));
+    if start == end {
+        return (start, end);
+    }
+    let before = command[..start]
+        .rfind(char::is_whitespace)
+        .map_or(0, |at| at + command[at..].chars().next().map_or(0, char::len_utf8));
+    let after = command[end..].find(char::is_whitespace).map_or(command.len(), |at| end + at);
+    // A range that ends in white space ends with a word already.
+    let after = if command[..end].ends_with(char::is_whitespace) { end } else { after };
+    (before, after)
 }

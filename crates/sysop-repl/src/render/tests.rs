@@ -51,7 +51,7 @@ fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
 
 fn boxed(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let panel = Panel::new(look(columns));
-    panel.around("PLAN", rows(plan, ProposalLocation { host: "web1", root: "/srv/app" }, panel.inner()))
+    panel.around("PLAN", rows(plan, ProposalLocation { host: "web1", root: "/srv/app" }, None, panel.inner()))
 }
 
 fn check_plan(columns: usize, expected: Expect) {

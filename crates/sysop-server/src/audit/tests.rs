@@ -237,6 +237,7 @@ impl World {
             max_iterations: 5,
             max_history_messages: 20,
             ledger_only: false,
+            canary: None,
             models: Default::default(),
             budget: Default::default(),
             instructions: false,

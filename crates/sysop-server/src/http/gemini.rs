@@ -170,6 +170,7 @@ async fn ask(shared: &SharedServer, request: ModelRequest) -> Result<Reply, Box<
                 ModelEvent::Text(_)
                 | ModelEvent::Reasoning(_)
                 | ModelEvent::Notice(_)
+                | ModelEvent::Progress(_)
                 | ModelEvent::Restarted,
             ) => {}
             None => {

@@ -335,6 +335,7 @@ fn spec() -> SessionSpec {
         max_iterations: 8,
         max_history_messages: 50,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

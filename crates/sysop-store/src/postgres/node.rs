@@ -641,6 +641,7 @@ fn pieces(delta: &Delta) -> Vec<Delta> {
         Delta::Reasoning { step, text } => split(text, &|text| Delta::Reasoning { step: *step, text }),
         Delta::Output { call, text } => split(text, &|text| Delta::Output { call: call.clone(), text }),
         Delta::Restarted { .. }
+        | Delta::Progress { .. }
         | Delta::Notice { .. }
         | Delta::Question { .. }
         | Delta::QuestionClosed { .. }

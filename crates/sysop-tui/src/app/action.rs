@@ -23,6 +23,14 @@ pub enum Action {
     /// Replace the current session by another one.
     OpenSession(SessionSelector),
     ListSessions,
+    /// Search the text of past sessions.
+    SearchSessions(String),
+    /// Write the session to this file, or to one named after the session.
+    Export(Option<String>),
+    /// Copy a text to the user's clipboard.
+    Copy(String),
+    /// Paste an image from the user's clipboard as a mention.
+    PasteImage,
     /// Trust the instruction files in the session's workspace.
     TrustWorkspace,
     ListModels,

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use serde_json::json;
 use sysop_core::event::{ConfigChange, Input, Origin};
+use sysop_core::id::TurnId;
 use sysop_core::model_provider::typed_model;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 use sysop_core::skill::Skill;
-use sysop_core::transcript::{ItemBody, SessionPhase, approval_label};
+use sysop_core::transcript::{ItemBody, ItemId, SessionPhase, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::SessionSelector;
-use sysop_term::command::JobsCommand;
-use sysop_term::command::{InputLine, parse, undo_arguments};
-use sysop_term::theme::ThemeName;
+use sysop_term::command::{InputLine, JobsCommand, PermissionsCommand, parse, undo_arguments};
+use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
@@ -40,9 +40,6 @@ impl App {
     }
 
     pub(super) fn line(&mut self, text: &str, now: Duration) -> Vec<Action> {
-        if let Some(actions) = self.full_screen_line(text.trim(), now) {
-            return actions;
-        }
         match parse(text, self.skills()) {
             InputLine::Empty => Vec::new(),
             InputLine::Prompt(text) => self.prompt(text, now),
@@ -67,6 +64,19 @@ impl App {
                 self.show_flash(self.meter.report().line(), now);
                 Vec::new()
             }
+            InputLine::Status => {
+                self.show_status();
+                Vec::new()
+            }
+            InputLine::Permissions(command) => self.permissions(command, now),
+            InputLine::Sessions(words) => self.sessions(words.as_deref()),
+            InputLine::Fork(turn) => self.fork(turn, now),
+            InputLine::Export(file) => vec![Action::Export(file)],
+            InputLine::Theme(None) => {
+                self.pick_theme();
+                Vec::new()
+            }
+            InputLine::Theme(Some(theme)) => self.take_theme(theme),
             InputLine::Effort(effort) => self.configure(ConfigChange::Effort(effort), now),
             InputLine::Trust => vec![Action::TrustWorkspace],
             InputLine::New => vec![Action::OpenSession(SessionSelector::New)],
@@ -98,7 +108,6 @@ impl App {
             InputLine::Pause if self.is_idle() => self.remark("nothing to pause", now),
             InputLine::Pause => {
                 self.pausing = true;
-                self.show_flash("Pausing after this step…", now);
                 vec![Action::Send(Input::Pause)]
             }
             InputLine::Stop if self.is_idle() => self.remark("nothing is running", now),
@@ -158,23 +167,41 @@ impl App {
         actions
     }
 
-    /// Handles commands that exist only in the full screen.
-    fn full_screen_line(&mut self, text: &str, now: Duration) -> Option<Vec<Action>> {
-        match text.split_once(char::is_whitespace).unwrap_or((text, "")) {
-            ("/sessions", _) => Some(self.fetch_list(ListKind::Sessions)),
-            ("/fork", _) => {
-                self.pick_message(now);
-                Some(Vec::new())
-            }
-            ("/theme", "") => {
-                self.pick_theme();
-                Some(Vec::new())
-            }
-            ("/theme", name) => Some(match ThemeName::of(name.trim()) {
-                Some(theme) => self.take_theme(theme),
-                None => self.remark(format!("unknown theme {name:?}; see /theme"), now),
-            }),
-            _ => None,
+    fn show_status(&mut self) {
+        let lines = status_lines(&self.transcript, self.meter.report(), self.branch.as_deref());
+        let lines = lines.into_iter().map(|(label, value)| (label.to_owned(), value)).collect();
+        self.overlay = Some(Overlay::Text { title: "Status", lines, first: 0 });
+    }
+
+    fn permissions(&mut self, command: PermissionsCommand, now: Duration) -> Vec<Action> {
+        if command == PermissionsCommand::List {
+            self.pick_grant(now);
+            return Vec::new();
+        }
+        match session_text::permissions(&self.transcript, command) {
+            Ok(PermissionsAnswer::Revoke(grants)) => self.configure(ConfigChange::Revoke(grants), now),
+            Ok(PermissionsAnswer::Lines(lines)) => self.remark(lines.join("; "), now),
+            Err(why) => self.remark(why, now),
+        }
+    }
+
+    fn sessions(&mut self, words: Option<&str>) -> Vec<Action> {
+        let actions = self.fetch_list(ListKind::Sessions);
+        if let (Some(words), Some(Overlay::Picker { picker, .. })) = (words, &mut self.overlay) {
+            picker.type_text(words);
+        }
+        actions
+    }
+
+    fn fork(&mut self, turn: Option<u32>, now: Duration) -> Vec<Action> {
+        let Some(turn) = turn else {
+            self.pick_message(now);
+            return Vec::new();
+        };
+        let prompt = self.transcript.item(&ItemId::Prompt(TurnId(turn))).map(|item| item.body.clone());
+        match prompt {
+            Some(ItemBody::Prompt(text)) => self.fork_before(TurnId(turn), &text),
+            _ => self.remark(format!("no message of turn {turn} to fork from"), now),
         }
     }
 

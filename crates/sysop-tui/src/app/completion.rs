@@ -57,25 +57,16 @@ impl Completion {
 /// composer contains nothing else.
 pub(super) fn completion_request(before: &str, whole: bool, known: &CompletionNames) -> CompletionRequest {
     let word = before.rsplit([' ', '\t']).next().unwrap_or_default();
-    if let Some(path) = word.strip_prefix('@').filter(|path| !path.is_empty()) {
+    if let Some(path) = word.strip_prefix('@') {
         return CompletionRequest::Paths(path.to_owned());
     }
     if !whole || !before.starts_with('/') {
         return CompletionRequest::Nothing;
     }
-    let mut offers: Vec<NamedItem> = command::completions(before, known)
+    let offers: Vec<NamedItem> = command::completions(before, known)
         .into_iter()
         .map(|(name, description)| NamedItem { name, description })
         .collect();
-    if !before.contains(' ') {
-        let more = command::FULL_SCREEN_COMMANDS.iter().filter(|(name, ..)| name.starts_with(word));
-        offers.extend(
-            more.map(|(name, _, what)| NamedItem {
-                name: (*name).to_owned(),
-                description: (*what).to_owned(),
-            }),
-        );
-    }
     // A single candidate equal to the word completes nothing.
     if offers.is_empty() || matches!(offers.as_slice(), [only] if only.name == word) {
         return CompletionRequest::Nothing;

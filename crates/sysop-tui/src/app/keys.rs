@@ -6,6 +6,7 @@ use std::time::Duration;
 use crossterm::event::{
     KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind,
 };
+use ratatui::layout::Position;
 use sysop_core::event::Input;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::split_styles;
@@ -13,6 +14,7 @@ use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
 use sysop_driver::prompter::PromptReply;
 
 use super::completion::{self, Completion};
+use super::copying::Selection;
 use super::key_debounce::TYPING_DEBOUNCE;
 use super::overlay::Overlay;
 use super::question_prompt;
@@ -46,6 +48,8 @@ impl App {
             return self.interrupt(now);
         }
         self.leave_asked = None;
+        self.drop_old_flash(now);
+        self.selection = None;
         if self.are_keys_muted(now) {
             return Vec::new();
         }
@@ -86,6 +90,8 @@ impl App {
         }
         if let Some(overlay) = &mut self.overlay {
             overlay.paste(text);
+            return self.search_sessions();
+        } else if self.paste_in_search(text) {
         } else if let Some(question_prompt) = &mut self.question_prompt {
             question_prompt.paste(text, now);
         } else if let Some(review) =
@@ -104,24 +110,51 @@ impl App {
         Vec::new()
     }
 
-    pub fn mouse(&mut self, mouse: MouseEvent) {
+    pub fn mouse(&mut self, mouse: MouseEvent, now: Duration) -> Vec<Action> {
+        let at = Position::new(mouse.column, mouse.row);
         match mouse.kind {
-            MouseEventKind::ScrollUp => self.history.scroll(Scroll::Up(WHEEL_ROWS)),
-            MouseEventKind::ScrollDown => self.history.scroll(Scroll::Down(WHEEL_ROWS)),
-            MouseEventKind::Down(MouseButton::Left) if self.overlay.is_none() => {
-                if let Some(id) = self.history.item_at(mouse.row).cloned() {
-                    self.history.toggle_item(&id);
-                }
+            MouseEventKind::ScrollUp | MouseEventKind::ScrollDown => {
+                self.selection = None;
+                let down = mouse.kind == MouseEventKind::ScrollDown;
+                self.history.scroll(if down { Scroll::Down(WHEEL_ROWS) } else { Scroll::Up(WHEEL_ROWS) });
             }
+            MouseEventKind::Down(MouseButton::Left) => self.selection = Some(Selection::at(at)),
+            MouseEventKind::Drag(MouseButton::Left) => {
+                self.selection.iter_mut().for_each(|selection| selection.extend(at));
+            }
+            MouseEventKind::Up(MouseButton::Left) => match &mut self.selection {
+                Some(selection) if selection.is_click() => {
+                    self.selection = None;
+                    return self.click(mouse.row, now);
+                }
+                Some(selection) => selection.complete(),
+                None => {}
+            },
             _ => {}
         }
+        Vec::new()
+    }
+
+    fn click(&mut self, row: u16, now: Duration) -> Vec<Action> {
+        if self.shows_start_screen() {
+            return self.click_start_screen(row, now);
+        }
+        if self.overlay.is_none()
+            && let Some(id) = self.history.item_at(row).cloned()
+        {
+            self.history.toggle_item(&id);
+        }
+        Vec::new()
     }
 
     /// Handles keys that work in every layer.
     fn global_key(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Action>> {
         if self.overlay.is_none() && self.question_prompt.is_none() && self.completion.is_none() {
             match key.code {
-                KeyCode::F(1) => return Some(self.open_palette()),
+                KeyCode::F(1) => {
+                    self.pick_command();
+                    return Some(Vec::new());
+                }
                 KeyCode::BackTab => return Some(self.next_approval_mode(now)),
                 _ => {}
             }
@@ -137,17 +170,6 @@ impl App {
             };
         }
         self.scrolling(key)
-    }
-
-    /// Opens the list of commands if the composer is empty, otherwise the help.
-    fn open_palette(&mut self) -> Vec<Action> {
-        if !self.composer().is_empty() || self.review.is_some() {
-            self.overlay = Some(Overlay::help());
-            return Vec::new();
-        }
-        self.leave_cards();
-        self.composer_mut().paste("/");
-        self.complete()
     }
 
     /// Switches to the next approval mode in the cycle `ask`, `each`, `never`. Never selects `auto`, which the user
@@ -257,7 +279,10 @@ impl App {
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
             | SessionPhase::Stopping => {
-                self.show_flash("Pausing after this step…", now);
+                match self.review {
+                    Some(_) => self.show_flash("Pausing after this step…", now),
+                    None => self.flash = None, // the activity line tells it
+                }
                 vec![Action::Send(Input::Pause)]
             }
         }
@@ -341,7 +366,12 @@ impl App {
     }
 
     fn key_in_cards(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+        if let Some(actions) = self.key_in_search(key, now) {
+            return actions;
+        }
         match key.code {
+            KeyCode::Char('/') => self.begin_search(),
+            KeyCode::Char('y') => return self.copy_card(now),
             KeyCode::Up | KeyCode::Char('k') => self.history.focus_previous(&self.transcript),
             KeyCode::Down | KeyCode::Char('j') => self.history.focus_next(&self.transcript),
             KeyCode::Enter | KeyCode::Char(' ') => self.history.toggle(),
@@ -363,7 +393,8 @@ impl App {
         }
     }
 
-    fn leave_cards(&mut self) {
+    pub(super) fn leave_cards(&mut self) {
+        self.search = None;
         self.history.unfocus();
         self.focus = Focus::Box;
     }
@@ -438,6 +469,8 @@ impl App {
                 self.enter_cards();
                 return Vec::new();
             }
+            KeyCode::Tab if self.next_example() => return Vec::new(),
+            KeyCode::Char('v') if key.modifiers == KeyModifiers::CONTROL => return vec![Action::PasteImage],
             KeyCode::Tab if empty => {
                 self.enter_cards();
                 return Vec::new();
@@ -534,7 +567,7 @@ impl App {
 
     /// Updates the completions for the word at the cursor. If the word is a path, returns an action that requests the
     /// paths.
-    fn complete(&mut self) -> Vec<Action> {
+    pub(super) fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
         let whole = composer.before_cursor() == composer.display_text();
         let known = self.known.clone().with_skills(self.skills());

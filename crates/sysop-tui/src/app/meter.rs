@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use sysop_core::cost_report::CostReport;
 use sysop_core::event::{Delta, Event};
-use sysop_core::message::Usage;
 use sysop_core::model_table::ModelPrice;
 
 #[derive(Debug, Default)]
@@ -19,8 +18,6 @@ pub(super) struct UsageMeter {
     answering: bool,
     /// Last notice that arrived while waiting for the model.
     notice: Option<String>,
-    /// Tokens of the model's context.
-    context: u64,
     report: CostReport,
 }
 
@@ -41,11 +38,6 @@ impl UsageMeter {
             Event::TurnStarted { .. } => (self.turn, self.took) = (Some(now), None),
             Event::TurnEnded { .. } => self.took = self.turn.map(|began| now.saturating_sub(began)),
             Event::StepStarted { .. } => (self.answering, self.notice, self.phase) = (false, None, now),
-            Event::Replied { reply, .. } if reply.usage != Usage::default() => {
-                self.context = reply.usage.input_tokens + reply.usage.output_tokens;
-            }
-            Event::ContextCompacted { compaction } => self.context = compaction.tokens_after,
-            Event::HistoryCleared => self.context = 0,
             _ => {}
         }
     }
@@ -56,6 +48,7 @@ impl UsageMeter {
             Delta::Restarted { .. } => self.answering = false,
             Delta::Notice { text } => self.notice = Some(text.clone()),
             Delta::Output { .. }
+            | Delta::Progress { .. }
             | Delta::Question { .. }
             | Delta::QuestionClosed { .. }
             | Delta::Control { .. } => {}
@@ -85,33 +78,8 @@ impl UsageMeter {
         self.notice.as_deref()
     }
 
-    /// Returns the tokens of the model's context: those of the last request and reply, or what a compaction left.
-    pub(super) fn context(&self) -> u64 {
-        self.context
-    }
-
     /// Returns the model calls of the session with their cost.
     pub(super) fn report(&self) -> &CostReport {
         &self.report
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use sysop_core::compaction::Compaction;
-    use sysop_core::event::Event;
-
-    use super::UsageMeter;
-
-    #[test]
-    fn the_context_is_small_again_after_a_compaction() {
-        let mut meter = UsageMeter { context: 9_000, ..UsageMeter::default() };
-        let compaction = Compaction { tokens_before: 9_000, tokens_after: 1_200, ..Compaction::default() };
-        meter.event(&Event::ContextCompacted { compaction }, "m", Duration::ZERO);
-        assert_eq!(meter.context(), 1_200);
-        meter.event(&Event::HistoryCleared, "m", Duration::ZERO);
-        assert_eq!(meter.context(), 0);
     }
 }

@@ -7,13 +7,14 @@ use crossterm::event::{KeyCode, KeyEvent};
 use sysop_core::event::ConfigChange;
 use sysop_core::id::{SessionId, TurnId};
 use sysop_core::message::ModelRef;
+use sysop_core::policy::Grant;
 use sysop_core::transcript::{ItemBody, ItemId};
 use sysop_driver::frontend::{SessionSelector, ToolServer};
-use sysop_driver::port::SessionSummary;
-use sysop_term::command::NO_TOOL_SERVERS;
+use sysop_term::command::{COMMANDS, NO_TOOL_SERVERS};
+use sysop_term::session_text::grant_line;
 use sysop_term::theme::ThemeName;
 
-use super::{Action, App, BackgroundStatus};
+use super::{Action, App};
 use crate::picker::{FormVariable, Picker, PickerEvent, PickerItem, VariableForm, VariableFormEvent};
 
 /// Rows per page of the help.
@@ -25,6 +26,8 @@ pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 pub enum Overlay {
     /// The help, scrolled so that this row is the first visible one.
     Help(usize),
+    /// Labels with values, such as the status of the session, scrolled so that row `first` is the first visible one.
+    Text { title: &'static str, lines: Vec<(String, String)>, first: usize },
     Picker {
         picker: Picker,
         /// Targets of the picker's entries, in the same order.
@@ -60,6 +63,13 @@ pub enum PickerTarget {
     /// Turn before which a forked session branches off, and the text of its prompt.
     Fork(TurnId, String),
     Routine(usize),
+    /// Command to run, or to put into the composer if it needs arguments.
+    Command {
+        name: &'static str,
+        has_arguments: bool,
+    },
+    /// Grant for the session to take back.
+    Grant(Grant),
 }
 
 impl Overlay {
@@ -69,7 +79,7 @@ impl Overlay {
 
     pub(super) fn paste(&mut self, text: &str) {
         match self {
-            Self::Help(_) => {}
+            Self::Help(_) | Self::Text { .. } => {}
             Self::Picker { picker, .. } => picker.paste(text),
             Self::Form { form, .. } => form.paste(text),
         }
@@ -84,7 +94,7 @@ impl App {
     pub(super) fn key_in_overlay(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         match &mut self.overlay {
             None => Vec::new(),
-            Some(Overlay::Help(first)) => {
+            Some(Overlay::Help(first) | Overlay::Text { first, .. }) => {
                 match key.code {
                     KeyCode::Down | KeyCode::Char('j') => *first += 1,
                     KeyCode::Up | KeyCode::Char('k') => *first = first.saturating_sub(1),
@@ -118,6 +128,7 @@ impl App {
                         if let Some(PickerTarget::Theme(theme)) = of(picker.selected(), targets) {
                             self.theme = theme;
                         }
+                        return self.search_sessions();
                     }
                 }
                 Vec::new()
@@ -182,7 +193,12 @@ impl App {
     }
 
     /// Fills the list that waits for its entries. Does nothing if the user has closed the list.
-    fn fill_list(&mut self, list: ListKind, title: &str, choices: Vec<(PickerTarget, PickerItem)>) {
+    pub(super) fn fill_list(
+        &mut self,
+        list: ListKind,
+        title: &str,
+        choices: Vec<(PickerTarget, PickerItem)>,
+    ) {
         if self.pending_list != Some(list) {
             return;
         }
@@ -198,35 +214,6 @@ impl App {
         let (targets, entries) = choices.into_iter().unzip();
         self.pending_list = None;
         self.overlay = Some(Overlay::Picker { picker: Picker::new(title, entries), targets });
-    }
-
-    /// Fills the list of sessions; `ago` formats the age of a session.
-    pub fn pick_session(
-        &mut self,
-        sessions: Vec<SessionSummary>,
-        ago: impl Fn(&SessionSummary) -> String,
-        now: Duration,
-    ) {
-        let others = sessions.into_iter().filter(|it| Some(&it.id) != self.session.as_ref());
-        let choices: Vec<_> = others
-            .map(|it| {
-                let title = if it.title.is_empty() { "(empty)" } else { &it.title };
-                let stands =
-                    self.background_sessions.iter().find(|(id, _)| *id == it.id).map(|(_, standing)| {
-                        match standing {
-                            BackgroundStatus::Running => " · running",
-                            BackgroundStatus::AwaitingUser => " · needs approval",
-                        }
-                    });
-                let detail = format!("{} · {}{}", it.host, ago(&it), stands.unwrap_or_default());
-                (PickerTarget::Session(it.id.clone()), entry(title, &detail))
-            })
-            .collect();
-        if choices.is_empty() {
-            return self.list_failed("no past sessions".to_owned(), now);
-        }
-        let title = "Sessions · Enter resume, Tab fork";
-        self.fill_list(ListKind::Sessions, title, choices);
     }
 
     pub fn pick_model(&mut self, models: Vec<ModelRef>) {
@@ -255,6 +242,33 @@ impl App {
         });
         let choices = choices.collect();
         self.fill_list(ListKind::ToolServers, "MCP servers", choices);
+    }
+
+    /// Opens the palette: all commands, with what they do.
+    pub(super) fn pick_command(&mut self) {
+        let choices = COMMANDS.iter().map(|(name, arguments, what)| {
+            let target = PickerTarget::Command { name, has_arguments: !arguments.is_empty() };
+            (target, entry(&format!("{name} {arguments}"), what))
+        });
+        let choices = choices.collect();
+        self.pick("Commands", choices);
+    }
+
+    /// Opens the list of what is allowed for the session.
+    pub(super) fn pick_grant(&mut self, now: Duration) {
+        let grants = self.transcript.grants().to_vec();
+        let choices: Vec<_> = grants
+            .into_iter()
+            .map(|grant| {
+                let row = entry(&grant_line(&grant), "");
+                (PickerTarget::Grant(grant), row)
+            })
+            .collect();
+        if choices.is_empty() {
+            return self
+                .show_flash("nothing is allowed for this session beyond the mode and your rules", now);
+        }
+        self.pick("Allowed for this session · Enter takes back", choices);
     }
 
     pub(super) fn pick_host(&mut self, now: Duration) {
@@ -350,12 +364,23 @@ impl App {
                 Vec::new()
             }
             PickerTarget::Routine(at) => self.fill(at, now),
-            PickerTarget::Fork(before, text) => {
-                let Some(from) = self.session.clone() else { return Vec::new() };
-                // The prompt can be edited and sent again.
-                self.composer_mut().set(&text);
-                vec![Action::OpenSession(SessionSelector::Fork { from, before })]
+            PickerTarget::Grant(grant) => self.configure(ConfigChange::Revoke(vec![grant]), now),
+            PickerTarget::Command { name, has_arguments: false } => self.line(name, now),
+            PickerTarget::Command { name, has_arguments: true } if self.composer().is_empty() => {
+                self.leave_cards();
+                self.composer_mut().set(&format!("{name} "));
+                self.composer_mut().to_end();
+                self.complete()
             }
+            PickerTarget::Command { name, .. } => self.line(name, now),
+            PickerTarget::Fork(before, text) => self.fork_before(before, &text),
         }
+    }
+
+    /// Opens a fork of the session that ends before a turn, whose prompt can be edited and sent again.
+    pub(super) fn fork_before(&mut self, before: TurnId, text: &str) -> Vec<Action> {
+        let Some(from) = self.session.clone() else { return Vec::new() };
+        self.composer_mut().set(text);
+        vec![Action::OpenSession(SessionSelector::Fork { from, before })]
     }
 }

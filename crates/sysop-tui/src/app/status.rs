@@ -7,8 +7,9 @@ use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
-use sysop_core::transcript::{SessionPhase, call_summary};
+use sysop_core::transcript::{SessionInfo, SessionPhase, call_summary};
 use sysop_core::ui_text;
+use sysop_term::session_text::context_percent;
 
 use super::{App, BackgroundStatus, State};
 use crate::BY;
@@ -25,6 +26,62 @@ pub enum Tone {
     Busy,
     Good,
     Warn,
+}
+
+/// A part of the status line that the user can choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatusPart {
+    Host,
+    /// Root of the file tools.
+    Folder,
+    /// Branch of the repository at the root.
+    Branch,
+    Model,
+    Approval,
+    Sandbox,
+    /// Share of the model's context window in use.
+    Context,
+    /// Tokens sent and received.
+    Tokens,
+    Cost,
+    /// Time since the start of the turn.
+    Time,
+    Step,
+}
+
+impl StatusPart {
+    /// All parts, each with its name in the config.
+    pub const ALL: [(Self, &'static str); 11] = [
+        (Self::Host, "host"),
+        (Self::Folder, "folder"),
+        (Self::Branch, "branch"),
+        (Self::Model, "model"),
+        (Self::Approval, "approval"),
+        (Self::Sandbox, "sandbox"),
+        (Self::Context, "context"),
+        (Self::Tokens, "tokens"),
+        (Self::Cost, "cost"),
+        (Self::Time, "time"),
+        (Self::Step, "step"),
+    ];
+    const USUAL: [Self; 11] = [
+        Self::Host,
+        Self::Folder,
+        Self::Branch,
+        Self::Model,
+        Self::Approval,
+        Self::Sandbox,
+        Self::Context,
+        Self::Tokens,
+        Self::Cost,
+        Self::Time,
+        Self::Step,
+    ];
+
+    /// Returns the part with a name, or `None` if there is none.
+    pub fn of(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(_, known)| *known == name).map(|(part, _)| *part)
+    }
 }
 
 /// A part of the status line. Control characters in its text are neutralized.
@@ -66,38 +123,31 @@ impl App {
             let text = if self.session.is_some() { "reading the session…" } else { "opening…" };
             return vec![segment(text, Tone::Dim, 0)];
         };
-        let mut parts = vec![
-            segment(ui_text::host_summary(facts.place()), Tone::Host, 0),
-            segment(facts.model.to_string(), Tone::Plain, 1),
-            segment(
-                facts.approval_status(self.wall_clock(now)),
-                if facts.approve == ApprovalMode::Auto { Tone::Warn } else { Tone::Dim },
-                0,
-            ),
-        ];
-        parts.extend(facts.fence_label().map(|word| segment(word, Tone::Dim, 3)));
+        let chosen = if self.status_line.is_empty() { &StatusPart::USUAL[..] } else { &self.status_line };
+        let mut parts: Vec<StatusSegment> = Vec::new();
+        for part in chosen {
+            // The branch belongs to the folder.
+            match (part, self.part(*part, facts, now)) {
+                (StatusPart::Branch, Some(branch)) => match parts.last_mut() {
+                    Some(last) if chosen.contains(&StatusPart::Folder) => {
+                        last.text = format!("{} ({})", last.text, branch.text);
+                    }
+                    _ => parts.push(branch),
+                },
+                (_, Some(segment)) => parts.push(segment),
+                (_, None) => {}
+            }
+        }
+        // The host and the mode are always told: acting on the wrong host is costly.
+        for part in [StatusPart::Approval, StatusPart::Host] {
+            if !chosen.contains(&part) {
+                parts.splice(0..0, self.part(part, facts, now));
+            }
+        }
         let readers = ui_text::other_readers(self.transcript().output_readers());
         parts.extend(readers.map(|readers| segment(readers, Tone::Warn, 1)));
         if facts.mode == Mode::Chat {
             parts.push(segment("chat", Tone::Plain, 0));
-        }
-        if let context @ 1.. = self.meter.context() {
-            parts.push(segment(format!("ctx {}", ui_text::tokens(context)), Tone::Dim, 5));
-        }
-        if let Some(usage) = ui_text::usage(self.transcript().usage()) {
-            parts.push(segment(usage, Tone::Dim, 4));
-        }
-        if let Some(cost) = self.meter.report().cost() {
-            let text = if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") };
-            parts.push(segment(text, Tone::Dim, 3));
-        }
-        if self.is_working() {
-            if let Some(time) = self.meter.turn(now) {
-                parts.push(segment(seconds(time), Tone::Dim, 2));
-            }
-            if let step @ 1.. = self.transcript().iteration() {
-                parts.push(segment(format!("step {step}/{}", facts.max_iterations), Tone::Dim, 2));
-            }
         }
         match self.transcript().jobs().len() {
             0 => {}
@@ -126,6 +176,59 @@ impl App {
             parts.push(segment(text, Tone::Warn, 0));
         }
         parts
+    }
+
+    fn part(&self, part: StatusPart, facts: &SessionInfo, now: Duration) -> Option<StatusSegment> {
+        Some(match part {
+            StatusPart::Host => segment(ui_text::host_summary(facts.place()), Tone::Host, 0),
+            StatusPart::Folder if facts.root.is_empty() => return None,
+            StatusPart::Folder => segment(self.folder(), Tone::Plain, 2),
+            StatusPart::Branch => segment(self.branch.as_ref()?, Tone::Plain, 4),
+            StatusPart::Model => segment(facts.model.to_string(), Tone::Plain, 1),
+            StatusPart::Approval => {
+                let tone = if facts.approve == ApprovalMode::Auto { Tone::Warn } else { Tone::Dim };
+                segment(facts.approval_status(self.wall_clock(now)), tone, 0)
+            }
+            StatusPart::Sandbox => segment(facts.fence_label()?, Tone::Dim, 3),
+            StatusPart::Context => {
+                match (self.transcript().context_tokens(), context_percent(self.transcript())) {
+                    (0, _) => return None,
+                    (_, Some(percent)) => segment(
+                        format!("ctx {percent} %"),
+                        if percent >= 75 { Tone::Warn } else { Tone::Dim },
+                        3,
+                    ),
+                    (tokens, None) => segment(format!("ctx {}", ui_text::tokens(tokens)), Tone::Dim, 5),
+                }
+            }
+            StatusPart::Tokens => segment(ui_text::usage(self.transcript().usage())?, Tone::Dim, 5),
+            StatusPart::Cost => {
+                let cost = self.meter.report().cost()?;
+                let text = if cost < 0.01 { format!("${cost:.4}") } else { format!("${cost:.2}") };
+                segment(text, Tone::Dim, 3)
+            }
+            StatusPart::Time if self.is_working() => segment(seconds(self.meter.turn(now)?), Tone::Dim, 2),
+            StatusPart::Step if self.is_working() => match self.transcript().iteration() {
+                0 => return None,
+                step => segment(format!("step {step}/{}", facts.max_iterations), Tone::Dim, 2),
+            },
+            StatusPart::Time | StatusPart::Step => return None,
+        })
+    }
+
+    /// Returns the session's root, with the user's home folder on this machine as `~`.
+    pub fn folder(&self) -> String {
+        let Some(facts) = self.transcript().session_info() else { return String::new() };
+        let home = self.home.as_deref().filter(|home| ui_text::is_local_host(&facts.host) && home.len() > 1);
+        match home.and_then(|home| facts.root.strip_prefix(home)) {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("~{rest}"),
+            Some(_) | None => facts.root.clone(),
+        }
+    }
+
+    /// Stores the branch of the repository at the session's root.
+    pub fn set_branch(&mut self, branch: Option<String>) {
+        self.branch = branch;
     }
 
     /// Returns the time of day at `now`, if known.
@@ -161,16 +264,28 @@ impl App {
             (_, SessionPhase::Paused { .. }) if self.transcript().still_running().is_some() => {
                 moving("Pausing after this command… Ctrl+P to resume, Esc to stop".to_owned())
             }
+            (_, SessionPhase::Paused { .. }) if self.transcript().calls_model() => {
+                moving("Pausing after this step… Ctrl+P to resume, Esc to stop".to_owned())
+            }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
             (State::ReviewAction, _) => Some(still("?", "Approval required".to_owned(), Tone::Warn)),
+            (State::Thinking | State::Finalizing, _) if self.pausing => {
+                moving("Pausing after this step… Ctrl+P to resume, Esc to stop".to_owned())
+            }
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
                 Some(notice) => format!("{notice} · {waited}"),
+                None if self.progress_text().is_some() => {
+                    format!("{model}: {} · {waited}", self.progress_text().unwrap_or_default())
+                }
                 None if self.meter.is_answering() => format!("{model} is answering · {waited}"),
                 None if self.state() == State::Finalizing => {
                     format!("{model} is reading the result · {waited}")
                 }
                 None => format!("waiting for {model} · {waited}"),
             }),
+            (State::Executing, _) if self.pausing => {
+                moving("Pausing after this command… Ctrl+P to resume, Esc to stop".to_owned())
+            }
             (State::Executing, SessionPhase::Running { call }) => {
                 if let Some(holder) = self.transcript().holder() {
                     let who = if holder == BY {
@@ -205,6 +320,12 @@ impl App {
             }
             (State::Input, _) => None,
         }
+    }
+}
+
+impl App {
+    fn progress_text(&self) -> Option<String> {
+        self.transcript().progress().and_then(|progress| progress.summary())
     }
 }
 

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use sysop_term::cells::truncate;
-use sysop_term::command::{COMMANDS, FULL_SCREEN_COMMANDS};
+use sysop_term::command::COMMANDS;
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
@@ -22,6 +22,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("Ctrl+R", "Search earlier messages"),
             ("Tab", "Complete /commands and @files"),
             ("Ctrl+G", "Open $EDITOR"),
+            ("Ctrl+V", "Paste an image from the clipboard"),
             ("Alt+u, Alt+r", "Undo, redo"),
         ],
     ),
@@ -52,6 +53,9 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
             ("PgUp PgDn, wheel", "Scroll (Shift+↑, Shift+↓: one row)"),
             ("End", "Jump to latest"),
             ("Tab (empty input)", "Select cards: ↑↓ move, Enter expand, o full output"),
+            ("y (card)", "Copy the card"),
+            ("/ (card)", "Search the transcript; n older match, N newer match"),
+            ("drag the mouse", "Select and copy (with Shift: the terminal's own selection)"),
             ("Shift+Tab", "Cycle the approval mode: ask, each, never"),
             ("F1", "Open the command palette"),
             ("Ctrl+L", "Redraw"),
@@ -97,7 +101,7 @@ fn rows(theme: Theme) -> Vec<TextRow> {
         rows.push(TextRow::default());
     }
     rows.push(TextRow::of("  Commands", theme.style(StyleRole::Title)));
-    for (name, arguments, what) in COMMANDS.iter().chain(FULL_SCREEN_COMMANDS) {
+    for (name, arguments, what) in COMMANDS {
         rows.push(line(&format!("{name} {arguments}"), what, COMMAND_COLUMNS));
     }
     rows

@@ -10,7 +10,7 @@ use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
-use sysop_term::plan::{effect_rows, guard_rows, is_command, preview_rows, reason_rows};
+use sysop_term::plan::{canary_rows, effect_rows, guard_rows, is_command, preview_rows, reason_rows};
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
@@ -31,11 +31,13 @@ pub(super) enum MiddlePane {
         content: MiddleContent,
     },
     /// The command editor: a title, the rows above the editor, the number of rows that it needs, and the rows below it.
+    /// `least` is the minimum number of rows.
     Editing {
         title: TextRow,
         above: Vec<TextRow>,
         wants: u16,
         below: Vec<TextRow>,
+        least: usize,
     },
 }
 
@@ -61,12 +63,16 @@ impl MiddlePane {
             && let Some(plan) = app.transcript().plan(review.call())
         {
             let risk = app.risk().unwrap_or_default();
-            let title = proposal_title(plan, review.is_edited(), facts, theme);
+            let number = app.transcript().call_number(review.call());
+            let title = proposal_title(plan, review.is_edited(), number, facts, theme);
             if review.mode() == ReviewMode::Editing {
                 let wants =
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
                 let above = reason_rows(plan, columns, theme);
-                return Self::Editing { title, above, wants, below: risk_rows(plan, &risk, theme, columns) };
+                // The card keeps its height, so that nothing moves under the eye.
+                let least = proposal_rows(plan, &review.command(), &risk, facts, theme, columns).len();
+                let below = risk_rows(plan, &risk, theme, columns);
+                return Self::Editing { title, above, wants, below, least };
             }
             if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
                 let title = TextRow::of("Save this rule and run the command?", theme.style(StyleRole::Title));
@@ -106,8 +112,10 @@ impl MiddlePane {
         match self {
             Self::Hidden => 0,
             Self::Rows { rows, .. } => count(rows).max(1).saturating_add(1),
-            Self::Editing { above, wants, below, .. } => {
-                count(above).saturating_add(*wants).saturating_add(count(below)).saturating_add(1)
+            Self::Editing { above, wants, below, least, .. } => {
+                let least = u16::try_from(*least).unwrap_or(u16::MAX);
+                let rows = count(above).saturating_add(*wants).saturating_add(count(below));
+                rows.max(least).saturating_add(1)
             }
         }
     }
@@ -161,7 +169,8 @@ impl MiddlePane {
                         place.width,
                     );
                 }
-                draw_rows(below.iter(), part(above_rows + command, below_rows), frame);
+                let rest = area.height - above_rows - command;
+                draw_rows(below.iter(), part(above_rows + command, below_rows.max(rest)), frame);
                 let indent = (INDENT + 2).min(place.width.saturating_sub(1));
                 let place = Rect { x: place.x + indent, width: place.width - indent, ..place };
                 let review = app.review_mut()?;
@@ -195,8 +204,17 @@ fn titled(title: &TextRow, theme: Theme, columns: u16) -> TextRow {
     row
 }
 
-fn proposal_title(plan: &Proposal, edited: bool, facts: &SessionInfo, theme: Theme) -> TextRow {
+fn proposal_title(
+    plan: &Proposal,
+    edited: bool,
+    number: Option<(usize, usize)>,
+    facts: &SessionInfo,
+    theme: Theme,
+) -> TextRow {
     let mut row = TextRow::of("Run this?", theme.style(StyleRole::Title));
+    if let Some((number, count)) = number {
+        row.push(Span::new(&format!("  {number} of {count}"), theme.style(StyleRole::Title)));
+    }
     if edited {
         row.push(Span::new("  edited", theme.style(StyleRole::Warn)));
     }
@@ -220,6 +238,7 @@ fn proposal_rows(
         // One answer starts the command on several hosts; make that obvious.
         let text = format!("on {}", ui_text::place(host));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
+        rows.extend(canary_rows(plan, facts, columns, theme));
     }
     if !rows.is_empty() {
         rows.push(TextRow::default());

@@ -208,9 +208,25 @@ fn string(bytes: &[u8]) -> DecodeStep {
     let end = bytes.iter().position(|byte| *byte == 7).map(|at| at + 1);
     let other = bytes.windows(2).position(|window| window == b"\x1b\\").map(|at| at + 2);
     match end.into_iter().chain(other).min() {
-        Some(end) => DecodeStep::Consumed(end, None),
+        Some(end) => DecodeStep::Consumed(end, background(&bytes[..end])),
         None => DecodeStep::Incomplete,
     }
+}
+
+/// Returns the event for an answer about the background color: `ESC ] 11 ; rgb:RRRR/GGGG/BBBB`.
+fn background(bytes: &[u8]) -> Option<TerminalEvent> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let color = text.strip_prefix("\x1b]11;")?.trim_end_matches(['\x07', '\\', '\x1b']);
+    let color = color.strip_prefix("rgba:").or_else(|| color.strip_prefix("rgb:"))?;
+    let mut parts = color.split('/').map(|part| {
+        let most = 16_u32.checked_pow(u32::try_from(part.len()).ok()?)?.checked_sub(1)?;
+        let value = u32::from_str_radix(part, 16).ok()?;
+        (most > 0).then(|| value.saturating_mul(1000) / most)
+    });
+    let (red, green, blue) = (parts.next()??, parts.next()??, parts.next()??);
+    // Brightness as in ITU-R BT.601.
+    let brightness = (299 * red + 587 * green + 114 * blue) / 1000;
+    Some(TerminalEvent::Background { is_light: brightness > 500 })
 }
 
 fn csi(bytes: &[u8]) -> DecodeStep {
@@ -421,6 +437,28 @@ mod tests {
         words(came.into())
     }
 
+    #[test]
+    fn an_answer_about_the_background_is_an_event_and_never_typed_text() {
+        assert_eq!(read(b"\x1b]11;rgb:ffff/fafa/e0e0\x07"), "Background { is_light: true }");
+        assert_eq!(read(b"\x1b]11;rgb:1e/1e/2e\x1b\\"), "Background { is_light: false }");
+        assert_eq!(read(b"\x1b]11;rgba:ffff/ffff/ffff/ffff\x07x"), "Background { is_light: true } x");
+        for broken in [
+            &b"\x1b]11;rgb:zz/00/00\x07"[..],
+            b"\x1b]11;rgb:\x07",
+            b"\x1b]11;red\x07",
+            b"\x1b]10;rgb:ff/ff/ff\x07",
+        ] {
+            assert_eq!(read(broken), "");
+        }
+        // In pieces, as over a slow connection.
+        let mut came = VecDeque::new();
+        let mut decoder = InputDecoder::default();
+        decoder.push(b"\x1b]11;rgb:00", &mut came);
+        decoder.push(b"00/0000/0000\x1b", &mut came);
+        decoder.push(b"\\", &mut came);
+        assert_eq!(words(came.into()), "Background { is_light: false }");
+    }
+
     fn words(events: Vec<TerminalEvent>) -> String {
         let words: Vec<String> = events
             .into_iter()
@@ -443,6 +481,7 @@ mod tests {
                     format!("{kind:?}@{column},{row}")
                 }
                 other @ (TerminalEvent::Focused(_)
+                | TerminalEvent::Background { .. }
                 | TerminalEvent::Resized
                 | TerminalEvent::Signal(_)
                 | TerminalEvent::Lost) => {
@@ -499,7 +538,7 @@ mod tests {
     #[test]
     fn unexpected_terminal_replies_are_not_keys() {
         for answer in
-            ["\x1b[24;80R", "\x1b[?62;22c", "\x1b]11;rgb:00/00/00\x07", "\x1bP>|xterm\x1b\\", "\x1b[?1u"]
+            ["\x1b[24;80R", "\x1b[?62;22c", "\x1b]10;rgb:00/00/00\x07", "\x1bP>|xterm\x1b\\", "\x1b[?1u"]
         {
             assert_eq!(read(format!("{answer}x").as_bytes()), "x", "{answer:?}");
         }

@@ -30,6 +30,11 @@ pub enum TerminalEvent {
     Mouse(MouseEvent),
     /// The terminal gained or lost the focus.
     Focused(bool),
+    /// The terminal's answer about its background color.
+    Background {
+        /// True if the background is rather light than dark.
+        is_light: bool,
+    },
     Resized,
     /// A signal from the system or another program.
     Signal(ProcessSignal),

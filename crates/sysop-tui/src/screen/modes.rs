@@ -1,7 +1,7 @@
 //! Terminal modes that the front end enables, and the sequences that reset them.
 //!
-//! Nothing here queries the terminal: a reply could take a second over a slow connection, or never come. Terminals ignore
-//! modes that they do not support.
+//! Nothing here waits for the terminal: a reply could take a second over a slow connection, or never come. Terminals
+//! ignore modes that they do not support.
 
 use sysop_term::grid::Mouse;
 
@@ -11,13 +11,31 @@ pub struct TerminalKind {
     /// True if the terminal handles or ignores the kitty keyboard protocol and cursor shapes. The Linux console would
     /// print parts of both.
     rich: bool,
+    /// True if the terminal shows notifications of rxvt (OSC 777) rather than those of iTerm2 (OSC 9).
+    rxvt_notifications: bool,
 }
 
 impl TerminalKind {
     /// Returns the kind for a value of `TERM`.
     pub fn of(term: &str) -> Self {
-        Self { rich: term != "linux" }
+        let rxvt_notifications = ["foot", "rxvt"].iter().any(|name| term.starts_with(name));
+        Self { rich: term != "linux", rxvt_notifications }
     }
+}
+
+/// Returns the sequence of a notification. The text must not contain control characters or semicolons.
+pub(super) fn notification(kind: TerminalKind, text: &str) -> String {
+    match kind {
+        // The Linux console would print it.
+        TerminalKind { rich: false, .. } => String::new(),
+        TerminalKind { rxvt_notifications: true, .. } => format!("\x1b]777;notify;sysop;{text}\x07"),
+        TerminalKind { rxvt_notifications: false, .. } => format!("\x1b]9;{text}\x07"),
+    }
+}
+
+/// Returns the query for the background color.
+pub(super) fn background_query(kind: TerminalKind) -> &'static str {
+    if kind.rich { "\x1b]11;?\x07" } else { "" }
 }
 
 pub(super) fn switch_mouse(from: Mouse, to: Mouse) -> String {

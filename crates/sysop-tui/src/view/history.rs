@@ -13,6 +13,7 @@ use sysop_core::transcript::{Item, ItemBody, ItemId, Retention, SessionInfo, Tra
 use sysop_term::cells::{Span, TextRow};
 use sysop_term::theme::{StyleRole, Theme};
 
+use super::find::FoundMatch;
 use super::item::{ItemLayout, LayoutOptions, ToolLocation};
 
 /// Maximum number of laid-out rows that are kept in memory besides the visible ones.
@@ -38,6 +39,10 @@ pub struct HistoryView {
     focus: Option<ItemId>,
     /// True if the next frame must scroll the focused item into view.
     seek: bool,
+    /// Match that the search went to last.
+    found: Option<FoundMatch>,
+    /// True if the next frame must scroll that match into view.
+    seek_match: bool,
     visible: Vec<VisibleItem>,
     truncated_item: Option<ItemId>,
     rows: usize,
@@ -174,6 +179,19 @@ impl HistoryView {
 
     pub fn unfocus(&mut self) {
         self.focus = None;
+    }
+
+    /// Returns the item that the search for a text went to last.
+    pub(super) fn found_at(&self, typed: &str) -> Option<&ItemId> {
+        self.found.as_ref().filter(|found| found.typed == typed).map(|found| &found.id)
+    }
+
+    pub(super) fn show_match(&mut self, id: ItemId, typed: &str) {
+        if self.open.insert(id.clone()) {
+            self.evict(&id);
+        }
+        self.found = Some(FoundMatch { id: id.clone(), typed: typed.to_owned() });
+        (self.focus, self.seek_match) = (Some(id), true);
     }
 
     /// Folds or unfolds the focused item.
@@ -367,6 +385,9 @@ impl HistoryLayout<'_, '_> {
         if std::mem::take(&mut self.history.seek) {
             top = self.with_focus(top);
         }
+        if std::mem::take(&mut self.history.seek_match) {
+            top = self.with_match(top);
+        }
         let end = self.end();
         self.history.place = if (top.index, top.row) >= (end.index, end.row) {
             top = end;
@@ -474,6 +495,17 @@ impl HistoryLayout<'_, '_> {
         } else {
             self.up(first, self.history.rows.saturating_sub(height))
         }
+    }
+
+    /// Returns the first visible row such that the match is in the upper half of the view.
+    fn with_match(&mut self, top: RowPosition) -> RowPosition {
+        let Some(found) = self.history.found.clone() else { return top };
+        let Some(index) = self.transcript.items().position(|item| item.id == found.id) else { return top };
+        let Some(item) = self.transcript.at(index) else { return top };
+        let row = HistoryView::row_of(self.history.item_layout(item).texts(), &found.typed);
+        let at =
+            RowPosition { index, row: (row + self.gap(index)).min(self.height(index).saturating_sub(1)) };
+        self.up(at, self.history.rows / 3)
     }
 
     fn draw(&mut self, top: RowPosition, theme: Theme, area: Rect, buffer: &mut Buffer) {

@@ -103,6 +103,11 @@ impl ItemLayout {
         }
     }
 
+    /// Returns the texts of the rows.
+    pub(super) fn texts(&self) -> impl Iterator<Item = String> + '_ {
+        (0..self.len()).map(|at| self.row(at).map(TextRow::text).unwrap_or_default())
+    }
+
     fn text_rows(&self) -> usize {
         self.document.as_ref().map_or(0, |document| document.len().min(self.window))
     }

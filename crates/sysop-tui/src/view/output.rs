@@ -6,7 +6,7 @@ use sysop_core::transcript::ToolOutput;
 use sysop_term::ansi;
 use sysop_term::cells::{Span, TextRow, linked, wrap_exact};
 use sysop_term::code::{Highlighter, Language};
-use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows};
+use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows, shown_text};
 use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
@@ -41,7 +41,7 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
 
 fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
     let dim = theme.style(StyleRole::Dim);
-    let text = outcome.output.trim_end_matches('\n');
+    let text = shown_text(outcome);
     if text.is_empty() {
         return Vec::new();
     }

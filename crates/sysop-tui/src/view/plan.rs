@@ -63,7 +63,9 @@ pub(super) fn history_rows(
     match &plan.state {
         ProposalState::Waiting => note("approval required", StyleRole::Warn),
         ProposalState::Allowed { .. } => {
-            if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
+            // The outcome follows; that the user allowed it goes without saying.
+            let text = ui_text::decision_summary(plan, crate::BY).filter(|text| text != "allowed");
+            if let Some(text) = text {
                 note(&text, StyleRole::Dim);
             }
         }

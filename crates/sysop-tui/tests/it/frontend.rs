@@ -99,6 +99,7 @@ impl TestFrontend {
                 self.said.push("continued".to_owned());
             }
             TerminalEvent::Signal(request) => return Some(format!("{request:?}")),
+            TerminalEvent::Background { is_light } => self.said.push(format!("light {is_light}")),
             TerminalEvent::Lost => return Some("loss".to_owned()),
         }
         None

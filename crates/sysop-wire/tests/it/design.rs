@@ -43,6 +43,7 @@ fn the_documented_server_messages_are_produced() {
         max_iterations: 20,
         max_history_messages: 20,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

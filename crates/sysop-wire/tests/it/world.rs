@@ -243,6 +243,7 @@ impl World {
             max_iterations: 4,
             max_history_messages: 6,
             ledger_only: false,
+            canary: None,
             models: Default::default(),
             budget: Default::default(),
             instructions: false,

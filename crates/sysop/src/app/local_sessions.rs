@@ -386,6 +386,7 @@ impl SessionBackend for LocalSessions {
             | ConfigChange::Model(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
+            | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),
         }

@@ -1,5 +1,7 @@
 //! Session service for the front ends of this process.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,15 +16,20 @@ use sysop_driver::frontend::{
     AttachedSession, NamedItem, OfferedRule, Routine, SessionHandle, SessionSelector, SessionService,
     ToolServer, allow_by_rule,
 };
-use sysop_driver::port::{InstructionReader as _, SessionSummary};
+use sysop_driver::port::{InstructionReader as _, SearchHit, SessionSummary};
+use sysop_driver::system_clock;
 
 use super::{Services, ToolLocation};
 use crate::local_model::LocalModels;
 use crate::select_model;
-use crate::sessions::{SESSIONS_MAX, resolve_id};
+use crate::sessions::{self, DisplayOptions, ExportFormat, SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
 
 const LOCAL: &str = "local";
+/// Characters of a commit shown in place of a branch.
+const COMMIT_CHARS: usize = 8;
+/// Maximum size of a file of git that is read, in bytes.
+const GIT_FILE_BYTES_MAX: u64 = 4096;
 const COMPLETION_ENTRIES_MAX: usize = 65_536;
 
 #[async_trait]
@@ -61,7 +68,9 @@ impl SessionService for Services {
         let local = local
             .installed()
             .map(|model| ModelRef::new(sysop_core::model_provider::LOCAL.name, model.name.clone()));
-        for model in known.chain(select_model::models_with_keys(&self.settings)).chain(local) {
+        let offered = crate::model_lists::offered(&self.settings, &self.machines).await;
+        let known = known.chain(select_model::models_with_keys(&self.settings));
+        for model in known.chain(local).chain(offered) {
             if !models.contains(&model) {
                 models.push(model);
             }
@@ -158,6 +167,46 @@ impl SessionService for Services {
         found.instructions.skills.found.iter().map(Skill::without_body).collect()
     }
 
+    async fn search(&self, text: &str) -> Result<Vec<SearchHit>, String> {
+        let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.store.search(&words, SESSIONS_MAX).await.map_err(|error| error.to_string())
+    }
+
+    async fn git_branch(&self, session: &SessionId) -> Option<String> {
+        let place = self.place_of(session).await.ok()?;
+        if !matches!(place.host, HostChoice::Local) {
+            return None;
+        }
+        tokio::task::spawn_blocking(move || git_branch(&place.root)).await.ok()?
+    }
+
+    async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {
+        let name = match file {
+            Some(file) => PathBuf::from(file),
+            None => PathBuf::from(format!("sysop-{session}.md")),
+        };
+        let path = match name.strip_prefix("~") {
+            Ok(rest) => self.settings.folders.home.join(rest),
+            Err(_) => std::env::current_dir().unwrap_or_default().join(&name),
+        };
+        let view =
+            DisplayOptions { now: system_clock().now(), zone: jiff::tz::TimeZone::system(), width: None };
+        let mut text = Vec::new();
+        let id = session.as_str();
+        let read = sessions::export(self.store.as_ref(), id, ExportFormat::Markdown, &view, &mut text).await;
+        read.map_err(|error| error.to_string())?;
+        let shown = path.display().to_string();
+        let written = tokio::task::spawn_blocking(move || write_new(&path, &text)).await;
+        match written.map_err(std::io::Error::other).flatten() {
+            Ok(()) => Ok(format!("session written to {shown}")),
+            Err(error) => Err(format!("cannot write {shown} ({error})")),
+        }
+    }
+
+
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
         let place = self.place_of(session.id()).await?;
         let files = self.instructions(&place).trust().await?;
@@ -202,6 +251,39 @@ fn routine_view(name: &str, routine: &crate::config::Routine) -> Routine {
     }
 }
 
+/// Returns the current branch of the repository that contains `folder`, or the beginning of the commit if no branch is
+/// checked out. Reads only files of git; runs nothing.
+fn git_branch(folder: &Path) -> Option<String> {
+    let git = folder.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
+    // In a worktree or submodule, `.git` is a file that names the directory.
+    let directory = match git.is_dir() {
+        true => git,
+        false => {
+            let text = read_start(&git)?;
+            git.parent()?.join(text.strip_prefix("gitdir:")?.trim())
+        }
+    };
+    let head = read_start(&directory.join("HEAD"))?;
+    let head = head.trim();
+    match head.strip_prefix("ref: refs/heads/") {
+        Some(branch) => Some(branch.to_owned()),
+        None => Some(head.chars().take(COMMIT_CHARS).collect()).filter(|commit: &String| !commit.is_empty()),
+    }
+}
+
+/// Reads the beginning of a small file.
+fn read_start(path: &Path) -> Option<String> {
+    let mut text = String::new();
+    std::fs::File::open(path).ok()?.take(GIT_FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Writes a file that does not exist yet and that only its owner can read.
+fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text)
+}
+
 /// Returns at most `limit` paths below `root` that contain `prefix`, ignoring case. Paths that start with `prefix` come
 /// first, then paths with fewer components. Hidden and ignored files are left out.
 fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String> {
@@ -226,6 +308,22 @@ fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_branch_is_read_from_the_files_of_git() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("repo/src");
+        std::fs::create_dir_all(root.path().join("repo/.git/worktrees/other")).unwrap();
+        std::fs::create_dir_all(&inner).unwrap();
+        std::fs::create_dir_all(root.path().join("other")).unwrap();
+        std::fs::write(root.path().join("repo/.git/HEAD"), "ref: refs/heads/feature/disk\n").unwrap();
+        let worktree = root.path().join("repo/.git/worktrees/other/HEAD");
+        std::fs::write(worktree, "0123456789abcdef\n").unwrap();
+        std::fs::write(root.path().join("other/.git"), "gitdir: ../repo/.git/worktrees/other\n").unwrap();
+        assert_eq!(git_branch(&inner).as_deref(), Some("feature/disk"));
+        assert_eq!(git_branch(&root.path().join("other")).as_deref(), Some("01234567"));
+        assert_eq!(git_branch(root.path()), None);
+    }
 
     #[test]
     fn paths_that_start_with_the_word_come_first() {

@@ -40,6 +40,7 @@ fn opened(host: &str, root: &str) -> Event {
             max_iterations: 20,
             max_history_messages: 20,
             ledger_only: false,
+            canary: None,
             models: Default::default(),
             budget: Default::default(),
             instructions: false,

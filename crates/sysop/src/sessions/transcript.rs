@@ -11,7 +11,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize;
 use sysop_core::transcript::{OutputReaders, client_tools_sentence, event_notice, terminal_input_sentence};
-use sysop_core::ui_text::mode_sentence;
+use sysop_core::ui_text::{self, mode_sentence};
 use sysop_core::undo::changed_line;
 use sysop_driver::port::SessionSummary;
 
@@ -235,6 +235,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: ConfigChange::Effort(effort) } => {
             Some(format!("reasoning effort set to `{}`", effort.as_str()))
         }
+        Event::Configured { change: ConfigChange::Revoke(grants) } => Some(ui_text::revoked(grants)),
         Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
         Event::Configured { change: ConfigChange::ClientTools(lent) } => Some(client_tools_sentence(lent)),
         Event::Paused { reason, detail, .. } => {

@@ -1,16 +1,25 @@
-//! Prompts, and commands of the REPL about jobs and routines.
+//! Prompts, and commands of the REPL about sessions, jobs and routines.
 
+use std::collections::HashMap;
 use std::io;
+use std::sync::Arc;
 
 use serde_json::json;
-use sysop_core::event::{Input, Origin};
+use sysop_core::event::{ConfigChange, Input, Origin};
+use sysop_core::id::TurnId;
 use sysop_core::image::prompt_for_display;
+use sysop_core::model_provider::typed_model;
+use sysop_core::transcript::{ItemBody, ItemId};
 use sysop_core::ui_text;
-use sysop_driver::frontend::prompt_with_images;
+use sysop_driver::frontend::{SessionSelector, prompt_with_images};
 use sysop_term::StyleRole;
-use sysop_term::command::{JobsCommand, NO_TOOL_SERVERS};
+use sysop_term::command::{JobsCommand, NO_TOOL_SERVERS, PermissionsCommand};
+use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::{AwaitedUpdate, Repl};
+
+/// Number of past sessions that are listed.
+const SESSIONS_LISTED: usize = 15;
 
 impl Repl {
     /// Sends a prompt with the images that it names as `@PATH`.
@@ -25,6 +34,112 @@ impl Repl {
             }
             Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
         }
+    }
+
+    pub(super) async fn status(&mut self) -> io::Result<()> {
+        let branch = self.context.service.git_branch(self.session.id()).await;
+        let lines = status_lines(&self.transcript, &self.cost, branch.as_deref());
+        let labels = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
+        let lines: Vec<_> = lines.iter().map(|(label, value)| format!("{label:<labels$}  {value}")).collect();
+        self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
+    }
+
+    pub(super) fn permissions(&mut self, command: PermissionsCommand) -> io::Result<()> {
+        match session_text::permissions(&self.transcript, command) {
+            Ok(PermissionsAnswer::Lines(lines)) => {
+                self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
+            }
+            Ok(PermissionsAnswer::Revoke(grants)) => {
+                let change = ConfigChange::Revoke(grants);
+                self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)
+            }
+            Err(why) => self.view.say(&why, StyleRole::Warn, &mut self.screen),
+        }
+    }
+
+    /// Lists past sessions, or those with `words` in their title or text.
+    pub(super) async fn list_sessions(&mut self, words: Option<&str>) -> io::Result<()> {
+        let service = Arc::clone(&self.context.service);
+        let mut sessions = match service.list().await {
+            Ok(sessions) => sessions,
+            Err(error) => return self.view.say(&error, StyleRole::Bad, &mut self.screen),
+        };
+        let mut excerpts = HashMap::new();
+        if let Some(words) = words {
+            let hits = service.search(words).await.unwrap_or_default();
+            excerpts = hits.into_iter().map(|hit| (hit.id, hit.excerpt)).collect();
+            let lower = words.to_lowercase();
+            sessions.retain(|it| excerpts.contains_key(&it.id) || it.title.to_lowercase().contains(&lower));
+        }
+        if sessions.is_empty() {
+            return self.note(if words.is_some() { "no session found" } else { "no past sessions" });
+        }
+        let lines: Vec<String> = sessions
+            .iter()
+            .take(SESSIONS_LISTED)
+            .map(|it| {
+                let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
+                format!("{}  {}  {}{excerpt}", it.id, ui_text::place(&it.host), it.title.replace('\n', " "))
+            })
+            .collect();
+        self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
+        self.note("open one with /resume ID; find one with /sessions WORDS")
+    }
+
+    /// Opens a copy of the session that ends before a turn, or lists the turns.
+    pub(super) async fn fork(&mut self, turn: Option<u32>) -> io::Result<()> {
+        let prompts = self.transcript.items().filter_map(|item| match (&item.id, &item.body) {
+            (ItemId::Prompt(turn), ItemBody::Prompt(text)) => Some((*turn, text.clone())),
+            _ => None,
+        });
+        let prompts: Vec<(TurnId, String)> = prompts.collect();
+        let Some(turn) = turn else {
+            if prompts.is_empty() {
+                return self.note("no message to fork from");
+            }
+            let lines: Vec<_> = prompts
+                .iter()
+                .map(|(turn, text)| format!("{turn}  {}", text.lines().next().unwrap_or_default()))
+                .collect();
+            self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;
+            return self.note("fork before one of these messages with /fork TURN");
+        };
+        let Some((before, text)) = prompts.into_iter().find(|(id, _)| id.0 == turn) else {
+            return self.note(&format!("no message of turn {turn} to fork from"));
+        };
+        let from = self.session.id().clone();
+        self.open(SessionSelector::Fork { from, before }).await?;
+        // The message can be edited and sent again.
+        self.draft = text;
+        Ok(())
+    }
+
+    pub(super) async fn export(&mut self, file: Option<&str>) -> io::Result<()> {
+        match self.context.service.export(self.session.id(), file).await {
+            Ok(text) => self.note(&text),
+            Err(error) => self.view.say(&error, StyleRole::Bad, &mut self.screen),
+        }
+    }
+
+
+    /// Changes the model, or lists the models that the servers offer.
+    pub(super) async fn model(&mut self, name: Option<&str>) -> io::Result<()> {
+        let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
+            return Ok(());
+        };
+        let Some(name) = name else {
+            let models = self.context.service.models().await;
+            let others: Vec<_> =
+                models.iter().filter(|model| **model != current).map(|model| format!("  {model}")).collect();
+            self.note(&format!("model: {current}"))?;
+            if !others.is_empty() {
+                self.view.say(&others.join("\n"), StyleRole::Text, &mut self.screen)?;
+                self.note("change it with /model PROVIDER/NAME")?;
+            }
+            return Ok(());
+        };
+        let change = ConfigChange::Model(typed_model(name, current));
+        self.send_and_expect(Input::Configure { change }, AwaitedUpdate::Event)
     }
 
     pub(super) fn jobs(&mut self, command: JobsCommand) -> io::Result<()> {

@@ -104,6 +104,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         max_iterations: 20,
         max_history_messages: 20,
         ledger_only: false,
+        canary: None,
         models: Default::default(),
         budget: Default::default(),
         instructions: false,

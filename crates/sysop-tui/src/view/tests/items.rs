@@ -65,25 +65,23 @@ fn a_turn_fits_40_columns() {
         40,
         28,
         expect![[r#"
-        ❯ Why is the disk full?
-          Look at /var first.
+            ❯ Why is the disk full?
+              Look at /var first.
 
-        ∴ thought, 2 lines
+            ∴ thought, 2 lines
 
-        ● I'll look at the biggest folders.
+            ● I'll look at the biggest folders.
 
-        $ sudo du -xh /var | sort -h | tail -3
-        · Find what is big
-        · allowed
-        │ 1.1G    /var/lib
-        │ 2.0G    /var/log
-        │ 3.4G    /var
-        ✓ ok, exit code 0, 1.2 s
+            $ sudo du -xh /var | sort -h | tail -3
+            · Find what is big
+            │ 1.1G    /var/lib
+            │ 2.0G    /var/log
+            │ 3.4G    /var
+            ✓ 1.2 s
 
-        ● /var/log has grown. See the manual
-          (man7.org).
-        ─ 2 model calls, 1200 in, 80 out
-
+            ● /var/log has grown. See the manual
+              (man7.org).
+            ─ 2 model calls, 1200 in, 80 out
 
 
 
@@ -93,7 +91,9 @@ fn a_turn_fits_40_columns() {
 
 
 
-    "#]],
+
+
+        "#]],
     );
 }
 
@@ -104,31 +104,31 @@ fn a_turn_fits_80_columns() {
         80,
         24,
         expect![[r#"
-        ❯ Why is the disk full?
-          Look at /var first.
+            ❯ Why is the disk full?
+              Look at /var first.
 
-        ∴ thought, 2 lines
+            ∴ thought, 2 lines
 
-        ● I'll look at the biggest folders.
+            ● I'll look at the biggest folders.
 
-        $ sudo du -xh /var | sort -h | tail -3
-        · Find what is big
-        · allowed
-        │ 1.1G    /var/lib
-        │ 2.0G    /var/log
-        │ 3.4G    /var
-        ✓ ok, exit code 0, 1.2 s
+            $ sudo du -xh /var | sort -h | tail -3
+            · Find what is big
+            │ 1.1G    /var/lib
+            │ 2.0G    /var/log
+            │ 3.4G    /var
+            ✓ 1.2 s
 
-        ● /var/log has grown. See the manual (man7.org).
-        ─ 2 model calls, 1200 in, 80 out
-
+            ● /var/log has grown. See the manual (man7.org).
+            ─ 2 model calls, 1200 in, 80 out
 
 
 
 
 
 
-    "#]],
+
+
+        "#]],
     );
 }
 
@@ -139,31 +139,31 @@ fn a_turn_fits_120_columns() {
         120,
         24,
         expect![[r#"
-        ❯ Why is the disk full?
-          Look at /var first.
+            ❯ Why is the disk full?
+              Look at /var first.
 
-        ∴ thought, 2 lines
+            ∴ thought, 2 lines
 
-        ● I'll look at the biggest folders.
+            ● I'll look at the biggest folders.
 
-        $ sudo du -xh /var | sort -h | tail -3
-        · Find what is big
-        · allowed
-        │ 1.1G    /var/lib
-        │ 2.0G    /var/log
-        │ 3.4G    /var
-        ✓ ok, exit code 0, 1.2 s
+            $ sudo du -xh /var | sort -h | tail -3
+            · Find what is big
+            │ 1.1G    /var/lib
+            │ 2.0G    /var/log
+            │ 3.4G    /var
+            ✓ 1.2 s
 
-        ● /var/log has grown. See the manual (man7.org).
-        ─ 2 model calls, 1200 in, 80 out
-
+            ● /var/log has grown. See the manual (man7.org).
+            ─ 2 model calls, 1200 in, 80 out
 
 
 
 
 
 
-    "#]],
+
+
+        "#]],
     );
 }
 
@@ -198,7 +198,7 @@ fn turn_endings_are_described() {
             ❯ go
 
             $ make
-            ✗ failed, exit code 3, 1 min 1 s
+            ✗ exit code 3, 1 min 1 s
 
             $ make
             ✗ timed out, 1 min 1 s
@@ -246,16 +246,16 @@ fn a_fleet_shows_odd_hosts_first() {
         60,
         9,
         expect![[r#"
-        ❯ go
+            ❯ go
 
-        $ df
-        │ web3: disk full
-        │ web1, web2: ok
-        ✗ 1 host (web3): exit 1, 200 ms
-        ✓ 2 hosts (web1, web2): exit 0, 200 ms
-        ✗ failed, 200 ms
+            $ df
+            │ web3: disk full
+            │ web1, web2: ok
+            ✗ 1 host (web3): exit 1, 200 ms
+            ✓ 2 hosts (web1, web2): exit 0, 200 ms
+            ✗ failed, 200 ms
 
-    "#]],
+        "#]],
     );
 }
 
@@ -279,33 +279,33 @@ fn edits_are_shown_as_diffs() {
         60,
         26,
         expect![[r#"
-        ❯ go
+            ❯ go
 
-        → edit_file src/main.rs
-            fn main() {
-          -     let port = 80;
-          +     let port = 8080;
-                serve(port);
-          + →   log();
-            }
-        │ edited
-        ✓ ok, 0 ms
+            → edit_file src/main.rs
+                fn main() {
+              -     let port = 80;
+              +     let port = 8080;
+                    serve(port);
+              + →   log();
+                }
+            │ edited
+            ✓ 0 ms
 
-        → write_file a b
-          + one
-          + two\r
-        │ written
-        ✓ ok, 0 ms
+            → write_file a b
+              + one
+              + two\r
+            │ written
+            ✓ 0 ms
 
-        → read_file("src/main.rs", ...)
-        │ x
-        ✓ ok, 0 ms
-
-
+            → read_file("src/main.rs", ...)
+            │ x
+            ✓ 0 ms
 
 
 
-    "#]],
+
+
+        "#]],
     );
 }
 

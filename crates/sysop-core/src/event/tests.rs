@@ -1,0 +1,60 @@
+//! Encoding of events as JSON.
+
+use serde_json::{Value, from_str, from_value, to_string, to_value};
+
+use super::{Event, Origin};
+use crate::id::TurnId;
+
+fn started() -> Event {
+    Event::TurnStarted {
+        turn: TurnId(3),
+        prompt: "say \"hi\"".to_owned(),
+        origin: Origin::User,
+        images: Vec::new(),
+    }
+}
+
+#[test]
+fn the_tag_comes_first_and_fields_follow() {
+    let text = to_string(&started()).unwrap();
+    assert_eq!(text, r#"{"type":"turn_started","turn":3,"prompt":"say \"hi\"","origin":"typed"}"#);
+    assert_eq!(from_str::<Event>(&text).unwrap(), started());
+    assert_eq!(to_string(&Event::Resumed).unwrap(), r#"{"type":"resumed"}"#);
+    assert_eq!(from_str::<Event>(r#"{"type":"resumed"}"#).unwrap(), Event::Resumed);
+}
+
+#[test]
+fn the_tag_may_stand_anywhere() {
+    let text = r#"{"turn":3,"prompt":"say \"hi\"","type":"turn_started","origin":"typed"}"#;
+    assert_eq!(from_str::<Event>(text).unwrap(), started());
+    assert_eq!(from_str::<Event>(r#"{"later":[1],"type":"resumed"}"#).unwrap(), Event::Resumed);
+}
+
+#[test]
+fn events_parse_from_values_as_from_text_and_ignore_unknown_fields() {
+    assert_eq!(from_value::<Event>(to_value(started()).unwrap()).unwrap(), started());
+    let later = r#"{"type":"turn_started","turn":3,"new":{"a":[1]},"prompt":"","origin":"model"}"#;
+    assert!(matches!(from_str(later).unwrap(), Event::TurnStarted { turn: TurnId(3), .. }));
+    assert_eq!(from_str::<Event>(r#"{"type":"resumed","new":{"a":[1]}}"#).unwrap(), Event::Resumed);
+}
+
+#[test]
+fn invalid_events_are_errors() {
+    for text in [
+        "{}",
+        "[]",
+        "null",
+        r#""resumed""#,
+        r#"{"type":"teleported"}"#,
+        r#"{"type":7}"#,
+        r#"{"turn":3}"#,
+        r#"{"turn_started":{"turn":3,"prompt":""}}"#,
+        r#"{"type":"turn_started","turn":3}"#,
+        r#"{"type":"turn_started","turn":3,"turn":4,"prompt":""}"#,
+        r#"{"type":"resumed""#,
+        r#"{"type":"resumed"} {}"#,
+    ] {
+        assert!(from_str::<Event>(text).is_err(), "{text}");
+    }
+    assert!(from_value::<Event>(Value::Null).is_err());
+}

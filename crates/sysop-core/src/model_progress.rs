@@ -1,0 +1,69 @@
+//! Progress of a model call, for live display.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ui_text;
+
+/// Minimum time since the first token, in milliseconds, for a rate to mean something.
+const RATE_MS_MIN: u64 = 500;
+
+/// Progress of a model call: of the prompt, where the server reports it, and of the reply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelProgress {
+    /// Tokens of the prompt that the server has read, and all of them; `None` if the server does not report that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<(u64, u64)>,
+    /// Tokens of the reply received so far, including those of tool calls; estimated from the text.
+    pub received: u64,
+    /// Time since the first token of the reply, in milliseconds.
+    pub receiving_ms: u64,
+}
+
+impl ModelProgress {
+    /// Returns the tokens of the reply per second, or `None` if it is too early to tell.
+    pub fn tokens_per_second(&self) -> Option<u64> {
+        (self.receiving_ms >= RATE_MS_MIN).then(|| self.received * 1000 / self.receiving_ms)
+    }
+
+    /// Returns the progress for users, as in `reading the prompt: 512 of 2048 tokens (25 %)` or
+    /// `43 tokens received, 12 per second`. Returns `None` if nothing is known yet.
+    pub fn summary(&self) -> Option<String> {
+        if self.received > 0 {
+            let tokens = if self.received == 1 { "token" } else { "tokens" };
+            let received = format!("{} {tokens} received", ui_text::tokens(self.received));
+            return Some(match self.tokens_per_second() {
+                Some(rate @ 1..) => format!("{received}, {rate} per second"),
+                Some(0) | None => received,
+            });
+        }
+        let (done, all) = self.prompt.filter(|(_, all)| *all > 0)?;
+        let done = done.min(all);
+        let (shown, of) = (ui_text::tokens(done), ui_text::tokens(all));
+        Some(format!("reading the prompt: {shown} of {of} tokens ({} %)", done.saturating_mul(100) / all))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ModelProgress;
+
+    #[test]
+    fn the_summary_names_the_prompt_first_and_then_the_reply() {
+        let silent = ModelProgress::default();
+        assert_eq!(silent.summary(), None);
+        let reading = ModelProgress { prompt: Some((512, 2_048)), ..silent };
+        assert_eq!(reading.summary().as_deref(), Some("reading the prompt: 512 of 2048 tokens (25 %)"));
+        let first = ModelProgress { received: 1, ..reading };
+        assert_eq!(first.summary().as_deref(), Some("1 token received"));
+        let later = ModelProgress { received: 43, receiving_ms: 3_500, ..reading };
+        assert_eq!(later.summary().as_deref(), Some("43 tokens received, 12 per second"));
+    }
+
+    #[test]
+    fn numbers_of_a_faulty_server_are_bounded() {
+        let odd = ModelProgress { prompt: Some((900, 0)), ..ModelProgress::default() };
+        assert_eq!(odd.summary(), None);
+        let odd = ModelProgress { prompt: Some((u64::MAX, u64::MAX - 1)), ..odd };
+        assert!(odd.summary().is_some_and(|text| text.contains("%)")));
+    }
+}

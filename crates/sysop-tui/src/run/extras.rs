@@ -1,0 +1,173 @@
+//! Clipboard, notifications, the theme that fits the terminal, and small requests to the session service.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use sysop_core::image;
+use sysop_core::ui_text;
+use sysop_driver::port::SessionSummary;
+use sysop_term::theme::ThemeName;
+
+use super::{FetchResult, RunLoop};
+use crate::app::{RecentSession, StartScreen};
+use crate::clipboard_image;
+use crate::screen::CopyResult;
+
+/// Minimum duration of a turn whose end is worth a notification.
+const LONG_TURN: Duration = Duration::from_secs(10);
+/// Maximum time that the exit waits for the terminal's answer about its background.
+const ANSWER_WAIT_MAX: Duration = Duration::from_millis(200);
+/// A terminal that has not answered by then will not answer.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// Occasion of a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Occasion {
+    NeedsUser,
+    TurnEnded,
+}
+
+impl RunLoop {
+    /// Copies a text to the user's clipboard.
+    pub(super) fn copy(&mut self, text: &str) {
+        let lines = text.lines().count();
+        let what = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };
+        let told = match self.screen.copy(text) {
+            CopyResult::Sent => format!("Copied {what}"),
+            CopyResult::TooLong => {
+                format!(
+                    "too long to copy through the terminal ({}); open it with o",
+                    ui_text::file_size(text.len() as u64)
+                )
+            }
+        };
+        let now = self.now();
+        self.app.show_flash(told, now);
+        self.dirty = true;
+    }
+
+    /// Notifies a user who looks elsewhere, as far as the terminal reports that.
+    pub(super) fn notify(&mut self, occasion: Occasion) {
+        if self.looks {
+            return;
+        }
+        let now = self.now();
+        let host = self.app.transcript().session_info().map(|info| ui_text::host_summary(info.place()));
+        let place = host.map(|host| format!(" on {host}")).unwrap_or_default();
+        match occasion {
+            Occasion::NeedsUser => {
+                self.screen.ring_bell();
+                self.screen.notify(&format!("sysop needs you{place}"));
+            }
+            Occasion::TurnEnded if self.app.turn_time(now).is_some_and(|time| time >= LONG_TURN) => {
+                self.screen.notify(&format!("sysop is done{place}"));
+            }
+            Occasion::TurnEnded => {}
+        }
+    }
+
+    /// Chooses the theme that fits the terminal's background.
+    pub(super) fn note_background(&mut self, is_light: bool) {
+        if self.asked_background.take().is_some() {
+            self.app.set_theme(if is_light { ThemeName::Light } else { ThemeName::Dark });
+        }
+    }
+
+    /// Waits shortly for an answer of the terminal that would otherwise be typed into the user's shell.
+    pub(super) async fn await_background(&mut self) {
+        let Some(asked) = self.asked_background else { return };
+        if self.now().saturating_sub(asked) > ANSWER_MAX {
+            return;
+        }
+        let events = &mut self.events;
+        let answered = async {
+            while !matches!(
+                events.next().await,
+                crate::screen::TerminalEvent::Background { .. } | crate::screen::TerminalEvent::Lost
+            ) {}
+        };
+        // A terminal need not answer.
+        let _ = tokio::time::timeout(ANSWER_WAIT_MAX, answered).await;
+    }
+
+    pub(super) fn search_sessions(&mut self, text: String) {
+        self.fetch(move |service| async move {
+            let hits = service.search(&text).await.unwrap_or_default();
+            FetchResult::SessionHits(text, hits)
+        });
+    }
+
+    pub(super) fn export(&mut self, file: Option<String>) {
+        let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else { return };
+        self.fetch(move |service| async move {
+            let told = service.export(&id, file.as_deref()).await;
+            FetchResult::Failed(told.unwrap_or_else(|why| why))
+        });
+    }
+
+    pub(super) fn fetch_branch(&mut self) {
+        let (Some(id), true) =
+            (self.session.as_ref().map(|session| session.id().clone()), self.service.is_some())
+        else {
+            return;
+        };
+        self.fetch(move |service| async move {
+            let branch = service.git_branch(&id).await;
+            FetchResult::Branch(id, branch)
+        });
+    }
+
+    pub(super) fn fetch_recent_sessions(&mut self) {
+        self.fetch(
+            |service| async move { FetchResult::RecentSessions(service.list().await.unwrap_or_default()) },
+        );
+    }
+
+    pub(super) fn set_recent_sessions(&mut self, sessions: Vec<SessionSummary>) {
+        let today = sysop_driver::system_clock().now();
+        let recent = sessions.into_iter().take(2 * StartScreen::RECENT_MAX).map(|it| RecentSession {
+            age: ago(today.0.saturating_sub(it.changed.0)),
+            id: it.id,
+            title: it.title,
+            host: it.host,
+        });
+        self.app.set_recent_sessions(recent.collect());
+    }
+
+    /// Reads an image from the clipboard in the background.
+    pub(super) fn paste_image(&mut self) {
+        let (access, folder) = (self.clipboard, self.drafts.clone());
+        let result_sender = self.result_sender.clone();
+        tokio::spawn(async move {
+            let image = clipboard_image::read(access, &folder).await;
+            // Fails if the user has exited.
+            let _ = result_sender.send(FetchResult::PastedImage(image));
+        });
+    }
+
+    pub(super) async fn pasted_image(&mut self, image: Result<PathBuf, String>) -> io::Result<()> {
+        let now = self.now();
+        match image {
+            Ok(path) => {
+                let path = path.to_string_lossy();
+                let actions = self.app.paste_file(&path, &(image::mention_of(&path) + " "), now);
+                Box::pin(self.perform_actions(actions)).await
+            }
+            Err(why) => {
+                self.app.show_flash(why, now);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Formats the age of something.
+pub(super) fn ago(milliseconds: i64) -> String {
+    match milliseconds / 1_000 {
+        ..60 => "just now".to_owned(),
+        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
+        seconds @ 3_600..86_400 => format!("{} h ago", seconds / 3_600),
+        seconds => format!("{} d ago", seconds / 86_400),
+    }
+}

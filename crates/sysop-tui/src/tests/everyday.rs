@@ -1,0 +1,266 @@
+//! The start screen, search, copying, lists and the status line.
+
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use sysop_core::event::{Delta, Input};
+use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::message::Usage;
+use sysop_core::model_progress::ModelProgress;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_driver::port::{SearchHit, SessionSummary};
+
+use super::world::{World, bash, control, says};
+use crate::app::{Action, AppOptions, RecentSession, StatusPart};
+
+fn with_recent() -> World {
+    let mut world = World::new();
+    world.app.set_recent_sessions(vec![RecentSession {
+        id: SessionId::new("s0"),
+        title: "why is\nnginx down?".to_owned(),
+        host: "web1".to_owned(),
+        age: "5 min ago".to_owned(),
+    }]);
+    world
+}
+
+fn mouse(world: &mut World, kind: MouseEventKind, column: u16, row: u16) -> Vec<Action> {
+    world.app.mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE }, world.now)
+}
+
+fn row_with(world: &mut World, text: &str) -> u16 {
+    let screen = world.screen(80, 24);
+    u16::try_from(screen.lines().position(|line| line.contains(text)).expect("it is on the screen")).unwrap()
+}
+
+/// A session with a finished turn of one command.
+fn finished() -> World {
+    let mut world = World::that_always_asks();
+    world.says("look at the log").replies(bash("c1", "tail /var/log/syslog")).is_read().press(KeyCode::Enter);
+    let output = "first line\nkernel: oom-killer invoked\nlast line\n[exit code 0]";
+    world.ends(Outcome { exit_code: Some(0), duration_ms: 8, ..Outcome::new(Status::Ok, output) });
+    world.replies(says("The kernel ran out of memory."));
+    world
+}
+
+#[test]
+fn an_empty_session_shows_name_place_examples_and_recent_sessions() {
+    let mut world = with_recent();
+    let screen = world.screen(80, 24);
+    for text in
+        ["sysop 0.", "web1 · /srv", "ollama/qwen", "how full is the disk?", "why is nginx down?", "5 min ago"]
+    {
+        assert!(screen.contains(text), "{text} in\n{screen}");
+    }
+    world.says("go");
+    assert!(!world.screen(80, 24).contains("how full is the disk?"));
+}
+
+#[test]
+fn the_start_screen_fits_every_size() {
+    for (columns, rows) in [(20, 5), (40, 12), (80, 24), (200, 60)] {
+        let screen = with_recent().screen(columns, rows);
+        assert_eq!(screen.lines().count(), usize::from(rows));
+    }
+}
+
+#[test]
+fn tab_puts_one_example_after_the_other_into_the_box() {
+    let mut world = World::new();
+    world.press(KeyCode::Tab);
+    assert_eq!(world.app.composer().text(), "how full is the disk?");
+    world.press(KeyCode::Tab);
+    assert_eq!(world.app.composer().text(), "which services failed since yesterday?");
+    world.types("x").press(KeyCode::Tab);
+    assert_eq!(world.app.composer().text(), "which services failed since yesterday?x");
+}
+
+#[test]
+fn a_click_on_a_recent_session_opens_it() {
+    let mut world = with_recent();
+    let row = row_with(&mut world, "why is nginx down?");
+    assert!(mouse(&mut world, MouseEventKind::Down(MouseButton::Left), 5, row).is_empty());
+    let actions = mouse(&mut world, MouseEventKind::Up(MouseButton::Left), 5, row);
+    assert!(matches!(&actions[..], [Action::OpenSession(_)]), "{actions:?}");
+}
+
+#[test]
+fn a_finished_command_takes_one_line() {
+    let screen = finished().screen(80, 24);
+    assert!(screen.contains("✓ 8 ms"), "{screen}");
+    for noise in ["· allowed", "exit code 0", "ok,"] {
+        assert!(!screen.contains(noise), "{noise} in\n{screen}");
+    }
+}
+
+#[test]
+fn a_search_goes_to_matches_and_marks_them() {
+    let mut world = finished();
+    world.screen(80, 24);
+    world.press(KeyCode::Tab).types("/kernel").press(KeyCode::Enter);
+    let buffer = world.frame(80, 24);
+    let marked: String = buffer
+        .content()
+        .iter()
+        .filter(|cell| cell.bg == ratatui::style::Color::Indexed(24) && cell.symbol() != "▌")
+        .map(ratatui::buffer::Cell::symbol)
+        .collect();
+    assert!(marked.to_lowercase().contains("kernelkernel"), "{marked}");
+    let newest = world.app.history.focused().cloned();
+    world.types("n");
+    assert_ne!(world.app.history.focused(), newest.as_ref());
+    world.types("N");
+    assert_eq!(world.app.history.focused(), newest.as_ref());
+    world.press(KeyCode::Esc);
+    assert!(world.app.search().is_none());
+}
+
+#[test]
+fn a_search_without_a_match_says_so() {
+    let mut world = finished();
+    world.screen(80, 24);
+    world.press(KeyCode::Tab).types("/nowhere").press(KeyCode::Enter);
+    assert!(world.screen(80, 24).contains("not found: nowhere"));
+}
+
+#[test]
+fn y_copies_the_focused_card() {
+    let mut world = finished();
+    world.screen(80, 24);
+    world.press(KeyCode::Tab).types("y");
+    assert!(
+        matches!(&world.actions[..], [.., Action::Copy(text)] if text == "The kernel ran out of memory.")
+    );
+}
+
+#[test]
+fn dragging_the_mouse_selects_text_and_copies_it() {
+    let mut world = finished();
+    let row = row_with(&mut world, "oom-killer");
+    mouse(&mut world, MouseEventKind::Down(MouseButton::Left), 2, row);
+    mouse(&mut world, MouseEventKind::Drag(MouseButton::Left), 7, row + 1);
+    world.frame(80, 24);
+    assert_eq!(world.app.take_selected_text(), None);
+    mouse(&mut world, MouseEventKind::Up(MouseButton::Left), 7, row + 1);
+    world.frame(80, 24);
+    let copied = world.app.take_selected_text().expect("text was selected");
+    assert_eq!(copied, "kernel: oom-killer invoked\n│ last l");
+    assert_eq!(world.app.take_selected_text(), None);
+}
+
+#[test]
+fn the_progress_of_a_slow_model_is_told() {
+    let mut world = World::new();
+    world.says("go");
+    let step = world.asked.expect("a model is asked");
+    let reading = ModelProgress { prompt: Some((512, 2_048)), ..ModelProgress::default() };
+    world.delta(Delta::Progress { step, progress: reading });
+    assert!(world.screen(100, 24).contains("qwen: reading the prompt: 512 of 2048 tokens (25 %)"));
+    let receiving = ModelProgress { received: 43, receiving_ms: 3_500, ..reading };
+    world.delta(Delta::Progress { step, progress: receiving });
+    assert!(world.screen(100, 24).contains("qwen: 43 tokens received, 12 per second"));
+    world.replies(says("done"));
+    assert!(!world.screen(100, 24).contains("tokens received"));
+}
+
+#[test]
+fn the_status_line_has_the_parts_that_the_user_chose() {
+    let mut world = World::new();
+    world.app.set_branch(Some("main".to_owned()));
+    assert!(world.screen(80, 24).contains("web1 · /srv (main) · ollama/qwen · ask"));
+    let parts = vec![StatusPart::Host, StatusPart::Approval, StatusPart::Tokens];
+    let mut world = World::with(AppOptions { status_line: parts, ..AppOptions::default() });
+    let usage = Usage { input_tokens: 1_000, output_tokens: 50, cached_tokens: 0 };
+    world.says("go").replies(sysop_core::message::Reply { usage, ..says("yes") });
+    assert!(world.screen(80, 24).contains("  web1 · ask · 1000 in, 50 out"));
+}
+
+#[test]
+fn status_and_permissions_are_shown_and_grants_are_taken_back() {
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "touch x")).is_read().press(KeyCode::Char('a')).ends(Outcome::ok(""));
+    world.replies(says("done"));
+    assert_eq!(world.app.transcript().grants().len(), 1);
+    world.says("/status");
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("permissions  1 for this session") && screen.contains("host"), "{screen}");
+    world.press(KeyCode::Esc).says("/permissions");
+    assert!(world.screen(100, 24).contains("Allowed for this session"));
+    world.press(KeyCode::Enter);
+    assert!(world.app.transcript().grants().is_empty());
+    world.says("again").replies(bash("c2", "touch x"));
+    assert!(world.app.review().is_some(), "the command needs approval again");
+}
+
+#[test]
+fn the_palette_lists_the_commands_whatever_is_in_the_box() {
+    let mut world = World::new();
+    world.types("half a thought").press(KeyCode::F(1)).types("stat");
+    assert!(world.screen(100, 24).contains("Show host, model, approval"));
+    world.press(KeyCode::Enter);
+    assert!(world.screen(100, 24).contains("─ Status ─"));
+    world.press(KeyCode::Esc);
+    assert_eq!(world.app.composer().text(), "half a thought");
+}
+
+#[test]
+fn sessions_are_found_by_title_and_by_text_but_not_by_age() {
+    let session = |id: &str, title: &str| SessionSummary {
+        id: SessionId::new(id),
+        title: title.to_owned(),
+        created: Timestamp(0),
+        changed: Timestamp(0),
+        last_seq: Seq(9),
+        host: "web1".to_owned(),
+        root: "/srv".to_owned(),
+        pinned: false,
+    };
+    let mut world = World::new();
+    world.says("/sessions");
+    let sessions = vec![session("a", "demo"), session("b", "restart nginx")];
+    world.app.pick_session(sessions, |_| "5 min ago".to_owned(), world.now);
+    world.types("min");
+    assert!(!world.screen(80, 24).contains("demo"));
+    assert!(matches!(world.actions.last(), Some(Action::SearchSessions(text)) if text == "min"));
+    let hits = [SearchHit { id: SessionId::new("a"), excerpt: "the admin asked".to_owned() }];
+    world.app.offer_sessions("mi", &hits);
+    assert!(!world.screen(80, 24).contains("demo"), "an answer to an older text is ignored");
+    world.app.offer_sessions("min", &hits);
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("demo") && screen.contains("the admin asked"), "{screen}");
+}
+
+#[test]
+fn a_message_is_removed_by_the_next_key_once_it_was_read() {
+    let mut world = World::new();
+    world.says("/theme foo");
+    assert!(world.screen(80, 24).contains("unknown theme"));
+    world.passes(Duration::from_secs(2)).says("go");
+    assert!(!world.screen(80, 24).contains("unknown theme"));
+}
+
+#[test]
+fn a_pause_is_told_in_one_way() {
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "sleep 9")).is_read().press(KeyCode::Enter).key(control('p'));
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("Pausing after this command… Ctrl+P to resume"), "{screen}");
+    assert!(!screen.contains("Paused"), "{screen}");
+}
+
+#[test]
+fn ctrl_v_asks_for_an_image() {
+    let mut world = World::new();
+    world.key(control('v'));
+    assert!(matches!(&world.actions[..], [Action::PasteImage]));
+}
+
+#[test]
+fn the_calls_of_one_reply_are_counted() {
+    let mut world = World::that_always_asks();
+    let (mut first, second) = (bash("c1", "uptime"), bash("c2", "df"));
+    first.calls.extend(second.calls);
+    world.says("go").replies(first);
+    assert!(world.screen(80, 24).contains("Run this?  1 of 2"));
+    world.tell(Input::Cancel);
+}
