@@ -225,6 +225,8 @@ export type ClientMessage =
     mode?: Mode;
     /** Reasoning effort of the next step. */
     effort?: Effort;
+    /** Grants for the session to take back. */
+    revoke?: Array<RevokedGrant>;
   }
   /** Pauses after the current step. */
   | {
@@ -651,6 +653,29 @@ export type Reversibility =
   /** Nothing can be restored. */
   | "none";
 
+/** A grant for the session to take back, as in `covers` of `approval.request`. */
+export type RevokedGrant =
+  /** Exactly this command. */
+  | {
+    kind: "exact";
+    /** The command. */
+    command: string;
+  }
+  /** Simple calls of a program. */
+  | {
+    kind: "program";
+    /** Name of the program. */
+    program: string;
+    /** Its subcommand, if the grant names one. */
+    subcommand?: string;
+  }
+  /** Calls of a tool. */
+  | {
+    kind: "tool";
+    /** Name of the tool. */
+    name: string;
+  };
+
 /** Risk classes, from lowest to highest. */
 export type RiskClass =
   /** Known to only read. */
@@ -728,6 +753,8 @@ export type ServerMessage =
     lent?: ClientToolSet;
     /** True if rules of the server's config were added. */
     rules?: boolean;
+    /** Grants for the session that were taken back. */
+    revoked?: Array<Grant>;
   }
   /** A prompt was queued behind the current turn. */
   | {
@@ -1218,6 +1245,20 @@ export type ServerMessage =
     historyCleared?: boolean;
     /** The event, if no other message with the same `seq` reports it. */
     event?: StateEvent;
+  }
+  /** Progress of the model call in flight; a newer one replaces it. Not logged. */
+  | {
+    type: "assistant.progress";
+    /** The session. */
+    sessionId: SessionId;
+    /** Tokens of the prompt that the model's server has read; absent if the server does not report that. */
+    promptDone?: number;
+    /** All tokens of the prompt; present if `promptDone` is. */
+    promptTotal?: number;
+    /** Tokens of the reply received so far, estimated. */
+    received: number;
+    /** Time since the first token of the reply, in milliseconds. */
+    receivingMs: number;
   }
   /** Transient information, such as a retry or a model that is loading. Not logged. */
   | {

@@ -101,6 +101,8 @@ fn take_page(sysop: &Path) -> Result<()> {
 
 fn take_all(session: &TmuxSession) -> Result<()> {
     session.wait_for("Describe a task")?;
+    session.wait_for("(main)")?;
+    session.capture_when_still("start", "the start of a session")?;
     session.type_text(TASK)?;
     session.press_key("Enter")?;
     session.wait_for("Run this?")?;
@@ -138,10 +140,15 @@ fn take_long_task(session: &TmuxSession) -> Result<()> {
     session.wait_until_still()?;
     session.press_key("Enter")?;
     session.wait_for("until it is there")?;
+    session.capture_when_still("jobs", "a task list and a background job")?;
     session.type_text("/compact")?;
     session.press_key("Enter")?;
     session.wait_for("context compacted")?;
-    session.capture_when_still("long-task", "a task list, a background job, and a compacted context")
+    session.capture_when_still("long-task", "a task list, a background job, and a compacted context")?;
+    session.type_text("/status")?;
+    session.press_key("Enter")?;
+    session.wait_for("─ Status ─")?;
+    session.capture_when_still("status", "the status of a session")
 }
 
 fn fill(workspace: &Path) -> Result<()> {

@@ -19,8 +19,8 @@ impl<'a> NumberedName<'a> {
         let label_end = name[user..].find(['.', ':']).map_or(name.len(), |at| user + at);
         let label = &name[..label_end];
         let end = user + label[user..].rfind(|letter: char| letter.is_ascii_digit())? + 1;
-        let start =
-            user + label[user..end].rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |at| at + 1);
+        let before = label[user..end].trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let start = user + before.len();
         // An address, or a name without letters.
         if start == user {
             return None;

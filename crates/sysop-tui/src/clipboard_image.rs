@@ -34,6 +34,10 @@ pub(crate) async fn read(access: ClipboardAccess, folder: &Path) -> Result<PathB
             return Err("cannot read the clipboard without a desktop; mention an image as @FILE".to_owned());
         }
     };
+    read_with(program, arguments, folder).await
+}
+
+async fn read_with(program: &str, arguments: &[&str], folder: &Path) -> Result<PathBuf, String> {
     let bytes = match tokio::time::timeout(READ_MAX, output(program, arguments)).await {
         Err(_) => return Err(format!("{program} did not answer; mention an image as @FILE")),
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -82,4 +86,68 @@ fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn milliseconds() -> u128 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::{Path, PathBuf};
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    use super::{NO_IMAGE, read, read_with};
+    use crate::ClipboardAccess;
+
+    /// An image of one pixel.
+    const PNG: &str =
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+    /// Writes a program that stands for `xclip`.
+    fn program(folder: &Path, script: &str) -> String {
+        let path = folder.join("reader");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    async fn pasted(script: &str) -> (tempfile::TempDir, Result<PathBuf, String>) {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("image.png"), STANDARD.decode(PNG).unwrap()).unwrap();
+        let program = program(
+            folder.path(),
+            &script.replace("IMAGE", &folder.path().join("image.png").to_string_lossy()),
+        );
+        let read = read_with(&program, &["-o"], &folder.path().join("drafts")).await;
+        (folder, read)
+    }
+
+    #[tokio::test]
+    async fn an_image_on_the_clipboard_becomes_a_private_file() {
+        let (_folder, read) = pasted("cat IMAGE").await;
+        let path = read.expect("there is an image");
+        assert_eq!(std::fs::read(&path).unwrap(), STANDARD.decode(PNG).unwrap());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[tokio::test]
+    async fn a_clipboard_without_an_image_gives_a_clear_sentence() {
+        assert_eq!(
+            pasted("echo 'Error: target image/png not available' >&2; exit 1").await.1,
+            Err(NO_IMAGE.to_owned())
+        );
+        let text = pasted("echo hello").await.1.expect_err("text is no image");
+        assert!(text.starts_with("cannot use the image on the clipboard: "), "{text}");
+        let missing =
+            read_with("/nonexistent/xclip", &[], Path::new("/tmp")).await.expect_err("it is missing");
+        assert!(missing.contains("install it"), "{missing}");
+    }
+
+    #[tokio::test]
+    async fn over_ssh_and_without_a_desktop_nothing_is_run() {
+        for access in [ClipboardAccess::Remote, ClipboardAccess::None] {
+            let why = read(access, Path::new("/nonexistent")).await.expect_err("there is no clipboard");
+            assert!(why.contains("@FILE"), "{why}");
+        }
+    }
 }

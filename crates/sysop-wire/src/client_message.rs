@@ -183,7 +183,7 @@ pub enum ClientMessage {
         effort: Option<Effort>,
         /// Grants for the session to take back.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        revoke: Vec<Grant>,
+        revoke: Vec<RevokedGrant>,
     },
     /// Pauses after the current step.
     #[serde(rename = "pause")]
@@ -419,6 +419,51 @@ pub enum QuestionReply {
 #[error("invalid message: {0}")]
 pub struct MessageError(String);
 
+/// A grant for the session to take back, as in `covers` of `approval.request`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum RevokedGrant {
+    /// Exactly this command.
+    Exact {
+        /// The command.
+        command: String,
+    },
+    /// Simple calls of a program.
+    Program {
+        /// Name of the program.
+        program: String,
+        /// Its subcommand, if the grant names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subcommand: Option<String>,
+    },
+    /// Calls of a tool.
+    Tool {
+        /// Name of the tool.
+        name: String,
+    },
+}
+
+impl From<Grant> for RevokedGrant {
+    fn from(grant: Grant) -> Self {
+        match grant {
+            Grant::Exact { command } => Self::Exact { command },
+            Grant::Program { program, subcommand } => Self::Program { program, subcommand },
+            Grant::Tool { name } => Self::Tool { name },
+        }
+    }
+}
+
+impl From<RevokedGrant> for Grant {
+    fn from(grant: RevokedGrant) -> Self {
+        match grant {
+            RevokedGrant::Exact { command } => Self::Exact { command },
+            RevokedGrant::Program { program, subcommand } => Self::Program { program, subcommand },
+            RevokedGrant::Tool { name } => Self::Tool { name },
+        }
+    }
+}
+
 impl ClientMessage {
     /// Returns true if the message can start a turn.
     pub fn starts_turn(&self) -> bool {
@@ -435,7 +480,7 @@ impl ClientMessage {
             ConfigChange::Auto(new) => (approve, bounds) = (Some(ApprovalMode::Auto), Some(new.to_string())),
             ConfigChange::Mode(new) => mode = Some(*new),
             ConfigChange::Effort(new) => effort = Some(*new),
-            ConfigChange::Revoke(grants) => revoke.clone_from(grants),
+            ConfigChange::Revoke(grants) => revoke.extend(grants.iter().cloned().map(RevokedGrant::from)),
             ConfigChange::Rules { .. } | ConfigChange::ClientTools(_) => {}
         }
         Self::Configure { envelope, model, approve, bounds, mode, effort, revoke }
@@ -581,7 +626,8 @@ impl ClientMessage {
                 vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin)]
             }
             Self::Configure { model, approve, bounds, mode, effort, revoke, .. } => {
-                let revoke = (!revoke.is_empty()).then(|| ConfigChange::Revoke(revoke.clone()));
+                let revoke = (!revoke.is_empty())
+                    .then(|| ConfigChange::Revoke(revoke.iter().cloned().map(Grant::from).collect()));
                 let bounds = bounds.as_ref().and_then(|bounds| bounds.parse().ok());
                 let approve = bounds.map(ConfigChange::Auto).or(approve.map(ConfigChange::Approve));
                 let changes = model.clone().map(ConfigChange::Model).into_iter().chain(approve);

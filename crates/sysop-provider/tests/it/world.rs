@@ -130,6 +130,7 @@ pub(crate) fn collect_events(events: Vec<ModelEvent>) -> CallResult {
             ModelEvent::Text(more) => text.push_str(&more),
             ModelEvent::Reasoning(more) => reasoning.push_str(&more),
             ModelEvent::Notice(notice) => notices.push(notice),
+            ModelEvent::Progress(_) => {}
             ModelEvent::Restarted => {
                 restarts += 1;
                 text.clear();

@@ -129,7 +129,12 @@ const MEANINGS: &[(&str, &str)] = &[
     ("mcp.*.startup_timeout_s", "Seconds until a start fails"),
     ("mcp.*.enabled", "False to offer none of its tools"),
     ("", "Front ends and server"),
-    ("theme", "Colors of the full screen"),
+    ("theme", "Colors of the full screen. Default: those that fit the terminal's background"),
+    (
+        "status_line",
+        "Parts of the full screen's status line: host, folder, branch, model, approval, sandbox, context, tokens, cost, \
+         time, step",
+    ),
     ("database", "PostgreSQL database that several servers share. Default: a file of this user"),
     ("otlp_endpoint", "OpenTelemetry endpoint (HTTP) for spans of a server"),
     (

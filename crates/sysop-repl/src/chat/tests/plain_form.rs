@@ -182,7 +182,7 @@ async fn slash_commands_work_in_the_plain_layout() {
 
         You: /resume
         (s-0  web1  hello from before)
-        (open one with /resume ID)
+        (open one with /resume ID; find one with /sessions WORDS)
 
         You: /resume s-9
         (there is no session s-9)
