@@ -25,7 +25,6 @@ pub struct WaitingApproval {
     #[serde(default)]
     pub preview: Vec<String>,
     pub asked_at: Timestamp,
-    #[serde(default)]
     pub expires_at: Option<Timestamp>,
     /// Number of different people who must allow the call.
     #[serde(default)]

@@ -139,7 +139,7 @@ fn combined(modifiers: Modifiers, key: &str) -> Option<KeyStroke> {
 }
 
 /// Returns the control character of a key; `None` if it has none.
-fn control(letter: char) -> Option<u8> {
+pub fn control(letter: char) -> Option<u8> {
     Some(match letter.to_ascii_lowercase() {
         letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,
         ' ' | '@' | '2' => 0x00,

@@ -43,10 +43,8 @@ pub struct SessionSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub instructions: bool,
     /// Maximum tokens of one reply, if configured.
-    #[serde(default)]
     pub max_output_tokens: Option<u32>,
     /// Sampling temperature, if configured; applies in every mode.
-    #[serde(default)]
     pub temperature: Option<f32>,
     /// Reasoning effort, if configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -27,10 +27,8 @@ const ANSWER: &[u8] = b"raised\n";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RaiseRequest {
-    #[serde(default)]
     pub(crate) session: Option<String>,
     /// Activation token that a compositor requires before it raises a window.
-    #[serde(default)]
     pub(crate) activation: Option<String>,
 }
 

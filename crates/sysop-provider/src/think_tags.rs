@@ -1,5 +1,9 @@
 //! Splits a leading `<think>…</think>` off a streamed text, for servers that do not separate reasoning from text.
 
+use sysop_driver::port::ModelEvent;
+
+use crate::api::{push_reasoning, push_text};
+
 /// Start tag of reasoning.
 const OPEN: &str = "<think>";
 /// End tag of reasoning.
@@ -22,71 +26,86 @@ enum State {
     Outside,
 }
 
+/// What a chunk adds to a reply; its reasoning comes before its text.
+#[derive(Debug, Default)]
+pub(crate) struct ThinkSplit {
+    reasoning: String,
+    text: String,
+}
+
+impl ThinkSplit {
+    /// Adds the split to a reply's text and reasoning, and to the events.
+    pub(crate) fn add_to(&self, text: &mut String, reasoning: &mut String, out: &mut Vec<ModelEvent>) {
+        push_reasoning(out, &self.reasoning);
+        reasoning.push_str(&self.reasoning);
+        push_text(out, &self.text);
+        text.push_str(&self.text);
+    }
+}
+
 impl ThinkTagParser {
-    /// Parses a chunk. Passes everything that cannot be part of a tag to `text` or `reasoning`.
-    pub(crate) fn push(
-        &mut self,
-        piece: &str,
-        text: &mut impl FnMut(&str),
-        reasoning: &mut impl FnMut(&str),
-    ) {
+    /// Parses a chunk. Returns everything that cannot be part of a tag.
+    pub(crate) fn push(&mut self, piece: &str) -> ThinkSplit {
+        let mut split = ThinkSplit::default();
         match self.state {
-            State::Outside => text(piece),
-            State::AfterClose => self.after_close(piece, text),
+            State::Outside => split.text.push_str(piece),
+            State::AfterClose => self.after_close(piece, &mut split),
             State::Start => {
                 self.pending.push_str(piece);
-                self.start(text, reasoning);
+                self.start(&mut split);
             }
             State::Inside => {
                 self.pending.push_str(piece);
-                self.inside(text, reasoning);
+                self.inside(&mut split);
             }
         }
+        split
     }
 
-    /// Ends the stream and flushes pending characters.
-    pub(crate) fn finish(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
+    /// Ends the stream and returns pending characters.
+    pub(crate) fn finish(&mut self) -> ThinkSplit {
         let pending = std::mem::take(&mut self.pending);
-        match self.state {
-            State::Start | State::AfterClose | State::Outside => text(&pending),
-            State::Inside => reasoning(&pending),
+        match std::mem::replace(&mut self.state, State::Outside) {
+            State::Start | State::AfterClose | State::Outside => {
+                ThinkSplit { text: pending, ..ThinkSplit::default() }
+            }
+            State::Inside => ThinkSplit { reasoning: pending, ..ThinkSplit::default() },
         }
-        self.state = State::Outside;
     }
 
-    fn start(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
+    fn start(&mut self, split: &mut ThinkSplit) {
         let begun = self.pending.trim_start();
         if let Some(rest) = begun.strip_prefix(OPEN) {
             self.pending = rest.to_owned();
             self.state = State::Inside;
-            self.inside(text, reasoning);
+            self.inside(split);
         } else if !OPEN.starts_with(begun) {
             self.state = State::Outside;
-            text(&std::mem::take(&mut self.pending));
+            split.text.push_str(&std::mem::take(&mut self.pending));
         }
     }
 
-    fn after_close(&mut self, piece: &str, text: &mut impl FnMut(&str)) {
+    fn after_close(&mut self, piece: &str, split: &mut ThinkSplit) {
         let begun = piece.trim_start();
         if !begun.is_empty() {
             self.state = State::Outside;
-            text(begun);
+            split.text.push_str(begun);
         }
     }
 
-    fn inside(&mut self, text: &mut impl FnMut(&str), reasoning: &mut impl FnMut(&str)) {
+    fn inside(&mut self, split: &mut ThinkSplit) {
         if let Some(end) = self.pending.find(CLOSE) {
-            reasoning(&self.pending[..end]);
+            split.reasoning.push_str(&self.pending[..end]);
             let rest = self.pending[end + CLOSE.len()..].to_owned();
             self.pending.clear();
             self.state = State::AfterClose;
-            self.after_close(&rest, text);
+            self.after_close(&rest, split);
             return;
         }
         let kept =
             (1..CLOSE.len()).rev().find(|length| self.pending.ends_with(&CLOSE[..*length])).unwrap_or(0);
         let certain = self.pending.len() - kept;
-        reasoning(&self.pending[..certain]);
+        split.reasoning.push_str(&self.pending[..certain]);
         self.pending.drain(..certain);
     }
 }
@@ -101,9 +120,9 @@ mod tests {
         let (mut text, mut reasoning) = (String::new(), String::new());
         let mut thinking = ThinkTagParser::default();
         for piece in pieces {
-            thinking.push(piece, &mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
+            thinking.push(piece).add_to(&mut text, &mut reasoning, &mut Vec::new());
         }
-        thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
+        thinking.finish().add_to(&mut text, &mut reasoning, &mut Vec::new());
         (text, reasoning)
     }
 

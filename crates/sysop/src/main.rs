@@ -23,6 +23,7 @@ mod help;
 mod init;
 mod known_host;
 mod local_model;
+mod markdown;
 mod mcp;
 mod model_lists;
 mod origin;

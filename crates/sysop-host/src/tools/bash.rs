@@ -27,7 +27,6 @@ const PIPELINE_REPORT: &str = r#"trap '__sysop=("$?" "${PIPESTATUS[@]}"); if [ "
 #[serde(deny_unknown_fields)]
 pub(super) struct Bash {
     command: String,
-    #[serde(default)]
     timeout_s: Option<u64>,
     /// True if the command runs in the background. It then has no time limit, because the session soon stops waiting
     /// for it.

@@ -26,9 +26,7 @@ pub(crate) const GONE: &str = "";
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadFile {
     path: String,
-    #[serde(default)]
     start_line: Option<u64>,
-    #[serde(default)]
     end_line: Option<u64>,
 }
 

@@ -68,7 +68,6 @@ pub(super) struct GitLog {
     revision: Option<String>,
     #[serde(default, deserialize_with = "unless_empty")]
     path: Option<String>,
-    #[serde(default)]
     limit: Option<u64>,
 }
 

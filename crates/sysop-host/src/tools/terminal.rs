@@ -17,7 +17,6 @@ const KEYS_BYTES_MAX: usize = 16 * 1024;
 #[serde(deny_unknown_fields)]
 pub(super) struct RunCommand {
     command: String,
-    #[serde(default)]
     timeout_s: Option<u64>,
 }
 

@@ -9,7 +9,7 @@ use sysop_core::message::{
 };
 use sysop_driver::port::ModelEvent;
 
-use crate::api::{FrameError, ReplyDecoder, push_reasoning, push_text};
+use crate::api::{FrameError, ReplyDecoder, push_reasoning};
 use crate::json::{LaxCount, LaxText};
 use crate::think_tags::ThinkTagParser;
 use crate::tool_arguments;
@@ -29,7 +29,6 @@ const BYTES_PER_TOKEN: u64 = 4;
 struct ChatLine<'a> {
     #[serde(borrow, default)]
     message: Option<ChatMessage<'a>>,
-    #[serde(default)]
     done: Option<bool>,
     #[serde(borrow, default)]
     done_reason: Option<LaxText<'a>>,
@@ -108,19 +107,7 @@ impl OllamaDecoder {
         }
         if let Some(LaxText(content)) = said.content {
             let Reply { text, reasoning, .. } = &mut self.reply;
-            // Both closures push into `out`, one at a time.
-            let out = std::cell::RefCell::new(out);
-            self.thinking.push(
-                &content,
-                &mut |more| {
-                    push_text(&mut out.borrow_mut(), more);
-                    text.push_str(more);
-                },
-                &mut |more| {
-                    push_reasoning(&mut out.borrow_mut(), more);
-                    reasoning.push_str(more);
-                },
-            );
+            self.thinking.push(&content).add_to(text, reasoning, out);
         }
         for call in said.tool_calls.unwrap_or_default() {
             let Some(function) = call.function.filter(|_| self.reply.calls.len() < CALLS_MAX) else {
@@ -137,12 +124,8 @@ impl OllamaDecoder {
 
     /// Flushes the text that the tag parser held back.
     fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
-        let (mut text, mut reasoning) = (String::new(), String::new());
-        self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
-        push_text(out, &text);
-        push_reasoning(out, &reasoning);
-        self.reply.text.push_str(&text);
-        self.reply.reasoning.push_str(&reasoning);
+        let Reply { text, reasoning, .. } = &mut self.reply;
+        self.thinking.finish().add_to(text, reasoning, out);
     }
 
     /// Warns if Ollama may have cut off the beginning of the prompt, which it does silently. Fails if the prompt cannot

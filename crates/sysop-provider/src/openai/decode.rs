@@ -23,7 +23,6 @@ const CALLS_MAX: usize = 128;
 struct ChatChunk<'a> {
     #[serde(borrow, default)]
     choices: Option<Vec<ChunkChoice<'a>>>,
-    #[serde(default)]
     usage: Option<ChunkUsage>,
     /// Progress of the prompt, from llama.cpp.
     #[serde(default)]
@@ -65,7 +64,6 @@ struct ChunkDelta<'a> {
 
 #[derive(Deserialize)]
 struct ToolCallDelta<'a> {
-    #[serde(default)]
     index: Option<f64>,
     #[serde(borrow, default)]
     id: Option<LaxText<'a>>,
@@ -98,7 +96,6 @@ struct ChunkUsage {
     prompt_tokens: LaxCount,
     #[serde(default)]
     completion_tokens: LaxCount,
-    #[serde(default)]
     prompt_tokens_details: Option<TokenDetails>,
     /// DeepSeek's name for cached tokens.
     #[serde(default)]
@@ -197,35 +194,13 @@ impl OpenAiDecoder {
             return;
         }
         if let Ok(LaxText(content)) = serde_json::from_str::<LaxText<'_>>(content) {
-            self.push_content(&content, out);
+            self.thinking.push(&content).add_to(&mut self.text, &mut self.reasoning, out);
         }
-    }
-
-    fn push_content(&mut self, words: &str, out: &mut Vec<ModelEvent>) {
-        let (text, reasoning) = (&mut self.text, &mut self.reasoning);
-        // Both closures push into `out`, one at a time.
-        let out = std::cell::RefCell::new(out);
-        self.thinking.push(
-            words,
-            &mut |more| {
-                push_text(&mut out.borrow_mut(), more);
-                text.push_str(more);
-            },
-            &mut |more| {
-                push_reasoning(&mut out.borrow_mut(), more);
-                reasoning.push_str(more);
-            },
-        );
     }
 
     /// Flushes the text that the tag parser held back.
     fn end_thinking(&mut self, out: &mut Vec<ModelEvent>) {
-        let (mut text, mut reasoning) = (String::new(), String::new());
-        self.thinking.finish(&mut |more| text.push_str(more), &mut |more| reasoning.push_str(more));
-        push_text(out, &text);
-        push_reasoning(out, &reasoning);
-        self.text.push_str(&text);
-        self.reasoning.push_str(&reasoning);
+        self.thinking.finish().add_to(&mut self.text, &mut self.reasoning, out);
     }
 
     /// Decodes content sent as a list of parts, as Mistral does; the parts include thoughts.

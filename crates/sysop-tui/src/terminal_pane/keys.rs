@@ -1,6 +1,7 @@
 //! Encodes keys, pastes and mouse events for a program in an xterm-compatible terminal. Pure.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use sysop_core::key_stroke::control;
 use sysop_core::text::neutralize;
 use sysop_term::grid::TerminalModes;
 
@@ -69,20 +70,6 @@ fn special(code: KeyCode, held: KeyModifiers, modes: TerminalModes) -> Option<St
         5 => number(15),
         6..=10 => number(function + 11),
         11..=12 => number(function + 12),
-        _ => return None,
-    })
-}
-
-fn control(letter: char) -> Option<u8> {
-    Some(match letter.to_ascii_lowercase() {
-        letter @ 'a'..='z' => u8::try_from(letter).ok()? & 0x1f,
-        ' ' | '@' | '2' => 0x00,
-        '[' | '3' => 0x1b,
-        '\\' | '4' => 0x1c,
-        ']' | '5' => 0x1d,
-        '^' | '6' => 0x1e,
-        '_' | '/' | '-' | '7' => 0x1f,
-        '?' | '8' => 0x7f,
         _ => return None,
     })
 }

@@ -11,16 +11,13 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize;
 use sysop_core::transcript::{OutputReaders, client_tools_sentence, event_notice, terminal_input_sentence};
-use sysop_core::ui_text::{self, mode_sentence};
+use sysop_core::ui_text::{self, host_groups, mode_sentence};
 use sysop_core::undo::changed_line;
 use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
 use super::table::{one_line, title};
-use sysop_core::ui_text::host_groups;
-
-/// Minimum length of a Markdown code fence.
-const FENCE_MIN: usize = 3;
+use crate::markdown::fence_for;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TranscriptFormat {
@@ -361,8 +358,7 @@ fn indented(text: &str, before: &str, out: &mut impl Write) -> io::Result<()> {
 
 /// Writes a text as a code block, with a fence that the text cannot close.
 fn fenced(text: &str, language: &str, out: &mut impl Write) -> io::Result<()> {
-    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(FENCE_MIN.max(longest + 1));
+    let fence = fence_for(text);
     writeln!(out, "\n{fence}{language}")?;
     indented(text, "", out)?;
     writeln!(out, "{fence}")

@@ -28,25 +28,19 @@ struct StreamEvent<'a> {
     kind: LaxText<'a>,
     #[serde(borrow, default)]
     delta: Option<LaxText<'a>>,
-    #[serde(default)]
     item: Option<Value>,
-    #[serde(default)]
     response: Option<ResponseObject>,
 }
 
 #[derive(Deserialize)]
 struct ResponseObject {
-    #[serde(default)]
     output: Option<Vec<Value>>,
-    #[serde(default)]
     usage: Option<ResponseUsage>,
-    #[serde(default)]
     incomplete_details: Option<IncompleteDetails>,
 }
 
 #[derive(Deserialize)]
 struct IncompleteDetails {
-    #[serde(default)]
     reason: Option<String>,
 }
 
@@ -56,7 +50,6 @@ struct ResponseUsage {
     input_tokens: LaxCount,
     #[serde(default)]
     output_tokens: LaxCount,
-    #[serde(default)]
     input_tokens_details: Option<InputDetails>,
 }
 

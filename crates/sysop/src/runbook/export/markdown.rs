@@ -5,9 +5,7 @@ use std::fmt::Write;
 use sysop_core::text::{neutralize, neutralize_line};
 
 use crate::config::{EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction};
-
-/// Minimum length of a code fence.
-const FENCE_MIN: usize = 3;
+use crate::markdown::{escape, fence_for};
 
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     let mut text = format!("# {}\n", neutralize_line(name));
@@ -98,25 +96,10 @@ fn write_edit(edit: &FileEdit, line: &mut impl FnMut(&str)) {
 
 /// Writes a text as a code block, with a fence that the text cannot close.
 fn fenced(text: &str, line: &mut impl FnMut(&str)) {
-    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(FENCE_MIN.max(longest + 1));
+    let fence = fence_for(text);
     line(&format!("{fence}sh\n{}\n{fence}\n", neutralize(text)));
 }
 
-/// Escapes the characters that Markdown or HTML would interpret.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in neutralize_line(text).chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' | '$' => {
-                escaped.push('\\');
-                escaped.push(character);
-            }
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    escape(&neutralize_line(text))
 }

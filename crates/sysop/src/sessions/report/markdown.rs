@@ -3,32 +3,30 @@
 use std::fmt::Write;
 
 use super::{ReportedCall, SessionReport};
-
-/// Minimum length of a code fence.
-const FENCE_MIN: usize = 3;
+use crate::markdown::{escape, fence_for};
 
 pub(super) fn write(report: &SessionReport) -> String {
-    let mut text = format!("# {}\n\n", escaped(&report.title));
+    let mut text = format!("# {}\n\n", escape(&report.title));
     for (name, value) in &report.facts {
-        line(&mut text, &format!("- {name}: {}", escaped(value)));
+        line(&mut text, &format!("- {name}: {}", escape(value)));
     }
     for recording in &report.recordings {
         let target =
             recording.replace('\\', "%5C").replace('<', "%3C").replace('>', "%3E").replace(' ', "%20");
         line(
             &mut text,
-            &format!("- Recording of the terminal (asciicast): [{}](<{target}>)", escaped(recording)),
+            &format!("- Recording of the terminal (asciicast): [{}](<{target}>)", escape(recording)),
         );
     }
     section(&mut text, "Asked", &report.prompts, |text, prompt| {
         line(text, "");
-        prompt.lines().for_each(|prompt| line(text, &format!("> {}", escaped(prompt))));
+        prompt.lines().for_each(|prompt| line(text, &format!("> {}", escape(prompt))));
     });
     section(&mut text, "Done", &report.done, call);
     section(&mut text, "Changed", &report.changes, |text, change| {
-        line(text, &format!("- {}", escaped(change)))
+        line(text, &format!("- {}", escape(change)))
     });
-    section(&mut text, "Undone", &report.undone, |text, undo| line(text, &format!("- {}", escaped(undo))));
+    section(&mut text, "Undone", &report.undone, |text, undo| line(text, &format!("- {}", escape(undo))));
     section(&mut text, "Not run", &report.not_run, call);
     text
 }
@@ -45,31 +43,12 @@ fn section<T>(text: &mut String, title: &str, items: &[T], write: impl Fn(&mut S
 }
 
 fn call(text: &mut String, call: &ReportedCall) {
-    line(text, &format!("{}. {}", call.number, escaped(&call.facts)));
+    line(text, &format!("{}. {}", call.number, escape(&call.facts)));
     for hosts in &call.hosts {
-        line(text, &format!("   - {}", escaped(hosts)));
+        line(text, &format!("   - {}", escape(hosts)));
     }
-    let longest = call.text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(FENCE_MIN.max(longest + 1));
+    let fence = fence_for(&call.text);
     line(text, &format!("\n   {fence}sh"));
     call.text.lines().for_each(|part| line(text, &format!("   {part}")));
     line(text, &format!("   {fence}\n"));
-}
-
-/// Escapes the characters that Markdown or HTML would interpret.
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '|' | '~' | '!' | '$' => {
-                escaped.push('\\');
-                escaped.push(character);
-            }
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
