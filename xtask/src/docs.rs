@@ -57,7 +57,6 @@ fn sources() -> PathBuf {
     root().join("docs/guide")
 }
 
-/// Builds the guide in `docs/guide/book`.
 pub(crate) fn build() -> Result<()> {
     let mdbook = setup::cargo_tool_with(MDBOOK, &["--no-default-features"])?;
     let staged = target().join("guide");

@@ -18,7 +18,6 @@ use crate::{setup, web};
 const SIZE: (usize, usize) = (100, 30);
 /// Columns and rows of a screen that has room for the terminal beside the conversation.
 const WIDE: (usize, usize) = (168, 32);
-/// Maximum time to wait for the expected screen.
 const SCREEN_MAX: Duration = Duration::from_secs(30);
 /// Interval between two looks at the screen.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -28,7 +27,6 @@ const PICTURE_BYTES_MAX: usize = 100 * 1024;
 /// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is no replacement: it draws the
 /// background of a word at the wrong place if `&` is before it.
 const TERM_TRANSCRIPT: (&str, &str) = ("term-transcript-cli", "0.5.0");
-/// Colors and fonts of the pictures.
 const STYLE: &str = include_str!("pictures/style.toml");
 /// Size of a cell, and of the margin around the screen, in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);

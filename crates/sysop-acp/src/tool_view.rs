@@ -150,7 +150,6 @@ pub(crate) fn result(call: Option<&ToolCall>, outcome: &Outcome, place: &Place) 
     fields
 }
 
-/// Returns a value whose strings are neutralized.
 fn safe_value(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(neutralize(text).into_owned()),

@@ -18,14 +18,12 @@ use sysop_core::transcript::{ItemBody, ItemId, Transcript, event_notice};
 use crate::permission;
 use crate::tool_view::{self, Place};
 
-/// Maximum characters of a session's title.
 const TITLE_CHARS_MAX: usize = 80;
 
 /// Folds the updates of one session into messages.
 #[derive(Default)]
 pub(crate) struct UpdateEncoder {
     transcript: Transcript,
-    /// Calls that the editor knows.
     announced: HashSet<CallId>,
     answer: TextStream,
     thought: TextStream,

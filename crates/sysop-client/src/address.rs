@@ -53,7 +53,6 @@ impl ServerAddress {
         self
     }
 
-    /// Returns the address without the token.
     pub fn display_url(&self) -> String {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
@@ -63,7 +62,6 @@ impl ServerAddress {
         self.base.scheme() == "http" && !self.is_here()
     }
 
-    /// Returns true if the server is on this machine.
     pub(crate) fn is_here(&self) -> bool {
         match self.base.host() {
             Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),

@@ -67,7 +67,6 @@ impl Api {
         json(&self.request(Method::POST, self.server.at(parts), Some(body)).await?)
     }
 
-    /// Posts bytes of a media type.
     pub(crate) async fn upload(
         &self,
         parts: &[&str],

@@ -39,7 +39,6 @@ struct ApprovalList {
     approvals: Vec<WaitingApproval>,
 }
 
-/// Client for the approvals of a server.
 pub struct ApprovalClient(Api);
 
 impl ApprovalClient {

@@ -175,7 +175,6 @@ impl LocalToolExecutor {
         if types { self.local_tools.host.terminal() } else { None }
     }
 
-    /// Records an input from the user of this client in the local policy.
     pub(crate) fn observe_input(&self, input: &Input) {
         let LocalTools { policy, tools, .. } = &*self.local_tools;
         #[expect(clippy::wildcard_enum_match_arm, reason = "these allow something here")]

@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use serde_json::Value;
 use sysop_wire::{ClientMessage, to_json_line};
 
-/// Maximum number of pending messages.
 pub(crate) const PENDING_MAX: usize = 256;
 
 /// Messages that the server has yet to confirm.

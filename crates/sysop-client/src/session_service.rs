@@ -43,7 +43,6 @@ const CLOSE: Duration = Duration::from_secs(5);
 pub struct NewSessionOptions {
     pub model: Option<ModelRef>,
     pub approve: Option<ApprovalMode>,
-    /// Machine that provides the session's tools.
     pub tool_placement: ToolPlacement,
 }
 
@@ -52,7 +51,6 @@ pub enum ToolPlacement {
     /// The machine that the server's config selects.
     #[default]
     ServerDefault,
-    /// Only this client.
     ClientOnly,
 }
 

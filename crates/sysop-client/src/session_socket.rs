@@ -24,9 +24,7 @@ const OPEN: Duration = Duration::from_secs(20);
 const WRITE: Duration = Duration::from_secs(10);
 /// Maximum time without any message from the server, which pings every ten seconds.
 const SILENCE: Duration = Duration::from_secs(25);
-/// Maximum size of a message, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Maximum number of bytes to read from the body of a refusal.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// Header that identifies the server process.

@@ -19,7 +19,6 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns true if nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

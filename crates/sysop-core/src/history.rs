@@ -30,7 +30,6 @@ pub struct History {
     instructions: Option<Arc<str>>,
     /// Index of the prompt of the current turn, or of the last turn, in `messages`.
     prompt: Option<usize>,
-    /// True if messages were dropped for good.
     dropped: bool,
     /// Whole outputs that were left out of the messages, kept to be read again; oldest first.
     omitted: VecDeque<(CallId, Arc<str>)>,
@@ -95,12 +94,10 @@ impl History {
         self.messages.len()
     }
 
-    /// Returns true if there are no messages.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
 
-    /// Returns the messages, oldest first.
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().map(HistoryMessage::message)
     }

@@ -94,7 +94,6 @@ impl ImageRef {
         Self { artifact, media_type: format, width, height, name }
     }
 
-    /// Returns the estimated tokens that the image costs a model.
     pub fn tokens(&self) -> u64 {
         u64::from(self.width.div_ceil(TOKEN_SIDE)) * u64::from(self.height.div_ceil(TOKEN_SIDE))
     }

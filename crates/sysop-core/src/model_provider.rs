@@ -20,7 +20,6 @@ pub struct ProviderInfo {
     pub base_url: &'static str,
     /// Hint for the user if the server cannot be reached.
     pub unreachable: &'static str,
-    /// Hint for the user if the server refuses the key.
     pub key_hint: &'static str,
 }
 
@@ -34,7 +33,6 @@ pub const OPENAI: &ProviderInfo = &ProviderInfo {
     key_hint: "check the key (OPENAI_API_KEY)",
 };
 
-/// The Gemini Developer API.
 pub const GEMINI: &ProviderInfo = &ProviderInfo {
     name: "gemini",
     key_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
@@ -74,7 +72,6 @@ pub const OLLAMA_SSH: &ProviderInfo = &ProviderInfo {
     key_hint: "run `ollama signin` on the remote host for cloud models, or check the key in [providers.ollama+ssh]",
 };
 
-/// The Anthropic Messages API.
 pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
     name: "anthropic",
     key_variables: &["ANTHROPIC_API_KEY"],

@@ -97,7 +97,6 @@ pub mod logged_mode {
         logged.serialize(serializer)
     }
 
-    /// Deserializes the name used in logs.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ApprovalMode, D::Error> {
         Ok(match LoggedMode::deserialize(deserializer)? {
             LoggedMode::Each | LoggedMode::Ask => ApprovalMode::Each,
@@ -144,7 +143,6 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl PolicyOptions {
-    /// Returns true if every setting has its default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

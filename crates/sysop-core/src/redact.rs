@@ -14,7 +14,6 @@ use std::sync::OnceLock;
 use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Text that replaces a secret.
 pub const REDACTED: &str = "[redacted]";
 /// Minimum bytes of a secret; shorter texts would match too often.
 pub const SECRET_BYTES_MIN: usize = 4;

@@ -278,7 +278,6 @@ impl Session {
         self.state.opened_by.as_deref()
     }
 
-    /// Returns the latest compaction of the current history, if any.
     pub fn compaction(&self) -> Option<&Compaction> {
         self.state.compaction.as_ref()
     }

@@ -187,7 +187,6 @@ impl Skills {
         self.found.iter().find(|skill| skill.name == name)
     }
 
-    /// Returns the skills that the model may invoke.
     pub fn listed(&self) -> impl Iterator<Item = &Skill> {
         self.found.iter().filter(|skill| skill.listed)
     }

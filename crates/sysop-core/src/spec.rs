@@ -46,7 +46,6 @@ pub struct SessionSpec {
     pub max_output_tokens: Option<u32>,
     /// Sampling temperature, if configured; applies in every mode.
     pub temperature: Option<f32>,
-    /// Reasoning effort, if configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
     /// Host of the tools: `local` or an ssh destination. For display.

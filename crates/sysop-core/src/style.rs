@@ -208,7 +208,6 @@ fn colon_color(parts: &[&str]) -> Option<Color> {
 pub struct StyleRuns(Vec<(u32, TextStyle)>);
 
 impl StyleRuns {
-    /// Returns true if the whole text is plain.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

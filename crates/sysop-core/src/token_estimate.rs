@@ -48,7 +48,6 @@ pub fn images(message: &Message) -> u64 {
     message.images().map(ImageRef::tokens).sum()
 }
 
-/// Returns the estimated tokens of the offered tools, which are sent as JSON.
 pub fn tools(specs: &[ToolSpec]) -> u64 {
     let of = |spec: &ToolSpec| {
         MESSAGE_TOKENS + prose(&spec.name) + prose(&spec.description) + prose(&spec.parameters.to_string())

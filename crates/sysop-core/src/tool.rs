@@ -67,7 +67,6 @@ pub enum ToolEffect {
 }
 
 impl ToolEffect {
-    /// Returns true for tools of MCP servers.
     pub fn is_external(self) -> bool {
         matches!(self, Self::External | Self::ExternalReads)
     }

@@ -731,7 +731,6 @@ impl Transcript {
     }
 }
 
-/// Returns a sentence about the tools that run on a client from now on.
 pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     if client_tools.tools.is_empty() {
         return "client tools disconnected".to_owned();

@@ -26,9 +26,7 @@ pub(crate) enum CliAction {
 pub(crate) struct WindowArguments {
     /// Path of the `sysop` program, which runs the server.
     pub(crate) sysop: PathBuf,
-    /// Session to show first.
     pub(crate) session: Option<String>,
-    /// Flags passed to the server.
     pub(crate) server: Vec<OsString>,
 }
 

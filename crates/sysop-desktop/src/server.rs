@@ -28,7 +28,6 @@ const LINE_CHARS_MAX: usize = 500;
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Maximum time to wait until the child exits after it was asked to. The server itself gives its clients five seconds.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
-/// Timeout of a request to `/readyz`.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two requests to `/readyz`.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -51,7 +50,6 @@ pub(crate) struct ServerExit {
     pub(crate) status: Option<ExitStatus>,
     /// True if the page had been available before the server ended.
     pub(crate) was_ready: bool,
-    /// Last lines of the server's output.
     pub(crate) lines: Vec<String>,
 }
 

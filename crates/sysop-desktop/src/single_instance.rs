@@ -34,7 +34,6 @@ pub(crate) struct RaiseRequest {
 
 #[derive(Debug)]
 pub(crate) enum LockOutcome {
-    /// This process is the only instance.
     Acquired(InstanceLock),
     /// Another process has a window and was asked to raise it.
     AlreadyRunning,

@@ -330,7 +330,6 @@ impl DesktopWindow {
         }
     }
 
-    /// Brings the window to the front.
     fn raise(&self, activation: Option<&str>) {
         let window = self.window.gtk_window();
         if let Some(activation) = activation {

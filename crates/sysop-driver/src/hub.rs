@@ -76,7 +76,6 @@ struct MailboxState {
     waiting: VecDeque<Update>,
     /// Questions that were asked or closed. They are delivered first and never dropped.
     questions: VecDeque<Delta>,
-    /// Bytes of text in the pending deltas.
     delta_bytes: usize,
     /// Step of which some text was dropped. The rest of its text is skipped, because it would not be contiguous. The
     /// reply in the log contains the whole text.

@@ -136,12 +136,10 @@ struct RunningCall {
     output: Arc<CallOutput>,
 }
 
-/// Initial state of a live session.
 pub(crate) struct SessionStart {
     pub(crate) session: Session,
     /// Position of the last durable event.
     pub(crate) seq: Seq,
-    /// Events that are not durable yet.
     pub(crate) pending: Vec<Event>,
 }
 

@@ -152,7 +152,6 @@ pub trait Host: Send + Sync {
         }
     }
 
-    /// Returns the session's terminal, if this host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         self.wrapped()?.terminal()
     }
@@ -175,7 +174,6 @@ impl DeltaSink {
         Self(Arc::new(take))
     }
 
-    /// Creates a sink that drops everything.
     pub fn none() -> Self {
         Self::new(|_| {})
     }
@@ -268,7 +266,6 @@ pub struct SessionSummary {
     pub created: Timestamp,
     /// Time of the last append.
     pub changed: Timestamp,
-    /// Position of the last event.
     pub last_seq: Seq,
     pub host: String,
     pub root: String,
@@ -343,6 +340,5 @@ fn taken(by: &str) -> String {
 #[async_trait]
 pub trait Clock: Send + Sync {
     fn now(&self) -> Timestamp;
-    /// Waits for `duration`.
     async fn sleep(&self, duration: Duration);
 }

@@ -110,14 +110,12 @@ pub trait Terminal: Send + Sync {
     }
 }
 
-/// Size of a screen, in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
     pub columns: u16,
     pub rows: u16,
 }
 
-/// A terminal as seen by one viewer.
 pub struct TerminalView {
     pub size: TerminalSize,
     /// Bytes that draw the current content on an empty screen.

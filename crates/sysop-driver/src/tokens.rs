@@ -69,7 +69,6 @@ impl TokenId {
         Self(text.into())
     }
 
-    /// Returns the id as stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -83,7 +82,6 @@ impl fmt::Display for TokenId {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
-    /// Created by a user.
     Issued,
     /// Created by a server at startup and printed in the page's address.
     Start,

@@ -82,10 +82,8 @@ impl FleetSettings {
 /// Reason these hosts cannot form a fleet. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// No host is given.
     #[error("no host given; set --host")]
     Empty,
-    /// The name is empty or not printable.
     #[error("invalid host name {0:?}; use printable characters")]
     InvalidName(String),
     /// Two names denote the same host.

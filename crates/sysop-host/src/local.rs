@@ -115,7 +115,6 @@ impl LocalMachine {
         Self { sandbox, ..self }
     }
 
-    /// Sets the maximum bytes of a file that file tools write.
     pub(crate) fn with_file_bytes_max(self, most: u64) -> Self {
         Self { file_bytes_max: most, ..self }
     }

@@ -249,7 +249,6 @@ pub(crate) enum FileKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Listing {
     pub(crate) entries: Vec<(String, FileKind)>,
-    /// True if the folder has more entries.
     pub(crate) more: bool,
 }
 

@@ -19,7 +19,6 @@ use crate::settings::ARTIFACT_BYTES_MAX;
 /// Bytes that are passed to the capture at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Builder of outcomes with fixed limits and secrets.
 #[derive(Debug)]
 pub struct OutcomeBuilder {
     limits: OutputLimits,

@@ -17,7 +17,6 @@ use crate::undo::UndoSettings;
 /// Default maximum size, in bytes, of the full output that is stored per call.
 pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Settings for the tools of this machine.
 #[derive(Debug)]
 pub struct LocalSettings {
     /// Folder that file tools cannot leave and in which commands start.
@@ -99,7 +98,6 @@ pub struct RemoteSettings {
 }
 
 impl RemoteSettings {
-    /// Returns the default settings for a machine.
     pub fn new(connection: SshConnection, root: Option<String>, artifacts: impl Into<PathBuf>) -> Self {
         Self {
             connection,

@@ -124,7 +124,6 @@ struct ShellSlot {
 }
 
 impl SharedTerminal {
-    /// Creates the terminal of a machine without starting a shell.
     pub(crate) fn new(machine: Arc<dyn Machine>, artifacts: Artifacts, secrets: Arc<Secrets>) -> Arc<Self> {
         Self::build(machine, artifacts, secrets, Arc::new(NoPrompter), Fence::Off)
     }

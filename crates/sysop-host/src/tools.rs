@@ -63,7 +63,6 @@ pub(crate) struct Toolbox {
     pub(crate) last_survey: Mutex<Option<(ToolCall, Survey)>>,
 }
 
-/// Reason that a tool failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolError {
     #[error("{0}")]
@@ -215,7 +214,6 @@ impl Toolbox {
         outcome
     }
 
-    /// Creates a capture of output for the model.
     fn capture(&self, sink: DeltaSink) -> Capture<'_> {
         Capture::new(self.limits, &self.secrets, &self.artifacts, sink)
     }

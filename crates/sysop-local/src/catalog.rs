@@ -38,7 +38,6 @@ pub struct Pin {
     pub size: Option<u64>,
 }
 
-/// A model in the GGUF format.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ModelEntry {
     /// The part of `local/NAME` after the slash.

@@ -61,7 +61,6 @@ pub enum Progress {
     Restarted { why: String },
 }
 
-/// Result of a successful download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Downloaded {
     /// The file was transferred.
@@ -98,7 +97,6 @@ pub enum DownloadError {
     Unreadable { source_name: String, why: String },
 }
 
-/// Returns the path of the unfinished file.
 pub(crate) fn part_path(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".part");

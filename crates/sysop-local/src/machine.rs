@@ -20,7 +20,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads the state of this machine.
     pub fn examine() -> Self {
         let allowed = std::thread::available_parallelism().map_or(1, usize::from);
         let physical = physical_cores(Path::new("/sys/devices/system/cpu")).unwrap_or(allowed);

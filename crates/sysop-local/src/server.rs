@@ -40,7 +40,6 @@ pub(crate) struct ServerSpec {
     /// Executable whose `main` calls `run_as_launcher`; `None` starts the program directly.
     pub(crate) launcher: Option<PathBuf>,
     pub(crate) model_file: PathBuf,
-    /// Name of the model in the API.
     pub(crate) name: String,
     /// Context window in tokens.
     pub(crate) context: u32,
@@ -74,7 +73,6 @@ pub(crate) struct RunningServer {
 }
 
 impl RunningServer {
-    /// Starts a server and waits until it is ready.
     pub(crate) async fn start(spec: &ServerSpec) -> Result<Self, ServerError> {
         let mut failure = None;
         for _ in 0..PORTS_TRIED_MAX {

@@ -64,7 +64,6 @@ pub(crate) enum Request {
     Use(String),
 }
 
-/// Answer to `use`.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Response {

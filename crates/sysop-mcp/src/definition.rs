@@ -13,11 +13,9 @@ use sysop_core::tool::{ToolEffect, ToolSpec};
 use crate::settings::{ServerApproval, ServerName};
 
 const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
-/// Maximum bytes of the schema of a tool's arguments.
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 /// Maximum bytes of a tool's name for models; the limit of the OpenAI API.
 const NAME_BYTES_MAX: usize = 64;
-/// Maximum bytes of a tool's own name.
 const RAW_NAME_BYTES_MAX: usize = 256;
 /// Characters of the hash that ends a name that had to be changed.
 const NAME_HASH_CHARS: usize = 8;

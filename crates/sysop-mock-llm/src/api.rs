@@ -33,7 +33,6 @@ pub(crate) trait ApiRequest: Sized + Send {
 
     /// Parses a request and validates it like the real server.
     fn read(call: &IncomingRequest<'_>) -> Result<Self, ApiError>;
-    /// Returns the state of the conversation.
     fn turn(&self) -> &Turn;
     /// Returns true if the client wants a streamed response.
     fn streams(&self) -> bool;
@@ -130,7 +129,6 @@ fn text_of(content: &Value) -> String {
     }
 }
 
-/// Returns the list under a key, or an empty list if there is none.
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }

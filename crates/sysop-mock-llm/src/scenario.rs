@@ -24,7 +24,6 @@ const TOOL_NAME_BYTES_MAX: usize = 64;
 
 const BUILTIN: &str = include_str!("scenarios.json");
 
-/// The parsed scenario file.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenarios {
@@ -84,7 +83,6 @@ impl Scenarios {
     }
 }
 
-/// One scripted conversation.
 #[derive(Debug, Clone, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -202,7 +200,6 @@ pub struct ScriptedFailure {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScenarioError {
-    /// The file cannot be read.
     #[error("cannot read the scenario file {file}: {source}")]
     Unreadable { file: String, source: std::io::Error },
     /// The file is longer than [`SCENARIO_FILE_BYTES_MAX`].

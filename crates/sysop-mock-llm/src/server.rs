@@ -84,7 +84,6 @@ enum RecordMode {
     On,
 }
 
-/// State shared by all connections.
 #[derive(Debug)]
 pub(crate) struct ServerState {
     engine: Engine,

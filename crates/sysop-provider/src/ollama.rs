@@ -45,7 +45,6 @@ const FORMAT: &str = "format";
 /// Words for messages that distinguish the local Ollama from the remote one.
 #[derive(Debug, Clone, Copy)]
 struct OllamaLabels {
-    /// Config table, `[providers.NAME]`.
     table: &'static str,
     /// Location, appended to the name `Ollama`; empty for this machine.
     place: &'static str,

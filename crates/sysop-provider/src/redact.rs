@@ -10,7 +10,6 @@ const QUOTE_CHARS_MAX: usize = 500;
 const MESSAGE_CHARS_MAX: usize = 1_500;
 /// Maximum characters quoted from a web page received in place of an API response.
 const PAGE_CHARS_MAX: usize = 120;
-/// Text that replaces a secret.
 pub(crate) const MASK: &str = "[key]";
 const PUBLIC_HEADERS: [&str; 8] = [
     "accept",

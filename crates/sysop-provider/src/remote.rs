@@ -58,7 +58,6 @@ impl ForwardedPort {
         Self { address, _tunnel: Box::new(tunnel) }
     }
 
-    /// Returns the local address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -34,7 +34,6 @@ pub(crate) fn with_custom_headers(
     headers
 }
 
-/// Returns true if the headers that the user configured include one of `names`.
 pub(crate) fn has_custom_header(endpoint: &Endpoint, names: &[&str]) -> bool {
     endpoint.headers.iter().any(|(name, _)| names.iter().any(|wanted| name.eq_ignore_ascii_case(wanted)))
 }

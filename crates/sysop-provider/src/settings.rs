@@ -12,7 +12,6 @@ use crate::remote::RemoteMachine;
 /// Default for the longest silence between two bytes.
 pub const SILENCE_MAX: Duration = Duration::from_secs(120);
 
-/// One `[providers.NAME]` table.
 #[derive(Debug, Clone, Default)]
 pub struct Endpoint {
     /// Base URL; `None` means the vendor's public one.

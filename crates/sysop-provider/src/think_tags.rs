@@ -4,9 +4,7 @@ use sysop_driver::port::ModelEvent;
 
 use crate::api::{push_reasoning, push_text};
 
-/// Start tag of reasoning.
 const OPEN: &str = "<think>";
-/// End tag of reasoning.
 const CLOSE: &str = "</think>";
 
 /// Incremental parser; chunk boundaries do not matter.

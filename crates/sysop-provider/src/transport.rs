@@ -36,7 +36,6 @@ use retry::{RetryAdvice, is_transient};
 
 /// Maximum bytes of a reply's body; a longer body fails the call.
 pub const REPLY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Maximum bytes read of a refusal's body.
 pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of times one request changes form because the server refused the previous form.
@@ -46,7 +45,6 @@ const QUIRK_RETRIES_MAX: u32 = 8;
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
 /// Longest time for a query about models.
 const QUERY_MAX: Duration = Duration::from_secs(3);
-/// Maximum bytes of the response to a query about models.
 const QUERY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const QUIRK_MODELS_MAX: usize = 256;
 /// Maximum bytes of the body that are kept to describe an unreadable response.

@@ -77,7 +77,6 @@ pub enum ExecTask {
     },
 }
 
-/// Format of standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExecFormat {
     Human,
@@ -111,7 +110,6 @@ pub struct ExecContext {
     pub schema: Option<AnswerSchema>,
     /// Format of `out`.
     pub form: ExecFormat,
-    /// Standard output.
     pub out: Box<dyn Write + Send>,
     /// Drawing options if standard output is a terminal.
     pub terminal: Option<RenderOptions>,

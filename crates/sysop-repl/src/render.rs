@@ -23,7 +23,6 @@ pub(crate) const THEME: Theme = Theme { name: ThemeName::Terminal };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RenderOptions {
-    /// Number of columns of the terminal.
     pub width: usize,
     pub color: bool,
 }

@@ -44,7 +44,6 @@ const WAITING_MAX: usize = 65_536;
 /// Error of writing the audit. `Display` is one sentence that tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
-    /// Writing to the disk failed.
     #[error(
         "cannot write the audit log {path} ({why}), and calls do not run without an audit entry; check the disk space \
          and permissions"

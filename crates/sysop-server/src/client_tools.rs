@@ -31,7 +31,6 @@ const OWN_LIMIT_GRACE: Duration = Duration::from_secs(15);
 const REMEMBERED_MAX: usize = 64;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Limits for tools that run on clients.
 #[derive(Debug, Clone)]
 pub struct ClientToolSettings {
     /// Maximum time without a sign of life from a call, whether or not its client is connected.
@@ -39,7 +38,6 @@ pub struct ClientToolSettings {
     /// Maximum time to wait until a client reports the end of a call that it was told to stop. The user who stopped the
     /// call waits just as long. A result that arrives later is ignored.
     pub stop_wait: Duration,
-    /// Maximum number of calls per minute and session.
     pub calls_per_minute: usize,
     /// Maximum size of a result, in bytes; larger ones are refused.
     pub result_bytes_max: usize,

@@ -14,7 +14,6 @@ use crate::metrics::Metrics;
 use crate::session_feed::Follower;
 use crate::trace::TraceParent;
 
-/// Maximum number of message ids to remember for deduplication.
 const DELIVERED_IDS_MAX: usize = 16_384;
 
 /// Maximum length of a session id, in bytes. Ids that sysop creates have 36 bytes.

@@ -36,7 +36,6 @@ pub enum TlsError {
 }
 
 impl Tls {
-    /// Loads a certificate chain and its key.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
         let pair = read(certificate, key)?;
         warn_of_readers(key);

@@ -44,7 +44,6 @@ impl Dialect {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandContext {
-    /// Language of the shell.
     pub dialect: Dialect,
     /// Working folder, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +51,6 @@ pub struct CommandContext {
     /// Root of the workspace, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Home folder of the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub home: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -191,7 +189,6 @@ pub enum UndoOffer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
-    /// Circumstances of the call.
     pub context: CommandContext,
     /// Machine that resolves the targets.
     pub resolution: Resolution,
@@ -203,7 +200,6 @@ pub struct Survey {
     pub terminal: TerminalFocus,
     /// Guard under which the call can run.
     pub guard: GuardOffer,
-    /// Plan of the undo, if the call is one.
     pub undo: UndoOffer,
 }
 

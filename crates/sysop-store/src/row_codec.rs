@@ -59,10 +59,8 @@ fn encode(logged: &Arc<Logged>) -> Result<EventRow, StoreError> {
 
 /// Decodes the rows of a log, in order.
 pub(crate) struct LogDecoder<'a, P> {
-    /// Name of the database, for errors.
     database: P,
     id: &'a SessionId,
-    /// Seq of the last decoded row.
     last: Seq,
 }
 

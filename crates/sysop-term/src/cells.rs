@@ -72,7 +72,6 @@ impl TextRow {
         Self::from(vec![Span::new(text, style)])
     }
 
-    /// Returns the text without styles.
     pub fn text(&self) -> String {
         self.spans.iter().map(Span::text).collect()
     }

@@ -70,7 +70,6 @@ pub struct Grid {
     parser: Processor,
 }
 
-/// Size of a screen, in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GridSize {
     /// Cells per row.
@@ -131,7 +130,6 @@ impl Grid {
         self.parser.stop_sync(&mut self.term);
     }
 
-    /// Returns the modes that the program has enabled.
     pub fn modes(&self) -> TerminalModes {
         let has = |mode: TermMode| self.term.mode().contains(mode);
         let mouse = if has(TermMode::MOUSE_MOTION) {

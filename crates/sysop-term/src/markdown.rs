@@ -173,7 +173,6 @@ impl MarkdownDocument {
         self.rows.len() + self.tail.len()
     }
 
-    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

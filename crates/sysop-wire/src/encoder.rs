@@ -165,7 +165,6 @@ impl Encoder {
         }
     }
 
-    /// Updates the state with an event.
     fn fold(&mut self, event: &Event) {
         let now = &mut self.now;
         match event {

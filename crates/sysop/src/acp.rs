@@ -26,7 +26,6 @@ use crate::select_model::ModelChoice;
 use crate::sessions::SESSIONS_MAX;
 use crate::settings::{HostChoice, Settings};
 
-/// Modes that an editor may choose.
 const MODES: [ApprovalMode; 4] =
     [ApprovalMode::Ask, ApprovalMode::Each, ApprovalMode::Auto, ApprovalMode::Never];
 

@@ -99,7 +99,6 @@ async fn report(
 
 /// Variable with the address of a server.
 const URL: &str = "SYSOP_URL";
-/// Variable with a token for the server.
 const TOKEN: &str = "SYSOP_TOKEN";
 
 /// Returns the servers to ask: the one of the environment, or else those of this user on this machine.

@@ -40,7 +40,6 @@ const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Maximum time for `ssh -V`.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Maximum number of models listed per provider.
 const MODELS_SHOWN_MAX: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -133,7 +133,6 @@ pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
     })
 }
 
-/// Parser of `--approve`.
 pub(crate) fn approval_mode() -> impl TypedValueParser<Value = ApprovalMode> {
     choice([
         (ApprovalMode::Each, "each", "Ask before every command"),

@@ -29,7 +29,6 @@ const HOSTS_SHOWN_MAX: usize = 8;
 /// Keys to set, in order, with their values as typed.
 pub(crate) type Changes = Vec<(KeyPath, String)>;
 
-/// Questions and answers.
 pub(crate) struct Prompter<'a> {
     input: &'a mut dyn BufRead,
     output: &'a mut dyn Write,

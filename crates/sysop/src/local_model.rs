@@ -22,7 +22,6 @@ const MODELS: &str = "models";
 /// Folder of the supervisor's socket, in the cache directory, if the system has no folder for sockets.
 const RUN: &str = "run";
 
-/// The models on this machine, from the settings.
 #[derive(Debug)]
 pub(crate) struct LocalModels {
     pub(crate) catalog: Catalog,

@@ -23,7 +23,6 @@ pub(crate) struct PolicyQuestion {
     pub(crate) folder: Option<String>,
 }
 
-/// Decision with its reasons.
 #[derive(Debug)]
 pub(crate) struct PolicyAnswer {
     question: PolicyQuestion,

@@ -15,7 +15,6 @@ use crate::config::{DEMO, Environment, without_credentials};
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
 
-/// A model and the reason for its selection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ModelChoice {
     pub(crate) model: ModelRef,
@@ -95,7 +94,6 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
     Some(ModelChoice { model, reason: format!("{variable} is set") })
 }
 
-/// Maximum time for Ollama's list of models.
 pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
 
 const PROBE_BYTES_MAX: u64 = 1024 * 1024;

@@ -26,7 +26,6 @@ pub(crate) use record::{RecordedCall, SessionRecord, read_record};
 pub(crate) use report::ReportFormat;
 
 pub(crate) const SESSIONS_MAX: usize = 100_000;
-/// Events read from the store per page.
 const PAGE_EVENTS: usize = 1000;
 /// Maximum ids listed in the error about an ambiguous id.
 const CANDIDATES_MAX: usize = 5;

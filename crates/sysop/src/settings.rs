@@ -79,7 +79,6 @@ pub(crate) struct Settings {
     pub(crate) resume: Option<ResumeTarget>,
     /// Directories of the user's account.
     pub(crate) folders: UserDirs,
-    /// Colors on standard output.
     pub(crate) color: ColorMode,
     pub(crate) theme: ThemeName,
     /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
@@ -147,7 +146,6 @@ pub(crate) struct TurnLimits {
     pub(crate) tool_timeout: Option<Duration>,
 }
 
-/// Settings of one provider, from its section of the config and from the environment.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ProviderSettings {
@@ -164,9 +162,7 @@ pub(crate) struct ProviderSettings {
     /// Maximum time without data; `None` uses the provider's default.
     #[serde(rename = "timeout_s", deserialize_with = "seconds")]
     pub(crate) timeout: Option<Duration>,
-    /// Project (Vertex only).
     pub(crate) project: Option<String>,
-    /// Location (Vertex only).
     pub(crate) location: Option<String>,
     /// API to use (OpenAI only).
     pub(crate) api: OpenAiApi,

@@ -166,7 +166,6 @@ fn bare_command(text: &str) -> &str {
     text.strip_prefix("$ ").unwrap_or(text).trim()
 }
 
-/// Returns an error message as one line.
 fn sentence(message: &str) -> String {
     neutralize_line(&message.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }

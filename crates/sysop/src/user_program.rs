@@ -37,7 +37,6 @@ pub(crate) struct Finished {
     /// Exit code; `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) output: String,
-    /// Beginning of standard error.
     pub(crate) error: String,
 }
 

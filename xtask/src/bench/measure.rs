@@ -54,7 +54,6 @@ impl BenchOutput {
     }
 }
 
-/// Converts a duration to milliseconds.
 pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }

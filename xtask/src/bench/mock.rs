@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-/// Maximum time to wait for the server to start.
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// A running mock server, killed on drop.

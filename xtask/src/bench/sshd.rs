@@ -54,7 +54,6 @@ impl BenchSshd {
         self.folder.join("ssh_config")
     }
 
-    /// Returns an `ssh` command that uses the ssh config of this server.
     pub(crate) fn ssh(&self) -> Command {
         let mut command = Command::new("ssh");
         // A relative path, because socket paths are limited to about a hundred bytes.

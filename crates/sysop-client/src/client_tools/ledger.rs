@@ -27,7 +27,6 @@ const CALLS_MAX: usize = 1_024;
 const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Maximum length of a line, in bytes. Longer lines are skipped when the file is read.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Maximum number of ledgers of other sessions that are kept.
 const LEDGERS_MAX: usize = 64;
 
 /// Record of the calls of one session, kept in memory and in a locked file.

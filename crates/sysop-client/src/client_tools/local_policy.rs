@@ -20,9 +20,7 @@ use sysop_core::ui_text;
 
 /// Maximum number of remembered proposals, permits and typed commands.
 const REMEMBERED_MAX: usize = 64;
-/// Maximum number of findings in a question.
 const FINDINGS_MAX: usize = 4;
-/// Maximum number of grants that are kept per session.
 const GRANTS_MAX: usize = 256;
 
 /// State of the local policy for one session: the approval mode, the grants, and the calls that were shown, approved or
@@ -76,7 +74,6 @@ impl LocalPolicy {
         }
     }
 
-    /// Sets the approval mode that the user of this client chose.
     pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
         self.mode = mode;
     }
@@ -148,7 +145,6 @@ impl LocalPolicy {
         self.typed.push_back((tool.to_owned(), arguments.clone()));
     }
 
-    /// Records the user's decision on a call.
     pub(crate) fn record_decision(
         &mut self,
         policy: &Policy,

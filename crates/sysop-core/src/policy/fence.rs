@@ -78,7 +78,6 @@ impl SandboxMode {
     }
 }
 
-/// Sandbox settings from the config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SandboxOptions {
@@ -91,7 +90,6 @@ pub struct SandboxOptions {
 }
 
 impl SandboxOptions {
-    /// Returns true if every setting has its default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }

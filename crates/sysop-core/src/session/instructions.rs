@@ -32,7 +32,6 @@ enum Stage {
 }
 
 impl Session {
-    /// Returns the instructions that the model gets.
     pub fn instructions(&self) -> &Instructions {
         &self.state.instructions
     }

@@ -32,7 +32,6 @@ const APPROVERS_MAX: usize = 16;
 pub(super) struct State {
     pub(super) spec: SessionSpec,
     pub(super) client_tools: ClientTools,
-    /// Mode of the next turn.
     pub(super) mode: Mode,
     /// Mode of the current turn, or of the last one.
     pub(super) turn_mode: Mode,
@@ -73,7 +72,6 @@ pub(super) struct State {
     pub(super) undo_steps: Vec<UndoStep>,
     /// The user who opened the session; `None` in logs written by 0.1.0.
     pub(super) opened_by: Option<String>,
-    /// The latest compaction of the current history.
     pub(super) compaction: Option<Compaction>,
     /// The last step before the latest compaction that replaced messages.
     pub(super) compacted_at: Option<StepId>,
@@ -132,7 +130,6 @@ pub(super) struct TurnChanges {
     pub(super) files: Vec<FileChange>,
 }
 
-/// A call that can be undone.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct UndoStep {
     /// Number of the call in the session, from 1.
@@ -180,16 +177,16 @@ impl RepeatedCall {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
 pub(super) enum Phase {
-    /// No turn is in progress.
     Idle,
     /// Between two steps. The session stays in this phase only while it is paused, or waits for a summary or for
     /// instructions.
     BetweenSteps,
     /// A model request is in flight.
-    Thinking { step: StepId },
+    Thinking {
+        step: StepId,
+    },
     /// The calls of a reply, or one direct call, are being processed one after the other.
     Acting {
-        /// Calls not started yet.
         pending: VecDeque<ToolCall>,
         results: Vec<ToolResult>,
         work: CurrentCall,

@@ -26,7 +26,6 @@ use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 const REPEATS_MAX: u32 = 3;
 /// Number of consecutive empty replies that ends the turn.
 pub(super) const EMPTY_REPLIES_MAX: u32 = 2;
-/// Maximum number of argument errors of one call that are reported to the model.
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
 /// Text added to the system prompt of a read-only session.

@@ -15,7 +15,6 @@ pub struct Stripper {
 struct PlainText {
     /// True after one or more carriage returns whose newline is still pending.
     carriage_return: bool,
-    /// Collects styles, if requested.
     painting: Option<StyleCollector>,
 }
 

@@ -102,7 +102,6 @@ pub enum TextState {
 /// A tool call and the decision on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
-    /// The call, as proposed or as it runs.
     pub call: ToolCall,
     pub origin: Origin,
     /// Text to show to users: the command that runs, or a short form of the call.
@@ -168,7 +167,6 @@ pub enum Decider {
     Person(String),
 }
 
-/// Duration of a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApprovalScope {
     Once,

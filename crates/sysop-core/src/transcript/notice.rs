@@ -13,7 +13,6 @@ use crate::skill::SkillKind;
 use crate::todo::{TodoItem, TodoState};
 use crate::ui_text;
 
-/// Maximum items of a todo list within a notice.
 const ITEMS_MAX: usize = 20;
 /// Maximum characters of a command or task within a notice.
 const LINE_CHARS_MAX: usize = 100;

@@ -28,7 +28,6 @@ pub struct SessionInfo {
     /// Bounds of the mode `auto` that are in effect.
     pub auto: AutoMeter,
     pub sandbox: SandboxMode,
-    /// Mode of the next turn.
     pub mode: Mode,
     /// Maximum model calls per turn.
     pub max_iterations: u32,

@@ -24,7 +24,6 @@ const OPEN_LOCK_SHARDS: usize = 64;
 /// Maximum time that a leaving node waits for its inputs to reach the other nodes.
 const FLUSH_ON_LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// State of this process as a member of its cluster.
 pub(crate) struct Membership {
     context: ClusterContext,
     /// Sessions that front ends of this node have open.
@@ -83,7 +82,6 @@ impl Membership {
         }
     }
 
-    /// Returns the lock to hold while opening a session.
     pub(crate) fn open_lock(&self, id: &SessionId) -> &tokio::sync::Mutex<()> {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);

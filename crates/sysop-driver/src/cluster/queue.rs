@@ -15,7 +15,6 @@ use super::{Cluster, FAILURE_PAUSE, ForwardedInput, Lease, QUEUE_BATCH_MAX, Queu
 use crate::live::LiveSession;
 use crate::port::{Clock, StoreError};
 
-/// Input queue of a session that this node owns.
 #[derive(Default)]
 pub(crate) struct InputQueue {
     state: Mutex<State>,

@@ -73,7 +73,6 @@ impl Artifacts {
         reading.await.map_err(io::Error::other)?
     }
 
-    /// Removes a stored output that duplicates another.
     pub(crate) async fn remove_output(&self, name: &str) {
         let Ok(path) = self.output_path(name) else { return };
         // An error only leaves a duplicate.

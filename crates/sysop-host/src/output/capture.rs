@@ -152,12 +152,10 @@ impl<'a> Capture<'a> {
         self.stream.throttle.due()
     }
 
-    /// Sends pending output to the live display.
     pub(crate) fn display(&mut self) {
         self.stream.throttle.flush();
     }
 
-    /// Ends the capture and returns its excerpt.
     pub(crate) async fn finish(mut self) -> CapturedOutput {
         let Self { secrets, buffer, stream } = &mut self;
         let PendingBytes { bytes: waiting, redacted } = buffer.pending;

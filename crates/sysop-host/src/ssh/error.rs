@@ -37,7 +37,6 @@ pub enum SshError {
     Auth(String),
     #[error("ssh rejects its configuration ({0}); run `ssh -G` for details")]
     Config(String),
-    /// The connection ended.
     #[error("lost the connection to {destination} ({why}); the next step reconnects")]
     Dropped {
         destination: String,
@@ -70,14 +69,9 @@ pub enum SshError {
     },
     /// The root does not exist or cannot be entered.
     #[error("cannot enter the root {root} on {destination}; choose another directory with --root")]
-    Root {
-        destination: String,
-        /// Root as the user gave it.
-        root: String,
-    },
+    Root { destination: String, root: String },
     #[error("`{program}` not found on PATH; install it to reach {destination}")]
     NoContainerProgram { destination: String, program: &'static str },
-    /// A container cannot be reached.
     #[error("cannot run commands in {destination} ({why}); check that it runs and has `sh`: `{list}`")]
     Container {
         destination: String,

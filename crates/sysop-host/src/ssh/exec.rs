@@ -105,7 +105,6 @@ enum StartError {
 
 pub(super) struct ProgramResult {
     pub(super) exec: ExecResult,
-    /// Directory in which the program started.
     pub(super) folder: Option<String>,
 }
 

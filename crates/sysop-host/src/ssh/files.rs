@@ -22,7 +22,6 @@ use crate::machine::{
 };
 use crate::path::{RootPath, shown};
 
-/// Timeout of a file transfer.
 const FILE_MAX: Duration = Duration::from_secs(300);
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 

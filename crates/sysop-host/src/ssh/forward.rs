@@ -40,7 +40,6 @@ pub struct PortForward {
 }
 
 impl PortForward {
-    /// Returns the local address to connect to.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -75,7 +75,6 @@ pub(super) struct GuardSupport {
     pub(super) has_timer: bool,
 }
 
-/// State of one guard on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardStatus {
     pub id: String,

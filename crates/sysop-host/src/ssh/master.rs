@@ -29,9 +29,7 @@ const READY_POLL_INTERVAL: Duration = Duration::from_millis(1);
 const LOGIN_MAX: Duration = Duration::from_secs(60);
 /// Maximum time for a user to answer one prompt of ssh.
 const ANSWERS_MAX: Duration = Duration::from_secs(600);
-/// Maximum time for ssh to end after it was asked to.
 const END_MAX: Duration = Duration::from_secs(2);
-/// Maximum bytes of ssh's output that are read.
 const PRINTED_BYTES_MAX: u64 = 16 * 1024;
 
 /// An established connection. Dropping this ends the connection.
@@ -76,7 +74,6 @@ impl Master {
         &self.socket
     }
 
-    /// Returns the recent output of ssh.
     pub(super) fn printed(&self) -> String {
         self.printed_after(self.printed_bytes().saturating_sub(PRINTED_BYTES_MAX))
     }
@@ -92,7 +89,6 @@ impl Master {
         String::from_utf8_lossy(&text[..length]).into_owned()
     }
 
-    /// Ends the process and waits for it.
     pub(super) async fn end(&self) {
         // It may already have ended.
         let _ = kill_process_group(self.pid, Signal::TERM);

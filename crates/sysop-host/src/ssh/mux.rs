@@ -71,7 +71,6 @@ pub(super) async fn open_forward(
     open(socket, request, &ends).await
 }
 
-/// Returns true if the master responds.
 pub(super) async fn is_alive(socket: &Path) -> bool {
     let asked = async {
         let mut stream = UnixStream::connect(socket).await?;

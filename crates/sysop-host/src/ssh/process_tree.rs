@@ -80,7 +80,6 @@ members
 [ -z "$found" ]
 "#;
 
-/// The processes of one remote command.
 #[derive(Debug, Clone)]
 pub(super) struct RemoteProcessTree {
     pub(super) inner: Arc<ConnectionInner>,

@@ -24,7 +24,6 @@ use super::session::PendingOpen;
 
 /// Timeout of [`CHOOSE`]. It is needed because a firewall may drop bash's packets.
 const CHOICE_MAX: Duration = Duration::from_secs(20);
-/// Maximum output of [`CHOOSE`].
 const CHOICE_BYTES_MAX: usize = 1024;
 /// Exit code of [`CHOOSE`] if the host has no program that connects.
 const NO_PROGRAM: i32 = 127;

@@ -11,9 +11,7 @@ use super::script::RemoteScript;
 use crate::machine::{REPOSITORIES_MAX, RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
 const RESOLVE: &str = concat!(include_str!("../real_path.sh"), include_str!("resolve.sh"));
-/// Timeout of the script.
 const RESOLVE_MAX: Duration = Duration::from_secs(10);
-/// Maximum output of the script.
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Resolves targets and omits those that cannot be resolved. Returns `None` if the host does not respond.

@@ -246,7 +246,6 @@ impl RunningScript {
     }
 }
 
-/// Result of an internal script.
 #[derive(Debug)]
 pub(super) struct ScriptOutput {
     pub(super) status: i32,

@@ -63,7 +63,6 @@ pub(super) struct EncodedScript {
 }
 
 impl RemoteScript {
-    /// Creates a script without input.
     pub(super) fn new(text: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
         Self { text: text.to_owned(), arguments, input: None }
@@ -122,7 +121,6 @@ impl RemoteScript {
     }
 }
 
-/// Quotes a word for `sh`.
 pub(super) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -175,7 +175,6 @@ impl SshSession {
         Ok(Self { output, errors, _transport: SessionTransport::Dedicated(pid), writing, _permit: permit })
     }
 
-    /// Returns true if the session has its own connection.
     pub(super) fn is_dedicated(&self) -> bool {
         matches!(self._transport, SessionTransport::Dedicated(_))
     }

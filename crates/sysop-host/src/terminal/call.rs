@@ -426,7 +426,6 @@ impl TerminalCall<'_> {
         self.ended().unwrap_or(end)
     }
 
-    /// Returns the result of the command, if it has ended.
     fn ended(&self) -> Option<CallEnd> {
         let inner = self.live.state();
         let Some(ended) = inner.ended else {

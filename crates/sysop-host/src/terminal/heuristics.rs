@@ -1,7 +1,6 @@
 //! Guesses from the text of a line or command, used where no better source exists. They decide only when to look again,
 //! never an exit code.
 
-/// Returns true if the line ends like a question or a prompt.
 pub(super) fn is_question(line: &str) -> bool {
     let line = line.trim_end();
     line.ends_with(['?', ':', ']', ')', '>'])

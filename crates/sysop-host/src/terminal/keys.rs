@@ -189,7 +189,6 @@ fn control_name(letter: char) -> Option<String> {
     })
 }
 
-/// Returns true if the key ends a line.
 pub(super) fn is_enter(stroke: &KeyStroke) -> bool {
     encode(stroke, KeyMode::default()).ends_with(b"\r")
 }

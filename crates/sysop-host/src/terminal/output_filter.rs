@@ -29,7 +29,6 @@ const ESCAPES: [&[u8]; 14] = [
 const SOFT_RESET: &[u8] = b"\x1b[?1049l\x1b[!p\x1b[H\x1b[2J";
 
 impl OutputFilter {
-    /// Appends the allowed part of a token to `out`.
     pub(super) fn push(&mut self, token: &StreamToken<'_>, out: &mut Vec<u8>) {
         match token {
             StreamToken::Text(text) => self.text(text, out),

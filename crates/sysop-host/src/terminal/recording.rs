@@ -132,7 +132,6 @@ fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Returns true if the byte needs an escape in a JSON string.
 fn is_escaped(byte: u8) -> bool {
     (byte < 0x20) | (byte == b'"') | (byte == b'\\')
 }

@@ -255,7 +255,6 @@ const ASH: [&str; 4] = [
     ),
 ];
 
-/// Quotes a word for fish with single quotes.
 fn fish_word(text: &str) -> String {
     format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"))
 }

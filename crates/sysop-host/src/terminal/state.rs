@@ -75,7 +75,6 @@ struct TtyLocation {
     pid: Option<u32>,
 }
 
-/// A shell with our hooks.
 #[derive(Debug)]
 pub(super) struct NestedShell {
     pub(super) key: String,
@@ -223,7 +222,6 @@ impl TerminalState {
         self.shells.last().map(|shell| shell.kind)
     }
 
-    /// Returns the number of captured bytes not yet taken by the call.
     pub(super) fn captured_bytes(&self) -> usize {
         self.capture.as_ref().map_or(0, |capture| capture.out.len())
     }

@@ -12,7 +12,6 @@ const HINT_LINES_MAX: usize = 20_000;
 /// Maximum characters shown of the similar line.
 const HINT_CHARS_MAX: usize = 120;
 
-/// Reason that an edit is impossible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
     #[error("old_string is empty; write_file creates files")]

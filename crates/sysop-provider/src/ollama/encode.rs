@@ -16,7 +16,6 @@ use super::FORMAT;
 /// constrained to a schema may emit whitespace endlessly.
 const TEXT_TOKENS_MAX: u32 = 2048;
 
-/// Options of a request.
 #[derive(Debug)]
 pub(super) struct ChatParams<'a> {
     /// Use the text protocol instead of native tools.

@@ -25,7 +25,6 @@ pub(crate) struct HttpClients {
     local_plain: OnceLock<Result<reqwest::Client, String>>,
     /// Cached route by address, because every step of a turn uses the same address.
     known: Mutex<HashMap<String, ClientRoute>>,
-    /// Cached parsed URL by request address.
     parsed: Mutex<HashMap<String, Url>>,
     /// Origins that answered a request, and to which a connection may therefore be idle in a pool.
     answered: Mutex<HashSet<String>>,

@@ -57,7 +57,6 @@ impl AccessToken {
         now < self.renew_at
     }
 
-    /// Returns the value of the `authorization` header.
     pub(super) fn bearer(&self) -> SecretString {
         SecretString::from(format!("Bearer {}", self.token.expose_secret()))
     }

@@ -23,7 +23,6 @@ use crate::render::safe;
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 const MENU: &str = "commands";
 
-/// Label before the line.
 #[derive(Debug, Clone)]
 pub(crate) struct PromptLabel {
     /// Text before the sign, already sanitized.

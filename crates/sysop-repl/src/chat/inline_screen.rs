@@ -74,7 +74,6 @@ impl InlineScreen {
         self.flush_pending()
     }
 
-    /// Appends permanent rows.
     pub(crate) fn rows(&mut self, rows: &[TextRow]) -> io::Result<()> {
         for row in rows {
             let painted = paint::row(row, self.look.color);

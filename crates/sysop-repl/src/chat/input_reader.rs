@@ -43,7 +43,6 @@ const PRINTER_MESSAGES_MAX: usize = 1;
 
 pub(crate) enum ReadRequest {
     Line {
-        /// Label before the line.
         label: PromptLabel,
         draft: String,
     },

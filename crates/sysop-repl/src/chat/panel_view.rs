@@ -31,7 +31,6 @@ const OUTPUT_HEAD_ROWS: usize = 60;
 const OUTPUT_TAIL_ROWS: usize = 20;
 /// Maximum length of an output line that has not ended yet, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
-/// Maximum length of a command in a status line, in characters.
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
 const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 

@@ -26,7 +26,6 @@ pub(crate) struct PlainView {
     has_terminal: bool,
 }
 
-/// Reply that is being written.
 struct StreamingReply {
     step: StepId,
     text: String,

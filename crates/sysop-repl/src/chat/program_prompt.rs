@@ -86,7 +86,6 @@ pub(crate) trait PromptIo {
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Redraws the row of the answer and leaves the cursor in it.
     fn answer_row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Returns the width of the terminal in columns.
     fn columns(&self) -> usize;
 }
 

@@ -88,7 +88,6 @@ impl TerminalMirror {
 /// The user's terminal while the session's terminal is shown on it. Dropping the value restores the user's terminal.
 pub(super) struct AlternateScreen {
     out: Box<dyn Write + Send>,
-    /// Modes that are enabled on the user's terminal.
     modes: Vec<u16>,
 }
 

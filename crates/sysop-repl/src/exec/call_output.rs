@@ -7,7 +7,6 @@ use crate::render::safe;
 
 /// Number of lines that are shown from the start of an output, and also from its end.
 const EXCERPT_LINES: usize = 20;
-/// Maximum length of a shown line, in characters.
 pub(super) const LINE_CHARS_MAX: usize = 400;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -17,7 +17,6 @@ use super::call_output::{CallOutput, call_output_lines, unprinted_output};
 use crate::chat::inline_screen::InlineScreen;
 use crate::render::{RenderOptions, THEME, safe, terminal_width, words};
 
-/// Writes the output.
 pub(super) struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,

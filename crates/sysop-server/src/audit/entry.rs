@@ -7,7 +7,6 @@ pub(super) const NO_HASH: [u8; 32] = [0; 32];
 /// Separator between the body of a line and its hash.
 const HASH_KEY: &str = r#","hash":""#;
 const HASH_END: &str = r#""}"#;
-/// Maximum length of a line, in bytes.
 pub(super) const LINE_BYTES_MAX: usize = 64 * 1024;
 
 /// Kind of event that a line records.
@@ -25,7 +24,6 @@ pub enum Kind {
     Started,
     /// A call finished, or was refused.
     Finished,
-    /// A user typed into the terminal.
     Typed,
     Deleted,
     /// The event with this session and `seq` was not stored, so the action that its line reports did not happen.
@@ -111,7 +109,6 @@ struct NumberedEntry<E> {
 /// End of the chain that was written or verified so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChainLink {
-    /// Number of the last line.
     pub(super) n: u64,
     pub(super) hash: [u8; 32],
 }

@@ -12,7 +12,6 @@ use super::AuditError;
 use super::entry::{AuditEntry, AuditLine, ChainLink, Kind, LINE_BYTES_MAX, hex};
 use sysop_core::id::Timestamp;
 
-/// Size at which a file is rotated, in bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 const LOCK_STEP: Duration = Duration::from_millis(2);

@@ -9,14 +9,12 @@ use std::path::{Path, PathBuf};
 
 use super::entry::{AuditEntry, Kind};
 
-/// Socket of the journal.
 const SOCKET: &str = "/run/systemd/journal/socket";
 /// `syslog` facility of messages about authorization.
 const FACILITY: &str = "10";
 /// Id of all audit messages, for `journalctl MESSAGE_ID=…`.
 const MESSAGE_ID: &str = "0f3d1a8c5b764b6f9a2c7d41e8b05a16";
 
-/// Sender of audit lines.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,

@@ -10,7 +10,6 @@ use secrecy::SecretString;
 use sysop_core::redact::shapes::redact_command_shapes;
 use sysop_core::redact::{KnownSecrets, REDACTED};
 
-/// Maximum length of a logged command, in characters.
 const COMMAND_CHARS_MAX: usize = 4096;
 
 /// Matches the start of a here-document; the group `end` is its delimiter.

@@ -55,7 +55,6 @@ fn bracketed(address: IpAddr) -> String {
     }
 }
 
-/// Malformed authority or origin.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OriginParseError {
     /// Not `NAME` or `NAME:PORT`.
@@ -114,7 +113,6 @@ impl Scheme {
     }
 }
 
-/// Web origin: scheme, host and port.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Origin {
     scheme: Scheme,

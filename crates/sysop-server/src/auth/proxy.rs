@@ -37,7 +37,6 @@ impl Proxies {
             .map(Self)
     }
 
-    /// Trusts proxies on this machine.
     pub fn here() -> Self {
         Self::new(["127.0.0.0/8", "::1"]).expect("they are networks")
     }

@@ -22,7 +22,6 @@ use super::tokens::{Bearer, CredentialKind, Tokens};
 use crate::limits::{ConcurrencyLimiter, Limits, PeerKey, RateLimiter, RetryAfter, UnauthenticatedSlot};
 use crate::{Authenticator, Caller, PageLink, Peer, Scope, TokenOrigin};
 
-/// Maximum length of a query that is searched for a token, in bytes.
 const QUERY_BYTES_MAX: usize = 1024;
 
 #[derive(Debug, Clone)]
@@ -251,7 +250,6 @@ fn credential_of(
     }
 }
 
-/// Returns the token in the query of the page's address.
 fn token_from_query(request: &Parts) -> Option<SecretString> {
     if request.method != Method::GET || request.uri.path() != "/" {
         return None;
@@ -262,7 +260,6 @@ fn token_from_query(request: &Parts) -> Option<SecretString> {
     pairs.find(|(name, _)| *name == "token").map(|(_, token)| token.into())
 }
 
-/// Returns true if a browser requests a page.
 fn wants_page(request: &Parts) -> bool {
     let accept = request.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());
     request.method == Method::GET && accept.is_some_and(|accept| accept.contains("text/html"))

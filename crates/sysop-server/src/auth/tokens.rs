@@ -106,7 +106,6 @@ impl TokenEntry {
 }
 
 impl Tokens {
-    /// Reads the tokens from the store.
     pub async fn open(store: Arc<dyn TokenStore>, clock: Arc<dyn Clock>) -> Result<Self, StoreError> {
         let table = RwLock::new(Arc::new(Table { read: Instant::now(), rows: Vec::new() }));
         let tokens =

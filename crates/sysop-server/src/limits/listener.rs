@@ -59,7 +59,6 @@ impl Listener {
         Self { proxies, ..self }
     }
 
-    /// Returns the local address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -6,7 +6,6 @@ use sysop_core::id::SessionId;
 use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
 use sysop_wire::ServerMessage;
 
-/// Terminal stream of one client.
 pub(crate) struct TerminalFeed {
     session: SessionId,
     live: BoxStream<'static, TerminalOutput>,

@@ -6,7 +6,6 @@ use super::report::{Report, counted, name, names, size};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Numbers of a tree, as `tree` of the probe prints them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TreeCounts {
     pub(super) files: u64,

@@ -1,6 +1,5 @@
 //! Words and numbers of a preview.
 
-/// Maximum characters of a name in a line.
 const NAME_CHARS_MAX: usize = 80;
 const NAMES_MAX: usize = 3;
 

@@ -54,7 +54,6 @@ impl Database {
         Ok(Self { options, pool, place, token_insert_lock: tokio::sync::Mutex::default() })
     }
 
-    /// Opens a dedicated connection.
     pub(super) async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
         with_statement_timeout(self.options.connect()).await
     }

@@ -45,7 +45,6 @@ pub(super) struct AppendRequest {
     pub(super) last: Seq,
     pub(super) rows: EncodedBatch,
     pub(super) claim: OwnerClaim,
-    /// Queued inputs consumed by this append.
     pub(super) queued_inputs: Vec<i64>,
 }
 

@@ -71,7 +71,6 @@ pub(super) fn backup_versions() -> impl Iterator<Item = usize> {
     1..MIGRATIONS.len()
 }
 
-/// Opens a connection for writing and migrates the tables.
 pub(super) fn open(file: &DatabaseFile) -> Result<Connection, StoreError> {
     let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {

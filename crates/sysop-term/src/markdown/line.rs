@@ -47,7 +47,6 @@ impl LineStart<'_> {
     }
 }
 
-/// Returns the number of leading spaces.
 pub(super) fn indent(line: &str) -> usize {
     line.bytes().take_while(|b| *b == b' ').count()
 }

@@ -7,11 +7,9 @@ use super::MarkdownStyle;
 use crate::cells::{Span, TextRow, width, wrap};
 use crate::theme::StyleRole;
 
-/// Minimum width of a column.
 const COLUMN_MIN: usize = 4;
 const BORDER: &str = " │ ";
 
-/// A table that is being read.
 pub(super) struct Table {
     alignments: Vec<Alignment>,
     rows: Vec<Vec<Vec<Span>>>,
@@ -23,7 +21,6 @@ impl Table {
         Self { alignments, rows: Vec::new(), row: Vec::new() }
     }
 
-    /// Adds a cell to the current row.
     pub(super) fn cell(&mut self, spans: Vec<Span>) {
         self.row.push(spans);
     }

@@ -54,13 +54,11 @@ pub enum EditTarget {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExitReason {
-    /// The user asked to exit.
     Quit,
     /// The user pressed Ctrl+C while a turn was being stopped.
     Interrupted,
     Failed(String),
     /// The process received SIGTERM.
     Terminated,
-    /// The terminal was closed.
     HungUp,
 }

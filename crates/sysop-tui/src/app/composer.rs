@@ -61,7 +61,6 @@ impl Composer {
         text_area::replace(&mut self.area, &text_area::strip_control(text));
     }
 
-    /// Clears the composer and returns its full text.
     pub fn take(&mut self) -> String {
         let text = self.text();
         *self = Self::default();
@@ -101,7 +100,6 @@ impl Composer {
         self.area.cursor().0 + 1 == self.area.lines().len()
     }
 
-    /// Returns the word before the cursor.
     pub fn word(&self) -> &str {
         let before = self.before_cursor();
         before.rsplit([' ', '\t']).next().unwrap_or_default()

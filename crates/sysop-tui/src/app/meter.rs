@@ -55,7 +55,6 @@ impl UsageMeter {
         }
     }
 
-    /// Starts timing a new phase.
     pub(super) fn phase(&mut self, now: Duration) {
         self.phase = now;
     }

@@ -82,7 +82,6 @@ impl PromptHistory {
         self.at = None;
     }
 
-    /// Returns true while the user is browsing.
     pub fn is_browsing(&self) -> bool {
         self.at.is_some()
     }

@@ -114,7 +114,6 @@ impl Review {
         &self.call
     }
 
-    /// Returns the current meaning of the keys.
     pub fn mode(&self) -> ReviewMode {
         self.mode
     }

@@ -42,7 +42,6 @@ use crate::system_prompt;
 
 /// Maximum time for a stopping server to notify the other nodes.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
-/// Maximum number of events per read for a list of sessions.
 const EVENTS_MAX: usize = 256;
 /// Host name of a session without a host, whose only tools are those that clients offer.
 const NONE: &str = "none";

@@ -20,7 +20,6 @@ pub(crate) enum HookPoint {
     /// Before a call runs. Only this one can deny or ask.
     #[serde(rename = "command.before")]
     CommandBefore,
-    /// After a call has ended.
     #[serde(rename = "command.after")]
     CommandAfter,
     /// A call waits for approval.

@@ -13,7 +13,6 @@ pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 /// Maximum price of a million tokens; a higher one is a typing error.
 const PRICE_MAX: f64 = 1_000_000.0;
 
-/// Levels of reasoning effort.
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh"];
 /// Values of `approve`, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
@@ -84,16 +83,12 @@ pub(crate) enum ValueKind {
     Text(TextKind),
     /// Integer within inclusive bounds.
     Integer {
-        /// Lower bound.
         least: i64,
-        /// Upper bound.
         most: i64,
     },
     /// Number within inclusive bounds.
     Number {
-        /// Lower bound.
         least: f64,
-        /// Upper bound.
         most: f64,
     },
     Switch,
@@ -112,7 +107,6 @@ pub(crate) enum TextKind {
     Url,
     Variable,
     Word(&'static [&'static str]),
-    /// Regular expression.
     Pattern,
     /// String or integer, kept as a string.
     OrInteger,
@@ -120,7 +114,6 @@ pub(crate) enum TextKind {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
-    /// Regular expressions.
     Patterns,
     /// Regular expressions of commands to deny. An invalid one denies every command.
     Denials,
@@ -128,7 +121,6 @@ pub(crate) enum ListKind {
     Folders,
     /// Any non-empty strings.
     Words,
-    /// Names of environment variables.
     Variables,
     /// Models as `PROVIDER/NAME` with `*`. An invalid list allows no model.
     Models,
@@ -145,7 +137,6 @@ pub(crate) enum WorkspaceRule {
     Only(bool),
     /// May set a lower number. Where 0 is valid, it means no limit.
     Lower,
-    /// May add elements to the list.
     Adds,
 }
 

@@ -61,7 +61,6 @@ pub(crate) enum RoutineError {
     Unknown { name: String, known: String },
     #[error("missing value for `{name}`; add {name}=VALUE{wanted}")]
     Missing { name: String, wanted: String },
-    /// A value does not match its pattern.
     #[error("invalid value {value:?} for `{name}`{wanted}")]
     Invalid {
         name: String,
@@ -84,7 +83,6 @@ pub(crate) enum RoutineError {
     Undeclared { name: String, known: String },
     #[error("this routine has steps; run it with `sysop run`")]
     HasSteps,
-    /// The pattern itself is invalid.
     #[error("the pattern {pattern:?} of `{name}` is not a valid regular expression; fix it in the config")]
     Pattern { name: String, pattern: String },
 }

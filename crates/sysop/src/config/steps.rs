@@ -107,7 +107,6 @@ pub(crate) enum EditContent {
 /// Result that a command must have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StepExpectation {
-    /// Allowed exit codes.
     pub(crate) exit: Vec<i32>,
     /// Regular expression that must match the output; its named groups become values.
     pub(crate) pattern: Option<String>,
@@ -124,7 +123,6 @@ impl Default for StepExpectation {
 /// Repetition of `verify` until it succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VerifyRetry {
-    /// Maximum number of tries.
     pub(crate) times: u32,
     /// Seconds between two tries.
     pub(crate) every_s: u64,

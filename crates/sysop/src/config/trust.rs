@@ -24,7 +24,6 @@ pub(crate) struct UntrustedWorkspace {
     pub(crate) refused: bool,
 }
 
-/// The user's decision on a workspace file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TrustDecision {

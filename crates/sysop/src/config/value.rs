@@ -8,7 +8,6 @@ use toml::de::DeValue;
 
 use super::keys::{ListKind, TextKind, ValueKind, nearest_word};
 
-/// Value that fits its key.
 #[derive(Debug, Clone)]
 pub(crate) enum ConfigValue {
     Text(String),
@@ -17,7 +16,6 @@ pub(crate) enum ConfigValue {
     Integer(i64),
     Number(f64),
     Switch(bool),
-    /// List of strings.
     Texts(Vec<String>),
 }
 

@@ -17,7 +17,6 @@ const HOSTS_AT_ONCE: usize = 8;
 /// Maximum number of listed machines that are not selected.
 const HOSTS_SHOWN_MAX: usize = 20;
 
-/// Reports the machines and their roots.
 pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorReport) {
     if settings.host == HostChoice::Local {
         report.good("host", "this machine");

@@ -48,7 +48,6 @@ pub(super) struct ExportOptions {
     pub(super) artifacts: PathBuf,
 }
 
-/// A routine in the making.
 #[derive(Debug, Clone)]
 pub(super) struct RunbookDraft {
     pub(super) name: String,

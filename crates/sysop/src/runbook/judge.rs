@@ -8,7 +8,6 @@ use sysop_core::text::neutralize_line;
 
 use crate::config::{StepExpectation, output_pattern};
 
-/// Maximum characters of output that a message quotes.
 const QUOTE_CHARS_MAX: usize = 120;
 
 /// Result of a command that answers yes or no.

@@ -24,7 +24,6 @@ pub(super) struct RunbookPlan {
     footer: Vec<String>,
 }
 
-/// One step as it would run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct PlannedStep {
     number: usize,

@@ -56,7 +56,6 @@ pub(crate) struct RecordedCall {
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// Answer to an approval.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedDecision {
     pub(crate) by: String,
@@ -65,7 +64,6 @@ pub(crate) struct RecordedDecision {
     pub(crate) is_edit: bool,
 }
 
-/// Undo of the changes of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedUndo {
     /// Number of the call whose changes were undone; `None` if it is unknown.
@@ -74,7 +72,6 @@ pub(crate) struct RecordedUndo {
     pub(crate) how: Reversibility,
 }
 
-/// Lockout guard of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedGuard {
     pub(crate) call: Option<usize>,

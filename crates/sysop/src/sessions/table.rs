@@ -16,7 +16,6 @@ const ID_CHARS_MIN: usize = 8;
 const PLACE_COLUMNS_MAX: usize = 24;
 /// Maximum width of the same columns on the narrowest terminal, in terminal columns.
 const PLACE_COLUMNS_MIN: usize = 8;
-/// Minimum width of a title, in terminal columns.
 const TITLE_COLUMNS_MIN: usize = 8;
 /// Space between two columns.
 const GAP: &str = "  ";

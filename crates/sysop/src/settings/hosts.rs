@@ -152,7 +152,6 @@ pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
 #[derive(Debug, Clone)]
 pub(crate) struct ConfiguredHost {
     pub(crate) target: SshTarget,
-    /// Tags, which select several hosts at once.
     pub(crate) tags: Vec<String>,
     /// Globs of models that may see the host's output; `None` allows all.
     models: Option<Vec<String>>,

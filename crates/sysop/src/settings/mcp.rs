@@ -45,7 +45,6 @@ pub(crate) struct McpServer {
     pub(crate) shown: Vec<String>,
     /// Hash of what starts, with the values of variables in the config. The user's consent is for this hash.
     pub(crate) identity: String,
-    /// Place in the config.
     pub(crate) origin: String,
     pub(crate) secrets: Vec<SecretString>,
 }
