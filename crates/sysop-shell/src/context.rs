@@ -21,18 +21,6 @@ pub enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect with a name that `--dialect` accepts, or `None` for any other name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "bash" => Some(Self::Bash),
-            "sh" => Some(Self::Sh),
-            "zsh" => Some(Self::Zsh),
-            "fish" => Some(Self::Fish),
-            "csh" => Some(Self::Csh),
-            _ => None,
-        }
-    }
-
     /// Returns true if commands in this dialect are analyzed; commands in any other dialect are opaque.
     pub fn is_analyzed(self) -> bool {
         matches!(self, Self::Bash | Self::Sh | Self::Zsh)

@@ -82,10 +82,6 @@ impl PromptHistory {
         self.at = None;
     }
 
-    pub fn is_browsing(&self) -> bool {
-        self.at.is_some()
-    }
-
     fn trim(&mut self) {
         let surplus = self.messages.len().saturating_sub(MESSAGES_MAX);
         self.messages.drain(..surplus);
