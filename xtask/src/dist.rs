@@ -1,7 +1,6 @@
 //! Distribution: binaries that start on old systems, an archive, Debian packages, and what a release has beside them.
 //!
-//! There are two packages, because the window program needs a web engine and servers have none: `sysop` alone runs
-//! anywhere.
+//! There are two packages, as the window program needs a web engine that servers lack: `sysop` alone runs anywhere.
 
 mod booted;
 mod container;
@@ -22,11 +21,9 @@ use self::glibc::GlibcVersion;
 use crate::workspace::{cargo, root, step, target};
 use crate::{docs, setup, web};
 
-/// Oldest supported C library of `sysop`, from 2019. It is the first one whose `posix_spawn` can change the working
-/// directory.
+/// Oldest supported C library of `sysop`, from 2019. Its `posix_spawn` is the first that changes the directory.
 const OLDEST: GlibcVersion = GlibcVersion(2, 29);
-/// Oldest supported C library of the window program: every system with its web engine (webkit2gtk-4.1) has at least
-/// this.
+/// Oldest supported C library of the window program: every system with webkit2gtk-4.1 has at least this.
 const GLIBC_MIN_DESKTOP: GlibcVersion = GlibcVersion(2, 35);
 /// Tools to build against an old C library, from PyPI.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.13.0.post1"];

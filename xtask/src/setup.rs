@@ -46,8 +46,7 @@ const TESTS: &[(&str, &str)] = &[
 /// Validator of the API description, from PyPI: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
-/// Client of the Agent Client Protocol, from npm, together with the Node that it needs: the folder below `xtask` with its
-/// lock file.
+/// Client of the Agent Client Protocol, from npm, with its Node: the folder below `xtask` with its lock file.
 const ACP_CLIENT: &str = "acpx";
 
 /// Reference servers of MCP for the tests, from PyPI: folder, and packages.

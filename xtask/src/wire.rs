@@ -1,5 +1,4 @@
-//! Generates files from the message types: schemas, TypeScript, and the protocol page. Checks that a page can use the
-//! generated types.
+//! Generates files from the message types: schemas, TypeScript, and the protocol page. Checks that a page can use them.
 
 use std::process::Command;
 

@@ -72,8 +72,7 @@ pub async fn serve(context: AcpContext, stop: impl Future<Output = ()>) {
     let _ = tokio::time::timeout(WRITE_WAIT, written).await;
 }
 
-/// Reads lines on a thread of its own, which ends with the input. A line that is too long or cannot be read ends the
-/// input with an error.
+/// Reads lines on a thread of its own, which ends with the input. Unreadable and too long lines are errors that end it.
 fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<Result<Vec<u8>, String>> {
     let (sender, lines) = mpsc::channel(QUEUED_LINES_MAX);
     std::thread::spawn(move || {
@@ -417,8 +416,7 @@ fn string<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcError> {
     params[name].as_str().ok_or_else(|| RpcError::invalid(format!("missing parameter `{name}`")))
 }
 
-/// Returns a note about the MCP servers that the editor wants to add. A missing list counts as empty, because some
-/// editors leave it out.
+/// Returns a note about the MCP servers that the editor wants to add. Some editors leave the list out.
 fn ignored_servers(params: &Value) -> Option<String> {
     let servers = params["mcpServers"].as_array().filter(|servers| !servers.is_empty())?;
     let names: Vec<_> =

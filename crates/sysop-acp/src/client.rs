@@ -60,8 +60,7 @@ struct OpenRequests {
 
 impl Client {
     /// Returns the editor, and the end of the thread that writes to it. The thread ends when all clones are gone or the
-    /// stream is closed. It is a thread of its own, because an editor that does not read must not delay the end of the
-    /// process.
+    /// stream is closed. A thread, because an editor that does not read must not delay the end of the process.
     pub(crate) fn new(mut output: Box<dyn Write + Send>) -> (Self, oneshot::Receiver<()>) {
         let (lines, mut queued) = mpsc::channel::<String>(QUEUED_LINES_MAX);
         let (ended, end) = oneshot::channel();

@@ -1,5 +1,4 @@
-//! Client for the server's HTTP API: sends the token with each request, reads JSON responses, and turns refusals into
-//! errors.
+//! Client for the server's HTTP API: sends the token with each request, reads JSON, and turns refusals into errors.
 //!
 //! Requests and sockets use the same kind of client, so that proxies (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`),
 //! the system's certificates and `SSL_CERT_FILE` apply to both.

@@ -192,9 +192,8 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Returns true if the session has announced that it runs this tool on this client. If it has not, an approval
-    /// request for a tool of this name is about the session's own tool, and approving it permits nothing on this
-    /// client.
+    /// Returns true if the session has announced that it runs this tool on this client. Otherwise, an approval request
+    /// for a tool of this name is about the session's own tool, and approving it permits nothing on this client.
     pub(crate) fn is_announced(&self, tool: &str) -> bool {
         self.local_policy.lock().is_announced(tool)
     }

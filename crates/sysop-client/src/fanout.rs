@@ -15,8 +15,7 @@ use sysop_core::id::Seq;
 use sysop_core::question::{Question, QuestionId};
 use tokio::sync::Notify;
 
-/// Maximum number of pending updates per front end. If there are more, its events are dropped and later sent again from
-/// the log.
+/// Maximum pending updates per front end. If there are more, its events are dropped and later sent again from the log.
 const WAITING_MAX: usize = 16_384;
 /// Maximum number of deltas with text or output among the pending updates of a front end.
 const PIECES_MAX: usize = 4_096;

@@ -111,8 +111,7 @@ impl RemoteSessionService {
         Ok(self.sessions(1).await?.into_iter().next().map(|session| session.id))
     }
 
-    /// Waits until all connections have sent their pending messages, stopped their running calls and closed, but only
-    /// for a few seconds.
+    /// Waits a few seconds until all connections have sent their messages, stopped their calls and closed.
     pub async fn close(&self) {
         self.tasks.close();
         // Slower connections end with the process.

@@ -23,8 +23,7 @@ impl Budget {
         *self == Self::default()
     }
 
-    /// Returns true if the cost of a turn or of the session is limited. Such a limit requires that the price of the
-    /// model is known.
+    /// Returns true if the cost of a turn or of the session is limited. Such a limit needs the price of the model.
     pub fn limits_cost(&self) -> bool {
         self.turn.cost.is_some() || self.session.cost.is_some()
     }

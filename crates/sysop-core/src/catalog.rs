@@ -206,8 +206,7 @@ pub fn read_output() -> ToolSpec {
     )
 }
 
-/// Returns the tool `skill`. It is in no profile; a session offers it if there are skills. `names` are the names of
-/// these skills.
+/// Returns the tool `skill`. It is in no profile; a session offers it if there are skills. `names` are their names.
 pub fn skill(names: &[&str]) -> ToolSpec {
     spec(
         SKILL_TOOL,

@@ -181,8 +181,7 @@ impl History {
         self.older_images().map(|index| token_estimate::images(self.messages[index].message())).sum()
     }
 
-    /// Puts a line of text in place of each image, except for images of the current turn's prompt and of the newest
-    /// message.
+    /// Puts a line of text in place of each image, except images of the current turn's prompt and the newest message.
     pub fn omit_images(&mut self) {
         for index in self.older_images().collect::<Vec<_>>() {
             self.messages[index] = HistoryMessage::new(
@@ -268,8 +267,7 @@ impl History {
         !self.omitted.is_empty()
     }
 
-    /// Drops the raw replies of the providers, because the signatures in them are valid only if the earlier messages
-    /// are unchanged.
+    /// Drops the raw replies of the providers, whose signatures are valid only after unchanged messages.
     fn forget_raw_replies(&mut self) {
         for message in &mut self.messages {
             if let Message::Assistant { reply } = message.message()

@@ -1,5 +1,4 @@
-//! Questions to the user's hooks about a call, and their answers. A hook may deny a call or ask for approval; no answer
-//! allows a call.
+//! Questions to the user's hooks about a call, and their answers. A hook may deny or ask; no answer allows a call.
 
 use serde::{Deserialize, Serialize};
 

@@ -91,8 +91,7 @@ pub const LOCAL: &ProviderInfo = &ProviderInfo {
     key_hint: "run `sysop doctor`",
 };
 
-/// All providers that take settings. If no model is configured, the first provider in this order whose key is set is
-/// used.
+/// All providers that take settings. If no model is configured, the first one whose key is set is used.
 pub const PROVIDERS: [&ProviderInfo; 6] = [OPENAI, GEMINI, VERTEX, OLLAMA, OLLAMA_SSH, ANTHROPIC];
 
 /// Names of the providers in [`PROVIDERS`], in the same order.

@@ -28,8 +28,7 @@ pub struct ModelPrice {
     /// Price of input tokens read from a cache; `None` if they cost as much as other input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cached: Option<f64>,
-    /// Prices of large requests: the number of input tokens above which they apply, then the prices of input, output
-    /// and cached tokens.
+    /// Prices of large requests: the input tokens above which they apply, then input, output and cached tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub above: Option<(u64, f64, f64, Option<f64>)>,
 }
@@ -54,8 +53,7 @@ pub fn date() -> &'static str {
     TABLE.lines().find_map(|line| line.strip_prefix("# date ")).unwrap_or_default()
 }
 
-/// Returns the price of a model from the table, or `None` if it is unknown. Models that run on a machine of the user
-/// cost nothing.
+/// Returns the price of a model from the table, or `None` if it is unknown. Models on the user's machines are free.
 pub fn price(model: &ModelRef) -> Option<ModelPrice> {
     match model.provider.as_str() {
         "ollama" | "ollama+ssh" | model_provider::DEMO => Some(ModelPrice::default()),

@@ -1,8 +1,7 @@
 //! Redaction of secrets in texts for models, logs and messages.
 //!
 //! [`KnownSecrets`] finds known values, both in whole texts and in streams, where a value may be split over chunks.
-//! [`shapes`] finds other secrets by their form. The caller decides which secrets are known and which texts are
-//! redacted.
+//! [`shapes`] finds other secrets by their form. The caller decides which secrets are known and what is redacted.
 
 pub mod shapes;
 #[cfg(test)]

@@ -316,8 +316,7 @@ impl Session {
         self.handle_at(self.now, input)
     }
 
-    /// Decides one input that arrives at `now`. Returns the events to append and the effects to perform afterwards, in
-    /// this order.
+    /// Decides one input that arrives at `now`. Returns the events to append, then the effects to perform.
     ///
     /// An input that does not fit the state, such as a stale answer, returns an empty output.
     pub fn handle_at(&mut self, now: Timestamp, input: Input) -> Output {

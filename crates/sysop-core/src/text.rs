@@ -6,8 +6,7 @@
 //! result still contains that text. Users who are shown the result of [`strip_controls`] see the same text as the
 //! model.
 //!
-//! This module never obeys a sequence: it moves no cursor and sends no reply. Colors can be kept beside the text, as
-//! [`StyleRuns`].
+//! This module never obeys a sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -57,8 +56,7 @@ pub fn neutralize_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Removes every character that [`neutralize_line`] would escape, except newlines and tabs. Everything that remains is
-/// visible.
+/// Removes every character that [`neutralize_line`] would escape, except newlines and tabs. The rest is visible.
 pub fn visible_text(text: &str) -> String {
     text.chars().filter(|sign| matches!(sign, '\n' | '\t') || !is_odd(*sign)).collect()
 }

@@ -87,8 +87,7 @@ pub fn usage(usage: Usage) -> Option<String> {
         .then(|| format!("{} in, {} out", tokens(usage.input_tokens), tokens(usage.output_tokens)))
 }
 
-/// Returns a line about the providers other than the current one that received tool output, or `None` if there are
-/// none.
+/// Returns a line about the providers other than the current one that got tool output, or `None` if there are none.
 pub fn other_readers(readers: &OutputReaders) -> Option<String> {
     let providers = readers.other_providers();
     (!providers.is_empty()).then(|| format!("output also seen by {}", providers.join(", ")))

@@ -16,8 +16,7 @@ pub(crate) enum NavigationDecision {
     Deny,
 }
 
-/// Decides how to handle a navigation to an address. `own` is the origin of the window's server, or `None` while it is
-/// unknown.
+/// Decides how to handle a navigation. `own` is the origin of the window's server, or `None` while it is unknown.
 pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision {
     if address == AGAIN {
         return NavigationDecision::RestartServer;

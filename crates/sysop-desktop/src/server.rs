@@ -76,8 +76,7 @@ enum ServerPhase {
 }
 
 impl ServerProcess {
-    /// Starts `sysop serve` on `port` if that port is free, and on any free port otherwise. Fails if the process cannot
-    /// be started.
+    /// Starts `sysop serve` on `port` if free, otherwise on any port. Fails if the process cannot be started.
     pub(crate) fn start(
         sysop: &Path,
         flags: &[OsString],
@@ -140,8 +139,7 @@ fn is_free(port: u16) -> bool {
     std::net::TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// Passes each line to `take` until the pipe is closed. A line of more than [`LINE_BYTES_MAX`] bytes is passed in
-/// pieces.
+/// Passes each line to `take` until the pipe is closed. Lines over [`LINE_BYTES_MAX`] bytes are passed in pieces.
 fn each_line(from: impl Read, mut take: impl FnMut(String)) {
     let mut from = BufReader::new(from);
     loop {

@@ -62,16 +62,13 @@ pub const QUEUE_BATCH_MAX: usize = 64;
 /// The nodes that share a store, as seen by one of them.
 #[async_trait]
 pub trait Cluster: Send + Sync {
-    /// Returns the lease of a session that has no log yet. This node acquires the session with the first append to the
-    /// log.
+    /// Returns the lease of a session that has no log yet. The first append acquires the session.
     fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease>;
 
-    /// Acquires a session for this node, unless another live node owns it. An earlier lease of this node on the session
-    /// ends.
+    /// Acquires a session unless another live node owns it. An earlier lease of this node on the session ends.
     async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
-    /// Enqueues an input for the session's owner. The input is durable on return. Enqueuing the same `id` again has no
-    /// effect.
+    /// Enqueues an input for the session's owner. The input is durable on return. A repeated `id` has no effect.
     async fn enqueue(&self, id: &SessionId, input: &ForwardedInput) -> Result<(), StoreError>;
 
     /// Subscribes this node to events of the session, until `unwatch` was called as often as `watch`.
@@ -106,8 +103,7 @@ pub struct WatchSnapshot {
 /// The right of this node to work on one session.
 #[async_trait]
 pub trait Lease: Send + Sync {
-    /// Returns true only if this node certainly owns the session, however slow the store is. Must be checked before
-    /// every effect.
+    /// Returns true only if this node certainly owns the session, however slow the store is. Check before every effect.
     fn is_valid(&self) -> bool;
 
     /// Appends like `Store::append` if this is the session's newest lease, and marks the queued inputs as consumed in

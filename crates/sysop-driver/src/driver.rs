@@ -215,8 +215,7 @@ impl Driver {
         }
     }
 
-    /// Returns the position of the last event of an open session, as far as this process knows; `None` if the session
-    /// is not open here.
+    /// Returns the position of the last event of an open session, as known here; `None` if it is not open here.
     pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
         match self.inner.cluster_session(id).map(|session| session.location()) {
             Some(Location::Local(handle)) => Some(handle.last_seq()),
@@ -442,8 +441,7 @@ impl Handle {
         self.live.send(input)
     }
 
-    /// Subscribes to every event after `after`, each once and in order, followed by live updates. Deltas are not
-    /// replayed.
+    /// Subscribes to every event after `after`, each once and in order, followed by live updates. No deltas.
     pub fn subscribe(&self, after: Seq) -> Updates {
         self.live.subscribe(after)
     }

@@ -1,8 +1,7 @@
 //! Evicts idle sessions from memory.
 //!
-//! An unused session stays in memory for a while, because the next request for it is likely, and is then evicted: its
-//! log contains all of its state. At most [`IDLE_SESSIONS_MAX`] idle sessions opened from logs are in memory, whatever
-//! clients request.
+//! An unused session stays in memory for a while, because the next request for it is likely, then is evicted. At most
+//! [`IDLE_SESSIONS_MAX`] idle sessions opened from logs are in memory, whatever clients request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,8 +87,7 @@ impl DriverInner {
         true
     }
 
-    /// Releases an evicted session to the other nodes, because this node no longer handles the inputs that they
-    /// enqueue.
+    /// Releases an evicted session to the other nodes, because this node no longer handles their inputs.
     fn release(&self, handle: &Handle) {
         let Some(lease) = &handle.lease else { return };
         if handle.live.closed().is_none() {

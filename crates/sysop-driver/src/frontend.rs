@@ -25,8 +25,7 @@ pub trait SessionHandle: Send + Sync {
     fn id(&self) -> &SessionId;
     /// Sends an input; never blocks. The error is one sentence.
     fn send(&self, input: Input) -> Result<(), String>;
-    /// Subscribes to every event after `after`, each once and in order, then to live updates. The stream ends when the
-    /// session is gone.
+    /// Subscribes to every event after `after`, each once and in order, then to live updates. It ends with the session.
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
     /// Answers a question of a program. Returns true if the question was still open, as far as this process knows.
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool;
@@ -73,8 +72,7 @@ pub struct AttachedSession {
     pub session: Arc<dyn SessionHandle>,
     /// Position of the last event in the session's log when it was opened; 0 for a new session.
     pub last: Seq,
-    /// Settings of the session. The log of a new session does not contain them yet, because it is written only with the
-    /// first input.
+    /// Settings of the session. The log of a new session does not contain them yet, because the first input writes it.
     pub spec: Arc<SessionSpec>,
 }
 
@@ -99,8 +97,7 @@ impl OfferedRule {
     }
 }
 
-/// Adds a rule to a session and allows the call that the rule was written for. Fails with one sentence if the session
-/// accepts no inputs.
+/// Adds a rule to a session and allows the rule's call. Fails with one sentence if the session accepts no inputs.
 pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: &str) -> Result<(), String> {
     session.send(Input::Configure { change: ConfigChange::added_rule(rule) })?;
     let decision = Decision::Allow { command: None };
@@ -152,8 +149,7 @@ pub trait SessionService: Send + Sync {
     async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String>;
 
     /// Completes paths below the root of a session's file tools. Returns at most `limit` paths that contain `word`;
-    /// paths that begin with `word` come first, and folders have a trailing `/`. Returns no paths if they cannot be
-    /// listed quickly.
+    /// paths that begin with `word` come first, and folders have a trailing `/`. Slow listings give none.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
 
     /// Checks an image file of this machine and stores it for a prompt of the session. A leading `~/` means the user's

@@ -199,8 +199,7 @@ impl MailboxState {
         Some(update)
     }
 
-    /// Returns false for a delta that exceeds the limit, or that is useless because earlier deltas of its step were
-    /// dropped.
+    /// Returns false for a delta that exceeds the limit, or whose step lost earlier deltas.
     fn accepts(&mut self, delta: &Delta) -> bool {
         let room = self.delta_bytes < PENDING_DELTA_BYTES_MAX;
         match delta {

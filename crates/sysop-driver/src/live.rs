@@ -344,8 +344,7 @@ impl LiveSession {
         }
     }
 
-    /// Takes the queued inputs. If the inbox is empty, parks the worker and returns `None`. Also returns `None` if the
-    /// session is closed.
+    /// Takes the queued inputs. Parks the worker if there are none. Returns `None` then and if the session is closed.
     fn take_inputs(&self, worker: Worker) -> Option<(Worker, Inputs)> {
         let mut inbox = self.inbox.lock();
         if inbox.closed.is_some() {
@@ -600,8 +599,7 @@ impl LiveSession {
         });
     }
 
-    /// Returns when a survey has timed out. The time does not run out while a question is open, such as one for the
-    /// passphrase of a key.
+    /// Returns when a survey has timed out. Time stops while a question is open, such as for a passphrase.
     async fn survey_overdue(&self) {
         loop {
             self.ports.clock.sleep(SURVEY_TIME_MAX).await;

@@ -87,8 +87,7 @@ pub trait Host: Send + Sync {
     /// with all its child processes and returns the output captured so far.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
-    /// Like `run`, but the kernel restricts the call to what the fence allows. Runs nothing if the fence cannot be
-    /// built.
+    /// Like `run`, but the kernel restricts the call to what the fence allows. Without the fence, runs nothing.
     async fn run_fenced(
         &self,
         call: ToolCall,
@@ -193,8 +192,7 @@ impl std::fmt::Debug for DeltaSink {
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Appends `events` if the last event of the log is at `after`, and returns the position of the last appended
-    /// event. The `seq` of the events must continue `after` without a gap. On success all events are durable; on error
-    /// none are.
+    /// event. The `seq` of the events must continue `after` without a gap. On success all are durable, on error none.
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
 
     /// Loads at most `limit` events after `after`, oldest first. Returns fewer only at the end of the log.

@@ -41,8 +41,7 @@ pub struct PromptRequest {
     pub kind: QuestionKind,
     /// Program that asks, as shown to users: `sudo on web1`, `ssh web1`.
     pub from: String,
-    /// Observations of the host about the program, one sentence each. They are never derived from the text of the
-    /// prompt.
+    /// Observations of the host about the program, one sentence each. Never derived from the prompt's text.
     pub details: Vec<String>,
     /// The program's prompt, verbatim.
     pub prompt: String,
@@ -130,8 +129,7 @@ pub struct TerminalView {
 pub enum TerminalOutput {
     Bytes(Bytes),
     Resized(TerminalSize),
-    /// Sent if the viewer fell behind, or if a new shell replaced the last one. The bytes draw everything on an empty
-    /// screen.
+    /// Sent if the viewer fell behind, or if a new shell replaced the last one. The bytes draw an empty screen anew.
     Redrawn(Bytes),
     /// The shell ended, and the next use starts another one. The text is one sentence.
     Ended(String),

@@ -6,8 +6,7 @@ use sysop_core::session::Session;
 use crate::DriverError;
 use crate::port::{Store, StoreError};
 
-/// Maximum events of a log in memory at a time. They are few enough that no other task waits for long during their
-/// replay.
+/// Maximum events of a log in memory at a time. Few enough that no other task waits long.
 const PAGE_EVENTS_MAX: usize = 1024;
 
 /// Rebuilds a session from its log, page by page. Returns the session and the position of its last event. Fails if the

@@ -6,8 +6,7 @@ use sysop_core::text::neutralize_line;
 /// Characters of an excerpt before and after the start of the first word.
 const AROUND_CHARS: usize = 60;
 
-/// Returns the text around the first word if one event contains all `words`, which must be in lower case. Upper and lower
-/// case are the same.
+/// Returns the text around the first word if one event contains all `words`, in lower case. Case does not matter.
 pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     let texts = texts(event);
     let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();

@@ -16,8 +16,7 @@ pub const TOKENS_MAX: usize = 1024;
 /// Stores tokens by their hashes.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Inserts a token, which is durable on return. Fails if there are already `TOKENS_MAX` tokens, if the id exists,
-    /// or if the store fails.
+    /// Inserts a token, which is durable on return. Fails with `TOKENS_MAX` tokens, a known id or a failed store.
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
     /// Lists all tokens, oldest first.

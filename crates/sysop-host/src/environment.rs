@@ -1,5 +1,4 @@
-//! Environment of programs: the environment of this process, but without API keys and other secrets, and with prompts
-//! and pagers turned off.
+//! Environment of programs: that of this process without API keys and other secrets, prompts and pagers.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -121,8 +120,7 @@ impl Environment {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Returns the variables for the shared terminal, which is a real terminal with colors and prompts, but still has
-    /// no pager.
+    /// Returns the variables for the shared terminal, which has colors and prompts, but no pager.
     pub(crate) fn for_terminal(&self) -> Self {
         let mut variables = self.0.clone();
         for name in ["NO_COLOR", "GIT_TERMINAL_PROMPT"] {

@@ -1,5 +1,4 @@
-//! Uses several hosts as one: a call runs on all of them concurrently, and one outcome reports the results, outliers
-//! first.
+//! Uses several hosts as one: a call runs on all of them concurrently, one outcome reports them, outliers first.
 //!
 //! A [`Fleet`] offers the tools that all its hosts have, except `view_image` and those of the terminal, because every
 //! host would need its own terminal and a user's attention. If a canary is set, a call that changes something first runs on a few
@@ -89,8 +88,7 @@ pub enum FleetError {
     /// Two names denote the same host.
     #[error("{0} and {1} are the same host; name each host once")]
     DuplicateHost(String, String),
-    /// A `HOST:PATH` could mean a path on either host, because the name of one host begins with the name of the other
-    /// and a colon.
+    /// A `HOST:PATH` could mean a path on either host, because one name begins with the other and a colon.
     #[error("hosts {0} and {1} are ambiguous in {0}:PATH; rename one of them")]
     AmbiguousNames(String, String),
 }
@@ -130,8 +128,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the call for each host. For `undo`, each host gets only its own changes, and hosts without changes get
-    /// no call.
+    /// Returns the call for each host. For `undo`, each host gets only its own changes, others get no call.
     fn jobs(&self, call: ToolCall, guard: Option<GuardTimeout>) -> Result<Vec<HostCall>, String> {
         if call.name == UNDO {
             return self.undo_jobs(&call);
@@ -420,8 +417,7 @@ fn check_names<'a>(names: impl Iterator<Item = &'a str>) -> Result<(), FleetErro
     }
 }
 
-/// Returns the tools that all hosts have with the same parameters and effect. The descriptions are taken from the first
-/// host.
+/// Returns the tools that all hosts have with the same parameters and effect. The first host describes them.
 fn common_tools(hosts: &[(String, Arc<dyn Host>)]) -> Vec<ToolSpec> {
     let Some(((_, first), others)) = hosts.split_first() else { return Vec::new() };
     let alike = |one: &ToolSpec, other: &ToolSpec| {

@@ -28,8 +28,7 @@ pub struct InstructionText {
     pub kind: InstructionKind,
     /// Absolute path on its machine.
     pub path: String,
-    /// First 32 KiB of the file, or 64 KiB of a skill or command. Bytes that are not UTF-8 are replaced by replacement
-    /// characters.
+    /// First 32 KiB of the file, or 64 KiB of a skill or command. Bytes that are not UTF-8 are replaced.
     pub text: String,
     /// Size of the whole file.
     pub bytes: u64,
@@ -63,8 +62,7 @@ pub fn read_instruction_files(root: &Path, home: Option<&Path>) -> Vec<Instructi
     without_repeats(found)
 }
 
-/// Removes repeated entries for a skill, attachment or command, which occur if a folder is a link to another one. The
-/// first entry is kept.
+/// Removes repeated entries for a skill, attachment or command, as linked folders cause; keeps the first.
 fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
     let mut paths = HashSet::new();
     found.retain(|file| file.kind == InstructionKind::Instructions || paths.insert(file.path.clone()));
@@ -97,8 +95,7 @@ fn in_folder(folder: &Path) -> Option<InstructionText> {
     })
 }
 
-/// Opens a regular file, or the file that `path` links to if that is another of `NAMES` in the same folder. Returns the
-/// file with its size.
+/// Opens a regular file, or the one of `NAMES` beside it that it links to. Also returns its size.
 fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
     let target = if path.symlink_metadata().ok()?.is_symlink() {
         let target = std::fs::read_link(path).ok()?;

@@ -327,8 +327,7 @@ impl Machine for LocalMachine {
         RESOLUTIONS_MAX
     }
 
-    /// Returns `None`. Only terminals of other machines need this method; for local terminals, the foreground is read
-    /// from the PTY.
+    /// Returns `None`. Only other machines need this; the PTY tells for local terminals.
     async fn foreground(&self, _: &str, _: u32) -> Option<Foreground> {
         None
     }

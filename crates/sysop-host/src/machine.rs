@@ -1,5 +1,4 @@
-//! Operations that tools need from a machine. Tools are written once, over [`Machine`], and never depend on the kind
-//! of machine.
+//! Operations that tools need from a machine. Tools are written over [`Machine`], never for one kind.
 //!
 //! Every path is resolved on the machine, beneath its root, at the moment of the access.
 
@@ -25,8 +24,7 @@ pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub const LIST_ENTRIES_MAX: usize = 10_000;
 pub const FIND_FILES_MAX: usize = 1_000;
 
-/// Maximum repositories whose configuration is read for one call: the repository that the call works in, and those
-/// inside it.
+/// Maximum repositories whose configuration is read for one call: the call's own and those inside it.
 pub(crate) const REPOSITORIES_MAX: usize = 16;
 /// Maximum files that one target with a glob may expand to.
 pub(crate) const RESOLVED_FILES_MAX: usize = 1_000;
@@ -63,8 +61,7 @@ pub(crate) trait Machine: Send + Sync {
     /// Removes a file. Fails with `Changed` if the file does not match `before`.
     async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError>;
 
-    /// Creates a folder and its parents. Succeeds if the folder exists. If the call is canceled before it starts,
-    /// nothing is created.
+    /// Creates a folder and its parents. Succeeds if the folder exists. A call canceled early creates nothing.
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError>;
 
     /// Returns the type and the metadata of a path. If the path itself is a link, the link is not followed.
@@ -73,8 +70,7 @@ pub(crate) trait Machine: Send + Sync {
     /// Lists the entries of a folder, sorted by name, at most `LIST_ENTRIES_MAX` of them.
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError>;
 
-    /// Finds matching files below a folder, sorted by name, at most `FIND_FILES_MAX` of them. Ignored files are left
-    /// out.
+    /// Finds matching files below a folder, sorted by name, at most `FIND_FILES_MAX` of them. Skips ignored ones.
     async fn find(
         &self,
         search: FileSearch,
@@ -142,8 +138,7 @@ pub(crate) struct TerminalStart {
     pub(crate) remote_host: Option<String>,
     /// Kind of shell. If it is `None`, the shell itself is asked.
     pub(crate) shell: Option<ShellKind>,
-    /// Program that runs the model's commands if the language of the user's shell cannot be analyzed: bash if
-    /// available, else `sh`.
+    /// Program that runs the model's commands if the user's shell cannot be analyzed: bash if available, else `sh`.
     pub(crate) runner: String,
     pub(crate) fence: Fence,
     /// Sandbox features of the kernel, for `fence`.
@@ -171,8 +166,7 @@ pub(crate) struct Foreground {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Command for the machine's shell, with environment variables to set in addition to the variables of every
-    /// command.
+    /// Command for the machine's shell, with variables to set in addition to those of every command.
     Shell { command: String, variables: &'static [(&'static str, &'static str)] },
     /// Command for the machine's shell, in a process group that the guard in the folder `guard` can end.
     GuardedShell { command: String, guard: String },

@@ -1,5 +1,4 @@
-//! Path arguments of tools. Parsing a path does not resolve links; the machine resolves the path beneath its root at
-//! each use.
+//! Path arguments of tools. Parsing a path does not resolve links; the machine does so beneath its root.
 
 use std::fmt;
 
@@ -10,8 +9,7 @@ const PATH_BYTES_MAX: usize = 4096;
 /// Maximum components of a path. It is limited because a write creates the missing folders.
 const NAMES_MAX: usize = 128;
 
-/// Path relative to the root. It may contain `..` and lead outside the root. The code that resolves the path refuses
-/// such a path.
+/// Path relative to the root. It may contain `..` and lead outside the root. Resolving it then fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RootPath(String);
 
@@ -56,8 +54,7 @@ impl RootPath {
         &self.0
     }
 
-    /// Splits the path into folder and file name. Returns `None` if the form of the path marks a folder (`.`, `a/`,
-    /// `a/..`).
+    /// Splits the path into folder and file name. Returns `None` if the path marks a folder (`.`, `a/`, `a/..`).
     pub(crate) fn split(&self) -> Option<(&str, &str)> {
         split(&self.0)
     }

@@ -28,8 +28,7 @@ pub struct LocalSettings {
     pub artifacts: PathBuf,
     /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Names of environment variables to hide from commands, in addition to the variables that are known to hold API
-    /// keys.
+    /// Names of environment variables to hide from commands, in addition to those known to hold API keys.
     pub scrub_env: Vec<String>,
     /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
@@ -42,8 +41,7 @@ pub struct LocalSettings {
     pub session_start: SystemTime,
     /// Sandbox features of the kernel. If they are missing, a call that must be fenced does not run.
     pub sandbox: SandboxSupport,
-    /// Mode that decides which calls are fenced. It is used here only to decide if the model may ask to run a command
-    /// outside the sandbox.
+    /// Mode that decides which calls are fenced. Decides here only if the model may ask to leave the sandbox.
     pub sandbox_mode: SandboxMode,
     /// State that is kept before changes; by default none.
     pub undo: UndoSettings,

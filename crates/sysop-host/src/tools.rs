@@ -1,5 +1,4 @@
-//! The tools, each written once over a [`Machine`]. A failing tool returns an outcome whose text tells the model the next
-//! step.
+//! The tools, each written once over a [`Machine`]. The outcome of a failure tells the model the next step.
 
 mod bash;
 mod chunk;

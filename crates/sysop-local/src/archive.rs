@@ -12,8 +12,7 @@ const UNPACKED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Depth at which the program is looked for: `llama-b11146/llama-server` or `build/bin/llama-server`.
 const DEPTH_MAX: usize = 3;
 
-/// Unpacks a `.tar.gz` file into the folder `target`, which is emptied first. Entries outside of the folder are refused
-/// by the `tar` crate.
+/// Unpacks a `.tar.gz` file into the folder `target`, which is emptied first. The `tar` crate refuses entries outside.
 pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<(), String> {
     let _ = fs::remove_dir_all(target); // of an earlier attempt
     fs::create_dir_all(target).map_err(|error| error.to_string())?;

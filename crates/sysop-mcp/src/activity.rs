@@ -36,8 +36,7 @@ impl Activity {
         *self.last.lock()
     }
 
-    /// Returns the time in which questions were open. Calls run one after the other, so the time belongs to the call that
-    /// started at `start`.
+    /// Returns the time in which questions were open. Calls run one by one, so it belongs to the call of `start`.
     pub(crate) fn asked_for(&self, start: Instant) -> Duration {
         let (total, open) = *self.asked.lock();
         total.min(start.elapsed()) + open.map(|open| open.elapsed()).unwrap_or_default()

@@ -232,8 +232,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Calls a tool and waits for its result. The call is canceled on the server if `cancel` is triggered or the time is
-    /// up.
+    /// Calls a tool and waits for its result. Canceled on the server by `cancel` or the time limit.
     pub(crate) async fn call(
         &self,
         tool: &str,

@@ -49,8 +49,7 @@ impl ToolDefinition {
         hint("readOnlyHint") == Some(true) && hint("destructiveHint") != Some(true)
     }
 
-    /// Returns the definition as text for users, one fact per line, without control characters. Used to show it and to
-    /// show differences.
+    /// Returns the definition as text for users, one fact per line, without control characters. Also used for diffs.
     pub fn to_text(&self) -> String {
         let schema = serde_json::to_string_pretty(&canonical(&self.input_schema)).unwrap_or_default();
         let mut text = format!("tool {}\n", self.name);

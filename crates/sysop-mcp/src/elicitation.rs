@@ -1,5 +1,4 @@
-//! Elicitation: questions of a server to the user. Each field of a form is one question of the session, so that every
-//! front end can ask it.
+//! Elicitation: a server's questions to the user. Each field is one question of the session, for all front ends.
 //!
 //! A form is flat, and its answers are checked against the types of its fields. Answers are shown while they are typed and
 //! may be logged: a server must not ask for secrets in a form, and the question says so. A URL is shown, never opened.

@@ -37,8 +37,7 @@ impl Scenarios {
         Self::parse("scenarios.json", BUILTIN).expect("a test reads the built-in file")
     }
 
-    /// Parses a scenario file; `file` is its name in error messages. Fails with `Invalid`, with the file, the line and
-    /// the problem.
+    /// Parses a scenario file; `file` is its name in error messages. `Invalid` names file, line and problem.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let invalid = |path: String, error: &serde_json::Error| ScenarioError::invalid(file, path, error);

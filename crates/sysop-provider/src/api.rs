@@ -47,8 +47,7 @@ pub(crate) trait ModelApi: Send + Sync {
         None
     }
 
-    /// Returns true if the model sees images and false if it does not, as far as the server told; called after
-    /// `prepare`.
+    /// Returns true if the model sees images and false if it does not, as the server told; called after `prepare`.
     fn vision(&self) -> Option<bool> {
         None
     }
@@ -58,8 +57,7 @@ pub(crate) trait ModelApi: Send + Sync {
         quirks.for_request(request).text_protocol
     }
 
-    /// Writes a request. `quirks` holds the quirks learned from earlier attempts and from earlier requests to the
-    /// model.
+    /// Writes a request. `quirks` were learned from earlier attempts and requests to the model.
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure>;
 
     fn decoder(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Box<dyn ReplyDecoder>;

@@ -84,8 +84,7 @@ pub(crate) fn bare(model: &str) -> &str {
     model.strip_prefix("models/").unwrap_or(model)
 }
 
-/// Returns the URL made of `base`, the version (unless `base` ends in one), the segments, and the query that selects
-/// SSE.
+/// Returns the URL of `base`, the version (unless `base` ends in one), the segments, and the query that selects SSE.
 pub(crate) fn address(base: &str, version: &str, segments: &[&str]) -> Result<String, ModelFailure> {
     let wrong = || {
         let sentence = "base_url is not an HTTP URL; use https://host";

@@ -220,8 +220,7 @@ impl OllamaModel {
 }
 
 impl OllamaModel {
-    /// Returns the context window in tokens: the configured one, or a smaller one that the server loaded the model
-    /// with.
+    /// Returns the context window in tokens: the configured one, or the smaller one of the loaded model.
     fn window(&self) -> u64 {
         let asked = u64::from(self.server.num_ctx);
         self.server.model_info(&self.name).window.map_or(asked, |window| window.min(asked))

@@ -26,8 +26,7 @@ pub(crate) use encode::{push_tools, reply_as_text};
 use responses::ResponsesDecoder;
 use window::WindowCache;
 
-/// Default for the longest wait for the first byte. It is long because a local server may process a long prompt for
-/// minutes.
+/// Default for the longest wait for the first byte. It is long because a local server may read a prompt for minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
 /// Maximum tokens of a reply in the text protocol, unless the request sets its own limit.
 const TEXT_TOKENS_MAX: u32 = 2048;

@@ -1,5 +1,4 @@
-//! Prepares server text for display: masks secrets, strips control sequences, condenses web pages and limits the
-//! length.
+//! Prepares server text for display: masks secrets, strips control sequences, condenses pages, limits the length.
 
 use secrecy::{ExposeSecret as _, SecretString};
 use sysop_core::redact::KnownSecrets;

@@ -40,8 +40,7 @@ pub enum RemoteError {
     /// Nothing listens at the requested address.
     #[error("nothing listens at that address")]
     NotListening,
-    /// The machine cannot be reached, or the address cannot be reached from it. Holds one sentence that says what to do
-    /// next.
+    /// The machine cannot be reached, or the address cannot be reached from it. One sentence that says what to do next.
     #[error("{0}")]
     Failed(String),
 }

@@ -90,8 +90,7 @@ pub struct ProvidersSettings {
     pub vertex: VertexSettings,
     /// Ollama's native API.
     pub ollama: OllamaSettings,
-    /// Ollama on the remote machine. The base URL is the one seen from that machine; `None` means its own
-    /// `OLLAMA_HOST`.
+    /// Ollama on the remote machine. The base URL is as seen there; `None` means its own `OLLAMA_HOST`.
     pub ollama_ssh: OllamaSettings,
     /// Remote machine; `None` if the session's host is not one.
     pub remote: Option<Arc<dyn RemoteMachine>>,

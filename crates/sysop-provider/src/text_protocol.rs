@@ -36,8 +36,7 @@ mod tests;
 use recognizer::{CallRecognizer, ReplyItem, ToolCallMode};
 use scan::{ScanResult, Segment};
 
-/// Maximum characters of prose after a call that a model with native tools wrote as text. More prose makes the call a
-/// quotation.
+/// Maximum characters of prose after a call written as text despite native tools. More makes it a quotation.
 pub const PROSE_AFTER_CHARS_MAX: usize = 200;
 
 /// Number of bytes before a call that are searched for words that announce an example, if a model with native tools
@@ -96,8 +95,7 @@ pub fn instructions(tools: &[ToolSpec]) -> String {
     prompt::instructions(tools)
 }
 
-/// Returns the JSON Schema that constrains a reply to the protocol, in the subset that llama.cpp and Ollama turn into
-/// grammars.
+/// Returns the JSON Schema that constrains a reply to the protocol, in the subset of llama.cpp's and Ollama's grammars.
 ///
 /// If `tools` is empty, only an answer is valid, which stops a model that would otherwise make calls endlessly.
 pub fn schema(tools: &[ToolSpec]) -> serde_json::Value {

@@ -6,8 +6,7 @@ use sysop_core::message::Arguments;
 /// Maximum bytes of a tool name in OpenAI's API.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Parses arguments: an object, an object inside a string, or several objects run together, of which the first
-/// non-empty one counts.
+/// Parses arguments: an object, an object inside a string, or several run together, the first non-empty one counts.
 pub(crate) fn parse_arguments(text: &str) -> Arguments {
     let strict = Arguments::parse(text);
     if matches!(strict, Arguments::Object(_)) {
@@ -40,8 +39,7 @@ pub(crate) fn is_complete_object(arguments: &str) -> bool {
     serde_json::from_str::<Map<String, Value>>(arguments).is_ok()
 }
 
-/// Returns a tool name that every server accepts in the history. Needed because models invent names with characters
-/// that servers refuse.
+/// Returns a tool name that every server accepts in the history. Models invent names that servers refuse.
 pub(crate) fn portable_tool_name(name: &str) -> String {
     let mut sendable: String = name
         .chars()

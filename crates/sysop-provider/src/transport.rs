@@ -40,8 +40,7 @@ pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of times one request changes form because the server refused the previous form.
 const QUIRK_RETRIES_MAX: u32 = 8;
-/// Longest wait for the end of the body after the end of the reply. A connection can be reused only if the body was
-/// read to its end.
+/// Longest wait for the end of the body after the end of the reply. Only a body read to its end frees the connection.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
 /// Longest time for a query about models.
 const QUERY_MAX: Duration = Duration::from_secs(3);
@@ -296,8 +295,7 @@ impl ModelCall {
         }
     }
 
-    /// Lets the API interpret a refusal. An action to retry at once is ignored if no quirk changed, because the retries
-    /// would never end.
+    /// Lets the API interpret a refusal. Retrying at once is ignored if no quirk changed, as retries would never end.
     fn learn_from_error(&mut self, status: u16, body: &str) -> Option<ErrorAction> {
         let before = self.quirks.clone();
         let switched = self.context.api.switch_endpoint(&self.request, status, body, &mut self.quirks);

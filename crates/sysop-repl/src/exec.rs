@@ -560,8 +560,7 @@ impl ExecRun {
         self.end(exit)
     }
 
-    /// Stops the turn, and waits for its end so that its commands are killed. Returns `exit` if there is nothing to
-    /// wait for.
+    /// Stops the turn and waits until its commands are killed. Returns `exit` if there is nothing to wait for.
     fn end(&mut self, exit: Exit) -> Option<Exit> {
         self.ending = Some((exit, Instant::now() + CANCEL_WAIT));
         self.printer.ending = true;

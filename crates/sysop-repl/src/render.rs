@@ -65,8 +65,7 @@ pub fn terminal_width() -> usize {
     terminal_size().0
 }
 
-/// Returns the reported size of a terminal. A dimension that is zero, as some terminals report, is replaced with that
-/// of 80×24.
+/// Returns the reported size of a terminal. A zero, as some report, is replaced with that of 80×24.
 fn usable((columns, rows): (u16, u16)) -> (usize, usize) {
     let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
     (or(columns, 80), or(rows, 24))

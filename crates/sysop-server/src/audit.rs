@@ -1,5 +1,4 @@
-//! The audit log. It has one line per approval and per tool call, with user, host and outcome. The lines are chained by
-//! hashes.
+//! The audit log. One line per approval and tool call, with user, host and outcome. The lines are chained by hashes.
 //!
 //! The lines are derived from the events of sessions on their way to the store ([`AuditedStore`]), so no front end and no
 //! client can bypass the audit: a call does not run unless its line is on the disk. A line contains no output, no file
@@ -81,8 +80,7 @@ struct Queue {
 type QueuedEntries = (Vec<AuditEntry>, oneshot::Sender<Result<(), AuditError>>);
 
 impl Audit {
-    /// Creates an audit in a folder. The folder is created when the first line is written, and only its owner can
-    /// access it.
+    /// Creates an audit in a folder. The first line creates the folder, which only its owner can access.
     pub fn in_folder(folder: &Path) -> Self {
         let path = folder.join(FILE);
         let file = Arc::new(Mutex::new(AuditFile::new(path.clone())));

@@ -70,8 +70,7 @@ pub trait SessionBackend: Send + Sync {
     /// Lists sessions, most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError>;
 
-    /// Finds sessions in which one event contains all `words`, the most recently changed first. The words are in lower
-    /// case.
+    /// Finds sessions in which one event contains all `words`, the most recently changed first. `words` are lower case.
     async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, BackendError> {
         let _ = (words, limit);
         Ok(Vec::new())
@@ -117,8 +116,7 @@ pub trait SessionBackend: Send + Sync {
         )))
     }
 
-    /// Creates session `id` for `person`. Its log is a copy of the log of `from` that ends just before the prompt of
-    /// turn `before`.
+    /// Creates session `id` for `person`. Its log is that of `from` up to just before the prompt of turn `before`.
     async fn fork(
         &self,
         from: &SessionId,

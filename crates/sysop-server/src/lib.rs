@@ -123,8 +123,7 @@ impl Server {
         http::router(&self.inner)
     }
 
-    /// Serves until `stop` is canceled, then refuses new work and ends connections. Returns within a few seconds after
-    /// that.
+    /// Serves until `stop` is canceled, then refuses new work and ends connections. Returns a few seconds later.
     pub async fn serve(&self, listener: Listener, stop: CancellationToken) {
         let inner = Arc::clone(&self.inner);
         let drain = async {

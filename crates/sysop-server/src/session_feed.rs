@@ -64,8 +64,7 @@ impl Follower {
         }
     }
 
-    /// Reads the log up to the event that was the last one when `session_ref` was opened. Continues where the previous
-    /// read ended.
+    /// Reads the log up to the event that was the last one when `session_ref` was opened. Continues the previous read.
     pub(crate) async fn caught_up(session_ref: &SessionRef) -> Self {
         let mut kept = session_ref.state.followed.lock().await;
         let mut follower = kept.take().unwrap_or_else(|| Self::new(session_ref));
@@ -88,8 +87,7 @@ impl Follower {
         self.seq
     }
 
-    /// Returns the rule that "allow always" would write for the open approval, or `None` if that decision is not
-    /// offered.
+    /// Returns the rule that "allow always" would write for the open approval, or `None` if it is not offered.
     pub(crate) fn offered_rule(&self) -> Option<Rule> {
         self.rule_for(self.asked.as_ref()?)
     }
@@ -125,8 +123,7 @@ impl Follower {
         self.prompted
     }
 
-    /// Returns true if this caller opened the session. Names are not unique, so a token created after the session does not
-    /// count.
+    /// Returns true if this caller opened the session. Names are not unique, so a newer token does not count.
     pub(crate) fn is_opened_by(&self, caller: &Caller) -> bool {
         self.opened.as_ref().is_some_and(|(person, at)| {
             *person == caller.name && caller.token.is_none_or(|token| token.created <= *at)

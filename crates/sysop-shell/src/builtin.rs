@@ -13,8 +13,7 @@ pub(super) const RESERVED: &[&str] = &[
     "function", "{", "}", "!", "[[", "]]", "in", "end", "foreach", "always",
 ];
 
-/// Returns true if setting this variable can make the shell or a program run or load other code, or read other
-/// settings.
+/// Returns true if setting this variable can make a program run or load other code, or read other settings.
 pub(super) fn alters_execution(name: &str) -> bool {
     const NAMES: &str = "PATH ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND SHELL SHELLOPTS BASHOPTS CDPATH GLOBIGNORE \
         FPATH ZDOTDIR FCEDIT HISTFILE INPUTRC HOME EDITOR VISUAL BROWSER LESS CLASSPATH TERMINFO \

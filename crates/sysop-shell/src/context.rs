@@ -27,8 +27,7 @@ impl Dialect {
     }
 }
 
-/// Place and user of a command. A value that is `None` is unknown, and a judgment that depends on an unknown value is
-/// opaque.
+/// Place and user of a command. A value that is `None` is unknown, and makes a judgment that depends on it opaque.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandContext {

@@ -1,8 +1,7 @@
 //! The portable subset of the shell language, which every POSIX shell and zsh read as bash does. The grammar and the
 //! rules are those of bash, so a script for another shell is opaque unless it stays in this subset.
 //!
-//! The subset is an allow-list: a kind of node, an operator or a character in a word is portable only if it is listed
-//! here.
+//! The subset is an allow-list: only kinds of nodes, operators and characters listed here are portable.
 
 use tree_sitter::Node;
 
@@ -181,8 +180,7 @@ fn is_quoted_document(script: &Script<'_>, node: Node<'_>) -> bool {
         && std::iter::successors(node.parent(), Node::parent).take(2).any(within)
 }
 
-/// Returns true for a portable part of a here-document: a delimiter that is a plain name, or text without anything to
-/// expand.
+/// Returns true for a portable part of a here-document: a delimiter that is a plain name, or text without expansions.
 fn is_portable_document(text: &str, kind: &str) -> bool {
     match kind {
         "heredoc_start" => {

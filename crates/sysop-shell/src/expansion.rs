@@ -24,8 +24,7 @@ pub(super) fn is_expansion(kind: &str) -> bool {
     )
 }
 
-/// Returns the expansion's text without preceding blanks, which the grammar includes in the node if it is in double
-/// quotes.
+/// Returns the expansion's text without preceding blanks, which the node has in double quotes.
 pub(super) fn text<'s>(script: &Script<'s>, node: Node<'_>) -> &'s str {
     script.source.get(node.byte_range()).unwrap_or("").trim_start_matches(BLANKS)
 }

@@ -43,8 +43,7 @@ pub fn highlight(command: &str) -> Vec<(Range<usize>, HighlightKind)> {
     merge_runs(&paint)
 }
 
-/// Returns the kind with which to highlight a node. `Some(None)` removes the highlighting set by its parent, and `None`
-/// keeps it.
+/// Returns the highlight of a node. `Some(None)` removes the highlighting set by its parent, and `None` keeps it.
 fn highlight_of(node: Node<'_>, command: &str) -> Option<Option<HighlightKind>> {
     let text = command.get(node.byte_range()).unwrap_or("");
     let part = match node.kind() {

@@ -1,5 +1,4 @@
-//! Judges shells and interpreters by the source of the program that they run, and by as much of its text as can be
-//! read.
+//! Judges shells and interpreters by the source of the program that they run, as far as it can be read.
 
 use super::dialect;
 use super::lexer::Word;

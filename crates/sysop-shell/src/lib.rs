@@ -172,8 +172,7 @@ impl State {
     }
 }
 
-/// Returns true for characters that can disguise a command: control characters, direction marks and characters of zero
-/// width.
+/// Returns true for characters that can disguise a command: control, direction and zero-width characters.
 fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,

@@ -193,8 +193,7 @@ fn rsync(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges the folder into which an archive is unpacked, which is the folder that an option names or else the current
-/// one.
+/// Judges the folder into which an archive is unpacked, the one that an option names or the current one.
 fn unpacks(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     let first = arguments.first().map_or("", Word::text);

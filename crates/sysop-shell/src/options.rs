@@ -114,8 +114,7 @@ pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Opti
     Some(found)
 }
 
-/// Parses arguments by rules. Words that are not understood are collected in `unknown`, and parsing continues after
-/// them.
+/// Parses arguments by rules. Words that are not understood go to `unknown`, and parsing continues.
 pub(super) fn read<'t, 'w>(
     rules: &[OptionRule<'t>],
     style: Style,
@@ -198,8 +197,7 @@ fn read_long<'t, 'w>(
     value_is_apart && next.is_some()
 }
 
-/// Returns the rule for the long option with this exact name, or else the rules for all long options whose names begin
-/// with it.
+/// Returns the rule for the long option with this exact name, or else those whose names begin with it.
 fn candidates<'r, 't>(rules: &'r [OptionRule<'t>], name: &str) -> Vec<&'r OptionRule<'t>> {
     let long = || rules.iter().filter(|rule| rule.is_long);
     if let Some(exact) = long().find(|rule| rule.name == name) {

@@ -91,8 +91,7 @@ fn is_above(parts: &[&str], place: &str) -> bool {
     parts.iter().all(|part| wanted.next().is_some_and(|wanted| component_matches(part, wanted)))
 }
 
-/// Returns true if a path component, which may contain globs, may match a pattern. No glob matches the leading dot of a
-/// hidden name.
+/// Returns true if a path component, which may contain globs, may match a pattern. No glob matches a leading dot.
 fn component_matches(part: &str, pattern: &str) -> bool {
     if part == pattern {
         return true;
@@ -185,8 +184,7 @@ enum Step {
     One(Option<char>),
 }
 
-/// Returns the matching step for the part of a component that begins at an index, and the length of that part in
-/// characters.
+/// Returns the step for the part of a component that begins at an index, and the length of that part in characters.
 fn step(part: &[char], at: usize) -> (Step, usize) {
     match part.get(at) {
         Some('*' | '{' | '}' | &UNKNOWN) | None => (Step::Any, 1),

@@ -1,7 +1,6 @@
 //! A program call as written in a script, and related types that all rules share.
 //!
-//! [`ProgramCall::judge`], which the rules call for a program that another program starts, is in
-//! [`super::simple_command`].
+//! [`ProgramCall::judge`], which rules call for programs that others start, is in [`super::simple_command`].
 
 use tree_sitter::Node;
 

@@ -50,8 +50,7 @@ const FILES: &[&str] = &[
     include_str!("../programs/remote.txt"),
 ];
 
-/// Returns the table. The entry of a program is parsed when it is first used. A test ensures that every statement is
-/// valid.
+/// Returns the table. The entry of a program is parsed when it is first used. A test checks every statement.
 fn table() -> &'static Index {
     static TABLE: OnceLock<Index> = OnceLock::new();
     TABLE.get_or_init(|| Index::new(FILES))
@@ -198,8 +197,7 @@ pub(super) fn takes_any_text(words: &[Word]) -> bool {
     is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
 }
 
-/// Returns true if any of the commands calls a program that, like a build tool, runs instructions from files in its
-/// folder.
+/// Returns true if any of the commands calls a program that runs instructions from its folder, like a build tool.
 pub(super) fn builds(invocations: &[Invocation]) -> bool {
     let area =
         |name: &str| table().program(name.rsplit('/').next().unwrap_or(name)).map(|program| program.area);

@@ -1,5 +1,4 @@
-//! Protected places: files on which the logins and the network of the host depend, files that are obeyed or run later,
-//! and secrets.
+//! Protected places: files for logins and the network, files that are obeyed or run later, and secrets.
 //!
 //! The shell rules and the file tools share these lists. A place is written as a path and covers everything below it:
 //! `/etc/ssh` is matched from the root, `~/.ssh` in anybody's home folder, and `.git/hooks` wherever these components

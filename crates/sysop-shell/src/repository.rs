@@ -28,8 +28,7 @@ const PLAIN_SETTINGS: &str = "core.abbrev core.attributesfile core.autocrlf core
 /// Exceptions within the sections above: settings that name a program or another file.
 const EXCEPTIONS: &str = "diff.external extensions.worktreeconfig";
 
-/// Judges a read-only call of git in each folder that the shell may be in. `connects` means that git connects to a
-/// server.
+/// Judges a read-only call of git in each possible folder. `connects` means that git connects to a server.
 pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     if state.survey.resolution == Resolution::Elsewhere {
         if state.has_moved() {
@@ -74,8 +73,7 @@ pub fn is_plain_git_setting(name: &str) -> bool {
     is_plain(name, false)
 }
 
-/// Returns true if this setting does not make git run a program in read-only calls. `connects` means that git connects
-/// to a server.
+/// Returns true if this setting makes git run no program in read-only calls. `connects`: git connects to a server.
 fn is_plain(name: &str, connects: bool) -> bool {
     let (section, rest) = name.split_once('.').unwrap_or((name, ""));
     if is_listed(EXCEPTIONS, name) {

@@ -1,7 +1,6 @@
 //! Walks the syntax tree of a script and passes each simple command to [`super::simple_command`].
 //!
-//! Every kind of node is handled here by name. Any other kind, or text other than blanks between nodes, makes the
-//! script unparseable.
+//! Every kind of node is handled here by name. Any other kind, or text between nodes, makes the script unparseable.
 
 use tree_sitter::Node;
 
@@ -16,8 +15,7 @@ use super::syntax_tree::{each_below, parse};
 use super::targets;
 use crate::risk::RiskClass;
 
-/// Maximum number of `|`, and of array openings, in a script. Limited because the grammar's error recovery is quadratic
-/// in these numbers.
+/// Maximum number of `|`, and of array openings, in a script. The grammar's error recovery is quadratic in them.
 const CHAIN_MAX: usize = 400;
 const DELIMITER_BYTES_MAX: usize = 64;
 
@@ -192,8 +190,7 @@ fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folders = before.or(&state.folders);
 }
 
-/// Judges a part that may run repeatedly. Takes into account that each run starts in the folder where the previous
-/// one ended.
+/// Judges a part that may run repeatedly. Each run starts in the folder where the previous one ended.
 fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     let before = state.folders.clone();
     conditionally(state, &inner);
@@ -267,8 +264,7 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     blank(start, node.start_byte()) && blank(at, end.max(at))
 }
 
-/// Returns false if a keyword directly touches other text, because only a separate word is a keyword. Returns true for
-/// any other token.
+/// Returns false if a keyword directly touches other text, as only a separate word is one; true for any other token.
 fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
     let text = script.text(token);
     let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");
@@ -568,8 +564,7 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     }
 }
 
-/// Returns the delimiter of a here-document with its quotes removed, and true if it was quoted. Returns `None` if it is
-/// not a plain name.
+/// Returns the delimiter of a here-document without quotes, and true if it was quoted. `None` if it is no plain name.
 fn delimiter(text: &str) -> Option<(&str, bool)> {
     let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let (name, quoted) = match (unquoted, text.strip_prefix('\\')) {
@@ -666,8 +661,7 @@ fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Resu
     }
 }
 
-/// Returns true if a parenthesis at offset `at` opens an array, because it directly follows an assignment without a
-/// value.
+/// Returns true if a parenthesis at offset `at` opens an array, as it follows an assignment without a value.
 fn array_opens(simple: &SimpleCommand, at: usize) -> bool {
     simple.words.last().is_some_and(|word| word.end == at && word.value_at == Some(at))
 }

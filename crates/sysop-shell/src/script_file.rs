@@ -1,5 +1,4 @@
-//! Judges script files that a command runs. A script that was changed in this session is analyzed like the command
-//! itself.
+//! Judges script files that a command runs. A script changed in this session is analyzed like the command.
 
 use super::dialect;
 use super::lexer::Word;

@@ -247,8 +247,7 @@ impl ProgramCall<'_> {
     }
 }
 
-/// Returns true if quoting disguises the name of a program. Quotes around the whole name and a single leading backslash
-/// are not a disguise.
+/// Returns true if quoting disguises the name of a program. Quotes around all of it or one leading backslash do not.
 fn is_disguised(raw: &str, text: &str) -> bool {
     let whole = |quote: char| raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) == Some(text);
     raw != text && !whole('\'') && !whole('"') && raw.strip_prefix('\\') != Some(text)

@@ -10,8 +10,7 @@ use crate::risk::{Finding, Risk, RiskClass};
 
 /// Maximum number of findings that are kept. Further findings still raise the class.
 const FINDINGS_MAX: usize = 64;
-/// Maximum number of simple commands analyzed over all nested scripts. If there are more, the command is too complex to
-/// judge.
+/// Maximum number of simple commands analyzed over all nested scripts. More are too complex to judge.
 const STEPS_MAX: usize = 2048;
 /// Maximum number of words analyzed over all nested scripts and all guesses of where a command starts.
 const WORDS_MAX: usize = 65_536;
@@ -176,8 +175,7 @@ impl State {
         }
     }
 
-    /// Runs `inner` one level deeper, or notes that the nesting is too deep. Does nothing if a bound was already
-    /// exceeded.
+    /// Runs `inner` one level deeper, or notes that the nesting is too deep. Does nothing past a bound.
     pub(super) fn with_depth(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         if self.exhausted {
             return;

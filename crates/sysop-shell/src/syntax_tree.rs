@@ -5,8 +5,7 @@ use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-/// Number of progress reports of the parser after which parsing is stopped. The parser reports about every hundred
-/// steps.
+/// Number of progress reports of the parser after which parsing is stopped. It reports about every hundred steps.
 const PROGRESS_MAX: usize = 8192;
 
 /// Parses a script, or returns `None` if that takes too long or the parser stops at an error.

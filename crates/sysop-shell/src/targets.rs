@@ -72,8 +72,7 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     }
 }
 
-/// Notes a secret that is named by a program that may show file content. `below` means that a folder that contains
-/// secrets counts too.
+/// Notes a secret that is named by a program that may show file content. `below`: folders with secrets count too.
 pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: bool) {
     if is_ordinary(state, word) && !below {
         return;
@@ -226,8 +225,7 @@ pub(super) fn folders_at(state: &State, text: &str) -> Folders {
     state.folders.go(|folder| Some(place_in(state, folder, text)).filter(|place| !place.contains(UNKNOWN)))
 }
 
-/// Returns the absolute path of a word. A `~` is kept if the home folder is unknown, and an unknown folder becomes
-/// [`UNKNOWN`].
+/// Returns the absolute path of a word. A `~` stays if the home is unknown, an unknown folder becomes [`UNKNOWN`].
 pub(super) fn place_in(state: &State, folder: Option<&str>, text: &str) -> String {
     let context = &state.survey.context;
     let rest = text.strip_prefix('~').and_then(|rest| match rest.split_once('/') {
@@ -295,8 +293,7 @@ const BUILD_FILES: &str = "makefile gnumakefile justfile package.json cargo.toml
     rakefile gemfile build.gradle pom.xml tasks.py noxfile.py conftest.py dockerfile docker-compose.yml compose.yaml \
     compose.yml vagrantfile meson.build build.ninja taskfile.yml";
 
-/// Notes if the command runs a script that it has just written. `builds` means that it also runs commands from build
-/// files.
+/// Notes if the command runs a script that it has just written. `builds`: it also runs commands of build files.
 pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) {
     let placed = |target: &Target| {
         let folder = target.folder.as_deref().or(state.folders.only());

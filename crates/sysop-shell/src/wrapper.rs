@@ -1,5 +1,4 @@
-//! Wrappers, which are programs that run another program. Their own options are skipped, and the inner program is
-//! judged separately.
+//! Wrappers, programs that run another program. Their own options are skipped, and the inner program is judged itself.
 
 use super::lexer::Word;
 use super::options::{self, StopPoint};
@@ -9,8 +8,7 @@ use super::{builtin, targets};
 use crate::context::{Access, Dialect};
 use crate::risk::RiskClass;
 
-/// Maximum number of positions at which the inner command is assumed to start, if a wrapper's options are not
-/// understood.
+/// Maximum number of positions at which the inner command is assumed to start, if a wrapper's options are unknown.
 const GUESSES_MAX: usize = 16;
 
 /// Command line syntax of a wrapper.
@@ -246,8 +244,7 @@ fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&
     }
 }
 
-/// Judges text that is run by an unnamed shell, either `sh` or the user's own. Anything outside the portable subset is
-/// opaque.
+/// Judges text that is run by an unnamed shell, either `sh` or the user's own. All but the portable subset is opaque.
 fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> T {
     let outer = std::mem::replace(&mut state.dialect, Dialect::Sh);
     let result = inner(state);
@@ -369,8 +366,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
     }
 }
 
-/// Judges a wrapper whose options are not understood. The inner command may start at any word, so several positions are
-/// tried.
+/// Judges a wrapper whose options are not understood. The inner command may start at any word, so several are tried.
 fn guess(state: &mut State, call: &ProgramCall<'_>) {
     state.note(call.span, RiskClass::Opaque, "runs a command after unknown options");
     let arguments = call.arguments();
@@ -385,8 +381,7 @@ fn guess(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges wrappers such as `su -c text` and `watch words…`, which pass text to a shell. Returns false if there is no
-/// such text.
+/// Judges wrappers such as `su -c text` and `watch words…`, which pass text to a shell. Returns false if there is none.
 fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     if let "watch" | "parallel" | "sem" = name {

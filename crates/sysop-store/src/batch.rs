@@ -13,8 +13,7 @@ const TITLE_CHARS_MAX: usize = 80;
 /// Maximum characters that are read from the start of a prompt to make its title.
 const TITLE_SOURCE_CHARS_MAX: usize = 400;
 
-/// Checks that the `seq` values of the events continue `after` without a gap. Returns the last `seq`, or `after` if
-/// there are no events.
+/// Checks that the events' `seq` continue `after` without a gap. Returns the last `seq`, or `after` without events.
 pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
     let mut last = after;
     for logged in events {
@@ -35,8 +34,7 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
 pub(crate) struct BatchSummary {
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Title from the first prompt in these events; empty if they contain none. Stores use it only if the session has
-    /// no title yet.
+    /// Title from the first prompt in these events; empty if they contain none. Only used if the session has none yet.
     pub(crate) title: String,
     /// Host, from the `SessionOpened` event; empty if the batch does not contain that event.
     pub(crate) host: String,

@@ -195,8 +195,7 @@ fn printable(kind: &str) -> String {
     neutralize(&short).into_owned()
 }
 
-/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to 2^63 - 1, which means "all" if the
-/// number is a limit.
+/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to it, which is "all" for a limit.
 pub(crate) fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

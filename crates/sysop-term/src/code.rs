@@ -47,8 +47,7 @@ impl Highlighter {
         spans
     }
 
-    /// Splits the next line into tokens, each with one role, and passes them to `put`. Together, the tokens make up the
-    /// line.
+    /// Splits the next line into tokens, each with one role, and passes them to `put`. Together they are the line.
     pub fn tokens<'a>(&mut self, line: &'a str, put: &mut impl FnMut(&'a str, Option<StyleRole>)) {
         let Some(language) = self.language.filter(|_| line.len() <= LINE_BYTES_MAX) else {
             put(line, None);

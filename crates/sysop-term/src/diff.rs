@@ -7,8 +7,7 @@ use sysop_core::message::ToolCall;
 use crate::cells::{Span, TextRow, exact, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum lines of texts that are compared. If a text is longer, all old lines are shown as removed, and then all new
-/// lines as added.
+/// Maximum lines of texts that are compared. Beyond it, all old lines are removed and all new ones added.
 const LINES_MAX: usize = 2_000;
 /// Number of unchanged lines that are shown around a change.
 const CONTEXT_LINES: usize = 3;
@@ -87,8 +86,7 @@ impl<'a> FileEdit<'a> {
     }
 }
 
-/// Returns a row that describes a change of the final line end, which has no line of its own. `None` if it does not
-/// change.
+/// Returns a row that describes a change of the final line end, which has no line of its own. `None` if unchanged.
 fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     let (text, role) = match (old.ends_with('\n'), new.ends_with('\n')) {
         (true, false) => ("- newline at end of file", StyleRole::Removed),

@@ -1,7 +1,6 @@
 //! Formats rows as text, for terminals to which lines are written.
 //!
-//! The only control sequences in the output are SGR sequences that are made from the style of a span. The text of a
-//! span contains none.
+//! The only control sequences in the output are SGR sequences made from styles. The text of a span has none.
 
 use std::fmt::Write as _;
 

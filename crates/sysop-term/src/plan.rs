@@ -80,8 +80,7 @@ pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow
     lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
 }
 
-/// Returns the rows of a command with its findings marked. Nothing is left out, and characters are only changed to make
-/// them visible.
+/// Returns the rows of a command with its findings marked. Nothing is left out; hidden characters become visible.
 pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<TextRow> {
     let dim = theme.style(StyleRole::Dim);
     let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
@@ -158,8 +157,7 @@ fn part_role(part: HighlightKind) -> StyleRole {
     }
 }
 
-/// Returns the rows of a call that is not a command, with every argument in full. An edit is shown as removed and added
-/// lines.
+/// Returns the rows of a call that is not a command, with every argument in full. Edits are removed and added lines.
 pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let edit = FileEdit::of(&plan.call);

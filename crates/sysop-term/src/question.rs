@@ -8,8 +8,7 @@ use crate::theme::{StyleRole, Theme};
 /// Maximum characters of a prompt that are shown. Of a longer prompt, the start and the end are shown.
 const PROMPT_CHARS_MAX: usize = 4_000;
 
-/// Returns the rows of a program's prompt. They are indented, so that they cannot be mistaken for the line of sysop
-/// above them.
+/// Returns the rows of a program's prompt. Indented, so that they do not pass for sysop's line above.
 pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let gap = Span::new("  ", theme.style(StyleRole::Text));
@@ -21,8 +20,7 @@ pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<Tex
         .collect()
 }
 
-/// Returns the host's observations about the program. They are rows of sysop's own text; each sentence begins on a new
-/// line.
+/// Returns the host's observations about the program. They are sysop's own text, a row per sentence.
 pub fn detail_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = |detail: &str| {
         theme.style(if detail.starts_with("Warning") { StyleRole::Warn } else { StyleRole::Text })

@@ -118,8 +118,7 @@ fn moves(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns the first part of painted text that is neither text nor a style: a control character, or a sequence other
-/// than SGR.
+/// Returns the first part of painted text that is no text or style: a control character, or a sequence other than SGR.
 pub fn painted_intruder(painted: &str) -> Option<String> {
     let mut rest = painted;
     while let Some(at) = rest.find(|c: char| moves(c) && c != '\n') {

@@ -1,7 +1,6 @@
 //! State of the front end: a transcript and the user's input. Pure: it does no I/O and reads no clock.
 //!
-//! Keys and updates go in, `Action`s come out, and `frame` draws the state. `now` is always the time since the front
-//! end started.
+//! Keys and updates go in, `Action`s come out, and `frame` draws the state. `now` is the time since the start.
 
 mod action;
 mod background;
@@ -134,8 +133,7 @@ pub struct App {
     prompt_history: PromptHistory,
     completion: Option<Completion>,
     review: Option<Review>,
-    /// Call that the user allowed or rejected in this front end, and the state to show until the log confirms the
-    /// decision.
+    /// Call that the user allowed or rejected in this front end, and the state to show until the log confirms it.
     decided: Option<(CallId, State)>,
     question_prompt: Option<QuestionPrompt>,
     /// Keys are ignored until this time, because a question closed while the user was typing the answer.
@@ -377,8 +375,7 @@ impl App {
         self.flash.as_ref().map(|(text, _)| text.as_str())
     }
 
-    /// Returns the composer in use: the one for the next prompt while the session is idle, or the one for queued
-    /// prompts while it is busy.
+    /// Returns the composer in use: for the next prompt while the session is idle, for queued ones while it is busy.
     pub fn composer(&self) -> &Composer {
         if self.state().is_busy() { &self.next } else { &self.input }
     }
@@ -612,8 +609,7 @@ impl App {
         }
     }
 
-    /// Returns true if the question or proposal was displayed long enough for a key to count as an answer, or if there
-    /// is none.
+    /// Returns true if the question or proposal was shown long enough for a key to be an answer, or there is none.
     pub fn accepts_answers(&self, now: Duration) -> bool {
         let debounce = match (&self.question_prompt, &self.review) {
             (Some(question_prompt), _) => question_prompt.debounce,

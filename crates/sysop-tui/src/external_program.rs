@@ -32,8 +32,7 @@ pub enum EditorResult {
     Text(String),
     /// The editor exited with a nonzero code: keep the old text.
     Unchanged,
-    /// Editing failed: keep the old text. Holds one sentence with the reason, which names the draft file if that file
-    /// contains text.
+    /// Editing failed: keep the old text. The reason is one sentence, with the draft file if it has text.
     Failed(String),
 }
 

@@ -37,8 +37,7 @@ pub const BY: &str = "tui";
 
 /// Everything the front end needs from its caller.
 pub struct TuiContext {
-    /// Future that connects to the session service and opens the first session. It runs after the first frame is on the
-    /// screen.
+    /// Future that connects to the session service and opens the first session. It runs after the first frame.
     pub open: BoxFuture<'static, OpenResult>,
     /// Prompt to send first, if any.
     pub task: Option<String>,

@@ -47,8 +47,7 @@ use extras::{Occasion, ago};
 
 /// Minimum interval between frames under load.
 const FRAME: Duration = Duration::from_millis(12);
-/// Minimum interval between frames while the log of an existing session is read. It is long because nobody can follow
-/// that anyway.
+/// Minimum interval between frames while the log of an existing session is read. Nobody can follow that anyway.
 const REPLAY_FRAME: Duration = Duration::from_millis(200);
 /// Maximum number of updates handled before keys get their turn.
 const UPDATES_MAX: usize = 512;
@@ -95,8 +94,7 @@ fn wall_clock() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Runs the front end until the user exits. Fails if the first session cannot be opened, or the terminal cannot be
-/// used.
+/// Runs the front end until the user exits. Fails if the first session cannot be opened, or the terminal fails.
 pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let TuiContext { open, task, history, notice, theme, keep_theme, detects_theme, .. } = context;
     let TuiContext { prices, programs, drafts, kind, leaving, clipboard, status_line, home, .. } = context;
@@ -300,8 +298,7 @@ impl RunLoop {
         self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Drags, TerminalPane::mouse_mode));
     }
 
-    /// Closes the pane. Resets the debounce, because keys that were typed into the terminal are not answers to a
-    /// proposal behind it.
+    /// Closes the pane. Resets the debounce, as keys typed into it do not answer a proposal behind it.
     fn close_pane(&mut self) {
         self.pane = None;
         self.app.reset_debounce();

@@ -191,8 +191,7 @@ impl Screen {
         Ok(SuspendResult::Continued)
     }
 
-    /// Takes the terminal again after another process has stopped and continued this one. Fails if the terminal is gone
-    /// by then.
+    /// Takes the terminal again after another process stopped and continued this one. Fails if it is gone.
     pub fn continued(&mut self) -> io::Result<()> {
         if let Some(before) = self.before.take() {
             self.take()?;
@@ -246,8 +245,7 @@ fn size() -> Size {
     Size::new(found.ws_col.min(SIZE_MAX), found.ws_row.min(SIZE_MAX))
 }
 
-/// Returns true if there may be a shell that can continue this process. There is none if our process group is the
-/// session leader's.
+/// Returns true if there may be a shell that can continue this process. None if our group is the session leader's.
 fn has_shell() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }

@@ -1,5 +1,4 @@
-//! Decodes server messages into updates: the reverse of the [`Encoder`](crate::Encoder), for front ends of remote
-//! sessions.
+//! Decodes server messages into updates: the reverse of [`Encoder`](crate::Encoder), for remote front ends.
 //!
 //! A `Transcript` gets the same items, phase, totals and questions from the decoded updates as from the log itself. The
 //! updates do not equal the log, because messages omit data that only the server needs. The following is empty or has
@@ -103,8 +102,7 @@ impl Decoder {
         })
     }
 
-    /// Builds the event from all messages with its `seq`. Returns `None` if they contain something unknown from a
-    /// server of another version.
+    /// Builds the event of all messages with its `seq`. `None` if a server of another version sent something unknown.
     fn event(&mut self, parts: Vec<ServerMessage>) -> Option<Event> {
         let mut group = MessageGroup::default();
         for part in parts {

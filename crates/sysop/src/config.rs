@@ -477,8 +477,7 @@ impl Config {
         self.steps.extend(layer.steps);
     }
 
-    /// Merges the values of an untrusted layer that make settings stricter. Returns the values that were left out, as
-    /// TOML.
+    /// Merges the values of an untrusted layer that make settings stricter. Returns the others, as TOML.
     fn tighten(&mut self, mut layer: ConfigLayer) -> Vec<String> {
         let mut left_out = Vec::new();
         for (path, entry) in std::mem::take(&mut layer.entries) {

@@ -114,8 +114,7 @@ pub(crate) async fn attach(
     tui::leave(ended, &resume_command)
 }
 
-/// Returns the requested session. If none is requested, returns the latest session, or a new one if there are no
-/// sessions.
+/// Returns the requested session. Without a request, returns the latest session or a new one.
 async fn select_session(
     service: &RemoteSessionService,
     asked_for: Option<String>,

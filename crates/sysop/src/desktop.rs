@@ -92,8 +92,7 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
     }
 }
 
-/// Waits until the window program ends. If this process receives SIGTERM, SIGINT or SIGHUP, it sends SIGTERM to the
-/// program.
+/// Waits until the window program ends. Passes SIGTERM, SIGINT and SIGHUP on as SIGTERM.
 async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -128,8 +127,7 @@ fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// Returns the full id of the wanted session. The id is resolved here so that an error appears on the terminal and not
-/// in the window.
+/// Returns the full id of the wanted session. Resolved here, so that errors appear on the terminal.
 async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<SessionId> {
     let kept = Storage::open(&Settings::load(flags)?).await?;
     let store = kept.store();
@@ -144,8 +142,7 @@ async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<Sess
     })
 }
 
-/// Returns the global flags to pass on to the server. `--resume` and `--continue` are left out, because the window
-/// selects the session.
+/// Returns the flags for the server. `--resume` and `--continue` are left out, as the window selects the session.
 fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     let GlobalFlags {
         host,

@@ -49,8 +49,7 @@ struct ProcessInfo {
 #[derive(Debug, Default)]
 struct ProcessTable(BTreeMap<i32, ProcessInfo>);
 
-/// Sets this process's name, so that its descendants recognize it as sysop even if its executable file has another
-/// name.
+/// Sets this process's name, so that its descendants recognize it as sysop whatever its file is called.
 pub(crate) fn name_process() {
     // Without the name, sysop is still recognized by its file.
     let _ = rustix::thread::set_name(c"sysop");

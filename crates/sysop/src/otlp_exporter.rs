@@ -23,8 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time of the last request when the server stops.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Standard environment variable with the collector's address for traces. The standard variables take precedence over
-/// the config.
+/// Standard environment variable with the collector's address for traces. It takes precedence over the config.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];

@@ -217,8 +217,7 @@ fn reload(tls: &Tls) {
     }
 }
 
-/// Starts the log on standard error, with one JSON object per line. The log contains no prompts, commands, outputs or
-/// secrets.
+/// Starts the log on standard error, with one JSON object per line. It has no prompts, commands, outputs or secrets.
 fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     let usual = match verbosity {
         Verbosity::Quiet => "error",

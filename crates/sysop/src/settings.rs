@@ -65,8 +65,7 @@ pub(crate) struct Settings {
     /// ssh config that replaces the user's own.
     pub(crate) ssh_config: Option<PathBuf>,
     pub(crate) canary: Option<NonZeroUsize>,
-    /// Root of the file tools on this machine and of the workspace's config: a canonical directory. Roots on other machines
-    /// are in `host`.
+    /// Canonical root of file tools on this machine and of the workspace's config. Other roots are in `host`.
     pub(crate) root: PathBuf,
     /// Tools available to the model.
     pub(crate) profile: Profile,
@@ -292,8 +291,7 @@ impl Settings {
         of.chain(self.database_password()).chain(of_mcp).collect()
     }
 
-    /// Returns the context window of a model in tokens, as the config or the built-in table tells it; `None` if neither
-    /// does.
+    /// Returns the context window of a model in tokens, as the config or the built-in table tells it; `None` otherwise.
     pub(crate) fn context_window(&self, model: &ModelRef) -> Option<u32> {
         let configured = self.models.get(&model.to_string()).and_then(|limits| limits.context_window);
         configured.or_else(|| model_table::find(model).map(|model| model.context_window))
@@ -669,8 +667,7 @@ fn is_local(config: &Config) -> bool {
     config.get::<String>("connection.host").is_none_or(|host| host.trim() == "local")
 }
 
-/// Returns the root on another machine as text, or an error if it is not valid UTF-8. Its existence is not checked
-/// here.
+/// Returns the root on another machine as text, or an error if it is not valid UTF-8. Does not check that it exists.
 fn remote_root(path: &Path) -> Result<String, CommandError> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         CommandError::usage(format!(

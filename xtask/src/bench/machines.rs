@@ -11,8 +11,7 @@ use super::measure::{BenchOutput, fastest, ms};
 use super::sshd::BenchSshd;
 use crate::workspace::root;
 
-/// Number of rounds. Each round takes all measurements, so that changing load on the machine affects both sides of a
-/// comparison.
+/// Number of rounds. Each round takes all measurements, so that load affects both sides of a comparison.
 const ROUNDS: usize = 3;
 /// Number of runs of each single `ssh` command per round.
 const RUNS: usize = 12;

@@ -10,8 +10,7 @@ use super::Bench;
 use crate::web;
 use crate::workspace::{step, target};
 
-/// Another web terminal, as a baseline. Part of it is compiled at installation, which npm does only for packages
-/// allowed by name.
+/// Another web terminal, as a baseline. Part of it is compiled at installation, which npm must be told to allow.
 const WETTY: &str = r#"{ "dependencies": { "wetty": "3.2.0" }, "allowScripts": { "node-pty": true } }"#;
 
 /// Measures latency, download size, floods, long sessions, and memory over time.

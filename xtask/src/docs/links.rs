@@ -3,8 +3,7 @@
 /// Address of the files of the repository that are no pages of the guide.
 const REPOSITORY: &str = "https://github.com/sysop/sysop/blob/main/";
 
-/// Replaces the links of a page below `docs` by those of the guide, and removes comments, which only the doc runner
-/// reads.
+/// Replaces the links of a page below `docs` by those of the guide, without comments, which only the doc runner reads.
 pub(super) fn rewrite(text: &str) -> String {
     let mut rewritten = String::with_capacity(text.len());
     let (mut is_code, mut is_comment) = (false, false);

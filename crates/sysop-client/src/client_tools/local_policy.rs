@@ -23,8 +23,7 @@ const REMEMBERED_MAX: usize = 64;
 const FINDINGS_MAX: usize = 4;
 const GRANTS_MAX: usize = 256;
 
-/// State of the local policy for one session: the approval mode, the grants, and the calls that were shown, approved or
-/// typed.
+/// State of the local policy for one session: the approval mode, the grants, and the calls shown, approved or typed.
 pub(crate) struct LocalPolicy {
     mode: ApprovalMode,
     grants: VecDeque<Grant>,
@@ -54,8 +53,7 @@ pub(crate) enum LocalVerdict {
     /// Ask the user of this client.
     Ask {
         prompt: String,
-        /// Risk class at the time of the question. If the call later turns out to have a higher class, the user is
-        /// asked again.
+        /// Risk class at the time of the question. If the class turns out to be higher, the user is asked again.
         class: RiskClass,
         /// Findings, one sentence each.
         findings: Vec<String>,

@@ -1,7 +1,6 @@
 //! Questions of this machine to the user of this client: passwords that programs ask for, and calls that need approval.
 //!
-//! These questions are never sent to the server, and an answer to a question of the server is never taken as an answer
-//! to one of them.
+//! These questions are never sent to the server, and an answer to the server's question never answers one of them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -77,8 +76,7 @@ impl Drop for PendingPrompt<'_> {
     }
 }
 
-/// Prompter of a host that several sessions use one after another. It forwards questions to the session that is open
-/// now.
+/// Prompter of a host that several sessions use one after another. Forwards questions to the session that is open now.
 #[derive(Default)]
 pub(crate) struct CurrentSessionPrompter(Mutex<Weak<LocalPrompts>>);
 

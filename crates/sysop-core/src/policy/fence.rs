@@ -122,8 +122,7 @@ fn is_outside(call: &ToolCall) -> bool {
 }
 
 impl Policy {
-    /// Returns the fence for a call of the model that may run. `assessment` is the policy's assessment of the same
-    /// call.
+    /// Returns the fence for a call of the model that may run. `assessment` is the policy's assessment of the call.
     pub fn fence(
         &self,
         mode: ApprovalMode,

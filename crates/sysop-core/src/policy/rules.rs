@@ -73,8 +73,7 @@ impl Rule {
         self.pattern.host.as_deref().is_none_or(|pattern| glob_matches(pattern, host))
     }
 
-    /// Returns a rule that allows exactly this command on this host, or `None` if the line is not one simple command
-    /// that a rule can allow.
+    /// Returns a rule that allows exactly this command on this host, or `None` if no rule can allow the line.
     pub fn for_command(command: &str, survey: &Survey) -> Option<Self> {
         let analysis = analyze(command, survey);
         let [invocation] = analysis.invocations.as_slice() else { return None };
@@ -243,8 +242,7 @@ fn is_read_only(invocation: &Invocation, survey: &Survey) -> bool {
     analyze(&words.join(" "), survey).risk.class == RiskClass::ReadOnly
 }
 
-/// Returns true if a word may be this option: possibly abbreviated, combined with other options, or joined with its
-/// value.
+/// Returns true if a word may be this option: maybe abbreviated, combined with other options, or joined with its value.
 fn may_be_option(glob: &str, word: &str) -> bool {
     if glob_matches(glob, word) {
         return true;

@@ -7,8 +7,7 @@ use super::{Access, CommandContext, Dialect, Finding, Risk, RiskClass, Survey, T
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Maximum number of targets of one call that are resolved. Further targets stay unresolved, which makes the call
-/// opaque.
+/// Maximum targets of one call that are resolved. Further targets stay unresolved, which makes the call opaque.
 pub const TARGETS_MAX: usize = 256;
 
 /// Finding about calls of MCP servers.
@@ -22,8 +21,7 @@ const NAMES_ONLY: &[&str] = &["ls", "stat", "find_files", "git_status"];
 /// Tools that change the repository but only read the paths in their arguments.
 const READ_THEIR_PATHS: &[&str] = &["git_add", "git_commit"];
 
-/// Returns the paths that a call uses, without duplicates. If the survey has resolved scripts, their paths are
-/// included.
+/// Returns the paths that a call uses, without duplicates. If the survey has resolved scripts, their paths count.
 pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Target> {
     let mut targets = match spec.effect {
         ToolEffect::Command => {
@@ -56,8 +54,7 @@ pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     analysis.risk.class <= RiskClass::ReadsRemote
 }
 
-/// Returns the paths in the arguments of a file tool. They are relative to the root, and globs and `~` are not
-/// expanded.
+/// Returns the paths in the arguments of a file tool. They are relative to the root; globs and `~` are not expanded.
 fn of_arguments(call: &ToolCall, survey: &Survey, access: Access) -> Vec<Target> {
     let Arguments::Object(arguments) = &call.arguments else { return Vec::new() };
     let values = PATH_ARGUMENTS.iter().filter_map(|name| arguments.get(*name));
@@ -80,8 +77,7 @@ pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
     shell::analyze(command, survey).targets
 }
 
-/// Assesses a call of a file tool. The risk is that of the tool's effect or that of the call's worst path, whichever is
-/// worse.
+/// Assesses a call of a file tool. The risk is that of the tool's effect or of its worst path.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes | ToolEffect::ExternalReads => RiskClass::ReadOnly,

@@ -92,8 +92,7 @@ static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("a valid expression")
 });
 
-/// Returns true if a text has both a digit and a capital letter. Random texts usually do; names of classes or packages
-/// do not.
+/// Returns true if a text has both a digit and a capital letter. Random texts usually do; names of classes do not.
 fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }

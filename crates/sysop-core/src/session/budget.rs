@@ -1,5 +1,4 @@
-//! Budgets of a session: the amounts spent, the warning at 80 %, and the pause before a model call that would exceed a
-//! limit.
+//! Budgets of a session: amounts spent, the warning at 80 %, and the pause before a model call above a limit.
 
 use std::time::Duration;
 

@@ -63,8 +63,7 @@ struct Plan {
 
 impl Session {
     /// Returns the context window of the session's model in tokens. It comes from the config, from the model's server,
-    /// from the built-in table or from a default, in this order. After the server rejected a prompt as too long, it may
-    /// be smaller.
+    /// from the built-in table or from a default, in this order. It shrinks after a prompt was too long.
     pub fn context_window(&self) -> u32 {
         self.known_window().unwrap_or(CONTEXT_WINDOW_DEFAULT)
     }
@@ -252,8 +251,7 @@ impl Session {
         helps.then_some(Plan { keep, replaced, elided, images_elided, after })
     }
 
-    /// Returns the ledger as text, without the entries that the newest `keep` messages and the current prompt already
-    /// show.
+    /// Returns the ledger as text, without the entries that the newest `keep` messages and the current prompt show.
     fn ledger_text(&self, keep: usize) -> String {
         let state = &self.state;
         let from = state.history.len() - keep;
@@ -332,8 +330,7 @@ impl Session {
         }
     }
 
-    /// Handles the answer to `Effect::Summarize`. If there is no usable summary, the ledger alone replaces the
-    /// messages.
+    /// Handles the answer to `Effect::Summarize`. If there is no usable summary, the ledger replaces the messages.
     pub(super) fn on_summarized(
         &mut self,
         out: &mut Output,
@@ -365,8 +362,7 @@ impl Session {
         true
     }
 
-    /// Plans a compaction before the next step after an overflow. Returns true if it will make the prompt smaller;
-    /// otherwise plans none.
+    /// Plans a compaction before the next step after an overflow. Returns false if none would make the prompt smaller.
     pub(super) fn can_compact_after_overflow(&mut self) -> bool {
         let helps = self.state.spec.max_history_messages == 0
             && self.state.phase == Phase::BetweenSteps

@@ -165,8 +165,7 @@ impl Session {
         self.decide(out, pending, &survey, answer);
     }
 
-    /// Returns the question to the hooks about a call, or `None` if there are no hooks, or if the call cannot run
-    /// anyway.
+    /// Returns the question to the hooks about a call, or `None` if there are no hooks, or the call cannot run anyway.
     fn hook_question(&self, pending: &PendingSurvey, survey: &Survey) -> Option<Box<HookQuestion>> {
         if !self.state.spec.policy.hooks || survey.unreachable.is_some() {
             return None;
@@ -364,8 +363,7 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
     }
 }
 
-/// Returns true if the approval of the risk `seen` also covers `risk`: the class of `risk` is no worse, and it has no
-/// new serious finding.
+/// Returns true if the approval of the risk `seen` also covers `risk`: no worse class and no new serious finding.
 pub(super) fn is_no_worse(risk: &Risk, seen: &Risk) -> bool {
     let known = |finding: &Finding| seen.findings.iter().any(|known| known.why == finding.why);
     risk.class <= seen.class

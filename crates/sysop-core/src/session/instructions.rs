@@ -1,6 +1,5 @@
-//! Instructions of the workspace and the user. They are read before the first step that a process makes, and again
-//! before later steps until the session's host is connected. Prompts that name a skill or custom command are expanded
-//! here.
+//! Instructions of the workspace and the user. They are read before a process's first step, and again before later
+//! steps until the session's host is connected. Prompts that name a skill or custom command are expanded here.
 
 use serde_json::{Map, Value};
 

@@ -16,8 +16,7 @@ use crate::outcome::{Outcome, Status};
 use crate::policy::{Assessment, Finding};
 use crate::tool::ToolEffect;
 
-/// Time to wait before a call with the argument `background` becomes a job. It is long enough to notice a command that
-/// fails at once.
+/// Time to wait before a call with the argument `background` becomes a job. Long enough to notice an immediate failure.
 const BACKGROUND_AFTER: Duration = Duration::from_secs(1);
 /// Maximum time that `jobs` waits for the end of a job.
 const READ_WAIT_MAX: Duration = Duration::from_secs(600);
@@ -137,8 +136,7 @@ impl Session {
         self.finish(out, id.clone(), Outcome::ok(text.trim_start()));
     }
 
-    /// Ends the job that a call became, because the call's outcome arrived. Returns false if the call is not a running
-    /// job.
+    /// Ends the job that a call became, after its outcome arrived. Returns false if the call is not a running job.
     pub(super) fn end_job(&mut self, out: &mut Output, call: &CallId, outcome: &Outcome) -> bool {
         let Some(job) = self.state.jobs.of_call(call) else { return false };
         let (status, exit_code) = (outcome.status, outcome.exit_code);
@@ -153,8 +151,7 @@ impl Session {
         }
     }
 
-    /// Ends all jobs with the status `unknown`. Jobs do not survive the process that ran them, and their progress is
-    /// not known.
+    /// Ends all jobs with the status `unknown`. Jobs do not survive the process that ran them.
     pub(super) fn lose_jobs(&mut self, out: &mut Output) {
         let jobs: Vec<JobId> = self.state.jobs.iter().map(|(id, _)| id).collect();
         for job in jobs {
@@ -163,8 +160,7 @@ impl Session {
         }
     }
 
-    /// Answers a call of the tool `jobs`. Returns `None` if the answer follows later, because it needs the output of a
-    /// running job.
+    /// Answers a call of the tool `jobs`. Returns `None` if the answer follows later, after a running job was read.
     pub(super) fn call_jobs(&mut self, out: &mut Output, call: &ToolCall, origin: Origin) -> Option<Outcome> {
         let action = call.text_argument("action").unwrap_or_default();
         let Some(id) = job_id(call) else {

@@ -178,8 +178,7 @@ impl RepeatedCall {
 #[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
 pub(super) enum Phase {
     Idle,
-    /// Between two steps. The session stays in this phase only while it is paused, or waits for a summary or for
-    /// instructions.
+    /// Between two steps. The session stays in this phase only while paused or waiting for a summary or instructions.
     BetweenSteps,
     /// A model request is in flight.
     Thinking {
@@ -207,8 +206,7 @@ pub(super) struct PendingApproval {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CurrentCall {
     Idle,
-    /// The call waits for a decision. `asked` holds the risk that was shown, and the grant that "allow for this
-    /// session" would give.
+    /// The call waits for a decision. `asked` holds the risk that was shown, and the grant offered for the session.
     AwaitingApproval {
         call: ToolCall,
         asked: PendingApproval,
@@ -289,8 +287,7 @@ impl State {
         self.guards.retain(|guard| guard.call != *call || guard.host != host);
     }
 
-    /// Records that `by` allowed the call. Ignores a second consent of one person, and calls that do not wait for
-    /// approval.
+    /// Records that `by` allowed the call. Ignores a person's second consent and calls that do not wait for approval.
     pub(super) fn add_approver(&mut self, call: &CallId, by: String, person: Option<String>) {
         let waits = self.waiting_call(call).is_some();
         let person = person.unwrap_or_else(|| by.clone());

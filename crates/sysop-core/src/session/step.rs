@@ -172,8 +172,7 @@ impl Session {
         reply
     }
 
-    /// Returns the stop reason and, if something failed, an error sentence. Returns `None` if the reply does not end
-    /// the turn.
+    /// Returns the stop reason and, if something failed, an error sentence. `None` if the turn goes on.
     pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
         if !reply.calls.is_empty() {
             return None;

@@ -6,8 +6,7 @@ use super::is_invisible;
 /// introducer.
 pub const SEQUENCE_BYTES_MAX: usize = 64;
 
-/// Maximum length of a control string (OSC, DCS, APC, PM, SOS, title) that is removed whole, in bytes after its
-/// introducer.
+/// Maximum length of a control string (OSC, DCS, APC, PM, SOS, title) to remove whole, in bytes after its introducer.
 pub const STRING_BYTES_MAX: usize = 8 * 1024;
 
 /// Separates sequences from text, one character at a time.

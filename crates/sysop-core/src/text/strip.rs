@@ -3,8 +3,7 @@
 use super::sequence::{SequenceReader, TextPart, prints};
 use crate::style::{StyleRuns, TextStyle};
 
-/// Applies [`strip_controls`](super::strip_controls) to a text that arrives in chunks. The result is the same however
-/// the text is split.
+/// Applies [`strip_controls`](super::strip_controls) to a text that arrives in chunks. The split does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct Stripper {
     reader: SequenceReader,
@@ -101,8 +100,7 @@ impl PlainText {
         }
     }
 
-    /// Applies a complete SGR sequence from the byte offset `at` on. Sequences with private parameters such as `>` are
-    /// not SGR.
+    /// Applies a complete SGR sequence from the byte offset `at` on. Private parameters such as `>` are no SGR.
     fn select(&mut self, parameters: &str, at: usize) {
         if let Some(painting) = &mut self.painting
             && parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))

@@ -13,8 +13,7 @@ use crate::style::StyleRuns;
 /// Maximum bytes of texts that are kept whole, counted from the newest item. Prompts, backfilled texts and the
 /// beginnings of truncated texts are not counted.
 pub const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of whole texts that are left after a truncation. They are fewer than the maximum, so that not every new item
-/// causes a truncation.
+/// Bytes of whole texts that are left after a truncation. Below the maximum, so that truncations are rare.
 const TEXTS_BYTES_LEFT: usize = TEXTS_BYTES_MAX / 4 * 3;
 /// Bytes kept of a truncated text.
 const BEGINNING_BYTES: usize = 200;
@@ -22,8 +21,7 @@ const BEGINNING_BYTES: usize = 200;
 const OPEN_ITEMS_MAX: usize = 256;
 const BACKFILL_ITEMS_MAX: usize = 64;
 
-/// Reads a log again to restore truncated texts. The caller passes the events of the log, from the first one on, to
-/// [`Backfill::apply`].
+/// Reads a log again to restore truncated texts. The caller passes all events of the log to [`Backfill::apply`].
 #[derive(Debug, Clone)]
 pub struct Backfill {
     transcript: Transcript,

@@ -6,8 +6,7 @@ pub(super) fn push_head(text: &mut String, piece: &str, bytes_max: usize) {
     text.push_str(&piece[..piece.floor_char_boundary(room.min(piece.len()))]);
 }
 
-/// Appends `piece`, and keeps only the newest bytes if the text exceeds `bytes_max`. Returns the number of bytes
-/// removed.
+/// Appends `piece`, and keeps only the newest bytes if the text exceeds `bytes_max`. Returns the bytes removed.
 pub(super) fn push_tail(text: &mut String, piece: &str, bytes_max: usize) -> u64 {
     text.push_str(piece);
     // Removes half at once, so that long output is not moved for every chunk.

@@ -120,8 +120,7 @@ impl SessionFollower {
         }
     }
 
-    /// Reads and publishes unread events in a task of its own. At most one such task runs at a time; if one is running,
-    /// it reads again.
+    /// Reads and publishes unread events in a task of its own. If one is running, it reads again.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
@@ -243,8 +242,7 @@ impl RelayState {
     }
 }
 
-/// Publishes a session's deltas to the nodes that follow it, until no node follows. Does nothing if a relay is already
-/// running.
+/// Publishes a session's deltas to its followers, until there are none. Does nothing if a relay is already running.
 pub(crate) fn start_relay(
     relay: &Arc<RelayState>,
     live: &Arc<LiveSession>,
@@ -283,8 +281,7 @@ pub(crate) fn start_relay(
     });
 }
 
-/// Collects the deltas to publish now, all of which come after the same event. Sets `after` to the position of this
-/// event.
+/// Collects the deltas to publish now, all after the same event. Sets `after` to the position of this event.
 fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
     let (mut deltas, mut bytes) = (Vec::new(), 0);
     let mut next = Some(Update::Delta(first));

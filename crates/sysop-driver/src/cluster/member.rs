@@ -1,5 +1,4 @@
-//! This process as a member of a cluster: the sessions that its front ends have open, and its reactions to cluster
-//! events.
+//! This process as a member of a cluster: the sessions that its front ends have open, and its reactions to events.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};

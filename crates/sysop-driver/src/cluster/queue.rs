@@ -25,8 +25,7 @@ struct State {
     drain: DrainState,
     /// Inputs that were read from the queue and are not consumed yet.
     in_flight: HashSet<QueuePosition>,
-    /// Inputs consumed while the queue is being read. They are kept until the read ends, because its result may still
-    /// contain them.
+    /// Inputs consumed while the queue is being read. Kept until then, as its result may contain them.
     consumed: Vec<QueuePosition>,
 }
 

@@ -163,8 +163,7 @@ impl ClusterSession {
         }
     }
 
-    /// Appends an input to the outbox. Returns an error if only the owning node accepts this kind of input, or if the
-    /// outbox is full.
+    /// Appends an input to the outbox. Fails if only the owner accepts this kind, or the outbox is full.
     fn enqueue(self: &Arc<Self>, input: Input) -> Result<(), String> {
         if !is_user_input(&input) {
             return Err("only the owning node accepts this input".to_owned());
@@ -191,8 +190,7 @@ impl ClusterSession {
         })
     }
 
-    /// Puts inputs that this node had accepted but not stored when it lost the session into the outbox, ahead of later
-    /// inputs.
+    /// Puts inputs that were accepted but not stored when the session was lost into the outbox, ahead of later inputs.
     fn accept_pending(self: &Arc<Self>, inputs: Vec<Input>) {
         {
             let mut outbox = self.outbox.lock();

@@ -13,8 +13,7 @@ use crate::output::capture::joined;
 use crate::output::head_tail::{HeadTail, newlines};
 use crate::output::{OutputLimits, counted};
 
-/// Maximum bytes of host names in one line. The names may also take at most one part in `NAMES_PART` of the output
-/// limit.
+/// Maximum bytes of host names in one line. They also take at most one part in `NAMES_PART` of the output limit.
 const NAMES_BYTES_MAX: usize = 1024;
 const NAMES_PART: usize = 8;
 /// Minimum bytes and lines to show of each group. If there is not enough space for them, some groups are left out.
@@ -414,8 +413,7 @@ fn plus(one: OutputLimits, other: OutputLimits) -> OutputLimits {
     OutputLimits { bytes: one.bytes + other.bytes, lines: one.lines + other.lines }
 }
 
-/// Distributes `left` among the needs. Small needs are met in full. The amount left after that is divided equally among
-/// the other needs.
+/// Distributes `left` among the needs. Small needs are met in full. The rest is divided equally.
 fn fair_shares(mut left: usize, needs: Vec<usize>) -> Vec<usize> {
     let mut by_need: Vec<usize> = (0..needs.len()).collect();
     by_need.sort_by_key(|&place| needs[place]);

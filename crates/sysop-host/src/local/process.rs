@@ -26,8 +26,7 @@ use crate::sandbox::PreparedFence;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
-/// Time that a program runs before the watchdog covers it. For shorter programs, the watchdog would cost more than
-/// their work.
+/// Time that a program runs before the watchdog covers it. It would cost more than shorter programs.
 const WATCHDOG_DELAY: Duration = Duration::from_millis(100);
 /// Capacity, in bytes, of the pipe of a program with much output, if the system permits it. With a large pipe, the
 /// program rarely has to wait for this process.

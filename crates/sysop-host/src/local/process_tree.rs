@@ -12,8 +12,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 /// Maximum number of kill passes. Each further pass catches processes that were started during the previous one.
 const KILL_ROUNDS_MAX: usize = 16;
 
-/// All processes of one command. While this exists, the command must not be reaped, because its pid could then be
-/// reused.
+/// All processes of one command. While this exists, the command must not be reaped: its pid could be reused.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessTree {
     leader: Pid,

@@ -75,8 +75,7 @@ fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     (paths.len() <= RESOLVED_FILES_MAX).then_some(paths)
 }
 
-/// Expands a glob below a folder. Returns `None` if shells differ in how they expand this kind of glob, or if there are
-/// too many matches.
+/// Expands a glob below a folder. `None` if shells differ on this kind, or if matches are too many.
 fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     if pattern.contains("**") || pattern.contains(['(', '\\']) {
         return None;

@@ -1,5 +1,4 @@
-//! Open root folders. All sessions with the same root share one handle, because a server may have thousands of
-//! sessions.
+//! Open root folders. All sessions with the same root share one handle, as a server may have thousands of sessions.
 
 use std::collections::HashMap;
 use std::io;

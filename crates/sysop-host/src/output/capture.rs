@@ -1,5 +1,4 @@
-//! Captures the output of one command: redacts secrets, then passes the bytes to the model's excerpt, the live
-//! display and the artifact.
+//! Captures the output of one command: redacts it and passes it to excerpt, live display and artifact.
 //!
 //! Output is read directly into the buffer from which the artifact is written. A large output is therefore copied once
 //! from the pipe and once to the file, and not in between.
@@ -34,8 +33,7 @@ pub(crate) struct Capture<'a> {
     stream: CaptureSinks<'a>,
 }
 
-/// Buffer of bytes that were read. It contains bytes that wait for the artifact, then a possible beginning of a secret,
-/// then free space.
+/// Buffer of read bytes: those that wait for the artifact, a possible beginning of a secret, free space.
 struct CaptureBuffer {
     bytes: Vec<u8>,
     /// Number of bytes that were passed on and wait for the artifact.
@@ -196,8 +194,7 @@ impl CaptureBuffer {
         self.grow_to(self.clean + self.pending.bytes + bytes);
     }
 
-    /// Replaces the bytes in `fresh` by `clean`, their redacted form. The last `held.bytes` bytes of `fresh` stay
-    /// pending.
+    /// Replaces the bytes in `fresh` by `clean`, their redacted form. The last `held.bytes` bytes stay pending.
     fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: PendingBytes) {
         let waiting = self.bytes[fresh.end - held.bytes..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);

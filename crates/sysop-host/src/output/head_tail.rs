@@ -1,12 +1,10 @@
-//! Keeps the head and the tail of a stream, and counts the omitted middle. Uses at most twice as much memory as its
-//! limit.
+//! Keeps the head and the tail of a stream, and counts the omitted middle. Uses at most twice its limit.
 
 use super::OutputLimits;
 
 /// Maximum distance in bytes over which a cut is moved to the end of a line.
 const ALIGN_BYTES_MAX: usize = 1024;
-/// Bytes of the limit that are reserved for the notice about the gap. Nothing is reserved if the limit is less than
-/// four times this number.
+/// Bytes of the limit that are reserved for the notice about the gap. None if the limit is under four times this.
 const NOTICE_BYTES: usize = 256;
 
 #[derive(Debug)]
@@ -208,8 +206,7 @@ pub(crate) fn unfinished(bytes: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// Returns the last `lines` lines of the tail, but at most `bytes` bytes. The result starts at the beginning of a line
-/// if one is near.
+/// Returns the last `lines` lines of the tail, but at most `bytes` bytes. Starts at a line if one is near.
 fn newest(tail: &[u8], lines: usize, bytes: usize) -> &[u8] {
     let mut start = tail.len().saturating_sub(bytes);
     let body = &tail[..tail.len() - usize::from(tail.last() == Some(&b'\n'))];
@@ -255,8 +252,7 @@ fn lossy_head(bytes: &[u8], text_max: usize) -> (String, usize) {
     (text, used)
 }
 
-/// Decodes as many bytes from the end as fit into `text_max` bytes of text. Returns the text and the number of decoded
-/// bytes.
+/// Decodes bytes from the end that fit into `text_max` bytes of text. Returns the text and the number of decoded bytes.
 fn lossy_tail(bytes: &[u8], text_max: usize) -> (String, usize) {
     let mut excess = lossy_len(bytes).saturating_sub(text_max);
     let mut text = String::new();

@@ -47,8 +47,7 @@ fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the image that an artifact holds. Blocks. Fails if the name is not that of an image, or if the file is missing
-/// or was changed.
+/// Reads the image that an artifact holds. Blocks. Fails if it is no image, missing, or was changed.
 pub fn load_image(folder: &Path, artifact: &str) -> io::Result<Vec<u8>> {
     artifacts(folder).image(artifact, IMAGE_BYTES_MAX as u64)
 }

@@ -28,8 +28,7 @@ pub(crate) enum Escape {
     Missing,
 }
 
-/// Returns the hint for a command that failed inside a fence and printed `printed`. Returns `None` if the fence is
-/// probably not the cause.
+/// Returns the hint for a command that failed inside a fence and printed `printed`. `None` if the cause is another.
 pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) -> Option<String> {
     let printed = printed.to_ascii_lowercase();
     SYMPTOMS.iter().find(|symptom| printed.contains(**symptom))?;

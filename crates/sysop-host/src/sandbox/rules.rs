@@ -46,8 +46,7 @@ pub(super) fn has_network(fence: &Fence) -> bool {
     }
 }
 
-/// Returns the writable paths other than the root and the paths that every fence allows. A path that does not exist
-/// gets no rule.
+/// Returns the writable paths other than the root and the paths that every fence allows. A missing path gets no rule.
 ///
 /// A path below another writable path is left out. It needs no rule, and an earlier call that may write to its parent
 /// could have replaced the path by a link to anywhere.

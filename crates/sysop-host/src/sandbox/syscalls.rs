@@ -29,11 +29,9 @@ const X32_BIT: i64 = 0x4000_0000;
 
 /// `TIOCSTI` and `TIOCLINUX`, which insert input into a terminal.
 const TYPING_IOCTLS: [u64; 2] = [0x5412, 0x541c];
-/// `FS_IOC_SETFLAGS`, its 32-bit form, and `FS_IOC_FSSETXATTR`. They change attributes of a file even if it is open
-/// only for reading.
+/// `FS_IOC_SETFLAGS`, its 32-bit form, and `FS_IOC_FSSETXATTR`. They change attributes even of a file open for reading.
 const ATTRIBUTE_IOCTLS: [u64; 3] = [0x4008_6602, 0x4004_6602, 0x401c_5820];
-/// Actions of `syslog(2)` that change state: "read and clear", "clear", "console off", "console on", and "console
-/// level".
+/// Actions of `syslog(2)` with effects: "read and clear", "clear", "console off", "console on", and "console level".
 const SYSLOG_CHANGES: [u64; 5] = [4, 5, 6, 7, 8];
 /// Commands of System V IPC that change state: remove and set. Each is listed without and with the `IPC_64` bit.
 const IPC_CHANGES: [u64; 4] = [0, 1, 0x100, 0x101];
@@ -97,8 +95,7 @@ const MACHINE_CALLS: &[i64] = &[
     libc::SYS_umount2,
 ];
 
-/// Calls that change a process, each with the index of the argument that names the process. The value 0 means the
-/// caller itself.
+/// Calls that change a process, each with the index of the argument that names the process. 0 means the caller.
 const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_setpriority, 1),
     (libc::SYS_ioprio_set, 1),

@@ -23,8 +23,7 @@ use super::settings::{SshSettings, literal};
 use crate::askpass::Askpass;
 use crate::settings::HostError;
 
-/// Maximum concurrent sessions. OpenSSH servers allow ten per connection, and two of them are reserved for urgent
-/// requests.
+/// Maximum concurrent sessions. OpenSSH servers allow ten per connection, two are reserved for urgent requests.
 const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
 const ALIVE_MAX: Duration = Duration::from_secs(2);
@@ -296,8 +295,7 @@ impl ConnectionInner {
         }
     }
 
-    /// Returns the error of a lost connection. Its cause is the last line that `ssh` printed, or `otherwise` if there
-    /// is none.
+    /// Returns the error of a lost connection. The cause is `ssh`'s last line, or `otherwise` if there is none.
     pub(super) fn connection_lost(&self, master: &Master, otherwise: &str) -> SshError {
         let printed = last_line(&master.printed());
         let why = if printed.is_empty() { otherwise.to_owned() } else { printed };

@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Length in bytes of the longest socket path that every system accepts, including the NUL byte. macOS has the lowest
-/// limit.
+/// Length in bytes of the longest socket path that every system accepts, including the NUL byte. macOS is lowest.
 const SOCKET_BYTES_MAX: usize = 104;
 /// Length in bytes of the suffix that ssh appends to the socket's path temporarily.
 const SUFFIX_BYTES: usize = 17;

@@ -24,8 +24,7 @@ use crate::pipe::discard_output;
 
 /// Maximum time to read further output after the shell has ended while another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Maximum time of each wait while a command is being stopped: for its session to open, and for the command to report
-/// its start.
+/// Maximum time of each wait while a command is being stopped: for its session, and for the report of its start.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
 /// Maximum background programs whose output is discarded, so that a closed pipe does not kill them. Each of them holds
 /// a session of the connection.

@@ -1,5 +1,4 @@
-//! Guards on a remote host: the script on the target (`guard/guard.sh`), and fresh logins that prove that people can
-//! still get in.
+//! Guards on a remote host: the script on the target (`guard/guard.sh`), and fresh logins that prove that they work.
 //!
 //! A guard is armed before a change that may lock people out, and rolls the change back unless it is confirmed in time.
 //! The confirmation travels over a connection of its own that was opened after the change, because an open connection
@@ -333,8 +332,7 @@ pub(super) async fn fire(
     answer
 }
 
-/// Runs the plan's checks. Returns what fails now and did not before; `None` if nothing does or if the checks could not
-/// run.
+/// Runs the plan's checks. Returns what fails now and did not before; `None` if nothing does or they could not run.
 pub(super) async fn check(inner: &ConnectionInner, guard: &ArmedOnHost, limit: Duration) -> Option<String> {
     let ran = run(inner, guard.rights, &["check", &guard.id], limit).await.ok()?;
     line_of(&ran, &guard.id).filter(|line| line.word == "bad").map(|line| line.rest)

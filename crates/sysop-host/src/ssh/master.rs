@@ -168,8 +168,7 @@ impl Drop for Master {
     }
 }
 
-/// Starts an `ssh`, or the program of the settings' container, with these descriptors as its standard input, output and
-/// error.
+/// Starts an `ssh`, or the program of the settings' container, with these descriptors as its streams.
 pub(super) fn start(
     settings: &SshSettings,
     line: Vec<std::ffi::OsString>,

@@ -1,5 +1,4 @@
-//! Ends all processes that a command started on the remote host. A second session is used for this, because `ssh`
-//! itself only hangs up.
+//! Ends all processes that a command started on the remote host. Uses a second session, as `ssh` only hangs up.
 //!
 //! As on the local machine, a process belongs to a command if it is in the command's session, descends from the
 //! command, or has the command's mark in its environment. If there is no `/proc`, only descent and process group are

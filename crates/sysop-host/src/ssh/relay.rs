@@ -107,8 +107,7 @@ impl RelayProgram {
         format!("unset BASH_ENV ENV\nconnect() {{ {connect}; }}\n{START}\n{relay}")
     }
 
-    /// Copies between a local connection and `to` until one of them is closed. Dropping the future also ends the remote
-    /// side.
+    /// Copies between a local connection and `to` until one of them is closed. Dropping it ends the remote side.
     pub(super) async fn carry(
         self,
         inner: &Arc<ConnectionInner>,

@@ -32,8 +32,7 @@ const OPEN_MAX: Duration = Duration::from_secs(15);
 pub(super) const SILENT: &str = "the host does not respond";
 /// Default size of a pipe buffer, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
-/// Size of an enlarged pipe buffer in bytes, if the system allows it. With this size, programs with much output rarely
-/// have to wait.
+/// Size of an enlarged pipe buffer in bytes, if the system allows it. With it, floods of output rarely wait.
 const PIPE_BYTES_LARGE: usize = 1024 * 1024;
 
 /// An open session. Dropping this closes the session, but its processes may survive.
@@ -85,8 +84,7 @@ struct PipeEnds {
 }
 
 impl SshSession {
-    /// Opens a session, and connects first if necessary. If the future is dropped while `asked` is empty, nothing was
-    /// started.
+    /// Opens a session, and connects first if necessary. If dropped while `asked` is empty, nothing started.
     pub(super) async fn open(
         inner: &ConnectionInner,
         sent: EncodedScript,

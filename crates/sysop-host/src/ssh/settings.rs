@@ -90,8 +90,7 @@ impl SshSettings {
         Container::parse(&self.destination).and_then(Result::ok)
     }
 
-    /// Returns the arguments common to every `ssh` of this connection. They do not include the arguments for the socket
-    /// and the terminal.
+    /// Returns the arguments common to every `ssh` of this connection. Those for socket and terminal are added.
     ///
     /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed.
     /// It does not decide on options that would disturb a program (remote commands, forwards that another session

@@ -302,8 +302,7 @@ impl TerminalCall<'_> {
         ))
     }
 
-    /// Types a command and waits until the shell accepts it. If the shell does not react in time, the line is
-    /// interrupted.
+    /// Types a command and waits until the shell accepts it. Otherwise interrupts the line in time.
     async fn type_command(&self, command: &str, guarded: bool) -> LineAcceptance {
         let nonce = random_key();
         let (key, kind) = {
@@ -358,8 +357,7 @@ impl TerminalCall<'_> {
         self.live.send(vec![0x03, KILL_LINE]);
     }
 
-    /// Captures the output of the typed command until the command ends, times out, is canceled, or hands the terminal
-    /// over.
+    /// Captures the output of the typed command until it ends, times out, is canceled, or hands the terminal over.
     async fn follow(&mut self, command: &str, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
         let mut taken = Vec::new();

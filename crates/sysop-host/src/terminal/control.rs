@@ -64,8 +64,7 @@ struct ControlHolder {
 const PASTE: &[u8] = b"\x1b[200~";
 
 impl SharedTerminal {
-    /// Handles keys typed by a person: gives control to that person, classifies the keys, and sends them to the
-    /// program.
+    /// Handles keys typed by a person: gives them control, classifies the keys, and sends them to the program.
     pub(super) fn typed(&self, by: &str, bytes: &[u8]) {
         let Some(live) = self.current() else { return };
         if bytes.is_empty() || live.state().ended.is_some() {
@@ -230,8 +229,7 @@ async fn watch_lease(terminal: Weak<SharedTerminal>) {
     }
 }
 
-/// Returns true if the agent may type again, because the shell is at its prompt or because the person began while a
-/// program was running.
+/// Returns true if the agent may type again, as the shell is at its prompt or a program ran when the person began.
 fn agent_may_resume(live: &LiveShell, at_prompt: bool) -> bool {
     let inner = live.state();
     inner.ready || inner.ended.is_some() || inner.shells.is_empty() || !at_prompt

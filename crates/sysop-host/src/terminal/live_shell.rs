@@ -34,8 +34,7 @@ use crate::output::redact::Secrets;
 use crate::sandbox::{FenceRequest, PreparedFence};
 use crate::spawn::with_default_signals;
 
-/// Maximum captured bytes that a call has not taken yet. If there are more, the program is blocked until the call takes
-/// them.
+/// Maximum captured bytes not yet taken by a call. If there are more, the program is blocked until the call takes them.
 const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
 /// Captured bytes after which a call is notified even while output continues.
 const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
@@ -51,8 +50,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Ctrl+U, which deletes the typed line in all line editors and in the kernel's line discipline.
 pub(super) const KILL_LINE: u8 = 0x15;
 
-/// Starts the shell inside its fence. The returned folder is its private `TMPDIR`, if any, and must live as long as the
-/// shell.
+/// Starts the shell inside its fence. The returned folder is its private `TMPDIR`, if any, and must outlive the shell.
 fn spawn_shell(
     start: &TerminalStart,
     master: &OwnedFd,
@@ -253,8 +251,7 @@ impl LiveShell {
         echo(&self.master)
     }
 
-    /// Returns true if the program reads single keys, as line editors do. Always false for a remote shell, whose mode
-    /// is unknown.
+    /// Returns true if the program reads single keys, as line editors do. Always false for a remote shell.
     pub(super) fn is_raw(&self) -> bool {
         self.remote_host.is_none()
             && tcgetattr(&self.master).is_ok_and(|modes| !modes.local_modes.contains(LocalModes::ICANON))

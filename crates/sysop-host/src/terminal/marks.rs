@@ -1,7 +1,6 @@
 //! Marks: escape sequences by which a prepared shell reports the end of a command, its exit code, and its prompt.
 //!
-//! Each mark carries a random key, so that a program cannot forge a mark. Marks are removed from the stream before the
-//! stream is shown.
+//! Each mark carries a random key, so that no program forges one. Marks are removed before the stream is shown.
 
 use super::sequences::string_body;
 

@@ -63,8 +63,7 @@ impl ScreenModel {
         }
     }
 
-    /// Passes the primary screen to `look` while the alternate screen is active. The alternate screen is restored
-    /// afterwards.
+    /// Passes the primary screen to `look` while the alternate screen is active. It is restored afterwards.
     fn draw_primary_screen(&mut self, look: impl FnOnce(&Term<ReplyListener>)) {
         let kept = self.term.grid().clone();
         self.term.swap_alt();
@@ -309,8 +308,7 @@ impl TerminalScreen {
     }
 }
 
-/// Appends bytes to `out` that clear another screen, and draw this screen and up to `scrollback_rows` rows above it
-/// there.
+/// Appends bytes to `out` that clear another screen, and draw this screen and up to `scrollback_rows` rows above it.
 fn draw(term: &Term<ReplyListener>, scrollback_rows: usize, out: &mut String) {
     let rows = i32::try_from(term.screen_lines()).unwrap_or(i32::MAX);
     let first = first_row(term, scrollback_rows);
@@ -377,8 +375,7 @@ impl CellPen {
     }
 }
 
-/// Returns true if the last DECSTBM sequence in `bytes` sets a region smaller than the screen, or `None` if there is no
-/// such sequence.
+/// Returns true if the last DECSTBM sequence in `bytes` sets a region smaller than the screen, or `None` without one.
 fn sets_region(bytes: &[u8], rows: u16) -> Option<bool> {
     let sequences = memchr::memmem::find_iter(bytes, b"\x1b[");
     let regions = sequences.filter_map(|start| {

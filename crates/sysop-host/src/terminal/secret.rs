@@ -21,11 +21,9 @@ use crate::machine::Echo;
 
 /// Time that a prompt is open before people are asked. It is needed because programs also turn echo off briefly.
 pub(super) const OPEN_FOR: Duration = Duration::from_millis(100);
-/// Time without output after which a program that is remote or printed no prompt is checked for an open prompt for a
-/// secret.
+/// Time without output after which a remote or promptless program is checked for an open prompt for a secret.
 const SILENT_FOR: Duration = Duration::from_secs(1);
-/// Used instead of `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password to slow down
-/// guessing.
+/// Used instead of `SILENT_FOR` after a secret was entered: programs delay the reply to a wrong password.
 const CHECKED_FOR: Duration = Duration::from_secs(5);
 /// Maximum time to wait for the program to react to an answer.
 const TAKEN_WAIT_MAX: Duration = Duration::from_secs(5);

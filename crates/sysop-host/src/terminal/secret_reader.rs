@@ -103,8 +103,7 @@ fn started_by(command: Option<&str>, is_trusted: bool) -> Vec<String> {
     told
 }
 
-/// Guesses the process that reads the input: a set-user-ID root process if there is one, otherwise the innermost
-/// process.
+/// Guesses the process that reads input: a set-user-ID root process if there is one, otherwise the innermost process.
 fn likely_reader(processes: &[ReaderProcess]) -> Option<&ReaderProcess> {
     let has_child = |process: &ReaderProcess| processes.iter().any(|other| other.parent == process.pid);
     let trusted =

@@ -10,8 +10,7 @@ use sysop_core::policy::Dialect;
 
 use crate::environment::GIT_GUARD;
 
-/// Maximum bytes of a line typed at a prompt without a full line editor: the kernel accepts 4,095 bytes, busybox only
-/// 1,024.
+/// Maximum bytes of a line typed without a full line editor: the kernel accepts 4,095 bytes, busybox only 1,024.
 const PLAIN_LINE_BYTES_MAX: usize = 900;
 /// Maximum bytes of a line typed into a full line editor.
 const EDITED_LINE_BYTES_MAX: usize = 3000;
@@ -81,8 +80,7 @@ impl ShellKind {
         self != Self::Csh
     }
 
-    /// Returns true if the shell reads lines in raw mode, so that the mode of the terminal shows that the shell is
-    /// ready.
+    /// Returns true if the shell reads lines in raw mode, so that the terminal's mode shows that it is ready.
     pub(super) fn has_line_editor(self) -> bool {
         self != Self::Posix
     }
@@ -101,8 +99,7 @@ impl ShellKind {
     }
 }
 
-/// Returns a command, valid in every supported shell, that reports the shell's program, terminal, machine and process
-/// id.
+/// Returns a command, valid in every supported shell, that reports its program, terminal, machine and process id.
 pub(super) fn identify_command(key: &str) -> String {
     format!(
         " sh -c 'printf \"\\033]7717;{key};K;%s;%s;%s;%s\\007\" \"$(readlink /proc/$PPID/exe || ps -o comm= -p $PPID)\" \"$(tty)\" \"$(uname -n)\" $PPID'"
@@ -159,8 +156,7 @@ macro_rules! functions {
     };
 }
 
-/// Runs a read-only command with settings that keep git from running programs named by a repository. The settings last
-/// only for that command.
+/// Runs a read-only command with settings that keep git from running a repository's programs. They last only for it.
 macro_rules! guarded {
     ($before:literal, $eval:literal) => {
         concat!("__sysop_g() { ", $before, "GUARD", $eval, r#" "$__sysop_x"; }; "#)
@@ -297,8 +293,7 @@ pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String
     (line.len() <= EDITED_LINE_BYTES_MAX).then_some(line)
 }
 
-/// Returns a line that reports the exit code of a command whose end mark was lost. The nonce in the report identifies
-/// that command.
+/// Returns a line that reports the exit code of a command whose end mark was lost. The nonce identifies it.
 pub(super) fn recover(kind: ShellKind, key: &str) -> String {
     match kind {
         ShellKind::Fish => {

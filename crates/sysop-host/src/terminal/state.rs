@@ -403,8 +403,7 @@ impl TerminalState {
         self.record(Recording::flush);
     }
 
-    /// Returns the screen for a new watcher, with up to `scrollback_rows` rows above it, and a receiver for all later
-    /// output.
+    /// Returns a new watcher's screen, with up to `scrollback_rows` rows above it, and a receiver for all later output.
     pub(super) fn subscribe(&self, scrollback_rows: usize) -> (Bytes, broadcast::Receiver<TerminalOutput>) {
         (Bytes::from(self.screen.picture(scrollback_rows)), self.outputs.subscribe())
     }
@@ -598,8 +597,7 @@ pub(super) fn random_key() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// Returns true if a sequence changes how keys are sent or asks for a reply. Such sequences apply even while output is
-/// hidden.
+/// Returns true if a sequence changes how keys are sent or asks for a reply. They apply even to hidden output.
 fn concerns_the_keyboard(token: &StreamToken<'_>) -> bool {
     let StreamToken::Sequence(kind, bytes) = token else { return false };
     match (kind, bytes.last()) {

@@ -1,8 +1,7 @@
 //! State of the terminal, collected before a call is judged: the shell that would read a command, its folder, and the
 //! reader of keys at the cursor.
 //!
-//! On this machine, the kernel is asked about the shell. For a remote shell, the marks sent with its prompt are
-//! trusted.
+//! On this machine, the kernel is asked about the shell. For a remote shell, the marks of its prompt are trusted.
 
 use std::time::Duration;
 
@@ -184,8 +183,7 @@ fn runner_dialect(live: &LiveShell) -> Dialect {
     ShellKind::of_program(&runner).map_or(Dialect::Unknown, ShellKind::dialect)
 }
 
-/// Returns the place reported by the marks of the innermost shell. If that shell is not at its prompt, most of the
-/// place is unknown.
+/// Returns the place reported by the marks of the innermost shell. If it is not at its prompt, most is unknown.
 fn by_marks(live: &LiveShell) -> TerminalPlace {
     let inner = live.state();
     let Some(shell) = inner.shells.last().filter(|_| inner.ready) else {
@@ -205,8 +203,7 @@ fn by_marks(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Returns the place of the local foreground shell from `/proc`. Falls back to marks if the foreground process is not a
-/// known shell.
+/// Returns the place of the local foreground shell from `/proc`. Uses marks if it is no known shell.
 fn by_process(live: &LiveShell) -> TerminalPlace {
     let front = live.foreground().map(|group| group.as_raw_nonzero().get());
     let Some((pid, kind)) = front.and_then(|pid| Some((pid, kind_of_process(pid)?))) else {

@@ -28,8 +28,7 @@ const PIPELINE_REPORT: &str = r#"trap '__sysop=("$?" "${PIPESTATUS[@]}"); if [ "
 pub(super) struct Bash {
     command: String,
     timeout_s: Option<u64>,
-    /// True if the command runs in the background. It then has no time limit, because the session soon stops waiting
-    /// for it.
+    /// True if the command runs in the background. It then has no time limit, as the session soon stops waiting.
     #[serde(default)]
     background: bool,
     #[serde(default)]

@@ -1,7 +1,6 @@
 //! `read_file`, `cat`, `write_file`, `edit_file`, `delete_file`.
 //!
-//! A change reads the current file, stores it for undo, and writes the new content if the file is unchanged since it
-//! was read.
+//! A change reads the current file, stores it for undo, and writes if the file is unchanged since.
 
 use std::sync::Arc;
 

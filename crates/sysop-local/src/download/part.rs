@@ -147,8 +147,7 @@ fn is_full(error: &io::Error) -> bool {
     )
 }
 
-/// Returns true if the file exists and has this hash. A file with another hash is not touched; the download replaces
-/// it.
+/// Returns true if the file exists and has this hash. Does not touch a file with another hash.
 pub(super) fn has_hash(path: &Path, sha256: &str) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let (mut hash, mut chunk) = (Sha256::new(), vec![0; CHUNK_BYTES]);

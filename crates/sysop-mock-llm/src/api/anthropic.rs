@@ -334,8 +334,7 @@ fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -
     all_answered(index, open)
 }
 
-/// Fails if `open` contains calls, because these have no result. `index` is the index of the message that should
-/// contain the results.
+/// Fails if `open` contains calls, because these have no result. `index` is that of the message with the results.
 fn all_answered(index: usize, open: Vec<&str>) -> Result<(), ApiError> {
     if open.is_empty() {
         return Ok(());

@@ -99,8 +99,7 @@ impl ApiRequest for GenerateContentRequest {
 }
 
 impl GenerateContentRequest {
-    /// Returns the parts with the calls. Like Gemini 3 and later, models with signatures give each call an id and sign
-    /// the first call.
+    /// Returns the parts with the calls. As with Gemini 3, each call has an id and the first a signature.
     fn calls(&self, scripted: &ScriptedReply<'_>) -> Vec<Value> {
         let signed = requires_signatures(&self.model);
         let calls = scripted.response.tool_calls.iter().enumerate();

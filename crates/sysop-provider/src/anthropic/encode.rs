@@ -17,8 +17,7 @@ pub(super) mod quirk {
     /// The whole `thinking` parameter.
     pub(crate) const THINKING: &str = "thinking";
     pub(crate) const DISPLAY: &str = "thinking.display";
-    /// The server binds thinking to the exact conversation before it; later requests ask it to drop thinking that no
-    /// longer matches.
+    /// The server binds thinking to the exact conversation before it; later requests drop what no longer matches.
     pub(crate) const STRICT_BINDING: &str = "strict thinking binding";
     /// `thinking.block_binding` and its beta header.
     pub(crate) const BLOCK_BINDING: &str = "thinking.block_binding";
@@ -35,8 +34,7 @@ const SHORT_ANSWER_TOKENS: u32 = 4_096;
 const ADAPTIVE_SINCE: (u32, u32) = (4, 6);
 /// Maximum digits of a version number in a model's name; a longer run of digits is a date.
 const VERSION_DIGITS_MAX: usize = 2;
-/// Number of newest user turns that end in a cache mark. The API allows four marks; the tools and the system prompt use
-/// the other two.
+/// Number of newest user turns that end in a cache mark. Of the API's four, tools and system prompt use two.
 const MARKED_TURNS: usize = 2;
 const NAME_BYTES_MAX: usize = 128;
 /// Placeholder for a user message that the API requires but the history does not have.
@@ -44,8 +42,7 @@ const CONTINUE: &str = r#"{"type":"text","text":"Continue."}"#;
 /// Key under which the text of invalid arguments is sent, because the API accepts only an object.
 pub(super) const INVALID_ARGUMENTS: &str = "invalid_arguments";
 
-/// Form in which a message is encoded. The encoded message depends only on the message and this value, so it can be
-/// cached.
+/// Form in which a message is encoded. Message and form alone determine the result, so it can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AnthropicEncoding {
     /// The server's own blocks, verbatim.
@@ -130,8 +127,7 @@ fn strips_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
         || (request.trimmed && !drops_unbound_thinking(request, quirks))
 }
 
-/// Returns true if a model, judged by its name, accepts `thinking: adaptive`. Returns false for a name without a
-/// generation.
+/// Returns true if a model, judged by its name, accepts `thinking: adaptive`. Names without a generation do not.
 fn is_adaptive(model: &str) -> bool {
     let Some(rest) = model.strip_prefix("claude-") else { return false };
     let mut words = rest.split('-');

@@ -276,8 +276,7 @@ impl ReplyDecoder for GeminiDecoder {
     }
 }
 
-/// Parses a call. Its arguments arrive whole; a missing object means no arguments. Only newer model generations send an
-/// id.
+/// Parses a call. Its arguments arrive whole; none means no arguments. Only newer model generations send an id.
 fn call_of(call: &Value) -> ToolCall {
     let arguments = match &call["args"] {
         Value::Object(map) => Arguments::Object(map.clone()),

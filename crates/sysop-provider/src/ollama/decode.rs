@@ -19,8 +19,7 @@ use super::errors;
 
 /// Maximum tool calls per reply; further ones are dropped.
 const CALLS_MAX: usize = 128;
-/// Upper bound on the bytes per token in any prompt. A prompt with more bytes than the window's tokens times this
-/// number cannot fit.
+/// Upper bound on the bytes per token in any prompt. A prompt with more bytes than this per token cannot fit.
 const BYTES_PER_TOKEN_MAX: u64 = 16;
 /// Typical bytes per token of prose and code.
 const BYTES_PER_TOKEN: u64 = 4;

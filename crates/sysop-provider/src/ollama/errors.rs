@@ -1,7 +1,6 @@
 //! Classifies Ollama's errors by their text, because the API has no error codes.
 //!
-//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `llm/server.go`, and error texts of older
-//! versions.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `llm/server.go`, and older error texts.
 
 use sysop_core::message::FailureKind;
 

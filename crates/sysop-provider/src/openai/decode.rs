@@ -253,8 +253,7 @@ impl OpenAiDecoder {
         }
     }
 
-    /// Returns the call that a delta belongs to, adding a new call if needed. Returns `None` if that would exceed the
-    /// limit on calls.
+    /// Returns the call that a delta belongs to, adding a new call if needed. `None` if that would be too many.
     fn partial_call(
         &mut self,
         index: Option<f64>,
@@ -411,8 +410,7 @@ impl ReplyDecoder for OpenAiDecoder {
     }
 }
 
-/// Returns true if `id` is the id of another call. Needed because some servers give every call the index 0, so only the
-/// ids differ.
+/// Returns true if `id` is the id of another call. Some servers give every call the index 0.
 fn is_other_call(partial_call: &PartialToolCall, id: &str) -> bool {
     !id.is_empty() && !partial_call.id.is_empty() && partial_call.id != id
 }

@@ -80,8 +80,7 @@ impl RemoteOllama {
         self.ollama.silence()
     }
 
-    /// Returns the open tunnel, or opens one if there is none. Fails if there is no remote machine, or no Ollama
-    /// answers on it.
+    /// Returns the open tunnel, or opens one if there is none. Fails without a remote machine or Ollama.
     pub(crate) async fn tunnel(&self) -> Result<Arc<Tunnel>, ModelFailure> {
         let mut known = self.tunnel.lock().await;
         match known.as_ref() {

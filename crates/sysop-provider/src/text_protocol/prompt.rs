@@ -154,8 +154,7 @@ fn object(properties: Value) -> Value {
     json!({"type": "object", "properties": properties, "required": names, "additionalProperties": false})
 }
 
-/// Returns a schema with only the keywords that grammar converters support. The tool's own schema checks everything
-/// else.
+/// Returns a schema with only the keywords of grammar converters. The tool's own schema checks everything else.
 fn simplified(schema: &Value, depth: usize) -> Value {
     let mut kept = Map::new();
     if depth >= SCHEMA_DEPTH_MAX {

@@ -137,8 +137,7 @@ struct Scanner<'t, 'f> {
     /// A fence, reasoning or an object was left unfinished.
     open: bool,
     prose_from: usize,
-    /// Cache of the next closing fence, by number of backticks. `None` if it was not looked up yet, `Some(None)` if the
-    /// text has none.
+    /// Cache of the next closing fence, by number of backticks. `None`: not looked up; `Some(None)`: there is none.
     closes: [Option<Option<ClosingFence>>; TICKS_MAX + 1],
 }
 

@@ -33,8 +33,7 @@ impl Default for RetrySettings {
 }
 
 impl RetrySettings {
-    /// Returns the wait before retry `number`, counted from 0. The wait is reduced by up to a quarter as `random` goes
-    /// from 0 to 1.
+    /// Returns the wait before retry `number`, counted from 0. `random`, 0 to 1, reduces it by up to a quarter.
     pub(crate) fn backoff(&self, number: u32, random: f64) -> Duration {
         let doubled = self.wait.saturating_mul(2_u32.saturating_pow(number)).min(self.wait_max);
         doubled.mul_f64(1.0 - random.clamp(0.0, 1.0) / 4.0)
@@ -78,8 +77,7 @@ fn duration_in(number: &str, unit: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number / unit).ok()
 }
 
-/// Returns the time until an HTTP date (RFC 9110, 5.6.7), or zero if the date has passed. `None` if it is not a valid
-/// date.
+/// Returns the time until an HTTP date (RFC 9110, 5.6.7), or zero if it has passed. `None` if it is invalid.
 fn time_until(date: &str, now: SystemTime) -> Option<Duration> {
     let at = jiff::fmt::rfc2822::parse(date).ok()?.timestamp();
     Some(SystemTime::from(at).duration_since(now).unwrap_or_default())

@@ -42,8 +42,7 @@ pub(crate) fn rule_question(offered: &OfferedRule) -> String {
 pub(crate) enum ApprovalOutcome {
     /// Run the call once. Holds the command if the user edited it.
     Allow(Option<String>),
-    /// Run the call, and grant what the prompt's `covers` describes for the session. Holds the command if the user
-    /// edited it.
+    /// Run the call, and grant what the prompt's `covers` describes for the session. Holds an edited command.
     AllowSession(Option<String>),
     /// Run the call and save this rule.
     Always(OfferedRule),
@@ -278,8 +277,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// Converts a key to a lowercase letter, Ctrl+C to ETX, and Enter to line feed. Returns `None` for other keys and other
-/// modifiers.
+/// Converts a key to a lowercase letter, Ctrl+C to ETX, and Enter to line feed. `None` for all other keys.
 fn letter(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');

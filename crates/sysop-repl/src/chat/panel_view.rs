@@ -348,8 +348,7 @@ impl PanelView {
         screen.rows(&rows)
     }
 
-    /// Draws the part of a finished reply that was not streamed. Redraws the whole reply if the streamed text was
-    /// different.
+    /// Draws the part of a finished reply that was not streamed. Redraws all if the streamed text differed.
     fn replied(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
         let streamed = match &self.answer {
             Some(answer) if answer.step == step => answer.streamed.clone(),
@@ -556,8 +555,7 @@ impl PanelView {
         screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])
     }
 
-    /// Returns the live row, which shows streaming text or what the session waits for. `None` if there is nothing to
-    /// show.
+    /// Returns the live row, which shows streaming text or what the session waits for. `None` if it is empty.
     fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();

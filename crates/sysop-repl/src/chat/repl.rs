@@ -126,8 +126,7 @@ impl ReplSignals {
     }
 }
 
-/// Returns the transcript to start with before the first update: complete for a new session, empty if a log is
-/// replayed.
+/// Returns the transcript to start with before the first update: complete if new, empty if a log is replayed.
 fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
     if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() }
 }

@@ -301,8 +301,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Prints the name of a call that the policy rejected, so that it never started. Other calls are named when they
-    /// start.
+    /// Prints the name of a call that never started, because the policy rejected it. Others are named at their start.
     fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
         let Some(ItemBody::Proposal(plan)) =
             transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)

@@ -82,8 +82,7 @@ impl ExecRun {
         }
     }
 
-    /// Declines a program's prompt because nobody can answer it, and ends the task, which cannot continue without an
-    /// answer.
+    /// Declines a program's prompt because nobody can answer it, and ends the task, which needs an answer.
     fn refuse(&mut self, question: &Question) -> Option<Exit> {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;

@@ -1,5 +1,4 @@
-//! Calls that run one after another without a model, each in a turn of its own. This module knows nothing of what the
-//! calls are for.
+//! Calls that run one after another without a model, each in a turn of its own. Their purpose is unknown here.
 
 use std::io;
 use std::sync::Arc;

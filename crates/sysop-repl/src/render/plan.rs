@@ -1,5 +1,4 @@
-//! A proposal in a front end without a full screen. Everything important is also said in words, because styles may be
-//! missing.
+//! A proposal in a front end without a full screen. Words say everything important, as styles may be missing.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{Proposal, SessionInfo};

@@ -153,8 +153,7 @@ impl FromStr for Origin {
 #[derive(Debug, Clone)]
 pub struct HostPolicy {
     hosts: Vec<Authority>,
-    /// Port of the listener. A configured name without a port matches requests that name this port, a default port, or
-    /// no port.
+    /// Port of the listener. A configured name without a port matches this port, a default port, or none.
     port: u16,
     origins: Vec<Origin>,
 }

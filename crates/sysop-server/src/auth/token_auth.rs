@@ -125,8 +125,7 @@ impl TokenAuth {
         })
     }
 
-    /// Handles a browser that presents a token in the page's address: sets a cookie and redirects the browser to the
-    /// page.
+    /// Handles a browser that presents a token in the page's address: sets a cookie and redirects to the page.
     async fn visit(
         &self,
         request_origin: &RequestOrigin,

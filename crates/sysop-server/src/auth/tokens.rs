@@ -1,5 +1,4 @@
-//! Cache of the store's tokens. It is refreshed twice a second, so a token that another process revoked is invalid within a
-//! second.
+//! Cache of the store's tokens. Refreshed twice a second, so that tokens revoked elsewhere soon end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -256,8 +255,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Deletes expired tokens, except those that a user issued, and the oldest start tokens, so that there is room for
-    /// one more.
+    /// Deletes expired tokens except those of users, and the oldest start tokens, to make room for one more.
     async fn remove_expired(&self) -> Result<(), StoreError> {
         self.read().await?;
         let now = self.clock.now();

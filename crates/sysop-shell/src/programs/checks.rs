@@ -1,5 +1,4 @@
-//! Checks for programs whose arguments the language of the table cannot describe. The table names the check for each
-//! such program.
+//! Checks for programs whose arguments the language of the table cannot describe. The table names each check.
 
 use super::operands::is_simple;
 use super::sed;

@@ -1,7 +1,6 @@
 //! The language of the files in `programs/`, which describe programs.
 //!
-//! One statement per line. A line that ends in `\` continues on the next line; a line that begins with `#` is a
-//! comment.
+//! A statement per line. A line that ends in `\` continues on the next line; a line that begins with `#` is a comment.
 //!
 //! ```text
 //! area TITLE                          heading of the following programs on the generated page
@@ -257,8 +256,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Parses all files, for the tests and the generated page. Returns the table, and an error for each invalid
-    /// statement.
+    /// Parses all files, for tests and the page. Returns the table, and an error for each invalid statement.
     #[cfg(test)]
     pub(super) fn parse(files: &[&'static str]) -> (Self, Vec<String>) {
         let mut reader = Reader::default();

@@ -170,8 +170,7 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
     }
 }
 
-/// Returns true if `text`, which may be a name, a name with a version, or a pattern, may mean one of the names in
-/// `vital`.
+/// Returns true if `text`, a name, a name with a version, or a pattern, may mean one of the names in `vital`.
 fn is_vital(vital: &str, text: &str) -> bool {
     let text = text.to_lowercase();
     let bare = text.trim_end_matches(".service").trim_end_matches(".socket");
@@ -210,15 +209,13 @@ pub(super) fn is_simple(word: &Word) -> bool {
     word.literal().is_some_and(|text| text.bytes().all(is_plain))
 }
 
-/// Returns true for `host:path` or a URL, which have a colon before any slash, and for a path that bash opens as a
-/// network connection.
+/// Returns true for `host:path` or a URL, with a colon before any slash, and for bash's network paths.
 fn is_remote(text: &str) -> bool {
     let colon = text.find(':');
     colon.is_some_and(|colon| text.find('/').is_none_or(|slash| colon < slash)) || path::is_network(text)
 }
 
-/// Returns true for text that names a file to curl: `@file`, `name@file`, `name=@file`, `name=<file` or
-/// `%output{file}`.
+/// Returns true if a text names a file to curl: `@file`, `name@file`, `name=@file`, `name=<file` or `%output{file}`.
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     name.starts_with('@') || ["=@", ":@", "=<", "%output"].iter().any(|sign| text.contains(sign))

@@ -30,8 +30,7 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Returns true if the error may disappear by itself or after an administrator has fixed the server. The statement
-/// itself is valid.
+/// Returns true if the error may disappear by itself or once the server is fixed. The statement is valid.
 pub(super) fn is_recoverable(error: &sqlx::Error) -> bool {
     let by_hand =
         |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");

@@ -187,8 +187,7 @@ impl NodeMessage {
 }
 
 impl PostgresNode {
-    /// Registers a new node in the database of `store`, with `name` as its display name. Fails if the database is
-    /// unavailable.
+    /// Registers a new node in the database of `store`, named `name`. Fails if the database is unavailable.
     pub async fn join(store: &PostgresStore, name: &str) -> Result<Self, StoreError> {
         let database = Arc::clone(&store.database);
         let channel = format!("sysop_{}", Uuid::new_v4().simple());
@@ -599,8 +598,7 @@ impl PostgresLease {
     }
 }
 
-/// Encodes deltas, in order, as payloads within PostgreSQL's limit. A delta that cannot be split and is too long is
-/// dropped.
+/// Encodes deltas, in order, as payloads within PostgreSQL's limit. A too long delta that cannot be split is dropped.
 fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
     let mut payloads = Vec::new();
     let mut waiting: Vec<Delta> = Vec::new();

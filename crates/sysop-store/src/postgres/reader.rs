@@ -79,8 +79,7 @@ impl Database {
         Err(StoreError::Conflict { id: id.clone(), expected: after, found })
     }
 
-    /// See `Store::delete`. If the reply to the first attempt is lost, a retry may find nothing to delete and return
-    /// `NotFound`.
+    /// See `Store::delete`. If the reply to the first attempt is lost, a retry may return `NotFound`.
     pub(super) async fn delete(&self, id: &SessionId) -> Result<(), StoreError> {
         let delete = || async {
             let done = sqlx::query("DELETE FROM sysop_sessions WHERE id = $1").bind(id.as_str());

@@ -13,8 +13,7 @@ pub(super) const SERVER_MIN: u32 = 13;
 
 /// The entry at index N migrates the schema from version N to version N + 1.
 ///
-/// Texts that are compared both in the database and elsewhere are ordered byte by byte (`COLLATE "C"`), as they are
-/// everywhere else.
+/// Texts that are also compared elsewhere are ordered byte by byte (`COLLATE "C"`), as they are everywhere else.
 const MIGRATIONS: &[&str] = &[
     r#"
     CREATE TABLE sysop_nodes (

@@ -205,8 +205,7 @@ impl WriterTask {
         }
     }
 
-    /// Writes the jobs of a group separately, because one job may have caused `error`, and the others must not fail
-    /// with it.
+    /// Writes the jobs of a group separately, because only one job may have caused `error`.
     async fn write_one_by_one(&mut self, group: Vec<AppendJob>, error: &sqlx::Error) {
         if let [job] = &*group {
             tracing::debug!(session = %job.append.id, "an append was rejected");

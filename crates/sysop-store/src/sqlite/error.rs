@@ -42,8 +42,7 @@ impl OpenDatabaseError {
         }
     }
 
-    /// Returns true if a read-only connection cannot continue, because a crash left a journal that must be rolled back
-    /// first.
+    /// Returns true if a read-only connection cannot continue, as a crash left a journal to roll back first.
     pub(super) fn is_read_only(&self) -> bool {
         match self {
             Self::Sql(error) => primary_code(error) == Some(READONLY),

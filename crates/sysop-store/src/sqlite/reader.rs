@@ -20,11 +20,9 @@ use crate::row_codec::{
     to_integer, to_seq,
 };
 
-/// Maximum number of words for which SQLite looks, which limits the depth of expressions. Further words are checked
-/// afterwards.
+/// Maximum number of words for which SQLite looks, to limit the depth of expressions. Others are checked later.
 const PATTERNS_MAX: usize = 32;
-/// Maximum concurrent reads; further reads wait. Each read uses one connection, and each connection has a cache of its
-/// own.
+/// Maximum concurrent reads; further reads wait. Each read uses one connection, each with a cache of its own.
 const READS_MAX: usize = 4;
 
 const SELECT_LAST_SEQ: &str = "SELECT last_seq FROM sessions WHERE id = ?";
@@ -171,8 +169,7 @@ impl SqliteReader {
     }
 }
 
-/// Loads a page of a log in one transaction, so that a session that is deleted in the meantime is not mistaken for a
-/// damaged one.
+/// Loads a page of a log in one transaction, so that a session deleted meanwhile does not look damaged.
 fn load(
     connection: &Connection,
     path: &Path,

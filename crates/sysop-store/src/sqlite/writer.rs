@@ -347,8 +347,7 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
-/// Advances the session's last seq from `after` to `last`. If the last seq is not `after`, changes nothing and returns
-/// false.
+/// Advances the last seq from `after` to `last`. If it is not at `after`, changes nothing and returns false.
 fn advance_last_seq(
     connection: &Connection,
     id: &SessionId,

@@ -36,8 +36,7 @@ pub(super) enum LineStart<'a> {
 }
 
 impl LineStart<'_> {
-    /// Returns true if the line ends a preceding paragraph. A line of dashes does not end it, but turns it into a
-    /// heading.
+    /// Returns true if the line ends a preceding paragraph. A line of dashes turns it into a heading.
     pub(super) fn interrupts(self) -> bool {
         match self {
             Self::CodeFence(..) | Self::Heading | Self::Quote => true,

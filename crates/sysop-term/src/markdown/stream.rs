@@ -6,8 +6,7 @@ use super::{MarkdownDocument, MarkdownStyle, OpenBlock, line};
 use crate::cells::TextRow;
 use crate::theme::Theme;
 
-/// Texts that close emphasis which may be open. A row of an open paragraph is settled if appending any of these does
-/// not change it.
+/// Texts that close emphasis which may be open. An open row is settled if none of these changes it.
 const CLOSERS: [&str; 13] = ["*", "x*", "**", "x**", "***", "x***", "_", "x_", "__", "x__", "~", "~~", "x~~"];
 
 /// Takes text in chunks and emits rows. The rows do not depend on how the text was split, with one exception: if the
@@ -72,8 +71,7 @@ impl MarkdownStream {
         rows
     }
 
-    /// Detects rows that changed after they were emitted early. These rows and all later ones are emitted again, so
-    /// that no text is lost.
+    /// Detects rows that changed after they were emitted early. They and all later ones are emitted again.
     fn take_back(&mut self) {
         let changed =
             |(at, row): &(usize, TextRow)| self.document.row(*at).is_none_or(|now| now.text() != row.text());
@@ -85,8 +83,7 @@ impl MarkdownStream {
         self.early.retain(|(at, _)| *at >= settled);
     }
 
-    /// Returns the number of rows of the open paragraph or item that are settled. The last row is never settled,
-    /// because it may grow.
+    /// Returns the number of rows of the open paragraph or item that are settled. The last row may grow.
     fn settled_open_rows(&self) -> usize {
         let tail = &self.document.tail;
         let start = match &self.document.parser.open {

@@ -565,8 +565,7 @@ impl App {
         self.complete()
     }
 
-    /// Updates the completions for the word at the cursor. If the word is a path, returns an action that requests the
-    /// paths.
+    /// Updates the completions for the word at the cursor. For a path, returns the request for paths.
     pub(super) fn complete(&mut self) -> Vec<Action> {
         let composer = self.composer();
         let whole = composer.before_cursor() == composer.display_text();
@@ -633,8 +632,7 @@ impl App {
         actions
     }
 
-    /// Adds a prompt to the history. As in a shell, a prompt that starts with a space is not written to the history
-    /// file.
+    /// Adds a prompt to the history. As in a shell, one that starts with a space is not written to the file.
     fn remember(&mut self, text: &str) -> Option<Action> {
         (self.prompt_history.push(text) && !text.starts_with(' '))
             .then(|| Action::AppendPromptHistory(text.to_owned()))

@@ -171,8 +171,7 @@ impl App {
         self.overlay.take().is_some()
     }
 
-    /// Opens an empty list at once and requests its entries, so that the list does not pop up later over what the user
-    /// is typing.
+    /// Opens an empty list at once and requests its entries, so that it does not pop up over later typing.
     pub(super) fn fetch_list(&mut self, list: ListKind) -> Vec<Action> {
         let (title, action) = match list {
             ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),

@@ -1,5 +1,4 @@
-//! History of the prompts of this and earlier sessions, which the user browses with the arrow keys, and its file
-//! format.
+//! The prompts of this and earlier sessions, which the user browses with the arrow keys, and its file format.
 
 const MESSAGES_MAX: usize = 10_000;
 /// Encoding of a newline in the history file. Reedline uses the same.
@@ -46,8 +45,7 @@ impl PromptHistory {
         true
     }
 
-    /// Goes to the previous prompt and returns it, or `None` if there is none. `now` is the current text of the
-    /// composer.
+    /// Goes to the previous prompt and returns it, or `None` if there is none. `now` is the composer's text.
     pub fn older(&mut self, now: &str) -> Option<&str> {
         let at = match self.at {
             None => {
@@ -61,8 +59,7 @@ impl PromptHistory {
         Some(&self.messages[at])
     }
 
-    /// Goes to the next prompt, or from the last prompt to the draft, and returns its text. Returns `None` if the user
-    /// is not browsing.
+    /// Goes to the next prompt, or from the last prompt to the draft, and returns its text. `None` if not browsing.
     pub fn newer(&mut self) -> Option<&str> {
         let at = self.at? + 1;
         match self.messages.get(at) {

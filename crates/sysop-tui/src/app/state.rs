@@ -1,5 +1,4 @@
-//! States shown to the user, derived from the transcript and the user's last action. They are the six states of the
-//! agent-rs design.
+//! States shown to the user, derived from the transcript and the user's last action. They are the six of agent-rs.
 
 use sysop_core::event::Decision;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
@@ -47,8 +46,7 @@ impl State {
     }
 }
 
-/// Returns true if the newest item, not counting notices, is a finished tool output, so that the model has not replied
-/// to it yet.
+/// Returns true if the newest item, not counting notices, is a finished tool output, to which no reply came yet.
 fn has_new_outcome(transcript: &Transcript) -> bool {
     let newest = transcript.items().rev().find(|item| !matches!(item.body, ItemBody::Notice(_)));
     newest.is_some_and(|item| matches!(&item.body, ItemBody::ToolOutput(output) if output.outcome.is_some()))

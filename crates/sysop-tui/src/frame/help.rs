@@ -65,8 +65,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Draws the help from row `first`, or from an earlier row if the last page would not be full. Returns the row that was
-/// used.
+/// Draws the help from row `first`, or from an earlier row if the last page would not be full. Returns the used row.
 pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) -> usize {
     let rows = rows(theme);
     let page = usize::from(area.height).saturating_sub(1);

@@ -24,8 +24,7 @@ pub struct Regions {
 const BESIDE_COLUMNS_MIN: u16 = 168;
 /// Minimum height of the screen, in rows, for the history to be shown above the session's terminal.
 const ABOVE_ROWS_MIN: u16 = 33;
-/// Minimum width of the session's terminal when it shares the screen, in columns; `TERMINAL_ROWS` is its minimum
-/// height.
+/// Minimum width of the session's terminal when it shares the screen, in columns; `TERMINAL_ROWS` is the height.
 const TERMINAL_COLUMNS: u16 = 100;
 const TERMINAL_ROWS: u16 = 24;
 

@@ -81,8 +81,7 @@ impl CellBackend {
         self.draw(changed.into_iter())
     }
 
-    /// Draws `run`, a run of neighboring cells with the same link or none, and clears it. The cursor is positioned at
-    /// the start of each run.
+    /// Draws and clears `run`, neighboring cells with the same link or none. Each run positions the cursor.
     fn draw_run(&mut self, run: &mut Vec<(u16, u16, &Cell)>, link: Option<&str>) -> io::Result<()> {
         if run.is_empty() {
             return Ok(());
@@ -113,8 +112,7 @@ fn address(links: &[Hyperlink], at: Position) -> Option<&str> {
     links.iter().find(|link| link.area.contains(at)).map(|link| link.address.as_str())
 }
 
-/// Returns true if all terminals agree that the symbol is one cell wide. After any other symbol the cursor is positioned
-/// explicitly.
+/// Returns true if all terminals agree that the symbol is one cell wide. After others the cursor is positioned.
 fn is_one_cell(symbol: &str) -> bool {
     let mut signs = symbol.chars();
     matches!((signs.next(), signs.next()), (Some(' '..='~' | '\u{2500}'..='\u{259f}'), None))

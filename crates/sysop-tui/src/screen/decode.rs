@@ -1,5 +1,4 @@
-//! Decodes terminal input into keys, pastes, clicks and focus changes. Pure: it turns bytes into events, and the caller
-//! measures time.
+//! Decodes terminal input into keys, pastes, clicks and focus changes. Pure: the caller measures time.
 //!
 //! Supports the keys of xterm and the Linux console, rxvt's encoding of Alt, the kitty keyboard protocol, and both
 //! mouse encodings. Drops replies to queries that an earlier program sent to the terminal.
@@ -13,8 +12,7 @@ use super::events::TerminalEvent;
 
 /// Maximum time to wait for the end of a sequence before its ESC counts as the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
-/// Maximum pause within a paste. After a longer pause, the part so far is reported, and what follows is reported as
-/// another paste.
+/// Maximum pause within a paste. After a longer pause, the part so far is reported, the rest as another paste.
 const REST_OF_PASTE: Duration = Duration::from_secs(2);
 /// Maximum length of a sequence, in bytes; a longer sequence is discarded.
 const SEQUENCE_BYTES_MAX: usize = 4096;
@@ -82,8 +80,7 @@ impl InputDecoder {
         }
     }
 
-    /// Returns the time to wait for more input before calling [`Self::flush_incomplete`], or `None` if no input is
-    /// incomplete.
+    /// Returns the time to wait for more input before calling [`Self::flush_incomplete`], or `None` if all is complete.
     pub(super) fn sequence_timeout(&self) -> Option<Duration> {
         if self.paste.as_ref().is_some_and(|paste| !(self.stalled && paste.is_empty())) {
             return Some(REST_OF_PASTE);
@@ -121,8 +118,7 @@ impl InputDecoder {
     }
 }
 
-/// Appends the input before the end marker to a paste. Returns the number of bytes consumed, or `None` if there is no
-/// end marker.
+/// Appends the input before the end marker to a paste. Returns the number of bytes consumed, or `None` without one.
 fn take_paste(paste: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
     paste.extend_from_slice(&bytes[..end.min(PASTE_BYTES_MAX.saturating_sub(paste.len()))]);

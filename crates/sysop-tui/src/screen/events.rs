@@ -1,7 +1,6 @@
 //! Events from the user's terminal and the system: keys, clicks, resizing and signals.
 //!
-//! There are no ticks: nothing runs unless there is an event. Input that arrives while nobody reads it stays in the
-//! kernel.
+//! There are no ticks: nothing runs unless there is an event. Unread input stays in the kernel.
 
 use std::collections::VecDeque;
 use std::io;

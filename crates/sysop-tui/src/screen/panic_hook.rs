@@ -1,5 +1,4 @@
-//! Buffers panic messages until the terminal is restored. On the alternate screen, they would be unreadable and garble
-//! the screen.
+//! Buffers panic messages until the terminal is restored. They would garble the alternate screen.
 
 use std::io::Write as _;
 use std::sync::Once;

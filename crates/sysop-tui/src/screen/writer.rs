@@ -10,8 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-/// Maximum number of bytes that wait to be written; further output is dropped. Frames are drawn only when no bytes
-/// wait.
+/// Maximum number of bytes that wait to be written; further output is dropped. Frames wait until there are none.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Queue to the writer thread.

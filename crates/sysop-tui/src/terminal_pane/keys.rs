@@ -89,8 +89,7 @@ pub(super) fn paste(text: &str, modes: TerminalModes) -> Vec<u8> {
     if modes.marked_paste { format!("\x1b[200~{typed}\x1b[201~").into_bytes() } else { typed.into_bytes() }
 }
 
-/// Returns true for a character that is shown as itself, and for the zero-width joiner, which is invisible but needed
-/// in text.
+/// Returns true for a character that is shown as itself, and for the zero-width joiner, which text needs.
 fn is_plain(letter: char) -> bool {
     let mut bytes = [0; 4];
     letter == '\u{200d}'

@@ -127,8 +127,7 @@ enum ScrollAnchor {
     },
 }
 
-/// A row of the history, as the index of an item and the row within it. The empty row before the item counts as one of
-/// its rows.
+/// A row of the history, as the index of an item and the row within it. The empty row before it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RowPosition {
     index: usize,

@@ -11,8 +11,7 @@ use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
 
-/// Maximum number of rows of an output; a longer output is folded and then shows its first `FIRST_ROWS` and its last
-/// rows.
+/// Maximum number of rows of an output; a longer one is folded to its first `FIRST_ROWS` and its last rows.
 const ROWS_MAX: usize = 12;
 const FIRST_ROWS: usize = 5;
 /// Maximum number of rows that are shown of a running tool's output.

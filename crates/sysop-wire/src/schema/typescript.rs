@@ -1,5 +1,4 @@
-//! Converts a JSON Schema to TypeScript. Supports only the schema features that the messages use, and panics on any
-//! other.
+//! Converts a JSON Schema to TypeScript. Supports only the features that messages use, and panics otherwise.
 //!
 //! An optional field is never `null`: servers omit it, and clients should.
 

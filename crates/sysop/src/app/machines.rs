@@ -22,8 +22,7 @@ use crate::exit::CommandError;
 use crate::mcp;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// Name of the directory, beside the database, for whole outputs of calls and for the previous content of changed
-/// files.
+/// Name of the directory, beside the database, for whole outputs and the previous content of changed files.
 pub(super) const ARTIFACTS: &str = "artefacts";
 /// Name of the directory, beside the database, for the state from before changes on this machine.
 const UNDO: &str = "undo";
@@ -122,8 +121,7 @@ impl Machines {
         UndoSettings { bytes_max: self.settings.undo_bytes, folder: folder.to_str().map(str::to_owned) }
     }
 
-    /// Returns the sandbox features of the kernel. If the sandbox is off, the kernel is not queried and none are
-    /// returned.
+    /// Returns the sandbox features of the kernel. If the sandbox is off, returns none and asks no kernel.
     fn sandbox(&self) -> SandboxSupport {
         match self.settings.sandbox_mode() {
             SandboxMode::Off => SandboxSupport::NONE,
@@ -145,8 +143,7 @@ impl Machines {
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
-    /// Returns the connection to a machine, which all callers share. Fails if the destination is not acceptable for
-    /// `ssh`.
+    /// Returns the connection to a machine, which all callers share. Fails if `ssh` cannot take the destination.
     pub(crate) fn connection(&self, target: &SshTarget) -> Result<SshConnection, CommandError> {
         let mut connections = self.connections.lock();
         let key = (target.destination.clone(), target.port);
@@ -204,8 +201,7 @@ pub(crate) struct ToolLocation {
     pub(crate) host: HostChoice,
     /// Root of the file tools on this machine; `host` has the roots of remote machines.
     pub(crate) root: PathBuf,
-    /// Start of the session. If a command runs a script that has changed since then, the policy judges the script's
-    /// content.
+    /// Start of the session. The policy judges the content of scripts that changed since then.
     pub(crate) session_start: SystemTime,
 }
 

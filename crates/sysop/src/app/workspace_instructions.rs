@@ -22,8 +22,7 @@ const CONFIG_FOLDER: &str = "sysop";
 const USER_FILE: &str = "AGENTS.md";
 /// Name of the directory with notes on hosts, in the config directory.
 const HOST_NOTES: &str = "hosts";
-/// Name of each directory with the user's skills: one is in sysop's config directory, and one in the directory of each
-/// other tool.
+/// Name of each directory with the user's skills: in sysop's config directory, and in that of each other tool.
 const SKILLS: &str = "skills";
 /// Directories of other tools, below the home directory, that may contain skills.
 const OTHER_TOOLS: [&str; 2] = [".agents", ".claude"];

@@ -62,8 +62,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// Variables of other programs, and the key that each group of them sets. The first variable of a group that has a
-/// value is used.
+/// Variables of other programs, and the key that each group of them sets. The first one with a value is used.
 const BORROWED: &[(&[&str], &str)] = &[
     (GEMINI.key_variables, "providers.gemini.api_key"),
     (ANTHROPIC.key_variables, "providers.anthropic.api_key"),

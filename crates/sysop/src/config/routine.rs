@@ -163,8 +163,7 @@ impl Routine {
         Ok(command)
     }
 
-    /// Fills a template that no shell reads. The values are inserted as they are. Fails if the template names an
-    /// unknown value.
+    /// Fills a template that no shell reads. The values are inserted as they are. Fails if a value is unknown.
     pub(crate) fn fill_plain(
         &self,
         template: &str,

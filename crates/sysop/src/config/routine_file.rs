@@ -13,8 +13,7 @@ pub(crate) struct RoutineFile {
     pub(crate) warnings: Vec<(usize, String)>,
 }
 
-/// Reads the routines of a file. All other keys are ignored. Fails if the file is missing, unreadable or not valid
-/// TOML.
+/// Reads the routines of a file. All other keys are ignored. Fails if it is missing, unreadable or no TOML.
 pub(crate) fn routines_in(path: &Path) -> Result<RoutineFile, ConfigError> {
     let text = file::read(path)?.ok_or_else(|| ConfigError::Missing(path.to_owned()))?;
     routines_of_text(path, &text)

@@ -1,5 +1,4 @@
-//! Decisions to trust workspace files, by path and content. The user is asked once, and the decision is stored beside
-//! the sessions.
+//! Decisions to trust workspace files, by path and content. Asked once, and stored beside the sessions.
 //!
 //! This module does not ask the user. A front end asks, and passes the decision to [`save_trust`]. A decision no longer
 //! counts once the file has changed.
@@ -86,8 +85,7 @@ pub(crate) struct InstructionSet {
 }
 
 impl InstructionSet {
-    /// Identifies the files of a place such as `web1:/srv`. Each file is given as its path, its size in bytes, and its
-    /// text.
+    /// Identifies the files of a place such as `web1:/srv`. Each file is its path, its size in bytes, and its text.
     pub(crate) fn new<'a>(place: &str, files: impl Iterator<Item = (&'a str, u64, &'a str)>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for (path, bytes, text) in files {

@@ -44,8 +44,7 @@ pub(super) fn probe_result(outcome: &Outcome) -> ProbeResult {
     }
 }
 
-/// Compares an outcome with the expectation. Returns the values of the named groups. The error is the difference, in
-/// words.
+/// Compares an outcome with the expectation. Returns the values of the named groups. The error is the difference.
 pub(super) fn judge(expect: &StepExpectation, outcome: &Outcome) -> Result<BTreeMap<String, String>, String> {
     if let Some(difference) = difference(outcome, &expect.exit) {
         return Err(difference);

@@ -1,5 +1,4 @@
-//! `sysop run NAME --plan`: the steps with their values, their classes and what is missing. It runs nothing and
-//! contacts no host.
+//! `sysop run NAME --plan`: the steps with values, classes and what is missing. Runs nothing, contacts no host.
 
 use std::fmt::Write;
 

@@ -1,5 +1,4 @@
-//! Check of the hosts before the first step: the programs that the steps need, and the system that the runbook was made
-//! on.
+//! Check of the hosts before the first step: the programs that the steps need, and the system of the runbook.
 
 use std::collections::BTreeSet;
 

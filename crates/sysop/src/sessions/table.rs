@@ -11,8 +11,7 @@ use super::DisplayOptions;
 
 /// Minimum number of characters shown of an id.
 const ID_CHARS_MIN: usize = 8;
-/// Maximum width of the host column and of the root column, in terminal columns. On a narrow terminal, the maximum is
-/// smaller.
+/// Maximum width of the host column and of the root column, in terminal columns. On a narrow terminal, it is smaller.
 const PLACE_COLUMNS_MAX: usize = 24;
 /// Maximum width of the same columns on the narrowest terminal, in terminal columns.
 const PLACE_COLUMNS_MIN: usize = 8;

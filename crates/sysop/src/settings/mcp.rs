@@ -50,8 +50,7 @@ pub(crate) struct McpServer {
 }
 
 impl McpServer {
-    /// Returns the server that an entry of the config, given as TOML, would make. Fails with one sentence if the entry
-    /// is invalid.
+    /// Returns the server that an entry of the config, as TOML, makes. Fails with one sentence if it is invalid.
     pub(crate) fn from_toml(name: &ServerName, entry: &str, settings: &Settings) -> Result<Self, String> {
         let table: ServerTable = toml::from_str(entry).map_err(|error| error.message().to_owned())?;
         let origin = display_path(&settings.config.own_file);

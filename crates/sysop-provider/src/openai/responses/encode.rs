@@ -136,8 +136,7 @@ fn own_items_of_any(reply: &Reply) -> Option<&Vec<Value>> {
     reply.raw.as_ref().and_then(|raw| own_items(reply, &raw.model))
 }
 
-/// Builds the items of a reply from its text and calls, because another model wrote it or the server's own items are
-/// missing.
+/// Builds the items of a reply from its text and calls, if another model wrote it or its items are missing.
 fn rebuilt(reply: &Reply) -> String {
     let mut items = String::new();
     if !reply.text.is_empty() {

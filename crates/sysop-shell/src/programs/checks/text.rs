@@ -16,8 +16,7 @@ pub(super) fn is_test(arguments: &[Word]) -> bool {
     })
 }
 
-/// Returns true if all operators of a test are literal and in their places, so that no value can be mistaken for an
-/// operator.
+/// Returns true if all operators of a test are literal and in their places, so that no value passes for an operator.
 pub(super) fn takes_any_value(arguments: &[Word]) -> bool {
     const UNARY: &str = "-n -z -e -f -d -r -w -x -s -L -h -b -c -p -S -u -g -k -O -G -N";
     const BINARY: &str = "= == != < > -nt -ot -ef";

@@ -240,8 +240,7 @@ impl Selection {
         self.leave_out(call, "took back an edit, which is left out too");
     }
 
-    /// Drops the steps that only read, except those whose output a later command used. If there are no others, keeps
-    /// them all.
+    /// Drops the steps that only read, except those whose output a later command used. Without others, keeps all.
     fn drop_reads(&mut self) {
         if self.steps.iter().all(|step| step.reads) {
             return;

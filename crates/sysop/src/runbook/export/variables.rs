@@ -216,8 +216,7 @@ fn places(command: &str, value: &str) -> Vec<usize> {
     command.match_indices(needle.as_ref()).map(|(at, _)| at).filter(|at| fits(*at)).collect()
 }
 
-/// Replaces the values of variables in a command by placeholders. The result, filled with these values, is the command
-/// again.
+/// Replaces the values of variables in a command by placeholders. Filled with them, the result is the command.
 pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> String {
     let mut by_length: Vec<&VariableProposal> = variables.iter().collect();
     by_length.sort_by_key(|variable| std::cmp::Reverse(variable.value.len()));
