@@ -206,12 +206,7 @@ fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -
     }
     let mut tar = Command::new("tar");
     tar.args([
-        "--sort=name",
-        "--owner=0",
-        "--group=0",
-        "--numeric-owner",
-        "--mode=u=rwX,go=rX",
-        "--mtime=@0",
+        "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX", "--mtime=@0",
     ]);
     tar.arg("-C").arg(tree).args(["--use-compress-program=gzip -9n", "-cf"]).arg(archive).arg(name);
     step("pack the archive", &mut tar)

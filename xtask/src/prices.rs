@@ -14,20 +14,8 @@ const TABLE: &str = "crates/sysop-core/src/model_table.txt";
 const PROVIDERS: [&str; 3] = ["anthropic", "gemini", "openai"];
 /// Parts that occur in the names of models that do not chat.
 const OTHER_KINDS: [&str; 14] = [
-    "audio",
-    "computer-use",
-    "embedding",
-    "image",
-    "live",
-    "lyria",
-    "realtime",
-    "robotics",
-    "search-api",
-    "search-preview",
-    "transcribe",
-    "tts",
-    "ft:",
-    "-exp-",
+    "audio", "computer-use", "embedding", "image", "live", "lyria", "realtime", "robotics", "search-api",
+    "search-preview", "transcribe", "tts", "ft:", "-exp-",
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Result<()> {

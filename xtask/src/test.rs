@@ -28,15 +28,8 @@ const LONG_FUZZ_COMMANDS: &str = "10000";
 /// Crates whose random tests gain from more runs: those that make decisions, and those that parse the output of models
 /// and programs.
 const LONG_CRATES: [&str; 9] = [
-    "sysop-shell",
-    "sysop-core",
-    "sysop-host",
-    "sysop-driver",
-    "sysop-provider",
-    "sysop-wire",
-    "sysop-term",
-    "sysop-tui",
-    "sysop-repl",
+    "sysop-shell", "sysop-core", "sysop-host", "sysop-driver", "sysop-provider", "sysop-wire", "sysop-term",
+    "sysop-tui", "sysop-repl",
 ];
 
 /// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests and
@@ -88,15 +81,7 @@ fn long() -> Result<()> {
     for run in 1..=LONG_RUNS {
         let mut tests = cargo();
         tests.args([
-            "test",
-            "--profile",
-            "random",
-            "--locked",
-            "--lib",
-            "--test",
-            "it",
-            "--no-fail-fast",
-            "--quiet",
+            "test", "--profile", "random", "--locked", "--lib", "--test", "it", "--no-fail-fast", "--quiet",
         ]);
         for name in LONG_CRATES {
             tests.args(["--package", name]);

@@ -567,37 +567,15 @@ mod tests {
         assert_eq!(
             names(Profile::Workspace),
             [
-                "read_file",
-                "write_file",
-                "write_file_chunk",
-                "ls",
-                "cat",
-                "stat",
-                "find_files",
-                "mkdir",
-                "git_status",
-                "git_diff",
-                "git_log",
-                "git_show",
-                "git_add",
-                "git_commit"
+                "read_file", "write_file", "write_file_chunk", "ls", "cat", "stat", "find_files", "mkdir",
+                "git_status", "git_diff", "git_log", "git_show", "git_add", "git_commit"
             ]
         );
         assert_eq!(
             names(Profile::Full),
             [
-                "read_file",
-                "write_file",
-                "edit_file",
-                "bash",
-                "find_files",
-                "ls",
-                "run_command",
-                "send_keys",
-                "todo",
-                "jobs",
-                "task_complete",
-                "view_image"
+                "read_file", "write_file", "edit_file", "bash", "find_files", "ls", "run_command",
+                "send_keys", "todo", "jobs", "task_complete", "view_image"
             ]
         );
     }

@@ -270,10 +270,7 @@ mod tests {
         let of = |url: &str| address(&json!({ "url": url })).ok().map(|(_, address)| address.to_string());
         assert_eq!(of("http://127.0.0.1:81/?token=x").as_deref(), Some("127.0.0.1:81"));
         for url in [
-            "http://192.168.0.1:81/",
-            "http://localhost.evil/",
-            "https://127.0.0.1/",
-            "file:///etc/passwd",
+            "http://192.168.0.1:81/", "http://localhost.evil/", "https://127.0.0.1/", "file:///etc/passwd",
             "",
         ] {
             assert_eq!(of(url), None, "{url}");

@@ -222,10 +222,7 @@ impl DesktopWindow {
         let (number, proxy) = (self.started, self.proxy.clone());
         let on_event = move |happening| drop(proxy.send_event(AppEvent::FromServer(number, happening)));
         self.server = Some(ServerProcess::start(
-            &self.arguments.sysop,
-            &self.arguments.server,
-            self.state.port,
-            on_event,
+            &self.arguments.sysop, &self.arguments.server, self.state.port, on_event,
         )?);
         Ok(())
     }

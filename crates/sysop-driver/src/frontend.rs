@@ -225,7 +225,6 @@ pub trait SessionService: Send + Sync {
         Err("cannot export from here; use `sysop sessions export` where the session lives".to_owned())
     }
 
-
     /// Marks the instruction files of a session's workspace, in their present form, as trusted. The model gets them
     /// with its next step. Returns one sentence for the user.
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {

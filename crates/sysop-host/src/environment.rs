@@ -27,15 +27,8 @@ const KEYS: [&str; 3] = ["LLM_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN", "GOOGLE_APPLI
 
 /// Git variables that a tool's git may inherit: author and committer, and the user's own config.
 pub(crate) const GIT_VARIABLES_ALLOWED: [&str; 9] = [
-    "GIT_AUTHOR_NAME",
-    "GIT_AUTHOR_EMAIL",
-    "GIT_AUTHOR_DATE",
-    "GIT_COMMITTER_NAME",
-    "GIT_COMMITTER_EMAIL",
-    "GIT_COMMITTER_DATE",
-    "GIT_CONFIG_GLOBAL",
-    "GIT_CONFIG_SYSTEM",
-    "GIT_CONFIG_NOSYSTEM",
+    "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_AUTHOR_DATE", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_DATE", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM",
 ];
 
 /// Git variables for read-only commands. With them, git runs no program that a repository's config names, and fetches
@@ -205,16 +198,8 @@ mod tests {
         assert_eq!(
             names,
             [
-                "DEBIAN_FRONTEND",
-                "GIT_PAGER",
-                "GIT_TERMINAL_PROMPT",
-                "HOME",
-                "MANPAGER",
-                "NO_COLOR",
-                "PAGER",
-                "SYSOP_MODEL",
-                "SYSTEMD_PAGER",
-                "TERM"
+                "DEBIAN_FRONTEND", "GIT_PAGER", "GIT_TERMINAL_PROMPT", "HOME", "MANPAGER", "NO_COLOR",
+                "PAGER", "SYSOP_MODEL", "SYSTEMD_PAGER", "TERM"
             ]
         );
     }

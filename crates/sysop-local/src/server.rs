@@ -165,20 +165,8 @@ impl RunningServer {
 fn arguments(spec: &ServerSpec, port: u16) -> Vec<OsString> {
     let (port, context, threads) = (port.to_string(), spec.context.to_string(), spec.threads.to_string());
     let fixed = [
-        "--host",
-        "127.0.0.1",
-        "--port",
-        &port,
-        "--alias",
-        &spec.name,
-        "-c",
-        &context,
-        "-np",
-        "1",
-        "-t",
-        &threads,
-        "--jinja",
-        "--no-webui",
+        "--host", "127.0.0.1", "--port", &port, "--alias", &spec.name, "-c", &context, "-np", "1", "-t",
+        &threads, "--jinja", "--no-webui",
     ];
     let mut arguments: Vec<OsString> = vec!["-m".into(), spec.model_file.clone().into()];
     arguments.extend(fixed.map(OsString::from));

@@ -11,13 +11,7 @@ const MESSAGE_CHARS_MAX: usize = 1_500;
 const PAGE_CHARS_MAX: usize = 120;
 pub(crate) const MASK: &str = "[key]";
 const PUBLIC_HEADERS: [&str; 8] = [
-    "accept",
-    "anthropic-beta",
-    "anthropic-version",
-    "content-type",
-    "host",
-    "http-referer",
-    "user-agent",
+    "accept", "anthropic-beta", "anthropic-version", "content-type", "host", "http-referer", "user-agent",
     "x-title",
 ];
 

@@ -32,16 +32,7 @@ const INTERPRETERS: &[(&[&str], &str, &[&str])] = &[
     (&["rscript", "r", "octave", "julia", "guile", "racket", "sbcl", "clisp"], "eEc", &["eval", "load"]),
     (
         &[
-            "osascript",
-            "elixir",
-            "iex",
-            "erl",
-            "groovy",
-            "scala",
-            "kotlin",
-            "jshell",
-            "ocaml",
-            "ghci",
+            "osascript", "elixir", "iex", "erl", "groovy", "scala", "kotlin", "jshell", "ocaml", "ghci",
             "runghc",
         ],
         "e",
@@ -209,17 +200,8 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
 /// Warns of destructive words in the text of a program in another language, which is not parsed.
 fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     const SIGNS: &[&str] = &[
-        "rm -rf",
-        "rm -fr",
-        "rm -r ",
-        "mkfs",
-        "wipefs",
-        "rmtree(",
-        "of=/dev/",
-        "/dev/sd",
-        "/dev/nvme",
-        "/etc/shadow",
-        "/etc/sudoers",
+        "rm -rf", "rm -fr", "rm -r ", "mkfs", "wipefs", "rmtree(", "of=/dev/", "/dev/sd", "/dev/nvme",
+        "/etc/shadow", "/etc/sudoers",
     ];
     if SIGNS.iter().any(|sign| text.contains(sign)) {
         state.note(call.span, RiskClass::Dangerous, "an inline program that looks destructive");

@@ -455,11 +455,7 @@ fn offers(app: &App, theme: Theme, regions: &Regions, buffer: &mut Buffer) {
         }
         let y = top + u16::try_from(at).unwrap_or(0);
         let columns = usize::from(regions.rule.width);
-        truncate(&row.spans, columns, theme.style(StyleRole::Dim)).draw(
-            buffer,
-            regions.rule.x,
-            y,
-            regions.rule.width,
-        );
+        truncate(&row.spans, columns, theme.style(StyleRole::Dim))
+            .draw(buffer, regions.rule.x, y, regions.rule.width);
     }
 }

@@ -347,20 +347,9 @@ mod tests {
             protected_name(cli::parse(words).unwrap().command.as_ref())
         };
         for line in [
-            "token list",
-            "serve",
-            "attach http://x",
-            "connect http://x",
-            "exec x",
-            "run x",
-            "chat",
-            "sessions delete x",
-            "guard confirm web1",
-            "guard fire web1 x",
-            "config set a b",
-            "config edit",
-            "init",
-            "undo x 1",
+            "token list", "serve", "attach http://x", "connect http://x", "exec x", "run x", "chat",
+            "sessions delete x", "guard confirm web1", "guard fire web1 x", "config set a b", "config edit",
+            "init", "undo x 1",
         ] {
             assert!(
                 name(line).is_some_and(|name| line.contains(name.trim_start_matches("sysop "))),
@@ -368,15 +357,8 @@ mod tests {
             );
         }
         for line in [
-            "doctor",
-            "policy check ls",
-            "config show",
-            "sessions list",
-            "audit verify",
-            "man",
-            "model get",
-            "guard list x",
-            "guard status x",
+            "doctor", "policy check ls", "config show", "sessions list", "audit verify", "man", "model get",
+            "guard list x", "guard status x",
         ] {
             assert_eq!(name(line), None, "{line}");
         }

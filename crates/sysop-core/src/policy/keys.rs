@@ -15,42 +15,9 @@ use crate::tool::ToolSpec;
 
 /// Ex commands of a vi-like editor that are harmless, such as those that save, quit, move or show.
 const EX_COMMANDS: &[&str] = &[
-    "w",
-    "q",
-    "wq",
-    "x",
-    "q!",
-    "w!",
-    "wq!",
-    "x!",
-    "qa",
-    "qa!",
-    "wa",
-    "wqa",
-    "wqa!",
-    "xa",
-    "noh",
-    "nohl",
-    "nohlsearch",
-    "set nu",
-    "set nonu",
-    "set number",
-    "set nonumber",
-    "set paste",
-    "set nopaste",
-    "set wrap",
-    "set nowrap",
-    "e!",
-    "n",
-    "N",
-    "bn",
-    "bp",
-    "ls",
-    "f",
-    "p",
-    "d",
-    "help",
-    "$",
+    "w", "q", "wq", "x", "q!", "w!", "wq!", "x!", "qa", "qa!", "wa", "wqa", "wqa!", "xa", "noh", "nohl",
+    "nohlsearch", "set nu", "set nonu", "set number", "set nonumber", "set paste", "set nopaste", "set wrap",
+    "set nowrap", "e!", "n", "N", "bn", "bp", "ls", "f", "p", "d", "help", "$",
 ];
 
 impl Policy {
@@ -357,35 +324,14 @@ mod tests {
     #[test]
     fn keys_sent_to_an_editor_are_not_shell_text() {
         for keys in [
-            "dd",
-            "$",
-            "{",
-            "G o hello Enter",
-            ":wq Enter",
-            "Escape :q! Enter",
-            "i hello Escape :w Enter",
-            "j",
-            "/word Enter",
-            ":12 Enter",
-            "Down Down Enter",
-            "Ctrl+D",
-            "q",
+            "dd", "$", "{", "G o hello Enter", ":wq Enter", "Escape :q! Enter", "i hello Escape :w Enter",
+            "j", "/word Enter", ":12 Enter", "Down Down Enter", "Ctrl+D", "q",
         ] {
             assert_eq!(class(keys, TerminalFocus::FullScreen), RiskClass::Changes, "{keys:?}");
         }
         for keys in [
-            ":!ls Enter",
-            ":",
-            ":! Space ls Enter",
-            "!ls Enter",
-            "!",
-            "dd:call Space x() Enter",
-            ":w Space !sh Enter",
-            "q: Enter",
-            ":r !x Enter",
-            "@: Enter",
-            ": Left call Enter",
-            "!}sort Enter",
+            ":!ls Enter", ":", ":! Space ls Enter", "!ls Enter", "!", "dd:call Space x() Enter",
+            ":w Space !sh Enter", "q: Enter", ":r !x Enter", "@: Enter", ": Left call Enter", "!}sort Enter",
         ] {
             assert!(class(keys, TerminalFocus::FullScreen) >= RiskClass::Opaque, "{keys:?}");
         }

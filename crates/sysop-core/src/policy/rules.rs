@@ -364,18 +364,8 @@ mod tests {
             assert!(make.decides(command, &here()), "{command}");
         }
         for command in [
-            "./make",
-            "/tmp/make",
-            "sudo make",
-            "make > out",
-            "make $(id)",
-            "make; touch x",
-            "PATH=/tmp make",
-            "(make)",
-            "ls",
-            "make < x",
-            "if make; then pwd; fi",
-            "make & touch y",
+            "./make", "/tmp/make", "sudo make", "make > out", "make $(id)", "make; touch x",
+            "PATH=/tmp make", "(make)", "ls", "make < x", "if make; then pwd; fi", "make & touch y",
             "eval make",
         ] {
             assert!(!make.decides(command, &here()), "{command}");

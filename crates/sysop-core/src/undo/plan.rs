@@ -41,14 +41,8 @@ const ACCOUNT_PROGRAMS: [&str; 19] = [
     "groupmod", "gpasswd", "passwd", "chage", "chsh", "chfn", "chpasswd", "newusers", "vipw", "vigr",
 ];
 const IPTABLES_PROGRAMS: [&str; 8] = [
-    "iptables",
-    "ip6tables",
-    "iptables-restore",
-    "ip6tables-restore",
-    "iptables-nft",
-    "ip6tables-nft",
-    "ipset",
-    "ufw",
+    "iptables", "ip6tables", "iptables-restore", "ip6tables-restore", "iptables-nft", "ip6tables-nft",
+    "ipset", "ufw",
 ];
 const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
 /// Places that root's programs change by themselves.

@@ -11,12 +11,8 @@ use super::rules::{TEMPORARY_FOLDERS, has_network};
 
 /// Messages that programs print if the sandbox stops them. The messages also have other causes.
 const SYMPTOMS: [&str; 6] = [
-    "permission denied",
-    "operation not permitted",
-    "read-only file system",
-    "could not resolve",
-    "network is unreachable",
-    "no new privileges",
+    "permission denied", "operation not permitted", "read-only file system", "could not resolve",
+    "network is unreachable", "no new privileges",
 ];
 
 /// Way for the model to run a command outside the sandbox.

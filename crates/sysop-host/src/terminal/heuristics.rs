@@ -20,29 +20,8 @@ pub(super) fn is_pager(line: &str) -> bool {
 /// Returns true if the first word is a program that may start another shell.
 pub(super) fn opens_shell(command: &str) -> bool {
     const OPENERS: [&str; 24] = [
-        "bash",
-        "sh",
-        "zsh",
-        "fish",
-        "dash",
-        "ash",
-        "ksh",
-        "csh",
-        "tcsh",
-        "busybox",
-        "su",
-        "sudo",
-        "doas",
-        "ssh",
-        "docker",
-        "podman",
-        "kubectl",
-        "nsenter",
-        "chroot",
-        "lxc",
-        "machinectl",
-        "newgrp",
-        "env",
+        "bash", "sh", "zsh", "fish", "dash", "ash", "ksh", "csh", "tcsh", "busybox", "su", "sudo", "doas",
+        "ssh", "docker", "podman", "kubectl", "nsenter", "chroot", "lxc", "machinectl", "newgrp", "env",
         "exec",
     ];
     command

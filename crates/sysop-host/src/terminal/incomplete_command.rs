@@ -107,12 +107,7 @@ mod tests {
     #[test]
     fn unclosed_constructs_are_named() {
         for command in [
-            "echo 'a",
-            "echo \"a",
-            "echo \"a\\\"",
-            "cat <<EOF",
-            "cat <<EOF\na\n EOF",
-            "cat <<'E'\na",
+            "echo 'a", "echo \"a", "echo \"a\\\"", "cat <<EOF", "cat <<EOF\na\n EOF", "cat <<'E'\na",
             "cat <<-A <<B\n\tA\nx",
         ] {
             assert!(incomplete_command(command).is_some(), "{command}");

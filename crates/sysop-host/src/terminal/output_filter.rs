@@ -140,27 +140,10 @@ mod tests {
     #[test]
     fn other_sequences_are_dropped() {
         for output in [
-            "\x1b]0;title\x07",
-            "\x1b]52;c;aGk=\x07",
-            "\x1b]8;;http://x\x1b\\",
-            "\x1bP+q544e\x1b\\",
-            "\x1b_Gx\x1b\\",
-            "\x1b^x\x1b\\",
-            "\x1b[c",
-            "\x1b[>c",
-            "\x1b[6n",
-            "\x1b[?6n",
-            "\x1b[5i",
-            "\x1b[21t",
-            "\x1b[>4;2m",
-            "\x1b[?1$p",
-            "\x1b[3J",
-            "\x1b[?1004h",
-            "\x1b[?9999h",
-            "\x1bZ",
-            "\x1b[=5u",
-            "\x07\x05\x11\x13\x7f\0",
-            "\u{9b}31m\u{85}",
+            "\x1b]0;title\x07", "\x1b]52;c;aGk=\x07", "\x1b]8;;http://x\x1b\\", "\x1bP+q544e\x1b\\",
+            "\x1b_Gx\x1b\\", "\x1b^x\x1b\\", "\x1b[c", "\x1b[>c", "\x1b[6n", "\x1b[?6n", "\x1b[5i",
+            "\x1b[21t", "\x1b[>4;2m", "\x1b[?1$p", "\x1b[3J", "\x1b[?1004h", "\x1b[?9999h", "\x1bZ",
+            "\x1b[=5u", "\x07\x05\x11\x13\x7f\0", "\u{9b}31m\u{85}",
         ] {
             let left = text(output);
             assert!(!left.contains(['\x1b', '\x07', '\u{9b}']), "{output:?} leaves {left:?}");

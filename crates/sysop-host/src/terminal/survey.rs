@@ -20,20 +20,8 @@ const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
 /// Programs that show other shells or machines full screen. Keys that are sent to them may be commands.
 const TRANSPARENT: [&str; 14] = [
-    "abduco",
-    "byobu",
-    "docker",
-    "dtach",
-    "dvtm",
-    "kubectl",
-    "mosh-client",
-    "podman",
-    "screen",
-    "script",
-    "ssh",
-    "tmux",
-    "tmux: client",
-    "zellij",
+    "abduco", "byobu", "docker", "dtach", "dvtm", "kubectl", "mosh-client", "podman", "screen", "script",
+    "ssh", "tmux", "tmux: client", "zellij",
 ];
 
 /// State of the terminal that is relevant for judging a call.

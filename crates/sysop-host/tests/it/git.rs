@@ -200,15 +200,8 @@ fn poison(world: &World) {
         git(root, &["config", key, value]);
     }
     for hook in [
-        "pre-commit",
-        "prepare-commit-msg",
-        "commit-msg",
-        "post-commit",
-        "post-index-change",
-        "reference-transaction",
-        "post-checkout",
-        "fsmonitor-watchman",
-        "pre-auto-gc",
+        "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "post-index-change",
+        "reference-transaction", "post-checkout", "fsmonitor-watchman", "pre-auto-gc",
     ] {
         fs::copy(world.home().join("evil.sh"), world.at(&format!(".git/hooks/{hook}"))).unwrap();
     }

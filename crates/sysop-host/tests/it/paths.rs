@@ -199,18 +199,7 @@ async fn odd_names_are_names(factory: &impl Factory) {
     let world = trap(factory, Profile::Workspace);
     let before = world.outside();
     for name in [
-        "-rf",
-        "a\nb",
-        "\u{1b}[31m",
-        "..x",
-        "x..",
-        "~",
-        "$HOME",
-        "A",
-        "\u{e9}",
-        "e\u{301}",
-        "a\\b",
-        "C:\\x",
+        "-rf", "a\nb", "\u{1b}[31m", "..x", "x..", "~", "$HOME", "A", "\u{e9}", "e\u{301}", "a\\b", "C:\\x",
         "\\\\?\\x",
     ] {
         let outcome = world.call("write_file", json!({ "path": name, "content": name })).await;

@@ -133,10 +133,7 @@ async fn servers_with_the_same_tools_keep_them_apart() {
     assert_eq!(
         names,
         [
-            "mcp__one__act",
-            "mcp__one__echo",
-            "mcp__one__environment",
-            "mcp__two__echo",
+            "mcp__one__act", "mcp__one__echo", "mcp__one__environment", "mcp__two__echo",
             "mcp__two__environment"
         ]
     );

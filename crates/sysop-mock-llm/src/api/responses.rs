@@ -17,11 +17,7 @@ const TOOL_NAME_BYTES_MAX: usize = 64;
 /// Summary, which is the visible part of the reasoning.
 const SUMMARY: &str = "Looking at the task.";
 const CHAT_PARAMETERS: [&str; 6] = [
-    "messages",
-    "max_tokens",
-    "max_completion_tokens",
-    "response_format",
-    "stream_options",
+    "messages", "max_tokens", "max_completion_tokens", "response_format", "stream_options",
     "reasoning_effort",
 ];
 

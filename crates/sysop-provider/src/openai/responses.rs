@@ -15,20 +15,9 @@ const ITEMS: &str = "responses";
 
 /// Names of models that OpenAI offers only through this API. The list omits the date with which some names end.
 const ONLY_HERE: [&str; 14] = [
-    "o1-pro",
-    "o3-pro",
-    "o3-deep-research",
-    "o4-mini-deep-research",
-    "computer-use-preview",
-    "codex-mini-latest",
-    "gpt-5-codex",
-    "gpt-5.1-codex",
-    "gpt-5.1-codex-max",
-    "gpt-5.1-codex-mini",
-    "gpt-5.2-codex",
-    "gpt-5.3-codex",
-    "gpt-5.6-cyber",
-    "gpt-6-cyber",
+    "o1-pro", "o3-pro", "o3-deep-research", "o4-mini-deep-research", "computer-use-preview",
+    "codex-mini-latest", "gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini",
+    "gpt-5.2-codex", "gpt-5.3-codex", "gpt-5.6-cyber", "gpt-6-cyber",
 ];
 
 /// Returns true for a model that OpenAI offers only through this API. False for names with a path, which gateways use,

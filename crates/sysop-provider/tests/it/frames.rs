@@ -146,16 +146,7 @@ fn streams() -> impl Strategy<Value = (RecordedApi, Vec<u8>)> {
             prop_oneof![
                 any::<u8>().prop_map(|byte| vec![byte]),
                 prop::sample::select(vec![
-                    "data: ",
-                    "\n\n",
-                    "{",
-                    "}",
-                    "null",
-                    "[DONE]",
-                    "event: error\n",
-                    "\"",
-                    "\\u00",
-                    "-1e999"
+                    "data: ", "\n\n", "{", "}", "null", "[DONE]", "event: error\n", "\"", "\\u00", "-1e999"
                 ])
                 .prop_map(|text| text.as_bytes().to_vec()),
             ],

@@ -21,19 +21,8 @@ r say "processes: $c"
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let long = [
-        "remove",
-        "remove-home",
-        "force",
-        "lock",
-        "unlock",
-        "expire",
-        "delete",
-        "append",
-        "groups=",
-        "shell=",
-        "home=",
-        "login=",
-        "expiredate=",
+        "remove", "remove-home", "force", "lock", "unlock", "expire", "delete", "append", "groups=",
+        "shell=", "home=", "login=", "expiredate=",
     ];
     let (flags, valued) = match command.program.as_str() {
         "userdel" | "deluser" => ("rf", ""),

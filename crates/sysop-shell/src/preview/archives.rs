@@ -75,29 +75,9 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
 
 pub(super) fn rsync(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let long = [
-        "delete",
-        "delete-after",
-        "delete-before",
-        "delete-during",
-        "archive",
-        "verbose",
-        "exclude=",
-        "include=",
-        "recursive",
-        "checksum",
-        "times",
-        "perms",
-        "links",
-        "progress",
-        "stats",
-        "compress",
-        "human-readable",
-        "partial",
-        "ignore-existing",
-        "update",
-        "dry-run",
-        "delete-excluded",
-        "force",
+        "delete", "delete-after", "delete-before", "delete-during", "archive", "verbose", "exclude=",
+        "include=", "recursive", "checksum", "times", "perms", "links", "progress", "stats", "compress",
+        "human-readable", "partial", "ignore-existing", "update", "dry-run", "delete-excluded", "force",
         "size-only",
     ];
     let found = split(&command.arguments, "avrlptgoDHAXxuczhqPSn", "", &long)?;

@@ -7,23 +7,8 @@ const DEPTH_MAX: usize = 8;
 
 /// Variables that change what the tools of a probe do.
 const SENSITIVE: &[&str] = &[
-    "PATH",
-    "IFS",
-    "ENV",
-    "HOME",
-    "CDPATH",
-    "GLOBIGNORE",
-    "POSIXLY_CORRECT",
-    "TMPDIR",
-    "PWD",
-    "OLDPWD",
-    "SHELLOPTS",
-    "BASHOPTS",
-    "PS4",
-    "OPTIND",
-    "UID",
-    "EUID",
-    "PPID",
+    "PATH", "IFS", "ENV", "HOME", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT", "TMPDIR", "PWD", "OLDPWD",
+    "SHELLOPTS", "BASHOPTS", "PS4", "OPTIND", "UID", "EUID", "PPID",
 ];
 
 /// User as whom a command runs.

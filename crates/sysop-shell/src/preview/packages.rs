@@ -8,17 +8,8 @@ use super::{Planned, View};
 
 /// Packages without which a host can hardly be reached or repaired.
 const ESSENTIAL: &[&str] = &[
-    "openssh-server",
-    "sudo",
-    "systemd",
-    "libc6",
-    "bash",
-    "dash",
-    "openssl",
-    "network-manager",
-    "netplan.io",
-    "ifupdown",
-    "dropbear",
+    "openssh-server", "sudo", "systemd", "libc6", "bash", "dash", "openssl", "network-manager", "netplan.io",
+    "ifupdown", "dropbear",
 ];
 
 /// A simulation that runs without root: as root it would rewrite a log of apt.
@@ -45,17 +36,8 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
 
 fn apt(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let long = [
-        "yes",
-        "assume-yes",
-        "no-install-recommends",
-        "purge",
-        "auto-remove",
-        "autoremove",
-        "quiet",
-        "only-upgrade",
-        "reinstall",
-        "allow-downgrades",
-        "fix-broken",
+        "yes", "assume-yes", "no-install-recommends", "purge", "auto-remove", "autoremove", "quiet",
+        "only-upgrade", "reinstall", "allow-downgrades", "fix-broken",
     ];
     let found = split(&command.arguments, "yqf", "ot", &long)?;
     if found.has(&["o", "t"]) {

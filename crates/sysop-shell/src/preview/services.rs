@@ -43,17 +43,8 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Ok(Planned::Line("reads all unit files again; no service restarts".to_owned()));
     }
     let known = [
-        "stop",
-        "restart",
-        "try-restart",
-        "reload",
-        "start",
-        "reload-or-restart",
-        "enable",
-        "disable",
-        "mask",
-        "unmask",
-        "kill",
+        "stop", "restart", "try-restart", "reload", "start", "reload-or-restart", "enable", "disable",
+        "mask", "unmask", "kill",
     ];
     if !known.contains(&verb.as_str()) || units.is_empty() {
         return Ok(Planned::Nothing);

@@ -30,14 +30,7 @@ command -v diff >/dev/null || r failed 'diff is not installed'
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let (arguments, suffix, in_place) = without_in_place(&command.arguments)?;
     let long = [
-        "expression=",
-        "regexp-extended",
-        "quiet",
-        "silent",
-        "separate",
-        "null-data",
-        "line-length=",
-        "posix",
+        "expression=", "regexp-extended", "quiet", "silent", "separate", "null-data", "line-length=", "posix",
     ];
     let found = split(&arguments, "Ernsuz", "el", &long)?;
     if !in_place {

@@ -58,19 +58,8 @@ r free "$(df -Pk "$p" | awk 'NR==2{printf "%.0f",$4*1024}')"
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let long = [
-        "force",
-        "verbose",
-        "no-clobber",
-        "recursive",
-        "archive",
-        "target-directory=",
-        "no-target-directory",
-        "preserve",
-        "preserve=",
-        "mode=",
-        "owner=",
-        "group=",
-        "parents",
+        "force", "verbose", "no-clobber", "recursive", "archive", "target-directory=", "no-target-directory",
+        "preserve", "preserve=", "mode=", "owner=", "group=", "parents",
     ];
     let (flags, valued) = match command.program.as_str() {
         "mv" => ("fvnT", "t"),

@@ -420,20 +420,8 @@ fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
 /// Judges cloud tools by the verbs in their words, as in `terminate-instances`, `instances delete` and `s3 rm`.
 fn cloud(state: &mut State, call: &ProgramCall<'_>) {
     const VERBS: &[&str] = &[
-        "delete",
-        "terminate",
-        "destroy",
-        "remove",
-        "rm",
-        "rb",
-        "purge",
-        "undefine",
-        "deregister",
-        "detach",
-        "revoke",
-        "stop-instances",
-        "reset",
-        "wipe",
+        "delete", "terminate", "destroy", "remove", "rm", "rb", "purge", "undefine", "deregister", "detach",
+        "revoke", "stop-instances", "reset", "wipe",
     ];
     let destroys = operands_of(call.arguments()).take(4).any(|word| {
         let text = word.text();

@@ -230,10 +230,7 @@ fn sysop_commands_are_for_users_except_read_only_ones() {
         assert!(class_of(command).0 >= RiskClass::Dangerous, "{command}");
     }
     for command in [
-        "sysop doctor",
-        "sysop policy check 'ls'",
-        "sysop config show",
-        "sysop sessions list",
+        "sysop doctor", "sysop policy check 'ls'", "sysop config show", "sysop sessions list",
         "sysop --version",
     ] {
         assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command}");

@@ -229,17 +229,8 @@ fn every_syntactic_place_parses() {
 #[test]
 fn quoting_does_not_hide_a_program() {
     for disguise in [
-        "r\\m",
-        "r''m",
-        "r\"\"m",
-        "'r'm",
-        "\"r\"'m'",
-        "$'rm'",
-        "$'\\x72m'",
-        "$'\\162m'",
-        "$'\\u0072m'",
-        "\\r\\m",
-        "r\\\nm",
+        "r\\m", "r''m", "r\"\"m", "'r'm", "\"r\"'m'", "$'rm'", "$'\\x72m'", "$'\\162m'", "$'\\u0072m'",
+        "\\r\\m", "r\\\nm",
     ] {
         let (class, why) = class_of(&format!("{disguise} -rf /"));
         assert!(class >= RiskClass::Dangerous, "{disguise:?}");
@@ -253,24 +244,8 @@ fn quoting_does_not_hide_a_program() {
 #[test]
 fn hidden_characters_are_dangerous() {
     for hidden in [
-        '\0',
-        '\r',
-        '\u{8}',
-        '\u{1b}',
-        '\u{7f}',
-        '\u{9b}',
-        '\u{a0}',
-        '\u{ad}',
-        '\u{200b}',
-        '\u{200d}',
-        '\u{202e}',
-        '\u{2066}',
-        '\u{2028}',
-        '\u{2003}',
-        '\u{3000}',
-        '\u{feff}',
-        '\u{e0020}',
-        '\u{fe0f}',
+        '\0', '\r', '\u{8}', '\u{1b}', '\u{7f}', '\u{9b}', '\u{a0}', '\u{ad}', '\u{200b}', '\u{200d}',
+        '\u{202e}', '\u{2066}', '\u{2028}', '\u{2003}', '\u{3000}', '\u{feff}', '\u{e0020}', '\u{fe0f}',
         '\u{3164}',
     ] {
         let analysis = analyze(&format!("ls {hidden}x"), &super::bash());
@@ -392,27 +367,10 @@ fn a_value_counts_as_text_only_for_programs_that_take_any_text() {
         assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command:?}");
     }
     for command in [
-        "cat \"$x\"",
-        "cat $HOME/notes",
-        "ls $x",
-        "[ \"$x\" \"$y\" ]",
-        "[ $x = y ]",
-        "[ -v \"$x\" ]",
-        "[ \"$x\" -eq 1 ]",
-        "printf \"$x\"",
-        "printf '%d' \"$x\"",
-        "printf '%s%d' $x 1",
-        "sort \"$x\"",
-        "find . -name \"$x\"",
-        "$x echo",
-        "x=1 echo \"$x\"",
-        "echo \"${x:=1}\"",
-        "echo \"${x@P}\"",
-        "echo \"${!x}\"",
-        "echo \"$(date)\"",
-        "echo $((x))",
-        "ec''ho \"$x\"",
-        "echo \"$x\" > \"$y\"",
+        "cat \"$x\"", "cat $HOME/notes", "ls $x", "[ \"$x\" \"$y\" ]", "[ $x = y ]", "[ -v \"$x\" ]",
+        "[ \"$x\" -eq 1 ]", "printf \"$x\"", "printf '%d' \"$x\"", "printf '%s%d' $x 1", "sort \"$x\"",
+        "find . -name \"$x\"", "$x echo", "x=1 echo \"$x\"", "echo \"${x:=1}\"", "echo \"${x@P}\"",
+        "echo \"${!x}\"", "echo \"$(date)\"", "echo $((x))", "ec''ho \"$x\"", "echo \"$x\" > \"$y\"",
     ] {
         assert!(class_of(command).0 >= RiskClass::Changes, "{command:?}");
     }

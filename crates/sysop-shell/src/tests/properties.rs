@@ -31,28 +31,9 @@ fn wrapped() -> impl Strategy<Value = String> {
     let leaf = select(DANGEROUS).prop_map(str::to_owned);
     leaf.prop_recursive(5, 32, 1, |inner| {
         const PREFIXES: &[&str] = &[
-            "sudo ",
-            "sudo -u root ",
-            "env ",
-            "env A=1 ",
-            "nice -n 3 ",
-            "timeout 9 ",
-            "nohup ",
-            "setsid ",
-            "time ",
-            "command ",
-            "exec ",
-            "stdbuf -oL ",
-            "ionice -c2 ",
-            "xargs ",
-            "chroot /x ",
-            "ls; ",
-            "ls && ",
-            "true || ",
-            "cat f | ",
-            "A=1 ",
-            "! true; ",
-            "ls\n",
+            "sudo ", "sudo -u root ", "env ", "env A=1 ", "nice -n 3 ", "timeout 9 ", "nohup ", "setsid ",
+            "time ", "command ", "exec ", "stdbuf -oL ", "ionice -c2 ", "xargs ", "chroot /x ", "ls; ",
+            "ls && ", "true || ", "cat f | ", "A=1 ", "! true; ", "ls\n",
         ];
         const AROUND: &[(&str, &str)] = &[
             ("(", ")"), // doubled, they are arithmetic to bash, and subshells to a plain sh

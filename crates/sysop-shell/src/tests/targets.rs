@@ -95,16 +95,9 @@ fn writes_to_protected_places_are_dangerous() {
 #[test]
 fn writes_that_can_lock_out_are_distinguished() {
     for place in [
-        "/etc/ssh/sshd_config",
-        "~/.ssh/authorized_keys",
-        "/etc/sudoers.d/x",
-        "/etc/pam.d/sshd",
-        "/etc/shadow",
-        "/etc/nftables.conf",
-        "/etc/netplan/1.yaml",
-        "/etc/network/interfaces",
-        "/root/.ssh/x",
-        "/etc/sh*",
+        "/etc/ssh/sshd_config", "~/.ssh/authorized_keys", "/etc/sudoers.d/x", "/etc/pam.d/sshd",
+        "/etc/shadow", "/etc/nftables.conf", "/etc/netplan/1.yaml", "/etc/network/interfaces",
+        "/root/.ssh/x", "/etc/sh*",
     ] {
         let command = format!("echo x > {place}");
         assert_eq!(class_of(&command), RiskClass::Lockout, "{command:?}");
@@ -147,25 +140,10 @@ fn writes_into_parents_of_protected_places_are_dangerous() {
 #[test]
 fn ordinary_writes_stay_changes() {
     for command in [
-        "echo x > f",
-        "tee build/log.txt",
-        "cp a b",
-        "cp -r src build",
-        "cp a.txt ~/",
-        "mkdir -p target/x",
-        "tar -xzf a.tar.gz",
-        "tar czf a.tgz src",
-        "unzip a.zip",
-        "mv a b",
-        "ln -s ../lib lib",
-        "touch ~/notes.txt",
-        "ls > /tmp/x",
-        "rsync -a src/ build/",
-        "chmod +x run.sh",
-        "cp .env.example .env",
-        "echo x > $HOME/work/f",
-        "echo x > \"$PWD/f\"",
-        "tar -C build -xf a.tar",
+        "echo x > f", "tee build/log.txt", "cp a b", "cp -r src build", "cp a.txt ~/", "mkdir -p target/x",
+        "tar -xzf a.tar.gz", "tar czf a.tgz src", "unzip a.zip", "mv a b", "ln -s ../lib lib",
+        "touch ~/notes.txt", "ls > /tmp/x", "rsync -a src/ build/", "chmod +x run.sh",
+        "cp .env.example .env", "echo x > $HOME/work/f", "echo x > \"$PWD/f\"", "tar -C build -xf a.tar",
         "rm f",
     ] {
         let risk = analyze(command, &bash()).risk;
@@ -234,25 +212,10 @@ fn reads_of_secrets_are_detected() {
 #[test]
 fn names_and_public_files_are_not_secrets() {
     for command in [
-        "ls -la ~/.ssh",
-        "stat ~/.ssh/id_rsa",
-        "ls -l .env",
-        "cat ~/.ssh/id_rsa.pub",
-        "cat .env.example",
-        "grep -rn x .",
-        "grep -rn x src",
-        "cat README.md",
-        "find . -name '*.pem'",
-        "test -f ~/.netrc",
-        "cat /etc/hosts",
-        "cat /proc/cpuinfo",
-        "cat *",
-        "du -sh ~",
-        "cat /etc/os-release",
-        "head src/*.rs",
-        "git log --oneline",
-        "wc -l src/*",
-        "cat /proc/meminfo",
+        "ls -la ~/.ssh", "stat ~/.ssh/id_rsa", "ls -l .env", "cat ~/.ssh/id_rsa.pub", "cat .env.example",
+        "grep -rn x .", "grep -rn x src", "cat README.md", "find . -name '*.pem'", "test -f ~/.netrc",
+        "cat /etc/hosts", "cat /proc/cpuinfo", "cat *", "du -sh ~", "cat /etc/os-release", "head src/*.rs",
+        "git log --oneline", "wc -l src/*", "cat /proc/meminfo",
     ] {
         let risk = analyze(command, &bash()).risk;
         assert_eq!(risk.class, RiskClass::ReadOnly, "{command:?}: {risk:?}");

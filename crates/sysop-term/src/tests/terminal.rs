@@ -81,12 +81,8 @@ fn page(text: &str, columns: u16) -> Buffer {
 fn computed_widths_match_a_terminal() {
     for nasty in NASTY {
         let mut buffer = buffer(60, 1);
-        TextRow::from(vec![Span::new(nasty, Style::new()), Span::new("|end", Style::new())]).draw(
-            &mut buffer,
-            0,
-            0,
-            60,
-        );
+        TextRow::from(vec![Span::new(nasty, Style::new()), Span::new("|end", Style::new())])
+            .draw(&mut buffer, 0, 0, 60);
         compare(&buffer, &shown(std::slice::from_ref(&buffer)));
     }
 }

@@ -206,7 +206,6 @@ impl SessionService for Services {
         }
     }
 
-
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
         let place = self.place_of(session.id()).await?;
         let files = self.instructions(&place).trust().await?;

@@ -23,25 +23,8 @@ const NAME_CHARS_MAX: usize = 60;
 pub(crate) const ABSENT: &str = "absent";
 
 const KEYS: [&str; 19] = [
-    "name",
-    "cmd",
-    "cwd",
-    "env",
-    "host",
-    "expect",
-    "check",
-    "unless",
-    "verify",
-    "retry",
-    "timeout_s",
-    "undo",
-    "on_fail",
-    "guard",
-    "ask",
-    "file",
-    "content",
-    "replace",
-    "with",
+    "name", "cmd", "cwd", "env", "host", "expect", "check", "unless", "verify", "retry", "timeout_s", "undo",
+    "on_fail", "guard", "ask", "file", "content", "replace", "with",
 ];
 const FILE_KEYS: [&str; 1] = ["sha256"];
 
@@ -612,15 +595,8 @@ mod tests {
             assert!(is_probe(command), "{command}");
         }
         for command in [
-            "rm -rf x",
-            "nginx",
-            "nginx -s reload",
-            "nginx -t; rm x",
-            "sudo rm x",
-            "sudo -u x ls > y",
-            "echo x > y",
-            "nginx -t > log",
-            "nginx -t $(reboot)",
+            "rm -rf x", "nginx", "nginx -s reload", "nginx -t; rm x", "sudo rm x", "sudo -u x ls > y",
+            "echo x > y", "nginx -t > log", "nginx -t $(reboot)",
         ] {
             assert!(!is_probe(command), "{command}");
         }

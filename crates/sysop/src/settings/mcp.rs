@@ -20,18 +20,8 @@ use crate::config::{Config, ConfigWarning, Environment, KeyPath, UserDirs, displ
 
 /// Variables that a server on this machine gets besides those that its config names.
 const BASE_VARIABLES: [&str; 12] = [
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "LOGNAME",
-    "PATH",
-    "SHELL",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "XDG_CACHE_HOME",
-    "XDG_RUNTIME_DIR",
+    "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
+    "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 ];
 /// Words in the name of a variable whose value is redacted.
 const SECRET_WORDS: [&str; 7] = ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "DSN"];
@@ -139,13 +129,7 @@ fn server(
 /// Returns the hash of everything that decides what starts.
 fn identity(table: &ServerTable) -> String {
     let parts = json!([
-        table.command,
-        table.args,
-        table.env,
-        table.env_pass,
-        table.cwd,
-        table.url,
-        table.headers_env
+        table.command, table.args, table.env, table.env_pass, table.cwd, table.url, table.headers_env
     ]);
     blake3::hash(parts.to_string().as_bytes()).to_hex().to_string()
 }

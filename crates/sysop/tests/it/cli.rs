@@ -10,21 +10,8 @@ fn help_lists_subcommands_with_examples() {
     let help = World::new().run(&["--help"]);
     assert_eq!((help.code, help.err.as_str()), (Some(0), ""));
     for command in [
-        "chat",
-        "exec",
-        "run",
-        "serve",
-        "connect",
-        "attach",
-        "desktop",
-        "sessions",
-        "mock-llm",
-        "doctor",
-        "config",
-        "acp",
-        "shell-init",
-        "completions",
-        "man",
+        "chat", "exec", "run", "serve", "connect", "attach", "desktop", "sessions", "mock-llm", "doctor",
+        "config", "acp", "shell-init", "completions", "man",
     ] {
         assert!(help.out.contains(&format!("\n  {command} ")), "{command} is missing:\n{}", help.out);
         let own = World::new().run(&[command, "--help"]);

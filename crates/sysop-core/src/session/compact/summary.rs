@@ -169,12 +169,7 @@ mod tests {
     #[test]
     fn replies_without_the_requested_json_give_no_summary() {
         for reply in [
-            "",
-            "All is well.",
-            "} {",
-            "{}",
-            r#"{"facts": "none"}"#,
-            r#"{"facts": []}"#,
+            "", "All is well.", "} {", "{}", r#"{"facts": "none"}"#, r#"{"facts": []}"#,
             "{\"open\": [\" \"]}",
         ] {
             assert_eq!(parse(reply, &hosts()), None, "{reply}");

@@ -22,11 +22,7 @@ const CONFIG_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum overridden settings per repository.
 const OVERRIDES_MAX: usize = 1_000;
 const FILE_SETTINGS: [&str; 6] = [
-    "blame.ignorerevsfile",
-    "commit.template",
-    "core.attributesfile",
-    "core.excludesfile",
-    "diff.orderfile",
+    "blame.ignorerevsfile", "commit.template", "core.attributesfile", "core.excludesfile", "diff.orderfile",
     "mailmap.file",
 ];
 /// Settings that no git tool uses, or that every call overrides.
@@ -158,12 +154,8 @@ mod tests {
         assert_eq!(
             keys,
             [
-                "filter.a=b.c.clean",
-                "filter.a=b.c.smudge",
-                "filter.a=b.c.process",
-                "filter.a=b.c.required",
-                "hook.x.enabled",
-                "core.attributesfile",
+                "filter.a=b.c.clean", "filter.a=b.c.smudge", "filter.a=b.c.process", "filter.a=b.c.required",
+                "hook.x.enabled", "core.attributesfile",
             ]
         );
     }

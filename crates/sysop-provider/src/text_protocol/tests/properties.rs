@@ -29,17 +29,7 @@ fn any_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         any::<char>().prop_map(String::from),
         prop::sample::select(vec![
-            "\"",
-            "\\",
-            "{",
-            "}",
-            "'",
-            "\n",
-            "```",
-            "</tool_call>",
-            "Observation:",
-            "é",
-            "\0"
+            "\"", "\\", "{", "}", "'", "\n", "```", "</tool_call>", "Observation:", "é", "\0"
         ])
         .prop_map(String::from),
     ];
@@ -91,37 +81,9 @@ fn may_be_a_call(text: &str) -> bool {
 /// Texts that hold no valid tool call by construction.
 fn no_call() -> impl Strategy<Value = String> {
     let tokens = vec![
-        "{",
-        "}",
-        "[",
-        "]",
-        "\"",
-        "'",
-        ":",
-        ",",
-        "type",
-        "shell",
-        "tool",
-        "name",
-        "function",
-        "<tool_call>",
-        "</tool_call>",
-        "[TOOL_CALLS]",
-        "functools",
-        "```",
-        "\n```\n",
-        "```json\n",
-        "\n",
-        "Observation:",
-        " ",
-        "\\",
-        "<think>",
-        "</think>",
-        "\"type\":\"shell\"",
-        "{\"name\":",
-        "0",
-        "true",
-        "é",
+        "{", "}", "[", "]", "\"", "'", ":", ",", "type", "shell", "tool", "name", "function", "<tool_call>",
+        "</tool_call>", "[TOOL_CALLS]", "functools", "```", "\n```\n", "```json\n", "\n", "Observation:",
+        " ", "\\", "<think>", "</think>", "\"type\":\"shell\"", "{\"name\":", "0", "true", "é",
     ];
     prop_oneof![
         any_text().prop_map(|text| text.replace('{', "(")),

@@ -121,7 +121,6 @@ impl Repl {
         }
     }
 
-
     /// Changes the model, or lists the models that the servers offer.
     pub(super) async fn model(&mut self, name: Option<&str>) -> io::Result<()> {
         let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {

@@ -28,14 +28,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
             state.note(call.span, RiskClass::Dangerous, "drops or truncates database tables");
         }
         if [
-            "\\!",
-            "\\copy",
-            ".shell",
-            ".system",
-            "system ",
-            "to program",
-            "from program",
-            "load_extension",
+            "\\!", "\\copy", ".shell", ".system", "system ", "to program", "from program", "load_extension",
             "into outfile",
         ]
         .iter()
@@ -48,23 +41,8 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
 
 fn drops(words: &[&str]) -> bool {
     const KINDS: &[&str] = &[
-        "table",
-        "database",
-        "schema",
-        "user",
-        "role",
-        "view",
-        "index",
-        "tablespace",
-        "owned",
-        "keyspace",
-        "collection",
-        "function",
-        "trigger",
-        "sequence",
-        "materialized",
-        "extension",
-        "column",
+        "table", "database", "schema", "user", "role", "view", "index", "tablespace", "owned", "keyspace",
+        "collection", "function", "trigger", "sequence", "materialized", "extension", "column",
     ];
     words.iter().enumerate().any(|(index, word)| {
         let next = words.get(index + 1).copied().unwrap_or("");

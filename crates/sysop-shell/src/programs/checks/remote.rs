@@ -55,12 +55,7 @@ pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
             for setting in settings {
                 let lower = setting.to_lowercase();
                 let harmless = [
-                    "batchmode",
-                    "connecttimeout",
-                    "port",
-                    "user",
-                    "loglevel",
-                    "serveraliveinterval",
+                    "batchmode", "connecttimeout", "port", "user", "loglevel", "serveraliveinterval",
                     "connectionattempts",
                 ];
                 if !harmless.iter().any(|name| lower.starts_with(name)) {

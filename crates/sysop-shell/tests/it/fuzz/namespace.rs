@@ -93,16 +93,8 @@ fn namespaces() -> Command {
         command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
     }
     command.args([
-        "unshare",
-        "--map-root-user",
-        "--mount",
-        "--net",
-        "--pid",
-        "--ipc",
-        "--uts",
-        "--fork",
-        "--kill-child",
-        "--mount-proc",
+        "unshare", "--map-root-user", "--mount", "--net", "--pid", "--ipc", "--uts", "--fork",
+        "--kill-child", "--mount-proc",
     ]);
     command.current_dir("/");
     command

@@ -30,21 +30,8 @@ const BEFORE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Tools that only look. Their calls are left out without a note.
 const READING: [&str; 15] = [
-    "read_file",
-    "find_files",
-    "ls",
-    "cat",
-    "stat",
-    "git_status",
-    "git_diff",
-    "git_log",
-    "git_show",
-    "todo",
-    "jobs",
-    "skill",
-    "read_output",
-    "task_complete",
-    "remember",
+    "read_file", "find_files", "ls", "cat", "stat", "git_status", "git_diff", "git_log", "git_show", "todo",
+    "jobs", "skill", "read_output", "task_complete", "remember",
 ];
 
 /// A call that becomes a step.

@@ -144,13 +144,8 @@ mod tests {
             assert_eq!(undo(command).as_deref(), Some(inverse), "{command}");
         }
         for command in [
-            "mkdir $(date +%F)",
-            "mkdir -m 700 x",
-            "rm x",
-            "mv a b",
-            "systemctl daemon-reload",
-            "mkdir a; reboot",
-            "ln -s a b/",
+            "mkdir $(date +%F)", "mkdir -m 700 x", "rm x", "mv a b", "systemctl daemon-reload",
+            "mkdir a; reboot", "ln -s a b/",
         ] {
             assert_eq!(undo(command), None, "{command}");
         }

@@ -88,14 +88,7 @@ const FILE_ENDINGS: [&str; 24] = [
 ];
 /// Paths that are the same everywhere.
 const COMMON_PATHS: [&str; 8] = [
-    "/dev/null",
-    "/etc/passwd",
-    "/etc/hosts",
-    "/bin/sh",
-    "/bin/bash",
-    "/usr/bin/env",
-    "/var/log",
-    "/usr/bin",
+    "/dev/null", "/etc/passwd", "/etc/hosts", "/bin/sh", "/bin/bash", "/usr/bin/env", "/var/log", "/usr/bin",
 ];
 const USER_PROGRAMS: [&str; 6] = ["useradd", "adduser", "usermod", "userdel", "passwd", "chage"];
 

@@ -8,13 +8,8 @@ use crate::support::{Mock, RawServer, bash, call, http, say};
 
 /// Secrets that no span may contain; each enters the session in a different way.
 const SECRETS: [&str; 7] = [
-    "canary-of-the-prompt",
-    "canary-of-the-command",
-    "canary-of-the-output",
-    "canary-of-the-file",
-    "canary-of-the-answer",
-    "canary-of-the-error",
-    "sk-canary-of-the-key",
+    "canary-of-the-prompt", "canary-of-the-command", "canary-of-the-output", "canary-of-the-file",
+    "canary-of-the-answer", "canary-of-the-error", "sk-canary-of-the-key",
 ];
 
 fn spans(collector: &RawServer) -> Vec<Value> {
