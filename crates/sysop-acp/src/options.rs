@@ -34,7 +34,6 @@ impl SessionOptions {
         options
     }
 
-    /// Returns the value of `modes` in the answers to `session/new` and `session/load`.
     pub(crate) fn modes(&self) -> Value {
         let available: Vec<Value> = self
             .modes
@@ -46,7 +45,6 @@ impl SessionOptions {
         json!({ "currentModeId": self.mode.as_str(), "availableModes": available })
     }
 
-    /// Returns the value of `configOptions`.
     pub(crate) fn config_options(&self) -> Value {
         let modes: Vec<Value> = self
             .modes

@@ -17,13 +17,9 @@ pub const REASONS: [&str; 2] = ["reason", "reasoning"];
 const REASON: &str = "Why, briefly, for the user";
 /// Argument of `bash` with which a model asks to run the command outside the sandbox.
 pub const OUTSIDE_SANDBOX: &str = "outside_sandbox";
-/// Default timeout of `bash`, in seconds.
 pub const BASH_TIMEOUT_S_DEFAULT: u64 = 30;
-/// Maximum timeout of `bash`, in seconds.
 pub const BASH_TIMEOUT_S_MAX: u64 = 3600;
-/// Default timeout of `run_command`, in seconds.
 pub const RUN_COMMAND_TIMEOUT_S_DEFAULT: u64 = 60;
-/// Maximum timeout of `run_command`, in seconds.
 pub const RUN_COMMAND_TIMEOUT_S_MAX: u64 = 3600;
 pub const SKILL_TOOL: &str = "skill";
 pub const TASK_LIST_TOOL: &str = "todo";
@@ -38,9 +34,7 @@ pub const READ_OUTPUT_TOOL: &str = "read_output";
 pub const VIEW_IMAGE_TOOL: &str = "view_image";
 /// Maximum number of chunks that one file may have in `write_file_chunk`.
 pub const CHUNKS_MAX: u64 = 1000;
-/// Maximum commits listed by `git_log`.
 pub const GIT_LOG_COMMITS_MAX: u64 = 200;
-/// Default number of commits listed by `git_log`.
 pub const GIT_LOG_COMMITS_DEFAULT: u64 = 20;
 
 /// A named set of tools.

@@ -39,7 +39,6 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// Returns the media type, such as `image/png`.
     pub fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",

@@ -77,22 +77,18 @@ impl RunningJobs {
         }
     }
 
-    /// Removes a finished job and returns it, or `None` if the id is unknown.
     pub fn finish(&mut self, id: JobId) -> Option<Job> {
         self.0.remove(&id)
     }
 
-    /// Returns a running job, or `None` if the id is unknown.
     pub fn job(&self, id: JobId) -> Option<&Job> {
         self.0.get(&id)
     }
 
-    /// Returns the id of the running job that a call became, or `None` if there is none.
     pub fn of_call(&self, call: &CallId) -> Option<JobId> {
         self.iter().find(|(_, job)| job.call == *call).map(|(id, _)| id)
     }
 
-    /// Returns true if no job is running.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -101,7 +97,6 @@ impl RunningJobs {
         self.0.len()
     }
 
-    /// Returns all running jobs, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (JobId, &Job)> {
         self.0.iter().map(|(id, job)| (*id, job))
     }

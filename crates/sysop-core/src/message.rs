@@ -98,7 +98,6 @@ impl Message {
         Self::User { text: text.into(), images: Vec::new() }
     }
 
-    /// Returns the images of the message, oldest first.
     pub fn images(&self) -> impl Iterator<Item = &ImageRef> {
         let (of_user, results): (&[ImageRef], &[ToolResult]) = match self {
             Self::User { images, .. } => (images, &[]),
@@ -284,7 +283,6 @@ impl ToolCall {
         self.wire_id.as_deref().unwrap_or(self.id.as_str())
     }
 
-    /// Returns a text argument; `None` if it is missing or not a string.
     pub fn text_argument(&self, name: &str) -> Option<&str> {
         match &self.arguments {
             Arguments::Object(map) => map.get(name).and_then(Value::as_str),

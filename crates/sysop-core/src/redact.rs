@@ -48,12 +48,10 @@ impl KnownSecrets {
         Self { values, any: OnceLock::new() }
     }
 
-    /// Returns true if no value is known.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Returns true if the bytes contain a value.
     pub fn are_in(&self, bytes: &[u8]) -> bool {
         self.any().is_some_and(|any| any.is_match(bytes))
     }

@@ -19,7 +19,6 @@ const SERVICE: &str = "org.freedesktop.Notifications";
 const OBJECT: &str = "/org/freedesktop/Notifications";
 /// Maximum number of remembered prompts, and of remembered notifications.
 const KNOWN_MAX: usize = 256;
-/// Timeout of a call to the service, in milliseconds.
 const CALL_TIMEOUT_MS: i32 = 10_000;
 /// Action id of a click on the notification itself.
 const CLICK: &str = "default";

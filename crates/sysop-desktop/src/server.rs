@@ -46,7 +46,6 @@ pub(crate) enum ServerEvent {
 
 #[derive(Debug, Clone)]
 pub(crate) struct ServerExit {
-    /// Exit status; `None` if unknown.
     pub(crate) status: Option<ExitStatus>,
     /// True if the page had been available before the server ended.
     pub(crate) was_ready: bool,

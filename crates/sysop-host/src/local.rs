@@ -68,7 +68,6 @@ struct ProgramInvocation {
 }
 
 impl ProgramInvocation {
-    /// Sets `TMPDIR` for the program.
     fn set_temporary_folder(&mut self, folder: &Path) {
         let others = self.environment.iter().filter(|entry| !entry.to_bytes().starts_with(b"TMPDIR="));
         let entry = CString::new([b"TMPDIR=", folder.as_os_str().as_bytes()].concat()).ok();

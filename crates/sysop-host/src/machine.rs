@@ -48,7 +48,6 @@ pub(crate) trait Machine: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<ExecResult, MachineError>;
 
-    /// Returns true if probes may use `sudo -n`.
     fn uses_sudo(&self) -> bool;
 
     /// Reads a file of at most `FILE_BYTES_MAX` bytes.

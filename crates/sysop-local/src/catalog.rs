@@ -187,7 +187,6 @@ impl Catalog {
         &self.models
     }
 
-    /// Returns the model `name` of `local/NAME`.
     pub fn model(&self, name: &str) -> Option<&ModelEntry> {
         self.models.iter().find(|model| model.name == name)
     }

@@ -372,7 +372,6 @@ fn initialize_error(error: &ClientInitializeError) -> String {
     neutralize_line(&causes(error)).into_owned()
 }
 
-/// Returns an error with its causes, without repetitions.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -65,7 +65,6 @@ impl Scenarios {
         &self.scenarios
     }
 
-    /// Returns the response that is used if no scenario matches.
     pub fn default_response(&self) -> &Response {
         &self.default_response
     }

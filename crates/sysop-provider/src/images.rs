@@ -14,7 +14,6 @@ pub(crate) struct EncodedImage {
 }
 
 impl EncodedImage {
-    /// Returns the image as a `data:` URL.
     pub(crate) fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.media_type, self.base64)
     }

@@ -22,7 +22,6 @@ pub struct FileEdit<'a> {
 }
 
 impl<'a> FileEdit<'a> {
-    /// Returns the edit of a call, if its arguments are complete.
     pub fn of(call: &'a ToolCall) -> Option<Self> {
         let text = |name| call.text_argument(name);
         match call.name.as_str() {

@@ -271,7 +271,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Overrides the database with the one from a flag, if given.
     pub(crate) fn with_database(self, flag: Option<SecretString>) -> Self {
         Self { database: flag.or(self.database), ..self }
     }

@@ -82,7 +82,6 @@ pub(crate) fn token_files(data: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the address at which the server of a token file can be reached, or `None` if the path does not name one.
 pub(crate) fn address_of(path: &Path) -> Option<SocketAddr> {
     let name = path.file_name()?.to_str()?.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
     let (ip, port) = name.rsplit_once('-')?;

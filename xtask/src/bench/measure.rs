@@ -58,7 +58,6 @@ pub(crate) fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Returns the shortest duration of `runs` runs.
 pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..runs {
@@ -153,7 +152,6 @@ impl KeepAliveConnection {
     }
 }
 
-/// Returns the shortest duration of `runs` turns over one connection.
 pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Duration> {
     let mut connection = KeepAliveConnection::connect(port, messages)?;
     let mut best = Duration::MAX;

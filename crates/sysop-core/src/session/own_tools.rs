@@ -13,7 +13,6 @@ use crate::todo::{self, ITEM_BYTES_MAX, LIST_ITEMS_MAX, TodoItem, TodoState};
 use crate::token_estimate;
 use crate::tool::ToolSpec;
 
-/// Arguments of the tool `todo`.
 #[derive(Deserialize)]
 struct TodoList {
     items: Vec<ListedItem>,
@@ -103,7 +102,6 @@ impl Session {
     }
 }
 
-/// Answers a call of `read_output`.
 fn read_output(session: &Session, call: &ToolCall) -> Result<String, String> {
     let id = call.text_argument("id").unwrap_or_default();
     let Some(output) = session.state.history.omitted_output(id) else {

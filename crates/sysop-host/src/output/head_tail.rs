@@ -18,7 +18,6 @@ pub(crate) struct HeadTail {
     ends_in_line: bool,
 }
 
-/// Result of a `HeadTail`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Excerpt {
     pub(crate) head: String,

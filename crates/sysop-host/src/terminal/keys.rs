@@ -110,7 +110,6 @@ pub(super) enum TypedKey {
 }
 
 impl TypedKey {
-    /// Returns the letter, or `None` for other keys.
     pub(super) fn letter(&self) -> Option<char> {
         match self {
             Self::Char(letter) => Some(*letter),

@@ -62,7 +62,6 @@ impl HttpClients {
         })
     }
 
-    /// Returns the parsed URL of an address, from the cache if possible.
     pub(crate) fn parsed(&self, address: &str) -> Result<Url, url::ParseError> {
         let mut parsed = self.parsed.lock();
         if let Some(url) = parsed.get(address) {

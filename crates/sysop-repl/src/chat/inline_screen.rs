@@ -100,7 +100,6 @@ impl InlineScreen {
         self.ends = 1;
     }
 
-    /// Ends a row that [`Self::text`] has begun.
     pub(crate) fn end_text(&mut self) -> io::Result<()> {
         if self.ends == 0 { self.text("\n") } else { Ok(()) }
     }

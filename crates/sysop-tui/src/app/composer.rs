@@ -24,7 +24,6 @@ impl Default for Composer {
 }
 
 impl Composer {
-    /// Returns true if there is no text.
     pub fn is_empty(&self) -> bool {
         self.area.is_empty()
     }

@@ -29,7 +29,6 @@ impl PromptHistory {
         format!("{}\n", message.replace('\n', LINE_END))
     }
 
-    /// Returns the prompts, newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &str> {
         self.messages.iter().rev().map(String::as_str)
     }

@@ -26,7 +26,6 @@ impl FuzzyPattern {
         Self { words: typed.split_whitespace().map(|word| word.chars().collect()).collect(), exact_case }
     }
 
-    /// Returns the score of a text; `None` if it does not match.
     pub(super) fn score(&self, text: &str, letters: &mut Vec<char>) -> Option<i32> {
         self.prepare(text, letters);
         self.words.iter().try_fold(0, |sum, word| Some(sum + fit(word, letters, None)?))

@@ -27,7 +27,6 @@ pub(crate) enum Flavor {
     AgentRs,
 }
 
-/// Returns the text of a config file; `None` if the file does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<String>, ConfigError> {
     let unreadable = |why: String| ConfigError::Unreadable { path: path.to_owned(), why };
     let kind = match std::fs::metadata(path) {
