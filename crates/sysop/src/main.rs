@@ -285,7 +285,7 @@ fn policy_check(settings: &Settings, arguments: PolicyCheckArguments) -> Result<
     let PolicyCheckArguments { command, mode, dialect, cwd, json } = arguments;
     let question = policy_check::PolicyQuestion {
         command,
-        mode: mode.map(Into::into),
+        mode,
         dialect: dialect.unwrap_or(Dialect::Bash),
         folder: cwd,
     };
