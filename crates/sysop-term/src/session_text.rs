@@ -94,10 +94,7 @@ pub fn grant_line(grant: &Grant) -> String {
     }
 }
 
-/// Answers `/permissions`. The error is one sentence.
-///
-/// # Errors
-/// There is no grant with the number.
+/// Answers `/permissions`. Fails with one sentence if there is no grant with the number.
 pub fn permissions(
     transcript: &Transcript,
     command: PermissionsCommand,

@@ -271,6 +271,7 @@ impl SessionBackend for ScriptedBackend {
             | ConfigChange::Auto(_)
             | ConfigChange::Mode(_)
             | ConfigChange::Effort(_)
+            | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. }
             | ConfigChange::ClientTools(_) => Ok(()),
         }
