@@ -145,6 +145,8 @@ pub(super) struct UndoStep {
     pub(super) how: Reversibility,
     /// The call was itself an undo.
     pub(super) is_undo: bool,
+    /// The call whose changes this call undid.
+    pub(super) undid: Option<CallId>,
     pub(super) is_undone: bool,
 }
 

@@ -123,6 +123,12 @@ impl Session {
         if is_undo && outcome.status == Status::Ok {
             match undone_call(call) {
                 Some(id) => {
+                    // The undo of an undo does the step again.
+                    let redone = state.undo_steps.iter().find(|step| step.call == id);
+                    if let Some(redone) = redone.and_then(|step| step.undid.clone()) {
+                        let again = state.undo_steps.iter_mut().filter(|step| step.call == redone);
+                        again.for_each(|step| step.is_undone = false);
+                    }
                     for step in state.undo_steps.iter_mut().filter(|step| step.call == id) {
                         step.is_undone = true;
                         let files = &step.files;
@@ -152,6 +158,7 @@ impl Session {
             files: outcome.changes.clone(),
             how: outcome.undo.unwrap_or(Reversibility::Exact),
             is_undo,
+            undid: undone_call(call),
             is_undone: false,
         });
         if state.undo_steps.len() > crate::undo::UNDO_STEPS_MAX {

@@ -159,3 +159,14 @@ fn a_model_cannot_call_undo() {
     world.prompt("x").reply(calls(vec![call("1", "undo", json!({ "step": 1 }))]));
     assert!(world.running.is_none() && world.lines().contains("unknown tool"), "{}", world.lines());
 }
+
+#[test]
+fn a_step_that_was_done_again_is_the_next_to_be_undone() {
+    let mut world = world();
+    undo(&mut world, &json!({}));
+    world.allow().outcome(recorded("r4"));
+    undo(&mut world, &json!({ "step": 4 }));
+    world.allow().outcome(recorded("r5"));
+    undo(&mut world, &json!({}));
+    assert_eq!(asked(&world).0, "undo step 3");
+}

@@ -89,9 +89,10 @@ impl RecordedCall {
         match self.call.text_argument("path").or_else(|| self.call.text_argument("keys")) {
             Some(text) => format!("{} {text}", self.call.name),
             None => match &self.call.arguments {
-                Arguments::Object(_) if self.call.name == UNDO_TOOL => {
-                    "undo the last change of a file".to_owned()
-                }
+                Arguments::Object(map) if self.call.name == UNDO_TOOL => match map.get("step") {
+                    Some(step) => format!("undo step {step}"),
+                    None => "undo the last change of a file".to_owned(),
+                },
                 Arguments::Object(map) if map.is_empty() => self.call.name.clone(),
                 Arguments::Object(_) => format!("{} {}", self.call.name, self.call.arguments.to_value()),
                 Arguments::Invalid(text) => format!("{} {text}", self.call.name),

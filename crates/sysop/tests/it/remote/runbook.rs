@@ -166,26 +166,30 @@ fn a_recorded_session_is_replayed_stops_at_drift_and_is_undone() {
 }
 
 #[test]
-fn the_exported_script_does_the_same() {
+fn the_exported_script_does_the_same_in_each_shell() {
     let hosts = Hosts::with(&[("set up", the_task())]);
     hosts.recorded();
     let session = hosts.world.only_session();
     let script = hosts.world.finish(&["runbook", "export", &session, "--name", "site", "--format", "sh"]);
     assert_eq!(script.code, Some(0), "{script:?}");
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("book.sh");
-    fs::write(&path, &script.out).unwrap();
-    let sh =
-        |folder: &Path| std::process::Command::new("sh").arg(&path).current_dir(folder).output().unwrap();
-    let done = sh(folder.path());
-    let said = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(done.status.success(), "{said}");
-    assert!(said.ends_with(&format!("done: {STEPS} steps\n")), "{said}");
-    assert_eq!(tree(&folder.path().join("site")), tree(&hosts.site(0)));
-    let again = sh(folder.path());
-    let said = String::from_utf8_lossy(&again.stderr).into_owned();
-    assert_eq!(again.status.code(), Some(1), "{said}");
-    assert!(said.contains(&format!("stopped at step 2 of {STEPS}")), "{said}");
+    for shell in [&["dash"][..], &["bash"], &["busybox", "sh"]] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("book.sh");
+        fs::write(&path, &script.out).unwrap();
+        let sh = |folder: &Path| {
+            let mut command = std::process::Command::new(shell[0]);
+            command.args(&shell[1..]).arg(&path).current_dir(folder).output().unwrap()
+        };
+        let done = sh(folder.path());
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(done.status.success(), "{shell:?}: {said}");
+        assert!(said.ends_with(&format!("done: {STEPS} steps\n")), "{shell:?}: {said}");
+        assert_eq!(tree(&folder.path().join("site")), tree(&hosts.site(0)), "{shell:?}");
+        let again = sh(folder.path());
+        let said = String::from_utf8_lossy(&again.stderr).into_owned();
+        assert_eq!(again.status.code(), Some(1), "{shell:?}: {said}");
+        assert!(said.contains(&format!("stopped at step 2 of {STEPS}")), "{shell:?}: {said}");
+    }
 }
 
 #[test]
