@@ -4,6 +4,7 @@
 //! test: a slow machine is no defect.
 
 mod cases;
+mod guard;
 mod history;
 mod machines;
 mod mcp;

@@ -2,7 +2,6 @@
 //!
 //! There are two packages, as the window program needs a web engine that servers lack: `sysop` alone runs anywhere.
 
-mod booted;
 mod container;
 mod contents;
 mod crates;

@@ -4,6 +4,8 @@
 #![expect(clippy::print_stderr, reason = "a task reports to the user who started it")]
 
 mod bench;
+mod booted;
+mod booted_tests;
 mod demo;
 mod dist;
 mod docs;

@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::workspace::{cargo, root, step, target};
-use crate::{dist, docs, setup, web, wire, workflows};
+use crate::{booted_tests, dist, docs, setup, web, wire, workflows};
 
 /// Environment variable with the seed of the property tests, and its value in a plain run. With a fixed seed, every run
 /// has the same result. A value that is already set takes precedence.
@@ -95,6 +95,7 @@ fn long() -> Result<()> {
     kills.args(["test", "--locked", "--package", "sysop", "--test", "it", "kill::a_kill_at_any_moment"]);
     step("more kills", kills.env("SYSOP_TEST_KILLS", LONG_KILLS))?;
     web::lighthouse()?;
+    booted_tests::run()?;
     dist::run(&["--static".to_owned(), "--try".to_owned()])?;
     install_from_source()
 }

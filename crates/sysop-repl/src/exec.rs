@@ -17,6 +17,7 @@ use sysop_core::id::{CallId, Seq, TurnId};
 use sysop_core::image::ImageRef;
 use sysop_core::session::UNDO_TOOL;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
+use sysop_core::ui_text;
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::command::undo_arguments;
 use sysop_wire::Encoder;
@@ -472,12 +473,20 @@ impl ExecRun {
         let Some(ask) = ask.cloned() else {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
-            self.printer.error(&format!(
-                "`{command}` needs approval, but no terminal is available; not run; use --approve auto or run \
-                 interactively"
-            ));
-            for line in plan.preview.clone() {
+            let hint = if plan.risk.class.always_asks() {
+                "run interactively: it asks in every approval mode"
+            } else {
+                "use --approve auto or run interactively"
+            };
+            let guard = plan.guarded.map(ui_text::guarded);
+            let preview = plan.preview.clone();
+            self.printer
+                .error(&format!("`{command}` needs approval, but no terminal is available; not run; {hint}"));
+            for line in preview {
                 self.printer.error(&format!("preview: {}", safe(&line)));
+            }
+            if let Some(guard) = guard {
+                self.printer.error(&guard);
             }
             return self.end(Exit::ApprovalNeeded);
         };

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::measure::{BenchOutput, KeepAliveConnection, fastest, http_turn, measure_usage, ms, steps};
 use super::mock::{MockProcess, answer, commands, conversation, prompt};
-use super::{Bench, history, machines, mcp, page, server, tui};
+use super::{Bench, guard, history, machines, mcp, page, server, tui};
 
 const RUNS: usize = 30;
 const LONG_RUNS: usize = 10;
@@ -23,7 +23,7 @@ const INHERITED_VARIABLES: [&str; 4] = ["PATH", "LANG", "LC_ALL", "SHELL"];
 
 type BenchCase = fn(&mut Bench) -> Result<()>;
 
-pub(crate) const ALL: [(&str, BenchCase); 15] = [
+pub(crate) const ALL: [(&str, BenchCase); 16] = [
     ("start", start),
     ("turn", turn),
     ("tools", tools),
@@ -33,6 +33,7 @@ pub(crate) const ALL: [(&str, BenchCase); 15] = [
     ("policy", policy),
     ("sandbox", machines::sandbox),
     ("ssh", machines::ssh),
+    ("guard", guard::guard),
     ("terminal", machines::terminal),
     ("tui", tui::tui),
     ("history", history::history),

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{BuiltPackages, booted, container};
-use crate::setup;
+use super::{BuiltPackages, container};
 use crate::workspace::{root, step, target};
+use crate::{booted, setup};
 
 /// Source of the test systems.
 const MIRROR: &str = "http://deb.debian.org/debian";

@@ -232,6 +232,9 @@ impl Session {
         let mut assessment = with_hook(assessment, &hooks, &command);
         let scripts = self.state.instructions.skills.script_findings(survey, command.len());
         let (guarded, unguarded) = guard_of(&survey.guard, command.len());
+        let is_guard_lost = guarded.is_none() && allowed.as_ref().is_some_and(|seen| seen.guarded.is_some());
+        let unguarded = unguarded
+            .or_else(|| is_guard_lost.then(|| not_guarded("the host did not answer", command.len())));
         let allowed = allowed.is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
             let shown = |script: &Finding| seen.risk.findings.iter().any(|finding| finding.why == script.why);
@@ -315,11 +318,13 @@ pub(super) fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<Guar
     match offer {
         GuardOffer::NotNeeded => (None, None),
         GuardOffer::Offered { seconds } => (Some(GuardTimeout { seconds: *seconds }), None),
-        GuardOffer::Refused { why } => {
-            let why = format!("NOT guarded, nothing rolls it back: {why}");
-            (None, Some(Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }))
-        }
+        GuardOffer::Refused { why } => (None, Some(not_guarded(why, command_bytes))),
     }
+}
+
+fn not_guarded(why: &str, command_bytes: usize) -> Finding {
+    let why = format!("NOT guarded, nothing rolls it back: {why}");
+    Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }
 }
 
 /// Lets nothing but reads run without approval if several people must allow a call: a mode, a rule or a grant is the

@@ -51,6 +51,19 @@ fn a_guard_that_is_gone_after_the_approval_is_asked_about_again() {
 }
 
 #[test]
+fn a_host_that_stops_to_answer_after_the_approval_is_named_as_not_guarded() {
+    let mut world = World::each();
+    world.guard = offered(120);
+    world.direct("bash", RISKY, Origin::Routine);
+    world.guard = GuardOffer::NotNeeded;
+    world.allow();
+    let (guarded, findings) = asked(&world);
+    assert_eq!(guarded, None);
+    let told = "NOT guarded, nothing rolls it back: the host did not answer";
+    assert!(findings.iter().any(|why| why == told), "{findings:?}");
+}
+
+#[test]
 fn the_reports_of_a_host_are_logged_once() {
     let mut world = World::each();
     let call = CallId::new("a");

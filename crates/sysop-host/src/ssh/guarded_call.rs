@@ -355,7 +355,8 @@ fn with_ending(mut outcome: Outcome, ending: &GuardEnding) -> Outcome {
     match ending.how {
         GuardEnd::Confirmed => {}
         GuardEnd::Fired if outcome.status == Status::Cancelled => {}
-        GuardEnd::Fired => outcome.status = Status::Failed,
+        // The exit code of what was taken back would read like a success.
+        GuardEnd::Fired => (outcome.status, outcome.exit_code) = (Status::Failed, None),
         GuardEnd::Unknown => outcome.status = Status::Unknown,
     }
     outcome

@@ -3,6 +3,7 @@
 //! without it, each test says that it was not run.
 
 mod accounts;
+mod booted;
 mod cuts;
 mod fleet;
 mod network;

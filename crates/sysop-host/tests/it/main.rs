@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of the test")]
 
 mod bash;
+mod booted;
 mod files;
 mod fleet;
 mod forward;

@@ -1,6 +1,9 @@
 //! Effect previews on real trees: each probe runs in bash and in the shell of busybox, changes nothing, and predicts
 //! the numbers of the command that is then run for real.
 
+mod booted;
+mod strace;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};

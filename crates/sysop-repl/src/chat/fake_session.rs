@@ -11,6 +11,7 @@ use serde_json::json;
 use sysop_core::event::{
     Decision, Delta, Event, Input, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
 };
+use sysop_core::guard::GuardTimeout;
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
@@ -539,16 +540,18 @@ impl State {
     fn ask(&mut self, call: ToolCall) {
         let command = call.text_argument("command").unwrap_or_default().to_owned();
         let end = command.len().min(6);
-        let finding = Finding { start: 0, end, class: RiskClass::Opaque, why: "recursive delete".into() };
+        let is_guarded = command.contains("sshd");
+        let class = if is_guarded { RiskClass::Lockout } else { RiskClass::Opaque };
+        let finding = Finding { start: 0, end, class, why: "recursive delete".into() };
         self.open = Some(call.clone());
         self.publish(Event::ApprovalAsked {
             call,
             command,
             reason: "Free some space.".into(),
-            risk: Risk { class: RiskClass::Opaque, findings: vec![finding] },
+            risk: Risk { class, findings: vec![finding] },
             covers: Grant::Program { program: "rm".into(), subcommand: None },
             preview: Vec::new(),
-            guarded: None,
+            guarded: is_guarded.then_some(GuardTimeout { seconds: 120 }),
             scope: None,
             terms: Default::default(),
         });

@@ -512,6 +512,22 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
 }
 
 #[tokio::test]
+async fn a_change_that_always_asks_is_not_recommended_to_be_allowed() {
+    check(
+        rig(ExecTask::Routine("sudo systemctl restart sshd".into())),
+        expect![[r#"
+        exit 3
+        --- out
+        --- err
+        error: `sudo systemctl restart sshd` needs approval, but no terminal is available; not run
+        hint: run interactively: it asks in every approval mode
+        error: guarded: rolls back by itself after 120 s unless a fresh login works
+    "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn text_streams_to_a_terminal_without_control_sequences() {
     let mut rig = prompt("evil");
     rig.context.terminal = Some(RenderOptions { width: 60, color: true });

@@ -20,7 +20,7 @@ if [ "$(id -u)" = 0 ]; then
 command -v setpriv >/dev/null && u='setpriv --reuid=65534 --regid=65534 --clear-groups'
 [ "$u" ] && $u true || { r failed 'apt would write a log as root'; exit; }
 fi
-o=$(LC_ALL=C DEBIAN_FRONTEND=noninteractive $u apt-get -s -o Debug::NoLocking=1 -o Dir::Log= -o APT::Get::Show-User-Simulation-Note=0 "$@" 2>&1 | tr -d '\000' | head -c 400000)
+o=$(LC_ALL=C DEBIAN_FRONTEND=noninteractive $u apt-get -s -o Debug::NoLocking=1 -o Dir::Log::Planner=/dev/null -o Dir::Log= -o APT::Get::Show-User-Simulation-Note=0 "$@" 2>&1 | tr -d '\000' | head -c 400000)
 r out "$o"
 "#;
 

@@ -64,15 +64,19 @@ for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/icmp_echo_ignore_all /
   /proc/sys/net/ipv6/conf/*/*; do
   { IFS= read -r v <$f; } 2>/dev/null && echo $f $v
 done >sysctl
+if command -v nmcli >/dev/null; then nmcli -t -f UUID connection show --active >nm 2>/dev/null; fi
 cat /proc/sys/kernel/hostname >host; true"#;
 /// Links first, then addresses, then routes: each needs the one before.
 const HOOK_NETWORK: &str = r#"while read -r f v; do
   { IFS= read -r n <$f; } 2>/dev/null || continue; [ "$n" = "$v" ] || echo "$v" >$f
 done <sysctl 2>/dev/null
-cat host >/proc/sys/kernel/hostname
+read -r n </proc/sys/kernel/hostname; [ "$n" = "$(cat host)" ] || cat host >/proc/sys/kernel/hostname
 if command -v netplan >/dev/null && [ -d /etc/netplan ]; then netplan apply; fi
 if command -v networkctl >/dev/null && systemctl -q is-active systemd-networkd 2>/dev/null; then networkctl reload; fi
-if command -v nmcli >/dev/null && systemctl -q is-active NetworkManager 2>/dev/null; then nmcli connection reload; fi
+if command -v nmcli >/dev/null && systemctl -q is-active NetworkManager 2>/dev/null; then
+  nmcli connection reload
+  while read -r u; do nmcli -w 5 connection up uuid "$u" >/dev/null 2>&1 </dev/null; done <nm
+fi
 while read -r _ l _; do l=${l%:}; ip link set dev "${l%%@*}" up || bad=1; done <links
 line() { read -r _ d _ a r <<E
 $1
@@ -85,7 +89,7 @@ E
   l=${r% }; l=${l##* }; case $l in "$d":*) o="$o label $l" ;; esac; }
 ip -o addr show >now
 while IFS= read -r x; do line "$x"; grep -qF " $d " addr && ! grep -F " $d " addr | grep -qF " $a " && ip addr del $a $p dev $d; done <now
-while IFS= read -r x; do line "$x"; grep -F " $d " now | grep -qF " $a " || ip addr add $a $p $b dev $d $o || bad=1; done <addr
+while IFS= read -r x; do line "$x"; grep -F " $d " now | grep -qF " $a " || ip addr replace $a $p $b dev $d $o || bad=1; done <addr
 for v in '' 6; do [ -s route$v ] || continue; o=${v:+-6}
   ip $o route show >now
   while IFS= read -r x; do grep -qxF "$x" route$v || ip $o route del $x; done <now

@@ -20,7 +20,7 @@ esac
 say() { printf 'G %s %s %s\n' "$id" "$1" "${2:-}"; }
 up() { read -r u _ </proc/uptime && echo "${u%%.*}"; }
 boot() { cat /proc/sys/kernel/random/boot_id; }
-nap() { sleep 0.1 2>/dev/null || sleep 1; }
+nap() { sleep "${1:-0.1}" 2>/dev/null || sleep 1; }
 state() { for s in armed confirmed firing fired failed; do [ -f "$G/$s" ] && { echo "$s"; return; }; done; echo none; }
 # Prints the start time of process $1, which tells it from a later one of the same number.
 born() { l=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; l=${l##*) }; set -f; set -- $l; set +f; echo "${20}"; }
@@ -111,9 +111,16 @@ fire() {
   echo "sysop: change $id was not confirmed and is rolled back ($1)" | wall 2>/dev/null
   return 0
 }
+# Succeeds if logind runs here. That of a container has another namespace.
+logind() {
+  for c in $(grep -ls -e '^systemd-logind' -e '^elogind' /proc/[0-9]*/comm); do
+    c=$(readlink "${c%comm}ns/pid" 2>/dev/null); [ "${c:-?}" != "$(readlink /proc/self/ns/pid)" ] && [ -n "$c" ] || return 0
+  done
+  return 1
+}
 # Succeeds if a process started with setsid is known to outlive its ssh connection.
 outlives() {
-  [ -d /run/systemd/system ] || grep -qs -e '^systemd-logind' -e '^elogind' /proc/[0-9]*/comm || return 0
+  [ -d /run/systemd/system ] || logind || return 0
   [ "$(busctl get-property org.freedesktop.login1 /org/freedesktop/login1 org.freedesktop.login1.Manager \
     KillUserProcesses 2>/dev/null)" = "b false" ]
 }
@@ -184,7 +191,7 @@ arm() {
   printf '%s\n' "$S" >"$G/guard.sh" && boot >"$G/boot" || fail 'the disk is full'
   echo $(( $(up) + secs )) >"$G/armed" && chmod 644 "$G/armed" "$G/boot" || fail 'the disk is full'
   timer "$secs"
-  i=0; until [ -s "$G/pid" ]; do i=$((i+1)); [ $i -gt 50 ] && { rm -f "$G/armed"; fail 'the timer did not start'; }; nap; done
+  i=0; until [ -s "$G/pid" ]; do i=$((i+1)); [ $i -gt 150 ] && { rm -f "$G/armed"; fail 'the timer did not start'; }; nap 0.02; done
   trap - HUP INT TERM PIPE
   read -r q _ <"$G/pid"; say armed "$secs $how $q $G"
 }

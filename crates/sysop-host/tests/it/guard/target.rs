@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -177,17 +177,7 @@ impl Target {
     }
 
     pub(super) fn session(&self, seconds: u32) -> Session {
-        let mut settings = SshSettings::new(self.name, self.home.path().join("control"));
-        settings.config_file = Some(self.home.path().join("ssh_config"));
-        let connection = SshConnection::new(settings).unwrap();
-        let mut settings = RemoteSettings::new(connection.clone(), None, self.home.path().join("artifacts"));
-        settings.guard_seconds = seconds;
-        settings.undo.bytes_max = sysop_host::UNDO_BYTES_DEFAULT;
-        settings.guard_settle = Duration::from_millis(50);
-        let host = SshHost::open(settings).unwrap();
-        let reports = Arc::new(Recorder::default());
-        host.set_prompter(Arc::clone(&reports) as Arc<dyn Prompter>);
-        Session { host, connection, reports }
+        Session::open(self.name, &self.home.path().join("ssh_config"), self.home.path(), seconds)
     }
 
     /// Returns a path of the target as this process sees it.
@@ -274,6 +264,21 @@ fn ip(process: u32, arguments: &str) {
 }
 
 impl Session {
+    /// Opens a session on a host of an ssh config, with files in a folder.
+    pub(super) fn open(host: &str, config: &Path, folder: &Path, seconds: u32) -> Self {
+        let mut settings = SshSettings::new(host, folder.join("control"));
+        settings.config_file = Some(config.to_owned());
+        let connection = SshConnection::new(settings).unwrap();
+        let mut settings = RemoteSettings::new(connection.clone(), None, folder.join("artifacts"));
+        settings.guard_seconds = seconds;
+        settings.undo.bytes_max = sysop_host::UNDO_BYTES_DEFAULT;
+        settings.guard_settle = Duration::from_millis(50);
+        let host = SshHost::open(settings).unwrap();
+        let reports = Arc::new(Recorder::default());
+        host.set_prompter(Arc::clone(&reports) as Arc<dyn Prompter>);
+        Self { host, connection, reports }
+    }
+
     pub(super) fn call(command: &str) -> ToolCall {
         let serde_json::Value::Object(arguments) = json!({ "command": command }) else { panic!() };
         ToolCall {

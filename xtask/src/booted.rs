@@ -1,4 +1,5 @@
-//! A Debian that was booted with systemd in a container, to try the units of the package.
+//! A Debian that was booted with systemd in a container: to try the units of the package, and for tests of guards and
+//! previews.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,16 +15,25 @@ const BOOT_MAX: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Running system; it is halted with the value.
-struct BootedSystem {
+pub(crate) struct BootedSystem {
     nspawn: Child,
     /// Process id of its systemd.
     leader: u32,
 }
 
+/// Network of a booted system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// That of this machine.
+    Shared,
+    /// One of its own, without any connection.
+    Own,
+}
+
 /// Boots the files of a Debian and runs a script in it. The script prints `wanted`.
-pub(super) fn run_script(files: &Path, script: &str, wanted: &str) -> Result<()> {
+pub(crate) fn run_script(files: &Path, script: &str, wanted: &str) -> Result<()> {
     setup::need(&[("systemd-nspawn", "systemd-container"), ("nsenter", "util-linux")])?;
-    let system = BootedSystem::boot(files)?;
+    let system = BootedSystem::boot(files, Network::Shared)?;
     let run = system.enter(&["sh", script]).output().context("cannot start nsenter")?;
     let said = String::from_utf8_lossy(&[run.stdout, run.stderr].concat()).into_owned();
     if !run.status.success() || !said.contains(wanted) {
@@ -35,9 +45,12 @@ pub(super) fn run_script(files: &Path, script: &str, wanted: &str) -> Result<()>
 }
 
 impl BootedSystem {
-    fn boot(files: &Path) -> Result<Self> {
+    /// Boots the files of a Debian.
+    pub(crate) fn boot(files: &Path, network: Network) -> Result<Self> {
         let mut nspawn = Command::new("systemd-nspawn");
-        // The network of this machine: the units listen on addresses of this machine alone.
+        if network == Network::Own {
+            nspawn.arg("--private-network");
+        }
         nspawn
             .args(["--quiet", "--register=no", "--keep-unit", "--boot", "--console=passive", "-D"])
             .arg(files);
@@ -74,7 +87,13 @@ impl BootedSystem {
         })
     }
 
-    fn enter(&self, arguments: &[&str]) -> Command {
+    /// Process id of its systemd on this machine.
+    pub(crate) fn leader(&self) -> u32 {
+        self.leader
+    }
+
+    /// Returns a command that runs in the system as root.
+    pub(crate) fn enter(&self, arguments: &[&str]) -> Command {
         let mut enter = Command::new("nsenter");
         enter.args(["-t", &self.leader.to_string(), "-a"]).args(arguments).env_clear();
         enter.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", "/root");
