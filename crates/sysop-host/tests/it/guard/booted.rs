@@ -36,9 +36,7 @@ fn heals(system: &BootedSystem, host: &str, seconds: u32, change: &str) {
     let before = system.inside(STATE);
     assert!(before.contains("ssh/sshd_config") && before.contains("active"), "{before}");
     let (session, _folder) = session(system, host, seconds);
-    let began = Instant::now();
     let outcome = runtime().block_on(session.guarded(change));
-    eprintln!("{change}: {:?}", began.elapsed());
     assert!(outcome.output.contains("ROLLED BACK"), "{change}: {}", outcome.output);
     assert_eq!(session.endings(), [GuardEnd::Fired], "{change}");
     assert_eq!(system.inside(STATE), before, "{change}: {}", outcome.output);
