@@ -1,4 +1,4 @@
-//! Tests of guards and previews on a system that was booted with systemd (`#[ignore]` in the tests of `sysop-host`). As root.
+//! Tests of guards and previews on a system that was booted with systemd. As root.
 
 use std::fs;
 use std::path::Path;
@@ -63,7 +63,7 @@ pub(crate) fn run() -> Result<()> {
     write_config(&folder, &files, client.0.id())?;
     fs::write(folder.join("leader"), system.leader().to_string()).context("cannot write a process id")?;
     let mut tests = cargo();
-    tests.args(["test", "--package", "sysop-host", "--test", "it", "--locked", "--", "--ignored", "booted"]);
+    tests.args(["test", "--package", "sysop-host", "--test", "it", "--locked", "booted"]);
     step("tests on a booted system", tests.env("SYSOP_BOOTED", &folder))?;
     drop(system);
     fs::remove_dir_all(&folder).context("cannot remove the system")

@@ -1,6 +1,6 @@
 //! Guards on a system that was booted with systemd: units, logind, PAM, and the programs that configure networks.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::policy::GuardOffer;
@@ -44,9 +44,8 @@ fn heals(system: &BootedSystem, host: &str, seconds: u32, change: &str) {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn changes_of_the_ssh_service_heal() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     for change in [
         "echo AllowUsers nobody >>/etc/ssh/sshd_config; systemctl reload ssh",
         "echo Port 2222 >>/etc/ssh/sshd_config; systemctl restart ssh",
@@ -61,9 +60,8 @@ fn changes_of_the_ssh_service_heal() {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn changes_of_logins_heal_with_pam() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     for change in [
         "echo 'account required pam_deny.so' | sudo tee -a /etc/pam.d/common-account",
         "sudo usermod -e 1 ann",
@@ -80,9 +78,8 @@ fn changes_of_logins_heal_with_pam() {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn a_firewall_that_is_switched_on_is_switched_off() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     heals(&system, "box", 12, "ufw --force enable");
     heals(
         &system,
@@ -94,9 +91,8 @@ fn a_firewall_that_is_switched_on_is_switched_off() {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn ifupdown_heals() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     system.inside(
         "printf 'auto host0\niface host0 inet static\n address 192.0.2.2/24\n gateway 192.0.2.1\n' >/etc/network/interfaces; \
          ip addr flush dev host0; ifup --force host0",
@@ -113,9 +109,8 @@ fn ifupdown_heals() {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn netplan_heals() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     // A container may not trigger udev; without that, netplan gives up.
     system.inside("printf '#!/bin/sh\\n' >/usr/local/bin/udevadm; chmod 755 /usr/local/bin/udevadm");
     system.inside(
@@ -135,9 +130,8 @@ fn netplan_heals() {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn network_manager_heals() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     system.inside(
         "ip addr flush dev host0; systemctl start NetworkManager; nmcli -w 10 con add type ethernet ifname host0 con-name wire \
          ipv4.method manual ipv4.addresses 192.0.2.2/24 ipv4.gateway 192.0.2.1 ipv6.method disabled; nmcli -w 10 con up wire",
@@ -160,9 +154,8 @@ fn kill_user_processes(system: &BootedSystem, value: &str) {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn a_timer_of_systemd_outlives_a_client_whose_processes_are_killed() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     kill_user_processes(&system, "yes");
     let before = system.inside(STATE);
     let runtime = runtime();
@@ -178,7 +171,6 @@ fn a_timer_of_systemd_outlives_a_client_whose_processes_are_killed() {
     let until = Instant::now() + DEADLINE;
     while !std::fs::read_to_string(system.at("/etc/ssh/sshd_config")).unwrap().contains("AllowUsers nobody") {
         assert!(Instant::now() < until, "the change never runs");
-        std::thread::sleep(Duration::from_millis(20));
     }
     let units = system.inside("systemctl list-units 'sysop-guard-*' --no-legend --plain");
     assert!(units.contains("sysop-guard-") && units.contains("running"), "{units}");
@@ -193,9 +185,8 @@ fn a_timer_of_systemd_outlives_a_client_whose_processes_are_killed() {
 }
 
 #[test]
-#[ignore = "needs a booted system"]
 fn without_a_timer_that_survives_nothing_is_guarded() {
-    let system = BootedSystem::get();
+    let Some(system) = BootedSystem::get() else { return };
     let runtime = runtime();
     kill_user_processes(&system, "yes");
     let keys = "echo '# x' >>~/.ssh/authorized_keys";
