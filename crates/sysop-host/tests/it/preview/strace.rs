@@ -39,30 +39,9 @@ const MORE: [&str; 24] = [
 
 /// System calls that change a name, an attribute or the content of a file by its name.
 const CHANGES: [&str; 24] = [
-    "unlink",
-    "unlinkat",
-    "rename",
-    "renameat",
-    "renameat2",
-    "mkdir",
-    "mkdirat",
-    "rmdir",
-    "link",
-    "linkat",
-    "symlink",
-    "symlinkat",
-    "chmod",
-    "fchmod",
-    "fchmodat",
-    "chown",
-    "fchown",
-    "lchown",
-    "fchownat",
-    "truncate",
-    "ftruncate",
-    "mknod",
-    "mknodat",
-    "creat",
+    "unlink", "unlinkat", "rename", "renameat", "renameat2", "mkdir", "mkdirat", "rmdir", "link", "linkat",
+    "symlink", "symlinkat", "chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat",
+    "truncate", "ftruncate", "mknod", "mknodat", "creat",
 ];
 
 /// Returns the changes in a trace that are outside of `/dev`, and with `may_use_tmp` outside of `/tmp`.
