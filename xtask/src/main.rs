@@ -9,6 +9,7 @@ mod booted_tests;
 mod demo;
 mod dist;
 mod docs;
+mod eval;
 mod pictures;
 mod prices;
 mod setup;
@@ -26,6 +27,7 @@ Usage: cargo xtask TASK [ARGUMENTS]
   demo      Build sysop and run a real task on this machine, without a key; --model: with a downloaded model
   test      Check format and lints, and run all tests; --all adds long random tests and installs in fresh systems
   bench     Measure whole processes against baselines of the same run [NAME...] [--check]
+  eval      Count the tasks that a model solves with sysop and with a plain loop [--help]
   wire      Generate schemas, TypeScript types and docs/protocol.md from the message types
   pictures  Take the pictures in docs/pictures from real runs [--screen: without the page; --tour: only join them] [SYSOP]
   prices    Generate the table of hosted models from LiteLLM's list [FILE]
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         Some("test") => test::run(&rest),
         Some("bench") => bench::run(&rest),
         Some("dist") => dist::run(&rest),
+        Some("eval") => eval::run(&rest),
         Some("docs") => docs::run(&rest),
         Some("pictures") => pictures::run(&rest),
         Some("prices") => prices::run(&rest),

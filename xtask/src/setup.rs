@@ -43,6 +43,10 @@ const TESTS: &[(&str, &str)] = &[
     ("systemd-socket-activate", "systemd"),
 ];
 
+/// Programs that the tasks of `cargo xtask eval`, their checks and its proxy need, beyond those of every Debian.
+pub(crate) const EVAL: &[(&str, &str)] =
+    &[("git", "git"), ("sqlite3", "sqlite3"), ("curl", "curl"), ("find", "findutils"), ("cmp", "diffutils")];
+
 /// Validator of the API description, from PyPI: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
@@ -80,6 +84,7 @@ pub(crate) fn build() -> Result<()> {
 pub(crate) fn tests() -> Result<()> {
     build()?;
     need(TESTS)?;
+    need(EVAL)?;
     let (name, version) = API_CHECKER;
     python_tool(name, &[&format!("{name}=={version}")])?;
     python_tool(MCP_PYTHON.0, MCP_PYTHON.1)?;
