@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ui_text;
-
 /// Minimum time since the first token, in milliseconds, for a rate to mean something.
 const RATE_MS_MIN: u64 = 500;
 
@@ -23,23 +21,6 @@ impl ModelProgress {
     /// Returns the tokens of the reply per second, or `None` if it is too early to tell.
     pub fn tokens_per_second(&self) -> Option<u64> {
         (self.receiving_ms >= RATE_MS_MIN).then(|| self.received * 1000 / self.receiving_ms)
-    }
-
-    /// Returns the progress for users, as in `reading the prompt: 512 of 2048 tokens (25 %)` or
-    /// `43 tokens received, 12 per second`. Returns `None` if nothing is known yet.
-    pub fn summary(&self) -> Option<String> {
-        if self.received > 0 {
-            let tokens = if self.received == 1 { "token" } else { "tokens" };
-            let received = format!("{} {tokens} received", ui_text::tokens(self.received));
-            return Some(match self.tokens_per_second() {
-                Some(rate @ 1..) => format!("{received}, {rate} per second"),
-                Some(0) | None => received,
-            });
-        }
-        let (done, all) = self.prompt.filter(|(_, all)| *all > 0)?;
-        let done = done.min(all);
-        let (shown, of) = (ui_text::tokens(done), ui_text::tokens(all));
-        Some(format!("reading the prompt: {shown} of {of} tokens ({} %)", done.saturating_mul(100) / all))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::host_names::fold_names;
 use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
+use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
 use crate::text::{neutralize, neutralize_line};
@@ -78,6 +79,25 @@ pub fn tokens(count: u64) -> String {
         0..10_000 => count.to_string(),
         10_000..1_000_000 => format!("{} k", count / 1_000),
         _ => format!("{}.{} M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+impl ModelProgress {
+    /// Returns the progress for users, as in `reading the prompt: 512 of 2048 tokens (25 %)` or
+    /// `43 tokens received, 12 per second`. Returns `None` if nothing is known yet.
+    pub fn summary(&self) -> Option<String> {
+        if self.received > 0 {
+            let word = if self.received == 1 { "token" } else { "tokens" };
+            let received = format!("{} {word} received", tokens(self.received));
+            return Some(match self.tokens_per_second() {
+                Some(rate @ 1..) => format!("{received}, {rate} per second"),
+                Some(0) | None => received,
+            });
+        }
+        let (done, all) = self.prompt.filter(|(_, all)| *all > 0)?;
+        let done = done.min(all);
+        let (shown, of) = (tokens(done), tokens(all));
+        Some(format!("reading the prompt: {shown} of {of} tokens ({} %)", done.saturating_mul(100) / all))
     }
 }
 

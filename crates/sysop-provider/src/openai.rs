@@ -113,10 +113,8 @@ impl OpenAi {
     }
 
     fn dialect(&self) -> Dialect {
-        match self.dialect {
-            Dialect::Other if self.is_llama_cpp.load(Ordering::Relaxed) => Dialect::LlamaCpp,
-            dialect => dialect,
-        }
+        let is_llama_cpp = self.dialect == Dialect::Other && self.is_llama_cpp.load(Ordering::Relaxed);
+        if is_llama_cpp { Dialect::LlamaCpp } else { self.dialect }
     }
 
     /// Stores the settings; does no I/O.

@@ -607,15 +607,7 @@ impl RunLoop {
                 self.fetch(|service| async move { FetchResult::Models(service.models().await) })
             }
             Action::ListToolServers => self.fetch_tool_servers(),
-            Action::FindPaths(word) => {
-                let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else {
-                    return Ok(());
-                };
-                self.fetch(move |service| async move {
-                    let paths = service.paths(&id, &word, PATHS_MAX).await;
-                    FetchResult::Paths(word, paths)
-                });
-            }
+            Action::FindPaths(word) => self.find_paths(word),
             Action::AppendPromptHistory(message) => self.append_prompt_history(&message),
             Action::SaveTheme(theme) => self.keep_theme(theme),
             Action::ShowTerminal => match self.session.as_ref().map(|session| session.terminal()) {
@@ -628,6 +620,14 @@ impl RunLoop {
             Action::Quit(left) => self.quit(left),
         }
         Ok(())
+    }
+
+    fn find_paths(&mut self, word: String) {
+        let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else { return };
+        self.fetch(move |service| async move {
+            let paths = service.paths(&id, &word, PATHS_MAX).await;
+            FetchResult::Paths(word, paths)
+        });
     }
 
     fn append_prompt_history(&mut self, message: &str) {

@@ -232,10 +232,7 @@ impl Settings {
             profile,
             database: config.get("database"),
             otlp_endpoint: config.get("otlp_endpoint"),
-            explicit_config: flags
-                .config
-                .as_deref()
-                .map(|path| path.canonicalize().unwrap_or(path.to_owned())),
+            explicit_config: flags.config.as_deref().map(real_path),
             resume: flags.resume.clone(),
             color,
             theme: theme(&config, flags, &environment),
@@ -578,6 +575,10 @@ fn ssh_config(config: &Config, home: &Path) -> Option<PathBuf> {
         }
     };
     Some(from.unwrap_or_default().join(text))
+}
+
+fn real_path(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Returns the theme without colors if colors are disabled, and the configured theme otherwise. If no theme is

@@ -237,9 +237,7 @@ impl Session {
             .or_else(|| is_guard_lost.then(|| not_guarded("the host did not answer", command.len())));
         let allowed = allowed.is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
-            let shown = |script: &Finding| seen.risk.findings.iter().any(|finding| finding.why == script.why);
-            let same_scripts = scripts.iter().all(shown);
-            keeps_guard && same_scripts && seen.scope == scope && is_no_worse(&assessment.risk, &seen.risk)
+            keeps_guard && seen.scope == scope && covers_risk(&seen, &assessment.risk, &scripts)
         });
         assessment.risk.findings.extend(scripts);
         let Assessment { verdict, mut risk, covers, refusal, .. } = assessment;
@@ -366,6 +364,12 @@ fn display_command(spec: &ToolSpec, call: &ToolCall) -> String {
         Some(argument) => format!("{} {argument}", call.name),
         None => format!("{} {}", call.name, call.arguments.to_value()),
     }
+}
+
+/// Returns true if the person who consented saw this risk and the present form of these scripts.
+fn covers_risk(seen: &Consent, risk: &Risk, scripts: &[Finding]) -> bool {
+    let shown = |script: &Finding| seen.risk.findings.iter().any(|finding| finding.why == script.why);
+    scripts.iter().all(shown) && is_no_worse(risk, &seen.risk)
 }
 
 /// Returns true if the approval of the risk `seen` also covers `risk`: no worse class and no new serious finding.

@@ -17,24 +17,15 @@ use crate::mode::Mode;
 use crate::policy::{ApprovalMode, Grant};
 use crate::tool::{ToolEffect, ToolSpec};
 
+fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
+    ToolSpec { name: name.into(), description: String::new(), parameters: json!({}).into(), effect }
+}
+
 fn spec() -> SessionSpec {
     SessionSpec {
         model: ModelRef::new("demo", "one"),
         system: String::new(),
-        tools: vec![
-            ToolSpec {
-                name: "bash".into(),
-                description: String::new(),
-                parameters: json!({}).into(),
-                effect: ToolEffect::Command,
-            },
-            ToolSpec {
-                name: "task_complete".into(),
-                description: String::new(),
-                parameters: json!({}).into(),
-                effect: ToolEffect::Completes,
-            },
-        ],
+        tools: vec![tool("bash", ToolEffect::Command), tool("task_complete", ToolEffect::Completes)],
         approve: ApprovalMode::Ask,
         dangerous_patterns: Vec::new(),
         deny: Vec::new(),

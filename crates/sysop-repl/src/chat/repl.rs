@@ -590,13 +590,7 @@ impl Repl {
             InputLine::Theme(_) => {
                 self.note("the REPL uses the colors of your terminal; themes are for the TUI (`sysop`)")?;
             }
-            InputLine::Trust => match self.context.service.trust_workspace(self.session.as_ref()).await {
-                Ok(text) => {
-                    self.skills.find(&self.context.service, self.session.id());
-                    self.note(&text)?;
-                }
-                Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen)?,
-            },
+            InputLine::Trust => self.trust_workspace().await?,
             InputLine::New => self.open(SessionSelector::New).await?,
             InputLine::Resume(None) if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) => {
                 self.send_and_expect(Input::Resume, AwaitedUpdate::Event)?;
@@ -632,6 +626,16 @@ impl Repl {
             InputLine::Wrong(text) => self.view.say(&text, StyleRole::Warn, &mut self.screen)?,
         }
         Ok(())
+    }
+
+    async fn trust_workspace(&mut self) -> io::Result<()> {
+        match self.context.service.trust_workspace(self.session.as_ref()).await {
+            Ok(text) => {
+                self.skills.find(&self.context.service, self.session.id());
+                self.note(&text)
+            }
+            Err(error) => self.view.say(&error, StyleRole::Warn, &mut self.screen),
+        }
     }
 
     pub(super) fn note(&mut self, text: &str) -> io::Result<()> {

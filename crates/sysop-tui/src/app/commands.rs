@@ -64,18 +64,12 @@ impl App {
                 self.show_flash(self.meter.report().line(), now);
                 Vec::new()
             }
-            InputLine::Status => {
-                self.show_status();
-                Vec::new()
-            }
+            InputLine::Status => self.without_action(Self::show_status),
             InputLine::Permissions(command) => self.permissions(command, now),
             InputLine::Sessions(words) => self.sessions(words.as_deref()),
             InputLine::Fork(turn) => self.fork(turn, now),
             InputLine::Export(file) => vec![Action::Export(file)],
-            InputLine::Theme(None) => {
-                self.pick_theme();
-                Vec::new()
-            }
+            InputLine::Theme(None) => self.without_action(Self::pick_theme),
             InputLine::Theme(Some(theme)) => self.take_theme(theme),
             InputLine::Effort(effort) => self.configure(ConfigChange::Effort(effort), now),
             InputLine::Trust => vec![Action::TrustWorkspace],
@@ -91,15 +85,9 @@ impl App {
             InputLine::Auto(bounds) => self.configure(ConfigChange::Auto(bounds), now),
             InputLine::Mode(Some(mode)) => self.configure(ConfigChange::Mode(mode), now),
             InputLine::Mode(None) => self.show_mode(now),
-            InputLine::Host(None) => {
-                self.pick_host(now);
-                Vec::new()
-            }
+            InputLine::Host(None) => self.without_action(|app| app.pick_host(now)),
             InputLine::Host(Some(host)) => vec![Action::OpenSession(SessionSelector::NewOnHost(host))],
-            InputLine::Routines => {
-                self.pick_routine(now);
-                Vec::new()
-            }
+            InputLine::Routines => self.without_action(|app| app.pick_routine(now)),
             InputLine::Mcp => self.fetch_list(ListKind::ToolServers),
             InputLine::OpenShell => vec![Action::ShowTerminal],
             InputLine::Jobs(command) => self.jobs(command, now),
@@ -116,6 +104,11 @@ impl App {
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
         }
+    }
+
+    fn without_action(&mut self, change: impl FnOnce(&mut Self)) -> Vec<Action> {
+        change(self);
+        Vec::new()
     }
 
     /// Returns the skills and commands that can be called up by name: those in the log, or, if the log has none, those

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sysop_core::event::PauseReason;
-use sysop_core::id::{SessionId, Timestamp};
+use sysop_core::id::{CallId, SessionId, Timestamp};
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
@@ -286,24 +286,7 @@ impl App {
             (State::Executing, _) if self.pausing => {
                 moving("Pausing after this command… Ctrl+P to resume, Esc to stop".to_owned())
             }
-            (State::Executing, SessionPhase::Running { call }) => {
-                if let Some(holder) = self.transcript().holder() {
-                    let who = if holder == BY {
-                        "you are typing".to_owned()
-                    } else {
-                        format!("{holder} is typing")
-                    };
-                    return moving(format!("agent paused while {who} in the terminal"));
-                }
-                let what = self.transcript().plan(call).map_or("the tool".to_owned(), |plan| {
-                    if plan.call.text_argument("command").is_some() {
-                        plan.call.name.clone()
-                    } else {
-                        call_summary(&plan.call)
-                    }
-                });
-                moving(format!("running {what} · {waited}"))
-            }
+            (State::Executing, SessionPhase::Running { call }) => moving(self.running_text(call, &waited)),
             (State::Executing, _) => moving("starting".to_owned()),
             (State::Done, _) => {
                 let took = self
@@ -324,6 +307,21 @@ impl App {
 }
 
 impl App {
+    fn running_text(&self, call: &CallId, waited: &str) -> String {
+        if let Some(holder) = self.transcript().holder() {
+            let who = if holder == BY { "you are typing".to_owned() } else { format!("{holder} is typing") };
+            return format!("agent paused while {who} in the terminal");
+        }
+        let what = self.transcript().plan(call).map_or("the tool".to_owned(), |plan| {
+            if plan.call.text_argument("command").is_some() {
+                plan.call.name.clone()
+            } else {
+                call_summary(&plan.call)
+            }
+        });
+        format!("running {what} · {waited}")
+    }
+
     fn progress_text(&self) -> Option<String> {
         self.transcript().progress().and_then(|progress| progress.summary())
     }
