@@ -1,5 +1,5 @@
 /** Review: edited, answered in another tab, refused; by keys. */
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";
 
@@ -25,6 +25,32 @@ test("a proposal is edited, and what was written runs", async ({ page, serve }) 
   await expect(person.conversation).toContainText("It is made.");
   await expect(person.steps.first()).toContainText("edited; proposed was");
   expect(readFileSync(join(server.work, "made"), "utf8")).toBe("edited\n");
+});
+
+test("the effect of a command is shown, and follows an edit", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "tidy up": [call("bash", { command: "rm -r old", reason: "It is old." }), say("Tidy.")] },
+  });
+  for (const [folder, count] of [
+    ["old", 3],
+    ["older", 2],
+  ] as const) {
+    mkdirSync(join(server.work, folder));
+    for (let file = 0; file < count; file += 1)
+      writeFileSync(join(server.work, folder, `${file}.log`), "0123");
+  }
+  const person = await visit(page, server, await server.session());
+  await person.says("tidy up");
+  const effect = person.review.getByRole("status", { name: "Effect preview" });
+  await expect(effect).toContainText(/3 files, 1 folder, 12 bytes/);
+  await person.button(/^Edit/).click();
+  await page.getByRole("textbox", { name: "Edited command" }).fill("rm -r older");
+  await expect(effect).toContainText(/2 files, 1 folder, 8 bytes/);
+  expect(existsSync(join(server.work, "old/0.log"))).toBe(true);
+  await person.button("Run edited").click();
+  await expect(person.conversation).toContainText("Tidy.");
+  expect(existsSync(join(server.work, "older"))).toBe(false);
+  expect(existsSync(join(server.work, "old"))).toBe(true);
 });
 
 test("a proposal is refused by keys, with a word to the model", async ({ page, serve }) => {
