@@ -226,7 +226,7 @@ fn routines_are_picked_and_keys_are_listed() {
         viewer.types("a b\r").await;
         viewer.reads_the_proposal().await;
         viewer.types("\r").await;
-        viewer.sees("exit code 0").await;
+        viewer.sees("greeted created").await;
         assert_eq!(world.read("greeted").trim(), "hello a b");
         viewer.types("/model\r").await;
         viewer.sees("Models").await;

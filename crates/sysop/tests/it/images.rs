@@ -101,7 +101,12 @@ fn a_server_that_refuses_images_gets_the_text_and_the_user_a_note() {
     assert!(run.err.contains("refused the request with an image; it gets the text only"), "{run:?}");
     let bodies = server.bodies();
     assert_eq!(bodies.len(), 2);
-    assert_eq!(*prompt(&bodies[1]), json!("look\n[image 1280×720 photo.png left out]"));
+    assert_eq!(
+        *prompt(&bodies[1]),
+        json!(
+            "look\n[image 1280×720 photo.png left out: you cannot see images; tell the user if the image matters]"
+        )
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
         viewer.reads_the_proposal().await;
         viewer.types("a").await;
         let screen = viewer.sees("All is made.").await;
-        assert!(screen.contains("a b") && screen.contains("exit code 0"), "{screen}");
+        assert!(screen.contains("a b") && screen.contains("✓ "), "{screen}");
         viewer.sees("done in").await;
         assert!(world.has("second"));
         viewer.types("\x04").await;

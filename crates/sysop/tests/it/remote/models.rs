@@ -159,7 +159,7 @@ fn a_jexida_config_works_unchanged() {
         person.types("y").await;
         person.sees("COMMAND OUTPUT").await;
         person.sees("free: 4 GB").await;
-        person.sees("exit code 0").await;
+        person.sees("✓").await;
         person.sees("AGENT RESPONSE").await;
         person.sees("Four gigabytes are free.").await;
         person.sees("STATUS").await;

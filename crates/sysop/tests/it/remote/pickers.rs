@@ -30,7 +30,7 @@ fn the_next_turn_runs_on_the_picked_host() {
         viewer.types("\r").await;
         viewer
             .sees_that("a session there", |screen| {
-                !screen.contains("Nothing to do.") && status(screen).starts_with("far · openai/test-model")
+                !screen.contains("Nothing to do.") && is_on(screen, "far", "openai/test-model")
             })
             .await;
         viewer.types("go there\r").await;
@@ -73,7 +73,7 @@ fn the_next_turn_uses_the_picked_model() {
         viewer.types("phi3").await;
         viewer.sees_that("one model", |screen| !screen.contains("openai/test-model  ")).await;
         viewer.types("\r").await;
-        viewer.sees_that("the other model", |screen| status(screen).starts_with("local · ollama/phi3")).await;
+        viewer.sees_that("the other model", |screen| is_on(screen, "local", "ollama/phi3")).await;
         let asked = first.requests().len();
         viewer.types("who are you now?\r").await;
         viewer.sees("I am the second.").await;
@@ -89,11 +89,11 @@ fn the_next_turn_uses_the_picked_model() {
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);
         viewer
             .sees_that("the model of now", |screen| {
-                screen.contains("I am the second.") && status(screen).starts_with("local · openai/test-model")
+                screen.contains("I am the second.") && is_on(screen, "local", "openai/test-model")
             })
             .await;
         viewer.types("/model ollama/phi3:latest\r").await;
-        viewer.sees_that("the other again", |screen| status(screen).starts_with("local · ollama/phi3")).await;
+        viewer.sees_that("the other again", |screen| is_on(screen, "local", "ollama/phi3")).await;
         viewer.types("who is this?\r").await;
         viewer.sees_that("both", |screen| screen.matches("I am the second.").count() == 2).await;
         viewer.types(LEAVE).await;
@@ -102,6 +102,12 @@ fn the_next_turn_uses_the_picked_model() {
 }
 
 /// Last row, which shows the host and the model.
+/// Returns true if the status line names this host, and a model whose name begins like this.
+fn is_on(screen: &str, host: &str, model: &str) -> bool {
+    let status = status(screen);
+    status.starts_with(&format!("{host} · ")) && status.contains(&format!(" · {model}"))
+}
+
 fn status(screen: &str) -> &str {
     screen.lines().last().unwrap_or_default().trim()
 }

@@ -63,8 +63,7 @@ fn a_command_typed_on_a_remote_host_shows_host_and_result() {
         person.sees("host far").await;
         person.sees("user root").await;
         person.sees("model openai/test-model").await;
-        person.sees("exit code 3").await;
-        person.sees("s ").await;
+        person.sees("exit code 3 · ").await;
         person.sees("›").await;
         person.types("\u{4}").await;
         person.leaves().await;
@@ -91,7 +90,7 @@ fn the_host_can_be_switched_during_a_conversation() {
         person.sees("host far").await;
         person.sees("›").await;
         person.types("/cmd touch over-there\r").await;
-        person.sees("REMOTE COMMAND").await;
+        person.sees("✓").await;
         person.sees("exit code 0").await;
         person.sees("›").await;
         person.types("/host\r").await;
