@@ -26,7 +26,7 @@ impl ApprovalTerms {
         *self == Self::default()
     }
 
-    /// Returns true if no answer may allow the call any more.
+    /// Returns true if the call can no longer be allowed at `now`.
     pub fn is_expired(&self, now: Timestamp) -> bool {
         self.expires.is_some_and(|expires| expires <= now)
     }
@@ -37,11 +37,11 @@ impl ApprovalTerms {
     }
 }
 
-/// Characters of the session's id in the id of an approval.
+/// Number of characters of the session id that an approval id contains.
 const SESSION_CHARS: usize = 6;
 
-/// Returns the id by which users name an approval: the end of the session's id and the position of the request, as in
-/// `4f3a91-17`. The position makes sure that an answer never applies to a later request.
+/// Returns the id by which users refer to an approval: the end of the session id and the position of the
+/// request, as in `4f3a91-17`. The position ensures that an answer never applies to a later request.
 pub fn approval_id(session: &SessionId, asked: Seq) -> String {
     let plain: Vec<char> = session.as_str().chars().filter(char::is_ascii_alphanumeric).collect();
     let end: String = plain[plain.len().saturating_sub(SESSION_CHARS)..].iter().collect();

@@ -1,15 +1,15 @@
-//! Data that a user attaches to a prompt: standard input, or a file of an editor.
+//! Data that a user attaches to a prompt: standard input, or a file from an editor.
 //!
-//! Attached data is untrusted. The model gets it with a label, between two lines, the second of which it does not
-//! contain, and without control characters and secrets, as it gets the output of tools.
+//! Attached data is untrusted. Like tool output, it reaches the model without control characters and secrets.
+//! It is enclosed in two labeled lines, the second of which never occurs in the data.
 
 use std::borrow::Cow;
 
 use crate::redact::shapes::{redact_cut_shapes, redact_shapes};
 use crate::text::{neutralize_line, strip_controls};
 
-/// Returns the data with its label. `name` and `extent` become part of the first line; `extent` states the size. If the
-/// data was cut at its end, `is_cut` is true, and a secret that was cut is redacted, too.
+/// Returns the data with its label. `name` and `extent` (the size of the data) become part of the first line.
+/// If the end of the data was cut off, `is_cut` is true; a secret that was cut is then redacted, too.
 ///
 /// ```
 /// use sysop_core::attached_data::label;

@@ -1,5 +1,5 @@
-//! Bounds of the mode `auto`: a number of commands, a time, a cost and hosts. After the first bound that is reached, the
-//! session is in the mode `ask` again.
+//! Bounds of `auto` mode: a number of commands, a duration, a cost and hosts. As soon as one bound is
+//! reached, the session returns to `ask` mode.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use crate::policy::glob_matches;
 use crate::{budget::Spending, message::Usage};
 
 const COMMANDS_MAX: u32 = 100_000;
-/// Maximum time that a bound may name, in seconds: one week.
+/// Maximum duration that a bound may specify, in seconds: one week.
 const SECONDS_MAX: u64 = 7 * 24 * 3600;
 const HOSTS_MAX: usize = 32;
 
@@ -37,10 +37,10 @@ pub struct AutoBounds {
     /// Maximum cost of model calls, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Hosts and tags (`@TAG`) on which calls may run without approval; empty for the hosts of the session.
+    /// Hosts and tags (`@TAG`) on which calls may run without approval. If empty, all hosts of the session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// End of the time, set when the bounds take effect; milliseconds since 1970.
+    /// Time at which the mode ends, set when the bounds take effect; milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -136,8 +136,8 @@ fn count_of_commands(count: u32) -> String {
 }
 
 impl AutoBounds {
-    /// Returns the host or tag of these bounds that does not include a session's host, or `None` if all hosts of the
-    /// session are included. `tags` are the tags that all hosts of the session have.
+    /// Returns true if these bounds name hosts or tags, and none of them includes the session's host. `tags`
+    /// are the tags that all hosts of the session have.
     pub fn excludes(&self, host: &str, tags: &[String]) -> bool {
         let includes = |name: &String| match name.strip_prefix('@') {
             Some(tag) => tags.iter().any(|own| own == tag) || name == host,
@@ -169,7 +169,7 @@ impl AutoProgress {
         self.spent.add(usage, price);
     }
 
-    /// Returns the bound that is reached at `now`, in words, or `None` if none is.
+    /// Returns a description of the bound that is reached at `now`, or `None` if no bound is reached.
     pub fn reached(&self, now: Timestamp) -> Option<String> {
         let bounds = &self.bounds;
         if bounds.commands.is_some_and(|limit| self.commands >= limit) {
@@ -197,7 +197,7 @@ impl AutoProgress {
     }
 }
 
-/// Formats seconds of a countdown: `90s`, `18m`, `1h30m`. Minutes are rounded up.
+/// Formats the seconds left of a countdown: `90s`, `18m`, `1h30m`. Minutes are rounded up.
 pub fn short_time(seconds: u64) -> String {
     if seconds < 120 {
         return format!("{seconds}s");

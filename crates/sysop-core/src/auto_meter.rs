@@ -1,4 +1,4 @@
-//! Bounds of the mode `auto` in displays, followed from the events of a log.
+//! Tracks the bounds of `auto` mode from the events of a log, for display.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::model_limits::ModelLimits;
 use crate::model_table::{self, ModelPrice};
 use crate::spec::SessionSpec;
 
-/// Rest of the bounds of the mode `auto`. Bounds that were not set are `None`.
+/// Amounts left of the bounds of `auto` mode. Bounds that were not set are `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -20,33 +20,33 @@ pub struct AutoLeft {
     /// Number of tool calls that may still start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<u32>,
-    /// End of the time, in milliseconds since 1970.
+    /// Time at which the mode ends, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// US dollars that model calls may still cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
-    /// Hosts and tags on which calls may run without approval; empty for the hosts of the session.
+    /// Hosts and tags on which calls may run without approval. If empty, all hosts of the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
 }
 
-/// Bounds of the mode `auto` that are in effect at a point of the log.
+/// Bounds of `auto` mode in effect at one position of the log.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AutoMeter {
     progress: Option<AutoProgress>,
     model: Option<ModelRef>,
-    /// Prices of the config, by model.
+    /// Prices from the config, by model.
     prices: BTreeMap<String, ModelPrice>,
 }
 
 impl AutoMeter {
-    /// Returns the bounds that are in effect, with the amounts used.
+    /// Returns the bounds in effect, with the amounts used.
     pub fn progress(&self) -> Option<&AutoProgress> {
         self.progress.as_ref()
     }
 
-    /// Returns the rest of the bounds that are in effect.
+    /// Returns what is left of the bounds in effect.
     pub fn left(&self) -> Option<AutoLeft> {
         let AutoProgress { bounds, commands, spent, .. } = self.progress.as_ref()?;
         Some(AutoLeft {
@@ -57,7 +57,7 @@ impl AutoMeter {
         })
     }
 
-    /// Starts anew for a session that was opened.
+    /// Resets the meter for a newly opened session.
     pub fn open(&mut self, spec: &SessionSpec) {
         let price = |(model, limits): (&String, &ModelLimits)| Some((model.clone(), limits.price?));
         self.prices = spec.models.iter().filter_map(price).collect();
@@ -65,7 +65,7 @@ impl AutoMeter {
         self.progress = None;
     }
 
-    /// Applies a change of the configuration.
+    /// Applies a configuration change.
     pub fn configure(&mut self, change: &ConfigChange) {
         match change {
             ConfigChange::Model(model) => self.model = Some(model.clone()),

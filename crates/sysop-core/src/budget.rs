@@ -1,7 +1,7 @@
 //! Budgets: limits of cost, tokens and time for a turn, for a session and for a day.
 //!
-//! A spent budget pauses the turn before the next model call. A running call is not interrupted, except by the limit of
-//! minutes. Resuming grants the same amount once more.
+//! A spent budget pauses the turn before the next model call. Only the time limit interrupts a running call.
+//! Resuming grants the same amount once more.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ impl Budget {
         *self == Self::default()
     }
 
-    /// Returns true if the cost of a turn or of the session is limited. Such a limit needs the price of the model.
+    /// Returns true if the cost of a turn or of the session is limited. Such a limit requires the model's price.
     pub fn limits_cost(&self) -> bool {
         self.turn.cost.is_some() || self.session.cost.is_some()
     }
@@ -54,13 +54,13 @@ impl BudgetLimits {
         self.minutes.map(|minutes| u64::from(minutes) * MINUTE_MS)
     }
 
-    /// Returns the active time in milliseconds at which the user is told that the time is nearly spent.
+    /// Returns the active time in milliseconds at which the user is warned that the time is nearly spent.
     pub(crate) fn warning_ms(&self) -> Option<u64> {
         self.time_ms().map(|limit| limit / 5 * 4)
     }
 }
 
-/// Amounts spent.
+/// Amounts spent so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spending {

@@ -1,9 +1,9 @@
-//! Sentences about a budget that is spent, or nearly spent, and the decision that it is.
+//! Decides if a budget is spent or nearly spent, and formats the sentences about it.
 
 use crate::budget::{BudgetLimits, MINUTE_MS, Spending};
 use crate::ui_text;
 
-/// Share of a budget at which the user is told.
+/// Share of a budget at which the user is warned.
 const WARNING_SHARE: f64 = 0.8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,14 +47,14 @@ impl BudgetScope {
         })
     }
 
-    /// Returns a sentence if the limit of minutes is reached.
+    /// Returns a sentence if the time limit is reached.
     pub fn time_spent(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
         let minutes = limits.minutes.filter(|_| limits.time_ms() <= Some(spent.time_ms))?;
         let unit = if minutes == 1 { "minute" } else { "minutes" };
         Some(format!("{} run for {minutes} {unit}{}", self.subject(), self.advice()))
     }
 
-    /// Returns the line for the user about a budget that is nearly spent. Names the limit of which most is spent.
+    /// Returns a line that warns the user of a nearly spent budget. Names the limit that is closest to being reached.
     pub fn warning(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
         let (share, words) = limits.shares(spent).max_by(|one, other| one.0.total_cmp(&other.0))?;
         let owner = match self {
@@ -82,7 +82,7 @@ impl BudgetScope {
 }
 
 impl BudgetLimits {
-    /// Returns true if 80 % of a limit are spent.
+    /// Returns true if at least 80% of any limit is spent.
     pub fn is_nearly_spent(&self, spent: &Spending) -> bool {
         self.shares(spent).any(|(share, _)| share >= WARNING_SHARE)
     }

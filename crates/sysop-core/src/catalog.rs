@@ -1,6 +1,6 @@
 //! sysop's own tools: names, descriptions and argument schemas, by profile.
 //!
-//! This module contains data only, no implementations. A machine offers a subset of these tools and no others.
+//! This module contains data only, no implementations. A machine offers a subset of these tools and no other tools.
 
 use std::fmt;
 use std::str::FromStr;
@@ -109,7 +109,7 @@ pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
     if can_act { found } else { tools.to_vec() }
 }
 
-/// Returns the catalog's shared copy of a schema, or a new one if the schema is not in the catalog.
+/// Returns the catalog's shared copy of a schema, or a new `Arc` if the schema is not in the catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
     let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]).chain(&*BACKGROUND_BASH);
     let known = known.find(|tool| *tool.parameters == schema);
@@ -170,7 +170,7 @@ fn todo() -> ToolSpec {
     )
 }
 
-/// Returns the tool `jobs`. A session offers it in every profile once a background job was started.
+/// Returns the tool `jobs`. Sessions offer it in every profile once a background job has been started.
 pub fn jobs() -> ToolSpec {
     let action = json!({ "type": "string", "enum": ["list", "read", "stop"] });
     spec(
@@ -186,7 +186,7 @@ pub fn jobs() -> ToolSpec {
     )
 }
 
-/// Returns the tool `read_output`. It is in no profile; a session offers it once outputs are left out of the prompt.
+/// Returns the tool `read_output`. It is in no profile; a session offers it once outputs have been omitted.
 pub fn read_output() -> ToolSpec {
     spec(
         READ_OUTPUT_TOOL,
@@ -200,7 +200,7 @@ pub fn read_output() -> ToolSpec {
     )
 }
 
-/// Returns the tool `skill`. It is in no profile; a session offers it if there are skills. `names` are their names.
+/// Returns the tool `skill`. It is in no profile; a session offers it if it has skills, whose names are `names`.
 pub fn skill(names: &[&str]) -> ToolSpec {
     spec(
         SKILL_TOOL,
@@ -233,7 +233,7 @@ pub fn delete_file() -> ToolSpec {
     )
 }
 
-/// Argument of `bash` with the action at its time limit.
+/// Argument of `bash` that selects the action at the time limit.
 pub(crate) const ON_TIMEOUT: &str = "on_timeout";
 /// Value of [`ON_TIMEOUT`]: the command continues as a job.
 pub(crate) const BACKGROUND: &str = "background";
@@ -257,7 +257,7 @@ pub fn offer_outside_sandbox(specs: &mut [ToolSpec]) {
     }
 }
 
-/// `bash`, and `bash` with [`OUTSIDE_SANDBOX`], for sessions whose commands go on in the background at their time limit.
+/// `bash`, and `bash` with [`OUTSIDE_SANDBOX`], for sessions whose commands continue as jobs at their time limit.
 static BACKGROUND_BASH: LazyLock<[ToolSpec; 2]> = LazyLock::new(|| {
     [bash(), OUTSIDE_BASH.clone()].map(|mut spec| {
         let mut parameters = (*spec.parameters).clone();
@@ -276,7 +276,7 @@ pub fn background_on_timeout(specs: &mut [ToolSpec]) {
     }
 }
 
-/// Returns true if calls of this tool go on in the background at their time limit unless they say otherwise.
+/// Returns true if calls to this tool continue in the background at their time limit by default.
 pub(crate) fn is_background_on_timeout(spec: &ToolSpec) -> bool {
     spec.parameters["properties"][ON_TIMEOUT]["default"] == BACKGROUND
 }

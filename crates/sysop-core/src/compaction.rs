@@ -39,7 +39,7 @@ pub struct Compaction {
     pub usage: Usage,
 }
 
-/// Why a compaction was made.
+/// Reason for a compaction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]

@@ -6,13 +6,13 @@ use crate::message::Usage;
 use crate::model_table::{self, ModelPrice};
 use crate::ui_text;
 
-/// Totals of the model calls of one session so far.
+/// Totals over the model calls of one session so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CostReport {
     calls: u32,
     usage: Usage,
     spending: Spending,
-    /// The next reply was made by sysop itself: it runs the commands of an expanded prompt.
+    /// True if sysop itself makes the next reply, to run the commands of an expanded prompt.
     expects_own_reply: bool,
 }
 

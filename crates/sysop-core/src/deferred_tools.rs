@@ -1,9 +1,9 @@
-//! Deferred tools: external tools whose definitions are left out of requests, because together they would take too much
-//! of the model's window.
+//! Deferred tools: external tools whose definitions are left out of requests, because together they would
+//! take up too much of the model's window.
 //!
-//! In their place a session offers `find_tools`, which returns the definitions that fit a query, and `call_tool`, which
-//! calls a tool by name. Neither of the two changes while the session runs, so that the servers' caches of the prompt stay
-//! valid. A call of `call_tool` is judged, shown and run as a call of the tool that it names.
+//! In their place a session offers `find_tools`, which returns the definitions that match a query, and `call_tool`,
+//! which calls a tool by name. Neither of these two tools changes while the session runs, so the servers' prompt caches
+//! stay valid. A call to `call_tool` is assessed, shown and run as a call to the tool that it names.
 
 use std::borrow::Cow;
 
@@ -25,16 +25,16 @@ pub const EXTERNAL_PREFIX: &str = "mcp__";
 
 /// Maximum bytes of the definitions of external tools in a request, if the model's window is unknown.
 const DEFINITION_BYTES_MAX: u64 = 8 * 1024;
-/// Bytes of definitions per token, about. JSON Schema has many short words.
+/// Approximate bytes of a definition per token. JSON Schema has many short words.
 const BYTES_PER_TOKEN: u64 = 4;
 /// Share of the window that the definitions of external tools may take: one tenth.
 const WINDOW_SHARE: u64 = 10;
-/// Maximum number of definitions that one call of `find_tools` returns.
+/// Maximum number of definitions that one call to `find_tools` returns.
 const FOUND_MAX: usize = 5;
 /// Maximum bytes of the names of servers in the description of `find_tools`.
 const SERVER_NAMES_BYTES_MAX: usize = 1_000;
 
-/// Returns true if the definitions of the spec's external tools would take more than a tenth of the model's window.
+/// Returns true if the external tools' definitions would take up more than a tenth of the model's window.
 pub fn defers(spec: &SessionSpec) -> bool {
     let bytes: u64 = external(&spec.tools).map(definition_bytes).sum();
     bytes > definition_bytes_max(spec)
@@ -99,7 +99,7 @@ fn server_of(name: &str) -> &str {
     name.split_once("__").map_or(name, |(server, _)| server)
 }
 
-/// Returns the call that a call of `call_tool` stands for, or the call itself if it is one of another tool.
+/// Unwraps a call to `call_tool` into the call that it stands for. Other calls are returned unchanged.
 pub fn inner_call(call: &ToolCall) -> Cow<'_, ToolCall> {
     let Arguments::Object(arguments) = &call.arguments else { return Cow::Borrowed(call) };
     let (Some(Value::String(name)), true) = (arguments.get("name"), call.name == CALL_TOOL) else {
@@ -113,7 +113,7 @@ pub fn inner_call(call: &ToolCall) -> Cow<'_, ToolCall> {
     Cow::Owned(ToolCall { name: name.clone(), arguments, ..call.clone() })
 }
 
-/// Answers a call of `find_tools`: the definitions that fit the query best, as JSON.
+/// Answers a call to `find_tools` with the best matching definitions, as JSON.
 pub(crate) fn find(deferred: &[ToolSpec], query: &str) -> Result<String, String> {
     let words: Vec<String> = words(query).collect();
     let mut scored: Vec<(usize, &ToolSpec)> =
@@ -145,7 +145,7 @@ fn words(text: &str) -> impl Iterator<Item = String> {
     text.split(|sign: char| !sign.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase)
 }
 
-/// Returns a number that is larger the better a tool fits the words: its name counts more than its description.
+/// Returns the score of a tool for these words. A match in the tool's name counts more than one in its description.
 fn score(tool: &ToolSpec, query: &[String]) -> usize {
     let name: Vec<String> = words(&tool.name).collect();
     let description = tool.description.to_lowercase();

@@ -35,7 +35,7 @@ pub enum Input {
     /// A user's prompt. While a turn runs, the prompt is queued behind it.
     Prompt {
         text: String,
-        /// Images that belong to the prompt, at most `PROMPT_IMAGES_MAX`.
+        /// Images in the prompt, at most `PROMPT_IMAGES_MAX`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageRef>,
     },
@@ -53,7 +53,7 @@ pub enum Input {
         decision: Decision,
         /// Name of the user, for the log and the other front ends.
         by: String,
-        /// System user to whom the decision counts, such as the owner of a token; `None` counts `by`.
+        /// System user to whom the decision is attributed, such as the owner of a token; `None` for `by`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         person: Option<String>,
     },
@@ -109,7 +109,7 @@ pub enum Input {
         /// Lines to show.
         lines: Vec<String>,
     },
-    /// The answer to `Effect::Preview` takes long: ask for approval without it.
+    /// The answer to `Effect::Preview` is taking too long: ask for approval without it.
     PreviewLate { attempt: u32 },
     /// Compute the preview of the pending approval for another command, because a user edits the command.
     PreviewCommand { call: CallId, command: String },
@@ -122,7 +122,7 @@ pub enum Input {
     },
     /// Answer to `Effect::SetApprovalTimer`.
     ApprovalTimer {
-        /// The call that waits for approval.
+        /// The call that is waiting for approval.
         call: CallId,
     },
     /// Answer to `Effect::RunTool`.
@@ -134,14 +134,14 @@ pub enum Input {
     /// Answer to `Effect::SetBackgroundTimer`.
     BackgroundTimer {
         call: CallId,
-        /// End of the output so far.
+        /// Last part of the output so far.
         output: String,
     },
     /// Answer to `Effect::ReadJob`.
     JobRead {
-        /// The call of the tool `jobs` that reads the output.
+        /// The call to the tool `jobs` that reads the output.
         call: CallId,
-        /// End of the output so far; empty if the job has ended.
+        /// Last part of the output so far; empty if the job has ended.
         output: String,
     },
     /// Answer to `Effect::SetTimer`.
@@ -157,9 +157,9 @@ pub enum Input {
         /// A summary of the typed keys.
         typed: TypedInput,
     },
-    /// A host armed or ended the guard of a call.
+    /// A host armed the guard of a call, or the guard ended.
     Guard { call: CallId, host: String, report: GuardReport },
-    /// The log was replayed after the process that ran the session ended.
+    /// The log was replayed because the process that ran the session had exited.
     Recovered,
 }
 
@@ -214,7 +214,7 @@ pub enum ConfigChange {
     Mode(Mode),
     /// Reasoning effort of the next step.
     Effort(Effort),
-    /// Takes back these grants, which a user gave for the session.
+    /// Revokes these grants, which a user gave for the session.
     Revoke(Vec<Grant>),
     /// Adds rules to the existing ones, and optionally replaces the policy options.
     Rules {
@@ -225,7 +225,7 @@ pub enum ConfigChange {
         /// New policy options, which replace the current ones; `None` keeps the current ones.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         options: Option<PolicyOptions>,
-        /// Rules of the user to add to those of the policy options.
+        /// User rules to add to those in the policy options.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         rules: Vec<Rule>,
     },
@@ -235,7 +235,7 @@ pub enum ConfigChange {
 }
 
 impl ConfigChange {
-    /// Adds one rule of the user and changes nothing else.
+    /// Returns the change that adds one user rule and nothing else.
     pub fn added_rule(rule: Rule) -> Self {
         Self::Rules { dangerous: Vec::new(), deny: Vec::new(), options: None, rules: vec![rule] }
     }
@@ -324,7 +324,7 @@ pub enum Event {
         step: StepId,
         failure: ModelFailure,
     },
-    /// A tool call waits for approval.
+    /// A tool call is waiting for approval.
     ApprovalAsked {
         /// The call, exactly as it would run.
         call: ToolCall,
@@ -341,8 +341,8 @@ pub enum Event {
         /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// Tool, folder, host and user for which "allow for this session" would be valid; `None` in logs written by
-        /// 0.1.0, or if nothing can be granted.
+        /// Tool, directory, host and user to which "allow for this session" would apply; `None` in logs
+        /// written by 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
         /// Expiry of the approval, and the number of people who must allow the call.
@@ -362,7 +362,7 @@ pub enum Event {
     ApprovalGiven {
         call: CallId,
         by: String,
-        /// System user to whom the consent counts; `None` counts `by`.
+        /// System user to whom the consent is attributed; `None` for `by`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         person: Option<String>,
         /// Total number of distinct users who must allow the call.
@@ -386,7 +386,7 @@ pub enum Event {
         call: CallId,
         outcome: Outcome,
     },
-    /// A user canceled the turn. The turn ends when the running tool has ended.
+    /// A user canceled the turn. The turn ends once the running tool has stopped.
     CancelAsked {
         /// Action after the turn has ended.
         #[serde(default)]
@@ -426,7 +426,7 @@ pub enum Event {
     PromptExpanded {
         /// Text that the model gets instead of the prompt.
         text: String,
-        /// Commands to run before the model is called. The policy treats them like commands of the model.
+        /// Commands to run before the model is called. The policy treats them like the model's commands.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         commands: Vec<String>,
     },
@@ -445,7 +445,7 @@ pub enum Event {
     JobFinished {
         job: JobId,
         status: Status,
-        /// Exit code of the command; `None` if it was killed or if its end is unknown.
+        /// Exit code of the command; `None` if it was killed, or if its result is unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit_code: Option<i32>,
         #[serde(default, skip_serializing_if = "JobOutput::is_empty")]
@@ -492,7 +492,7 @@ fn is_zero(milliseconds: &u64) -> bool {
 impl Event {
     /// Returns true if this version knows events of this `type`.
     pub fn is_known_kind(kind: &str) -> bool {
-        // The tag alone is read before the fields that are missing.
+        // The missing fields do not matter: the tag is checked first.
         let tag = serde_json::json!({ "type": kind });
         let read = serde_json::from_value::<Self>(tag);
         !read.is_err_and(|error| error.to_string().starts_with("unknown variant"))
@@ -531,7 +531,7 @@ pub enum CancelFollowUp {
     Clear,
 }
 
-/// Why a turn paused.
+/// Reason for a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -546,7 +546,7 @@ pub enum PauseReason {
     Budget,
 }
 
-/// Why a turn ended, in the terms of `assistant.done`.
+/// Reason for the end of a turn, in the terms of `assistant.done`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -606,7 +606,7 @@ pub enum Effect {
         /// Number of the survey. The answer repeats it, so that the two can be matched.
         attempt: u32,
     },
-    /// Run the probe of a preview; answer with `Input::Previewed`, and before with `Input::PreviewLate` if it takes long.
+    /// Run the probe of a preview; answer with `Input::Previewed`, preceded by `Input::PreviewLate` if it takes long.
     Preview {
         /// Number of the probe. The answer repeats it, so that the two can be matched.
         attempt: u32,
@@ -635,12 +635,12 @@ pub enum Effect {
     },
     /// Answer with `Input::BackgroundTimer` when `after` has passed.
     SetBackgroundTimer { call: CallId, after: Duration },
-    /// The session goes on without waiting for this call: lift its time limit, and show no more of its output. Its
+    /// The session no longer waits for this call: lift its time limit, and stop showing its output. Its
     /// `Input::Outcome` still follows.
     Background { call: CallId },
     /// Read the output of a call that runs in the background; answer with `Input::JobRead`.
     ReadJob {
-        /// The call of the tool `jobs` that reads the output.
+        /// The call to the tool `jobs` that reads the output.
         call: CallId,
         /// The background call whose output is read.
         job: CallId,
@@ -690,8 +690,8 @@ pub struct Logged {
     pub event: Event,
 }
 
-/// Text or output for live display. Deltas are never logged, and the core never sees them. Nodes that share a store
-/// forward deltas as JSON.
+/// Text or output for live display. Deltas are never logged, and the core never sees them. Nodes that share a
+/// store forward them as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delta {
@@ -722,14 +722,14 @@ pub enum Delta {
         step: StepId,
         progress: ModelProgress,
     },
-    /// A program waits for input that only a user may provide, such as a password. The first answer counts.
+    /// A program is waiting for input that only a user may provide, such as a password. The first answer counts.
     Question {
         question: Question,
     },
     /// A question was answered, or its program no longer waits.
     QuestionClosed {
         id: QuestionId,
-        /// The user who answered; `None` if the question went away by itself.
+        /// The user who answered; `None` if the program stopped waiting.
         by: Option<String>,
     },
     Control {

@@ -8,7 +8,7 @@ pub use self::plan::{Area, GuardPlan, plan};
 
 use crate::id::CallId;
 
-/// Maximum armed guards remembered per session; the oldest are dropped first.
+/// Maximum number of armed guards remembered per session; the oldest are dropped first.
 pub const GUARDS_MAX: usize = 64;
 
 /// Time to confirm a guarded command.
@@ -20,8 +20,8 @@ pub struct GuardTimeout {
 }
 
 impl GuardTimeout {
-    /// Returns the time for a command: the configured seconds, or more if the call itself asks for a long timeout, so
-    /// that half of the configured seconds remain for the check.
+    /// Returns the timeout for a command: the configured seconds, or more if the call itself requests a long
+    /// timeout, so that half of the configured seconds remain for the check.
     pub fn for_call(configured: u32, call_timeout_s: Option<u64>) -> Self {
         let call = call_timeout_s.map_or(0, |seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
         let seconds =
@@ -29,20 +29,20 @@ impl GuardTimeout {
         Self { seconds }
     }
 
-    /// Returns the seconds that the command itself may take.
+    /// Returns the number of seconds for which the command itself may run.
     pub fn command_seconds(self, configured: u32) -> u64 {
         u64::from(self.seconds.saturating_sub(configured / 2).max(1))
     }
 }
 
-/// Report of a host about the guard of a running call.
+/// Report from a host about the guard of a running call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GuardReport {
     Armed { seconds: u32 },
     Ended { how: GuardEnd },
 }
 
-/// A guard that waits on a host for the confirmation of a risky change.
+/// A guard on a host that is waiting for a risky change to be confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmedGuard {
     /// The call that makes the risky change.

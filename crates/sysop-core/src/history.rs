@@ -11,27 +11,27 @@ use crate::token_estimate;
 
 /// Minimum number of messages in a useful window: a prompt, the calls it led to, and their results.
 pub const WINDOW_MESSAGES_MIN: usize = 3;
-/// Maximum bytes of omitted outputs that are kept to be read again; the oldest are dropped first.
+/// Maximum bytes of omitted outputs that stay available for reading; the oldest are dropped first.
 const OMITTED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Outputs smaller than this, in bytes, are never omitted, because the line that replaces an output would save nothing.
 const OMITTED_OUTPUT_BYTES_MIN: usize = 400;
 /// Number of last lines that stay in the prompt when the output of a failed call is omitted.
 const KEPT_LINES: usize = 3;
-/// Maximum bytes of the last lines that stay when an output is omitted.
+/// Maximum bytes of the last lines that stay in the prompt when an output is omitted.
 const KEPT_BYTES_MAX: usize = 240;
 
 /// The messages of a session, oldest first.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct History {
     messages: Vec<HistoryMessage>,
-    /// Text that replaces the compacted messages. It is sent in front of the first message.
+    /// Text that replaces the compacted messages. It is sent before the first message.
     summary: Option<Arc<str>>,
-    /// Instructions of the user and the workspace. They are sent in front of everything else.
+    /// Instructions of the user and the workspace. They are sent before everything else.
     instructions: Option<Arc<str>>,
     /// Index of the prompt of the current turn, or of the last turn, in `messages`.
     prompt: Option<usize>,
     dropped: bool,
-    /// Whole outputs that were left out of the messages, kept to be read again; oldest first.
+    /// Complete outputs that were omitted from the messages but can still be read; oldest first.
     omitted: VecDeque<(CallId, Arc<str>)>,
 }
 
@@ -45,7 +45,7 @@ pub struct Window {
 }
 
 impl History {
-    /// Appends the prompt of a new turn, and drops messages that no window can reach any more. `keep` is the maximum
+    /// Appends the prompt of a new turn, and drops messages that can no longer be in any window. `keep` is the maximum
     /// number of messages in a window, or 0 for no limit.
     pub fn push_prompt(&mut self, text: &str, images: Vec<ImageRef>, keep: usize) {
         let surplus = match keep {
@@ -60,8 +60,8 @@ impl History {
         self.push(Message::User { text: text.to_owned(), images });
     }
 
-    /// Replaces `typed`, the text at the end of the current turn's prompt, by `text`. If the prompt does not end with
-    /// `typed`, the whole prompt is replaced. Called before any message follows the prompt.
+    /// Replaces `typed`, the text at the end of the current turn's prompt, with `text`. If the prompt does
+    /// not end with `typed`, the whole prompt is replaced. Called before any message follows the prompt.
     pub fn replace_prompt(&mut self, typed: &str, text: &str) {
         if let Some(prompt) = self.prompt.and_then(|prompt| self.messages.get_mut(prompt))
             && let Message::User { text: before, images } = prompt.message()
@@ -139,7 +139,7 @@ impl History {
         Window { messages: self.with_preamble(messages), trimmed }
     }
 
-    /// Puts the instructions and the summary in front of the first message's text.
+    /// Prepends the instructions and the summary to the first message's text.
     fn with_preamble(&self, mut messages: Vec<HistoryMessage>) -> Vec<HistoryMessage> {
         let preamble: Vec<&str> =
             [&self.instructions, &self.summary].into_iter().flatten().map(|text| &**text).collect();
@@ -153,7 +153,7 @@ impl History {
         messages
     }
 
-    /// Replaces all messages by `summary`, except the newest `keep` messages and the current turn's prompt.
+    /// Replaces all messages with `summary`, except the newest `keep` messages and the current turn's prompt.
     pub fn compact(&mut self, summary: &str, keep: usize) {
         let from = self.messages.len() - keep.min(self.messages.len());
         let mut kept = self.messages.split_off(from);
@@ -181,7 +181,7 @@ impl History {
         self.older_images().map(|index| token_estimate::images(self.messages[index].message())).sum()
     }
 
-    /// Puts a line of text in place of each image, except images of the current turn's prompt and the newest message.
+    /// Replaces each image with a line of text, except images of the current turn's prompt and the newest message.
     pub fn omit_images(&mut self) {
         for index in self.older_images().collect::<Vec<_>>() {
             self.messages[index] = HistoryMessage::new(
@@ -243,7 +243,7 @@ impl History {
         found
     }
 
-    /// Stores the whole output of a call whose result in the messages is shortened, so that it can still be read.
+    /// Stores the complete output of a call whose result in the messages is shortened, so that it can be read.
     pub fn keep_omitted(&mut self, call: &CallId, output: &str) {
         if self.omitted.iter().any(|(known, _)| known == call) {
             return;
@@ -257,7 +257,7 @@ impl History {
         }
     }
 
-    /// Returns the whole output of a call if it was omitted from the messages and is still stored, otherwise `None`.
+    /// Returns the complete output of a call if it was omitted from the messages and is still stored, otherwise `None`.
     pub fn omitted_output(&self, call: &str) -> Option<&str> {
         self.omitted.iter().find(|(known, _)| known.as_str() == call).map(|(_, output)| &**output)
     }
@@ -267,7 +267,7 @@ impl History {
         !self.omitted.is_empty()
     }
 
-    /// Drops the raw replies of the providers, whose signatures are valid only after unchanged messages.
+    /// Drops the providers' raw replies, whose signatures are valid only if earlier messages are unchanged.
     fn forget_raw_replies(&mut self) {
         for message in &mut self.messages {
             if let Message::Assistant { reply } = message.message()
@@ -330,7 +330,7 @@ const OMITTED: &str = "[output omitted: ";
 fn omitted_text(result: &ToolResult, whole: &str) -> String {
     let lines: Vec<&str> = whole.trim_end().lines().collect();
     let note = format!("{OMITTED}{} lines; read_output has it, id \"{}\"]", lines.len(), result.call);
-    // Commands end with a line on their exit code; file tools do not.
+    // The output of a command ends with a line about the exit code; that of a file tool does not.
     let last = lines.last().copied().unwrap_or_default();
     let failed = result.is_error || (last.starts_with('[') && last != "[exit code 0]");
     if !failed {

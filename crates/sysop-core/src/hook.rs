@@ -22,7 +22,7 @@ pub struct HookQuestion {
     pub verdict: Verdict,
 }
 
-/// Answer of all hooks together.
+/// Combined answer of all hooks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookAnswer {

@@ -13,7 +13,7 @@ struct NumberedName<'a> {
 }
 
 impl<'a> NumberedName<'a> {
-    /// Splits a name around its last number that belongs to the first label, so that addresses stay whole.
+    /// Splits a name around the last number in its first label, so that addresses stay whole.
     fn of(name: &'a str) -> Option<Self> {
         let user = name.rfind('@').map_or(0, |at| at + 1);
         let label_end = name[user..].find(['.', ':']).map_or(name.len(), |at| user + at);
@@ -29,7 +29,7 @@ impl<'a> NumberedName<'a> {
         Some(Self { before: &name[..start], digits, after: &name[end..], number: digits.parse().ok()? })
     }
 
-    /// Returns true if `next` is the name that follows in a range.
+    /// Returns true if `next` follows this name in a range.
     fn precedes(&self, next: &Self) -> bool {
         let same_width = next.digits.len() == self.digits.len() || !(self.is_padded() || next.is_padded());
         self.before == next.before
@@ -43,7 +43,7 @@ impl<'a> NumberedName<'a> {
     }
 }
 
-/// Joins host names with commas. Three or more names with consecutive numbers become a range, in the given order.
+/// Joins host names with commas. Three or more names with consecutive numbers become a range. The order is kept.
 ///
 /// ```
 /// use sysop_core::host_names::fold_names;

@@ -15,7 +15,7 @@ macro_rules! text_id {
         pub struct $name(String);
 
         impl $name {
-            /// Wraps a text that is known to be a valid id.
+            /// Wraps a string that is known to be a valid id.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }

@@ -13,7 +13,7 @@ use crate::message::ModelRef;
 use crate::text::neutralize_line;
 
 pub const IMAGE_BYTES_MAX: usize = 5 * 1024 * 1024;
-/// Maximum width and height of an image in pixels. Anthropic refuses larger ones in requests with many images.
+/// Maximum width and height of an image in pixels. Anthropic rejects larger ones in requests with many images.
 pub const IMAGE_SIDE_MAX: u32 = 2_000;
 pub const PROMPT_IMAGES_MAX: usize = 8;
 /// Maximum number of images in one request to a model; older images are left out.
@@ -48,7 +48,7 @@ impl ImageFormat {
         }
     }
 
-    /// Returns the usual ending of file names, without the dot.
+    /// Returns the usual file name extension, without the dot.
     pub fn extension(self) -> &'static str {
         match self {
             Self::Png => "png",
@@ -85,7 +85,7 @@ pub struct ImageRef {
 }
 
 impl ImageRef {
-    /// Refers to the image that `artifact` holds. Of `name`, only the part after the last slash is kept.
+    /// Creates a reference to the image in `artifact`. Only the part of `name` after the last slash is kept.
     pub fn new(artifact: String, header: ImageHeader, name: &str) -> Self {
         let name = neutralize_line(name.rsplit(['/', '\\']).next().unwrap_or(name)).into_owned();
         let name = name[..name.floor_char_boundary(NAME_BYTES_MAX)].to_owned();
@@ -142,7 +142,7 @@ pub fn mentioned(text: &str) -> Vec<String> {
     paths
 }
 
-/// Returns the path at the start of a text that follows `@`, and the number of bytes that it takes there.
+/// Parses the path that follows an `@`. Returns the path, and the number of bytes that it takes up in `text`.
 fn mention(text: &str) -> (&str, usize) {
     if let Some((path, _)) = text.strip_prefix('"').and_then(|quoted| quoted.split_once('"')) {
         return (path, path.len() + 2);
@@ -175,7 +175,7 @@ pub fn pasted_path(text: &str) -> Option<String> {
     is_path.then_some(path)
 }
 
-/// Removes the backslashes before escaped characters. `None` if a space is not escaped.
+/// Removes the backslashes before escaped characters. Returns `None` if a space is not escaped.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -199,24 +199,24 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Returns true if a file name ends like that of an image.
+/// Returns true if a file name has the extension of an image.
 pub fn is_image_name(path: &str) -> bool {
     let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
     extension.is_some_and(|extension| ["png", "jpg", "jpeg", "gif", "webp"].contains(&extension.as_str()))
 }
 
-/// Returns the mention that stands for a file in a prompt.
+/// Returns the text that mentions a file in a prompt.
 pub fn mention_of(path: &str) -> String {
     if path.contains(char::is_whitespace) { format!("@\"{path}\"") } else { format!("@{path}") }
 }
 
-/// Returns a prompt as users see it: its text, then a line for each image.
+/// Returns a prompt as users see it: its text, followed by a line for each image.
 pub fn prompt_for_display(text: &str, images: &[ImageRef]) -> String {
     let lines = images.iter().map(|image| format!("\n[{image}]"));
     std::iter::once(text.to_owned()).chain(lines).collect()
 }
 
-/// Returns the sentence for the user if a model cannot see the images of a prompt.
+/// Returns the sentence for the user if a model cannot see the images in a prompt.
 pub fn no_vision(model: &ModelRef) -> String {
     format!(
         "{model} cannot see images; choose a model that can with /model or --model, or set `vision = true` in \
@@ -224,12 +224,12 @@ pub fn no_vision(model: &ModelRef) -> String {
     )
 }
 
-/// Images of a request to a model.
+/// Images in a request to a model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestImages {
     /// True if the model is known to accept images, false if it is known not to.
     pub vision: Option<bool>,
-    /// Bytes of the images by artifact. A model gets a line of text in place of an image that is missing here.
+    /// Image data by artifact. In place of an image that is missing here, the model gets a line of text.
     pub bytes: BTreeMap<String, Arc<[u8]>>,
 }
 
@@ -240,7 +240,7 @@ impl RequestImages {
     }
 }
 
-/// Reason for refusing an image.
+/// Reason for rejecting an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ImageError {
     #[error("not a PNG, JPEG, GIF or WebP image; convert it: `magick FILE out.png`")]
@@ -259,8 +259,8 @@ pub enum ImageError {
     TooManyBytes { bytes: u64 },
 }
 
-/// Checks an image and returns its format and size. Fails with the reason, with advice, if the format is unknown, the
-/// header is damaged, or the image is too large.
+/// Checks an image and returns its format and size. Fails with the reason and advice if the format is
+/// unknown, the header is damaged, or the image is too large.
 pub fn check(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
     let format = format_of(bytes).ok_or(ImageError::UnknownFormat)?;
     if bytes.len() > IMAGE_BYTES_MAX {
@@ -280,7 +280,7 @@ pub fn check(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
     Ok(ImageHeader { format, width, height })
 }
 
-/// Returns the format that the first bytes of a file show, or `None` if it is no image of a known format.
+/// Detects the format from the first bytes of a file; returns `None` if it is not a known image format.
 pub fn format_of(bytes: &[u8]) -> Option<ImageFormat> {
     match bytes {
         [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some(ImageFormat::Png),
@@ -301,7 +301,7 @@ fn little_endian(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte)))
 }
 
-/// Reads the size from the `IHDR` chunk, which is the first one.
+/// Reads the size from the `IHDR` chunk, which always comes first.
 fn png_size(bytes: &[u8]) -> Option<(u32, u32)> {
     (bytes.get(12..16)? == b"IHDR").then_some(())?;
     Some((big_endian(bytes, 16, 4)?, big_endian(bytes, 20, 4)?))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::skill::Skills;
 
-/// Prompt of `/init`.
+/// Prompt that `/init` sends.
 pub const INIT_PROMPT: &str = "Look around this workspace and propose an AGENTS.md for it: instructions for an assistant \
      that works here. Read what is there first: README, build files, CI, an existing AGENTS.md or CLAUDE.md. Cover, in \
      at most 60 lines: what this is, the layout, the commands to build, test and run, conventions that are not obvious \
@@ -27,13 +27,13 @@ const SMALL_WINDOW_MAX: u32 = 16_384;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instructions {
-    /// Files that the model gets, in this order: the user's own file, notes on hosts, and the files of the workspace
-    /// from its top folder down.
+    /// Files that the model gets, in this order: the user's own file, notes on hosts, and the files of the
+    /// workspace, starting at its root.
     pub files: Vec<InstructionFile>,
     /// Files that the model does not get, because the user does not trust the workspace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub untrusted: Vec<UntrustedFile>,
-    /// Skills and commands of the user, and of a trusted workspace.
+    /// Skills and commands from the user, and from a trusted workspace.
     #[serde(flatten)]
     pub skills: Skills,
 }
@@ -42,8 +42,8 @@ pub struct Instructions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundInstructions {
     pub instructions: Instructions,
-    /// False if the workspace could not be read because its host is not connected yet. Until then, the files of the
-    /// workspace that were found earlier stay in effect.
+    /// False if the workspace could not be read because its host is not connected yet. Until it can be read,
+    /// the workspace files that were found earlier stay in effect.
     pub complete: bool,
 }
 
@@ -158,7 +158,7 @@ impl InstructionFile {
         Self { path, source, text, sent: 0, bytes }
     }
 
-    /// Returns true if the model does not get the whole file.
+    /// Returns true if the model gets only part of the file.
     pub fn is_cut(&self) -> bool {
         self.sent < self.bytes
     }

@@ -1,4 +1,4 @@
-//! Commands that run in the background: calls of `bash` whose turn went on without waiting for their end.
+//! Commands that run in the background: calls to `bash` whose turn continued without waiting for them.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{CallId, JobId};
 use crate::outcome::Status;
 
-/// Maximum running jobs per session. While there are as many, no other command goes to the background.
+/// Maximum running jobs per session. Once there are this many, no other command is moved to the background.
 pub const JOBS_MAX: usize = 64;
 
 /// Maximum ended jobs remembered per session; the oldest are dropped first.
@@ -45,9 +45,9 @@ impl JobOutput {
 pub struct EndedJob {
     pub id: JobId,
     pub job: Job,
-    /// Final status; `Unknown` if the process of the job was lost.
+    /// Final status; `Unknown` if the job's process was lost.
     pub status: Status,
-    /// Exit code of the command; `None` if it was killed or if its end is unknown.
+    /// Exit code of the command; `None` if it was killed, or if its result is unknown.
     pub exit_code: Option<i32>,
     /// Text for the model, within the output limits.
     pub output: String,
@@ -69,7 +69,7 @@ impl EndedJob {
 pub struct RunningJobs(BTreeMap<JobId, Job>);
 
 impl RunningJobs {
-    /// Adds a job. If a log has more than [`JOBS_MAX`], drops the oldest one.
+    /// Adds a job. If a log contains more than [`JOBS_MAX`] running jobs, the oldest one is dropped.
     pub fn start(&mut self, id: JobId, job: Job) {
         self.0.insert(id, job);
         if self.0.len() > JOBS_MAX {

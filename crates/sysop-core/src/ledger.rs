@@ -20,7 +20,7 @@ const PROMPT_BYTES_MAX: usize = 4_096;
 const REFUSALS_MAX: usize = 32;
 /// Number of first commands of a session that are kept for good, because later work often builds on what they found.
 const FIRST_COMMANDS: usize = 4;
-/// Maximum further commands kept. The newest ones stay.
+/// Maximum further commands kept. The newest are kept.
 const COMMANDS_MAX: usize = 120;
 const COMMAND_BYTES_MAX: usize = 512;
 const COMMAND_TEXT_BYTES_MAX: usize = 120;
@@ -29,7 +29,7 @@ const COMMAND_TEXT_BYTES_MAX: usize = 120;
 const OUTPUT_BYTES_MAX: usize = 160;
 const CHANGES_MAX: usize = 200;
 
-/// Programs that change a system in other ways than by writing the files in their operands.
+/// Programs that change a system by other means than writing the files named in their operands.
 const SYSTEM_PROGRAMS: &[&str] = &[
     "apk", "apt", "apt-get", "brew", "chmod", "chown", "crontab", "dnf", "docker", "firewall-cmd", "gem",
     "git", "groupadd", "hostnamectl", "iptables", "kill", "kubectl", "mount", "nft", "npm", "pacman",
@@ -63,8 +63,8 @@ struct CommandRecord {
     result: String,
     /// The output if it is short, or the last line of a failed command's output.
     output: String,
-    /// Objects that the command changed. They are derived from its text on first use, because the replay of a long log
-    /// needs them for few commands.
+    /// Objects that the command changed. They are derived from the command's text on first use, because
+    /// replaying a long log needs them for only a few commands.
     changes: OnceLock<Vec<String>>,
 }
 
@@ -75,8 +75,8 @@ impl PartialEq for CommandRecord {
     }
 }
 
-/// Numbers of the newest entries that the text of the ledger leaves out, because the messages sent with it already show
-/// them.
+/// Numbers of the newest entries that are left out of the ledger's text, because the messages sent along with
+/// it already show them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct VisibleTail {
     /// Number of newest prompts.
@@ -106,7 +106,7 @@ impl Ledger {
         }
     }
 
-    /// Records a call that ended on `host`.
+    /// Records a call that has ended on `host`.
     pub fn add_outcome(&mut self, host: &str, call: &ToolCall, outcome: &Outcome) {
         for change in &outcome.changes {
             self.add_change(format!("{host}: {}", change.path));
@@ -139,9 +139,9 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger as text for the model, of at most about `tokens` tokens. `place` says where the session
-    /// works, and the entries in `shown` are left out. A section that is too long loses its least important lines. The
-    /// goal always stays, but may be cut.
+    /// Returns the ledger as text for the model, with at most about `tokens` tokens. `place` says where the
+    /// session works, and the entries in `shown` are left out. A section that is too long loses its least
+    /// important lines. The goal always stays, but may be cut.
     pub fn text(&self, place: &str, shown: VisibleTail, tokens: u64) -> String {
         let total = token_estimate::prose_bytes(tokens);
         let mut text = format!("Goal: {}\n", cut(&self.goal, total / 4));

@@ -107,7 +107,7 @@ impl Message {
         of_user.iter().chain(results.iter().flat_map(|result| &result.images))
     }
 
-    /// Returns the message without the images for which `placeholder` returns a line of text, which takes their place.
+    /// Returns the message with each image replaced by the text that `placeholder` returns for it, if any.
     #[must_use]
     pub fn without_images(&self, placeholder: impl Fn(&ImageRef) -> Option<String>) -> Self {
         let replace = |text: &mut String, images: &mut Vec<ImageRef>| {
@@ -198,7 +198,7 @@ pub struct Reply {
     /// The model's context window in tokens, if its server reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u32>,
-    /// True if the model accepts images, as far as its server tells or showed.
+    /// True if the model accepts images, according to its server; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vision: Option<bool>,
     /// The reply in the provider's own form, which contains the signatures of its reasoning. It is sent back byte for
@@ -320,7 +320,7 @@ impl Arguments {
         }
     }
 
-    /// Returns the texts among the values of the arguments, without those inside other values.
+    /// Returns the arguments' values that are strings, not including nested ones.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let (object, invalid) = match self {
             Self::Object(map) => (Some(map), None),

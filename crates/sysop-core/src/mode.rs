@@ -14,7 +14,7 @@ pub const AGENT_TEMPERATURE: f32 = 0.3;
 pub const ANSWER_TOKENS: u32 = 4096;
 /// Default maximum tokens of a reply that may contain a file.
 pub const FILE_TOKENS: u32 = 16_384;
-/// Default maximum tokens of a reply by a model whose reasoning counts as part of the reply.
+/// Default maximum tokens of a reply from a model whose reasoning counts as part of the reply.
 pub const REASONING_TOKENS: u32 = 32_768;
 
 pub const CHAT_PROMPT: &str = "\

@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::model_table::ModelPrice;
 
-/// Context window, in tokens, that is assumed if neither the config, the server nor the built-in table has one.
+/// Context window, in tokens, assumed if the config, the server and the built-in table all lack one.
 pub const CONTEXT_WINDOW_DEFAULT: u32 = 32_768;
 /// Context windows up to this size, in tokens, are compacted without a summary from the model.
 pub const LEDGER_ONLY_WINDOW_MAX: u32 = 8_192;
-/// Smallest context window that a session assumes, in tokens, even if an overflow suggests a smaller one.
+/// Smallest context window that a session assumes, in tokens, even after an overflow suggests less.
 pub const CONTEXT_WINDOW_MIN: u32 = 1_024;
 /// Minimum tokens reserved for a reply.
 const RESERVE_MIN: u64 = 1_024;
@@ -29,8 +29,8 @@ pub struct ModelLimits {
     pub price: Option<ModelPrice>,
 }
 
-/// Returns the prompt size, in tokens, above which the context is compacted: 80 % of the window, or the window minus
-/// the tokens reserved for a reply, whichever is less.
+/// Returns the prompt size, in tokens, above which the context is compacted: 80% of the window, or the window
+/// minus the tokens reserved for a reply, whichever is less.
 ///
 /// ```
 /// use sysop_core::model_limits::compaction_threshold;

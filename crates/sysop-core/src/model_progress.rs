@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// Minimum time since the first token, in milliseconds, for a rate to mean something.
 const RATE_MS_MIN: u64 = 500;
 
-/// Progress of a model call: of the prompt, where the server reports it, and of the reply.
+/// Progress of a model call: of reading the prompt, if the server reports that, and of receiving the reply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelProgress {
-    /// Tokens of the prompt that the server has read, and all of them; `None` if the server does not report that.
+    /// Prompt tokens that the server has processed so far, and their total; `None` if the server does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<(u64, u64)>,
     /// Tokens of the reply received so far, including those of tool calls; estimated from the text.
@@ -18,7 +18,7 @@ pub struct ModelProgress {
 }
 
 impl ModelProgress {
-    /// Returns the tokens of the reply per second, or `None` if it is too early to tell.
+    /// Returns the reply's tokens per second, or `None` if it is too early to tell.
     pub fn tokens_per_second(&self) -> Option<u64> {
         (self.receiving_ms >= RATE_MS_MIN).then(|| self.received * 1000 / self.receiving_ms)
     }

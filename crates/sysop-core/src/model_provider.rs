@@ -1,11 +1,11 @@
-//! Registry of the model providers: names, key variables, default models, addresses and hints.
+//! Registry of model providers: names, key variables, default models, addresses and hints.
 //!
-//! Everything that lists providers derives from this table: commands, config keys, the environment, error messages and
-//! `sysop doctor`. The registry is data; `sysop-provider` has the clients.
+//! Everything that lists providers is derived from this table: commands, config keys, the environment, error
+//! messages and `sysop doctor`. The registry is data; the clients are in `sysop-provider`.
 
 use crate::message::ModelRef;
 
-/// Name of the provider of the built-in scripted model. This provider takes no settings.
+/// Name of the built-in scripted model's provider. This provider takes no settings.
 pub const DEMO: &str = "demo";
 
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
     key_hint: "check the key (ANTHROPIC_API_KEY)",
 };
 
-/// Models that sysop downloads and runs on this machine. This provider takes no settings and is not in [`PROVIDERS`].
+/// Models that sysop downloads and runs on this machine. The provider takes no settings and is not in [`PROVIDERS`].
 pub const LOCAL: &ProviderInfo = &ProviderInfo {
     name: "local",
     key_variables: &[],
@@ -115,7 +115,7 @@ pub fn is_known(name: &str) -> bool {
     name == DEMO || name == LOCAL.name || find(name).is_some()
 }
 
-/// Returns the model that a user typed, either as `PROVIDER/NAME` or as the name of a model of the current provider.
+/// Parses a model that a user typed, either as `PROVIDER/NAME` or as the name of one of the current provider's models.
 pub fn typed_model(text: &str, current: ModelRef) -> ModelRef {
     match text.split_once('/') {
         Some((provider, name)) if is_known(provider) && !name.is_empty() => ModelRef::new(provider, name),

@@ -48,7 +48,7 @@ impl ModelPrice {
     }
 }
 
-/// Returns the day on which the prices were taken, as `YYYY-MM-DD`.
+/// Returns the day on which the prices were retrieved, as `YYYY-MM-DD`.
 pub fn date() -> &'static str {
     TABLE.lines().find_map(|line| line.strip_prefix("# date ")).unwrap_or_default()
 }

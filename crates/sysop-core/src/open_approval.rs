@@ -5,7 +5,7 @@ use crate::event::{Event, Logged};
 use crate::id::{CallId, Seq, Timestamp};
 use crate::policy::RiskClass;
 
-/// An approval that waits for an answer.
+/// An approval that is waiting for an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenApproval {
     /// Position of the request in the log.

@@ -38,7 +38,7 @@ pub struct Outcome {
     /// Extent to which the call can be undone; `None` if not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Reversibility>,
-    /// Records on the hosts by which the call can be undone.
+    /// Records on the hosts that allow the call to be undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<UndoRecord>,
     /// Images for the model, if it accepts images.

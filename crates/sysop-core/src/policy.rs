@@ -126,7 +126,7 @@ pub struct PolicyOptions {
     /// Seconds after which an approval that nobody answers is rejected; 0 for never.
     #[serde(skip_serializing_if = "is_zero")]
     pub approval_expires_s: u32,
-    /// True if hooks of the user examine calls before they run.
+    /// True if the user's hooks examine calls before they run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hooks: bool,
     /// Tags that all hosts of the session have.
@@ -148,11 +148,11 @@ impl PolicyOptions {
     }
 }
 
-/// Scope of a grant: one tool, folder, host and user.
+/// Scope of a grant: one tool, directory, host and user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GrantScope {
     pub tool: String,
-    /// Working folder of a command, or root of a file tool.
+    /// Working directory of a command, or root of a file tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// Host as the user named it; `None` for this machine.
@@ -163,7 +163,7 @@ pub struct GrantScope {
 }
 
 impl GrantScope {
-    /// Returns the scope of a call, or `None` if its folder is unknown, because nothing can be granted then.
+    /// Returns the scope of a call, or `None` if its directory is unknown, because nothing can be granted then.
     pub fn of(spec: &ToolSpec, survey: &Survey) -> Option<Self> {
         let context = &survey.context;
         let folder = match spec.effect {
@@ -175,7 +175,7 @@ impl GrantScope {
             | ToolEffect::External
             | ToolEffect::ExternalReads => &context.root,
         };
-        // The machine that assesses the call again has grants of its own.
+        // The machine that assesses the call again has its own grants.
         if folder.is_none() && survey.resolution != Resolution::Elsewhere {
             return None;
         }
@@ -369,8 +369,8 @@ impl Policy {
         pattern.map(|pattern| pattern.text.as_str()).or_else(rule)
     }
 
-    /// Assesses a call of a tool that neither runs a command nor types keys. The assessment depends on the tool's
-    /// effect and on the paths in the call.
+    /// Assesses a call to a tool that neither runs a command nor types keys. The assessment depends on the
+    /// tool's effect and on the paths in the call.
     pub fn tool(
         &self,
         mode: ApprovalMode,
@@ -390,7 +390,7 @@ impl Policy {
             self.verdict(mode, risk.class, granted)
         };
         if spec.name == REMEMBER_TOOL && verdict == Verdict::Allow {
-            verdict = Verdict::Ask; // later sessions believe the note, whatever their mode
+            verdict = Verdict::Ask; // later sessions trust the note, whatever their mode
         }
         Assessment { verdict, risk, covers, refusal: read_only_refusal(verdict), rule: None }
     }

@@ -1,5 +1,5 @@
-//! Effect previews: what a call that waits for approval would do. The planning is in [`sysop_shell::preview`]; this
-//! module connects it with calls, and cleans the lines before anyone sees or logs them.
+//! Effect previews of calls that wait for approval. The planning is in [`sysop_shell::preview`]; this module
+//! connects it with calls, and cleans the lines before anyone sees or logs them.
 
 use sysop_shell::preview::{PreviewPlace, plan, plan_write};
 pub use sysop_shell::preview::{PreviewPlan, ProbeClass, ProbeResult};
@@ -13,8 +13,8 @@ use crate::tool::{ToolEffect, ToolSpec};
 /// Tool whose commands run in the shell that users share.
 const RUN_COMMAND: &str = "run_command";
 
-/// Returns the plan of a call's preview, or `None` if there is nothing to show. In the approval mode `never`, only
-/// probes that read without temporary files and connections are planned.
+/// Returns the plan of a call's preview, or `None` if there is nothing to show. In approval mode `never`, a
+/// probe is planned only if it reads without creating temporary files or connections.
 pub fn plan_of(
     spec: &ToolSpec,
     call: &ToolCall,
@@ -24,7 +24,7 @@ pub fn plan_of(
     let planned = match spec.effect {
         ToolEffect::Command => {
             let is_shared_shell = spec.name == RUN_COMMAND;
-            // A private shell starts in the root; the shared one may be anywhere.
+            // A private shell starts in the root; the shared one may be in any directory.
             let enter = context.folder.clone().filter(|_| is_shared_shell);
             if is_shared_shell && enter.is_none() {
                 return None;
@@ -46,13 +46,13 @@ pub fn plan_of(
     planned.filter(|plan| mode != ApprovalMode::Never || plan.class() == ProbeClass::ReadOnly)
 }
 
-/// Returns the lines of a finished probe, on one line each, without control characters and secrets.
+/// Returns the lines to show for a finished probe, with secrets redacted and control characters escaped.
 pub fn lines(plan: &PreviewPlan, results: &[ProbeResult]) -> Vec<String> {
     let text = plan.lines(results).join("\n");
     redact_shapes(&text).lines().map(|line| neutralize_line(line).into_owned()).collect()
 }
 
-/// Returns true if the machine that the survey describes is the one on which a probe would run.
+/// Returns true if the survey describes the machine on which a probe would run.
 pub fn is_probeable(survey: &Survey) -> bool {
     survey.resolution == crate::policy::Resolution::Host
 }

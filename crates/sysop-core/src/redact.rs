@@ -22,7 +22,7 @@ pub const SECRET_BYTES_MIN: usize = 4;
 pub struct KnownSecrets {
     /// Longest first, so that a longer match wins over its own prefix.
     values: Vec<SecretString>,
-    /// Matches any of the values; compiled at the first search.
+    /// Matches any of the values; compiled on the first search.
     any: OnceLock<Regex>,
 }
 
@@ -36,7 +36,7 @@ pub struct PendingBytes {
 }
 
 impl KnownSecrets {
-    /// Creates a set of these values. Values shorter than [`SECRET_BYTES_MIN`] are ignored.
+    /// Creates a set from these values. Values shorter than [`SECRET_BYTES_MIN`] are ignored.
     pub fn new(values: impl IntoIterator<Item = SecretString>) -> Self {
         let mut values: Vec<SecretString> =
             values.into_iter().filter(|value| value.expose_secret().len() >= SECRET_BYTES_MIN).collect();
@@ -56,7 +56,7 @@ impl KnownSecrets {
         self.any().is_some_and(|any| any.is_match(bytes))
     }
 
-    /// Replaces each value in a whole text by `mask`. Values that overlap are replaced by a single `mask`.
+    /// Replaces each value in a text with `mask`. Overlapping values are replaced with a single `mask`.
     ///
     /// ```
     /// use sysop_core::redact::{KnownSecrets, REDACTED};
@@ -82,7 +82,7 @@ impl KnownSecrets {
     }
 
     /// Redacts the next bytes of a stream as [`Self::redact`] would, and calls `emit` with the result. Bytes at the end
-    /// that may be the beginning of a value are held back. The caller must put them in front of the next bytes, and
+    /// that may be the beginning of a value are held back. The caller must prepend them to the next bytes, and
     /// pass on `redacted` from the returned [`PendingBytes`] (0 at the beginning of the stream). `last` is true if no
     /// more bytes follow; then nothing is held back.
     pub fn scan(
@@ -134,8 +134,8 @@ impl KnownSecrets {
         Some(self.any.get_or_init(compile))
     }
 
-    /// Returns the first offset at which a value may begin and continue after the end of `bytes`, or the length of
-    /// `bytes` if there is none.
+    /// Returns the first offset at which a value may begin that continues beyond the end of `bytes`, or the
+    /// length of `bytes` if there is no such offset.
     fn unfinished(&self, bytes: &[u8]) -> usize {
         let values = || self.values.iter().map(|value| value.expose_secret().as_bytes());
         let longest = values().next().map_or(0, <[u8]>::len);

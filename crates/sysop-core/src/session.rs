@@ -43,7 +43,8 @@
 //!
 //! # Invariants
 //!
-//! - `apply` depends on the state and the event only; `handle_at` is given the time and reads no clock, does no I/O and draws no randomness.
+//! - `apply` depends on the state and the event only. `handle_at` is given the time; it reads no clock, does
+//!   no I/O and draws no randomness.
 //! - No call starts without `Verdict::Allow`, a logged allow for exactly that command and place, or a user who typed
 //!   it.
 //! - Each call of a reply gets exactly one `ToolFinished`, also on cancel, failure and crash. A call that was running
@@ -90,7 +91,7 @@ use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
 use crate::tool::ClientTools;
 
-/// Time that a canceled tool has to stop. After that, its call ends as `unknown`.
+/// Grace period for a canceled tool to stop. After that, its call ends as `unknown`.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Maximum number of prompts queued behind a turn; further prompts are dropped.
 pub const QUEUED_PROMPTS_MAX: usize = 32;
@@ -98,7 +99,7 @@ pub const QUEUED_PROMPTS_MAX: usize = 32;
 pub const UNDO_TOOL: &str = "undo";
 /// Text of a prompt that consists of images only.
 const IMAGES_ONLY: &str = "Look at this.";
-/// Value of `Decided::by` when sysop itself closes an approval that nobody can answer any more.
+/// Value of `Decided::by` when sysop itself closes an approval that can no longer be answered.
 const BY_SYSOP: &str = "sysop";
 
 /// Error for a log that does not begin with `SessionOpened`.
@@ -122,23 +123,23 @@ pub struct Session {
     surveys: u32,
     /// Progress of effect previews. Not part of the state, like `survey`.
     previews: preview::Previews,
-    /// A compaction that waits for a summary. Not part of the state, like `survey`.
+    /// A compaction that is waiting for a summary. Not part of the state, like `survey`.
     summary: Option<compact::PendingSummary>,
     /// Number of summaries requested so far; used to match an answer to its request.
     summaries: u32,
-    /// Progress of reading the instructions in this process. Not part of the state: a later process reads them again.
+    /// Progress of reading the instructions. Not part of the state: a later process reads them again.
     reading: instructions::Reading,
     /// A compaction to make before the next step.
     compact_next: Option<(CompactionReason, Option<String>)>,
-    /// The user who decided last; named in the log if the decision was about an undo. Not part of the state.
+    /// The user who made the last decision; logged if the decision was about an undo. Not part of the state.
     undo_by: Option<String>,
     /// Time of the newest input.
     now: Timestamp,
-    /// Time since which the turn is active in this process, if it is. Not part of the state: events contain the result.
+    /// Time at which the turn became active in this process. Not part of the state: events hold the result.
     active_since: Option<Timestamp>,
 }
 
-/// A call that waits for its host's survey.
+/// A call that is waiting for its host's survey.
 #[derive(Debug, Clone)]
 struct PendingSurvey {
     call: ToolCall,
@@ -147,9 +148,9 @@ struct PendingSurvey {
     place: ToolLocation,
     /// Fence of the shell that `run_command` would use.
     shell: Fence,
-    /// The survey, while the hooks are asked about the call.
+    /// The survey, while the hooks are being asked about the call.
     surveyed: Option<Box<Survey>>,
-    /// The risk that a user saw and allowed; `None` if no approval was requested yet.
+    /// The risk that a user saw and allowed; `None` if no approval has been requested yet.
     allowed: Option<Consent>,
 }
 
@@ -176,11 +177,11 @@ pub enum Activity {
     Idle,
     /// A model request is in flight: a step, or the summary of a compaction.
     Thinking,
-    /// A call waits for a user's decision.
+    /// A call is waiting for a user's decision.
     AwaitingApproval,
-    /// A tool runs, or its host is being surveyed.
+    /// A tool is running, or its host is being surveyed.
     Running,
-    /// The turn waits for `Resume`.
+    /// The turn is waiting for `Resume`.
     Paused,
 }
 
@@ -311,12 +312,12 @@ impl Session {
         self.state.history.messages()
     }
 
-    /// Decides one input that arrives at the time of the one before it; see [`handle_at`](Self::handle_at).
+    /// Handles an input as of the time of the previous one; see [`handle_at`](Self::handle_at).
     pub fn handle(&mut self, input: Input) -> Output {
         self.handle_at(self.now, input)
     }
 
-    /// Decides one input that arrives at `now`. Returns the events to append, then the effects to perform.
+    /// Handles an input that arrives at `now`. Returns the events to append, then the effects to perform.
     ///
     /// An input that does not fit the state, such as a stale answer, returns an empty output.
     pub fn handle_at(&mut self, now: Timestamp, input: Input) -> Output {
@@ -505,7 +506,7 @@ impl Session {
         }
     }
 
-    /// Returns the call that awaits approval if these client tools would change where or how it runs.
+    /// Returns the call that awaits approval if these client tools would change where or how that call runs.
     fn relocated_approval(&self, client_tools: &ClientTools) -> Option<CallId> {
         let Phase::Acting { work: CurrentCall::AwaitingApproval { call, .. }, .. } = &self.state.phase else {
             return None;
@@ -572,7 +573,7 @@ impl Session {
             return;
         }
         if self.state.running_call().is_none_or(|running| running.id != call) {
-            return; // stale answer: the call was abandoned after its grace
+            return; // stale answer: the call was abandoned after its grace period
         }
         self.finish_and_requeue(out, call, outcome);
     }
@@ -589,7 +590,7 @@ impl Session {
         }
     }
 
-    /// Ends the running call. A direct turn, or a turn that is being canceled, ends with it.
+    /// Ends the running call. Also ends a direct turn, or a turn that is being canceled.
     fn finish(&mut self, out: &mut Output, call: CallId, outcome: Outcome) {
         let error = (outcome.status != Status::Ok).then(|| decide::failure_sentence(&outcome));
         let undone = self.undone_by(&call, &outcome);
@@ -642,7 +643,7 @@ impl Session {
         }
     }
 
-    /// Stops all work. A running tool has `STOP_GRACE` to stop, and the turn ends when the tool has ended.
+    /// Stops all work. A running tool has `STOP_GRACE` to stop, and the turn ends once it has stopped.
     fn stop(&mut self, out: &mut Output, then: CancelFollowUp) {
         let reason = match self.state.paused {
             Some(PauseReason::Loop | PauseReason::Interrupted | PauseReason::Budget)
@@ -728,7 +729,7 @@ impl Session {
         out.effects.push(Effect::RunTool { call, place, fence, guard });
     }
 
-    /// Logs what a host reports about the guard of a call.
+    /// Logs a host's report about the guard of a call.
     fn on_guard(&mut self, out: &mut Output, call: CallId, host: String, report: GuardReport) {
         match report {
             GuardReport::Armed { seconds } => self.emit(out, Event::GuardArmed { call, host, seconds }),

@@ -1,6 +1,6 @@
 //! Skills and custom commands: texts from files that a user or the model invokes by name.
 //!
-//! A skill is a folder with a `SKILL.md`; a custom command is a Markdown file. Both may begin with front matter in a
+//! A skill is a directory with a `SKILL.md`; a custom command is a Markdown file. Both may begin with front matter in a
 //! subset of YAML: plain scalars, quoted scalars, and `|` and `>` blocks. Other values are ignored. Skills and commands
 //! are texts for the model and grant no permissions, whatever their `allowed-tools` says.
 
@@ -18,7 +18,7 @@ use crate::ledger::cut;
 use crate::policy::{Access, Finding, ResolvedFile, RiskClass, Survey};
 
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
-/// Maximum bytes of the texts of all skills and commands of a session together.
+/// Maximum total bytes of the texts of all skills and commands in a session.
 pub const TOTAL_BYTES_MAX: usize = 512 * 1024;
 pub const SKILLS_MAX: usize = 128;
 /// Models with a context window up to this size, in tokens, get no list of skills; only users can then invoke skills.
@@ -76,8 +76,8 @@ pub struct Skills {
 }
 
 impl Skill {
-    /// Parses the text of a file. `name` is the name of a skill's folder, or the name of a command's file without
-    /// `.md`.
+    /// Parses the text of a file. `name` is the name of a skill's directory, or the name of a command's file
+    /// without `.md`.
     ///
     /// ```
     /// use sysop_core::instructions::InstructionSource;
@@ -132,7 +132,7 @@ impl Skill {
         Self { body: String::new(), ..self.clone() }
     }
 
-    /// Returns the path of the skill's folder as shown to the model, with a note if the folder is on the user's
+    /// Returns the path of the skill's directory as shown to the model, with a note if it is on the user's
     /// machine.
     fn folder(&self) -> String {
         let folder = self.path.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -142,8 +142,8 @@ impl Skill {
         }
     }
 
-    /// Returns true if the folder of the skill contains this file. A folder that was reached through links is
-    /// recognized by its name and the file's path below it.
+    /// Returns true if the directory of the skill contains this file. A directory that was reached through
+    /// links is recognized by its name and the file's path below it.
     fn contains(&self, path: &str) -> bool {
         let Some(folder) = Path::new(&self.path).parent() else { return false };
         let path = Path::new(path);
@@ -191,15 +191,15 @@ impl Skills {
         self.found.iter().filter(|skill| skill.listed)
     }
 
-    /// Takes all skills off the model's list if its context window of `window` tokens is too small for a list.
+    /// Unlists all skills if the model's context window of `window` tokens is too small for a list.
     pub fn limit(&mut self, window: u32) {
         if window <= UNLISTED_WINDOW_MAX {
             self.found.iter_mut().for_each(|skill| skill.listed = false);
         }
     }
 
-    /// Returns a finding for each script of a skill that a command runs: the hash of its text, and whether it was
-    /// changed since the session began. `command_bytes` is the length of the command.
+    /// Returns a finding for each of a skill's scripts that a command runs: the hash of the script's text,
+    /// and whether it has been changed since the session began. `command_bytes` is the length of the command.
     pub fn script_findings(&self, survey: &Survey, command_bytes: usize) -> Vec<Finding> {
         let runs = survey.targets.iter().filter(|resolved| resolved.target.access == Access::Run);
         let finding = |file: &ResolvedFile| {
@@ -245,8 +245,8 @@ fn short_hash(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns true if a text can be the name of a skill or command. Such a name cannot be mistaken for a path or an
-/// option.
+/// Returns true if a text can be the name of a skill or command. Such a name cannot be mistaken for a path or
+/// an option.
 pub fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     name.starts_with(|c: char| c.is_ascii_alphanumeric())

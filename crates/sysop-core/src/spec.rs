@@ -50,7 +50,7 @@ pub struct SessionSpec {
     pub effort: Option<Effort>,
     /// Host of the tools: `local` or an ssh destination. For display.
     pub host: String,
-    /// Number of the hosts on which changes run first, if any. For display.
+    /// Number of hosts on which changes run first, if set. For display.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canary: Option<u32>,
     /// Root of the file tools on that host. For display.

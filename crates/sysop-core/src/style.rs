@@ -170,7 +170,7 @@ impl TextStyle {
     }
 }
 
-/// Parses an SGR parameter. An empty one means 0. An invalid one becomes 255, which has no meaning and is ignored.
+/// Parses an SGR parameter. An empty one means 0. An invalid one becomes 255, which is undefined and thus ignored.
 fn number(text: &str) -> u8 {
     if text.is_empty() { 0 } else { text.parse().unwrap_or(u8::MAX) }
 }

@@ -91,11 +91,11 @@ pub struct Transcript {
     live_notices: u64,
     /// Hashes of all item ids, current and past.
     known: HashSet<u64>,
-    /// Upper bound of the number of live-only items.
+    /// Upper bound on the number of live-only items.
     live_items: usize,
     /// Index of the first item of the current or last turn.
     turn_from: usize,
-    /// Upper bound of the bytes of texts that can be truncated.
+    /// Upper bound on the bytes of texts that can be truncated.
     text_bytes: usize,
     /// Number of items counted in `text_bytes`.
     counted: usize,
@@ -126,14 +126,14 @@ pub enum SessionPhase {
     Thinking {
         step: StepId,
     },
-    /// A call waits for approval.
+    /// A call is waiting for approval.
     AwaitingApproval {
         call: CallId,
     },
     Running {
         call: CallId,
     },
-    /// The turn waits for `Resume`.
+    /// The turn is waiting for `Resume`.
     Paused {
         reason: PauseReason,
     },
@@ -199,7 +199,7 @@ impl Transcript {
         }
     }
 
-    /// Returns the proposal that awaits approval now.
+    /// Returns the proposal that is awaiting approval.
     pub fn waiting(&self) -> Option<&Proposal> {
         match &self.phase {
             SessionPhase::AwaitingApproval { call } => self.plan(call),
@@ -241,12 +241,12 @@ impl Transcript {
         self.usage
     }
 
-    /// Returns the current or last turn; 0 before the first turn.
+    /// Returns the current turn, or the last one; 0 before the first turn.
     pub fn turn(&self) -> TurnId {
         self.turn.id
     }
 
-    /// Returns the number of model calls in the current or last turn.
+    /// Returns the number of model calls in the current turn, or in the last one.
     pub fn iteration(&self) -> u32 {
         self.turn.step.step
     }
@@ -293,7 +293,7 @@ impl Transcript {
                 let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
                 self.notice(Severity::Warning, format!("{}{detail}", paused_sentence(*reason)));
                 self.turn.paused = Some(*reason);
-                // A proposal still waits for its answer; the pause takes effect afterwards.
+                // A proposal is still waiting for its answer; the pause takes effect afterwards.
                 if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
                     self.phase = SessionPhase::Paused { reason: *reason };
                 }
@@ -340,8 +340,8 @@ impl Transcript {
         }
     }
 
-    /// Returns the number of a call among the calls of the model's last reply, from 1, and the number of those calls.
-    /// Returns `None` for the only call of a reply.
+    /// Returns the position of a call among the calls in the model's last reply, counted from 1, and the
+    /// number of those calls. Returns `None` if the reply contains only one call.
     pub fn call_number(&self, call: &CallId) -> Option<(usize, usize)> {
         let at = self.open_calls.iter().position(|open| open.id == *call)?;
         (self.open_calls.len() > 1).then(|| (at + 1, self.open_calls.len()))
@@ -490,7 +490,7 @@ impl Transcript {
         if let Some(call) = &call
             && self.plan(id).is_none()
         {
-            // A call that never started was refused, unless the session answered it itself.
+            // A call that never started was rejected, unless the session answered it itself.
             let state = if outcome.status == Status::Ok {
                 ProposalState::Allowed { by: Decider::Policy, scope: ApprovalScope::Once }
             } else {
@@ -577,7 +577,7 @@ impl Transcript {
     }
 
     fn stream(&mut self, step: StepId, id: ItemId, piece: &str, body: fn(StreamedText) -> ItemBody) {
-        // Late chunk of a step that ended or was never seen here: the log has the full text, or will have.
+        // Late chunk, or a step whose start was not seen here: the log has the full text, or will have it.
         if self.phase != (SessionPhase::Thinking { step }) {
             return;
         }
@@ -650,7 +650,7 @@ impl Transcript {
         self.put(ItemId::Notice(self.seq), ItemBody::Notice(Notice { text, weight }));
     }
 
-    /// Builds the proposal of a call that needed no approval.
+    /// Builds the proposal for a call that needed no approval.
     fn plan_of(&self, call: &ToolCall, origin: Origin, state: ProposalState) -> Proposal {
         let is_command = self.facts.as_ref().is_some_and(|facts| facts.commands(&call.name));
         let command = call.text_argument("command").filter(|_| is_command);
@@ -739,7 +739,7 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
 }
 
-/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, then dots if there are more.
+/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more.
 pub fn call_summary(call: &ToolCall) -> String {
     match &call.arguments {
         Arguments::Object(map) => {

@@ -1,4 +1,4 @@
-//! Texts for users about events, in one place so that all front ends agree. All returned texts are safe to display.
+//! Texts for users about events, shared by all front ends. All returned texts are safe to display.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub fn mode_sentence(mode: Mode) -> &'static str {
     }
 }
 
-/// Returns a sentence about the current mode and the way to change it.
+/// Returns a sentence about the current mode and how to change it.
 pub fn mode_help(mode: Mode) -> &'static str {
     match mode {
         Mode::Agent => "mode: agent (tools available); use /mode chat for a chat without tools",
@@ -48,7 +48,7 @@ pub fn mode_help(mode: Mode) -> &'static str {
     }
 }
 
-/// Returns a sentence about grants that were taken back.
+/// Returns a sentence about revoked grants.
 pub fn revoked(grants: &[Grant]) -> String {
     let what: Vec<_> = grants.iter().map(covers).collect();
     format!("no longer allowed for this session: {}", what.join("; "))
@@ -138,8 +138,8 @@ pub fn control(holder: Option<&str>) -> String {
     }
 }
 
-/// Returns true if the user `own` needs a notice that the terminal's holder changed. Users need no notice about their
-/// own actions. `mine` stores, from one call to the next, if `own` was the holder.
+/// Returns true if the user `own` needs a notice that the terminal's holder changed. Users need no notice
+/// about their own actions. `mine` keeps, from one call to the next, whether `own` was the holder.
 pub fn is_new_holder(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
     let was_mine = std::mem::replace(mine, holder == Some(own));
     !(*mine || was_mine && holder.is_none())
@@ -163,7 +163,7 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     words
 }
 
-/// Like [`outcome_summary`], but leaves out what a sign says already: `8 ms` for success, `exit code 1, 8 ms` for failure.
+/// Like [`outcome_summary`], but omits what the status symbol shows: `8 ms`, or `exit code 1, 8 ms`.
 pub fn finished_summary(outcome: &Outcome) -> String {
     let all = outcome_summary(outcome);
     let short = match (outcome.status, outcome.exit_code) {
@@ -229,7 +229,7 @@ fn host_names(host: &str) -> Vec<&str> {
     host.split(',').map(str::trim).collect()
 }
 
-/// Returns the full location of commands: the name of the host, or the number and the names of several hosts.
+/// Returns the full location of commands: the host's name, or the number and the names of several hosts.
 pub fn place(host: &str) -> String {
     let names = host_names(host);
     let one = |name: &str| match name.rsplit_once('@') {
@@ -270,7 +270,7 @@ pub fn is_local_host(host: &str) -> bool {
     host == "local"
 }
 
-/// Returns the reason why a turn ended, or `None` if the end needs no explanation.
+/// Returns the reason for the end of a turn, or `None` if the end needs no explanation.
 pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     let error = end.error.as_deref().map(safe);
     match end.reason {
@@ -284,12 +284,12 @@ pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     }
 }
 
-/// Returns a text for the status line that says what the session waits for. `None` if it waits for a prompt, or if the
-/// turn has not made its first model call yet.
+/// Returns a text for the status line that says what the session is waiting for. `None` if it is waiting for
+/// a prompt, or if the turn has not made its first model call yet.
 pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<String> {
     match phase {
         SessionPhase::Idle => None,
-        // No model is called before a turn's first step, and a typed command has no step.
+        // No model has been called before a turn's first step, and a typed command has no step.
         SessionPhase::Thinking { step } if step.step == 0 => None,
         SessionPhase::Thinking { .. } => Some(format!("waiting for {model}")),
         SessionPhase::Running { .. } => Some(format!("running {what}")),
@@ -334,8 +334,8 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
         .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
 }
 
-/// Returns a summary of the decision on a call, with the name of the user who decided, unless it is `own`, the user of
-/// this front end. `None` if the call still waits, or if the policy allowed it.
+/// Returns a summary of the decision on a call. Names the user who decided, unless that is `own`, the user of
+/// this front end. `None` if the call is still waiting, or if the policy allowed it.
 pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
@@ -367,7 +367,7 @@ pub fn error_lines(text: &str) -> String {
     }
 }
 
-/// Splits an error of the form `what failed; what to do` into the failure and its hint. A `;` inside
+/// Splits an error of the form `what failed; what to do` into the failure and the hint. A `;` inside
 /// backticks, double quotes or parentheses does not count: it belongs to a command or a value.
 pub fn split_hint(text: &str) -> (&str, Option<&str>) {
     let is_outside = |at: usize| {
@@ -399,7 +399,7 @@ pub fn guarded(guard: GuardTimeout) -> String {
     format!("guarded: rolls back by itself after {} s unless a fresh login works", guard.seconds)
 }
 
-/// Returns the sign to show before an outcome summary. The signs can be told apart without colors.
+/// Returns the symbol to show before an outcome summary. The symbols can be told apart without colors.
 pub fn status_sign(status: Status) -> &'static str {
     match status {
         Status::Ok => "✓",

@@ -1,4 +1,4 @@
-//! Undo of commands: what a host keeps before a change, and where it keeps it.
+//! Undo of commands: the state that a host saves before a change, and where it is saved.
 
 mod changed_line;
 mod plan;
@@ -13,7 +13,7 @@ pub use self::plan::{CapturePlan, plan, plan_paths};
 /// Maximum steps per session that are remembered as undoable; the oldest are dropped first.
 pub const UNDO_STEPS_MAX: usize = 64;
 
-/// Argument of an undo that has the command of the undone call.
+/// Argument of an undo call: the command whose changes are undone.
 pub const UNDOES: &str = "undoes";
 
 /// Returns the command that a call runs, or whose changes it undoes.
@@ -21,10 +21,10 @@ pub fn undone_command(call: &ToolCall) -> Option<&str> {
     call.text_argument(UNDOES).or_else(|| call.text_argument("command")).filter(|command| !command.is_empty())
 }
 
-/// Record on a host with the state before a call, by which the call can be undone.
+/// Record on a host of the state before a call, from which the call can be undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UndoRecord {
-    /// Name of the record in the host's folder of records: letters and digits.
+    /// Name of the record in the host's record directory: letters and digits.
     pub id: String,
     /// The host as the user named it; empty if the call ran on one host only.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -32,12 +32,12 @@ pub struct UndoRecord {
     pub rights: UndoRights,
 }
 
-/// Rights with which a record is written and read.
+/// Privileges with which a record is written and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoRights {
-    /// Those of the login user.
+    /// Privileges of the login user.
     Own,
-    /// Root by `sudo -n`, because the command used sudo.
+    /// Root privileges through `sudo -n`, because the command used sudo.
     Root,
 }

@@ -1,8 +1,8 @@
-//! Plan of a guard: the files to keep, the state to record and the steps of the rollback, derived from the analysis of
-//! a command that may lock people out.
+//! Plan of a guard: the files to save, the state to record and the steps of the rollback, derived from the
+//! analysis of a command that may lock people out.
 //!
-//! The plan names fixed paths and fixed shell text only. Words of the command select among them, and the few words that
-//! become part of a path are checked first; none of them becomes shell text.
+//! The plan contains only fixed paths and fixed shell text. Words of the command select among them. The few
+//! words that become part of a path are checked first; none of them becomes shell text.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use sysop_shell::{self as shell, Access, CommandContext, RiskClass, Survey};
 
 mod steps;
 
-/// Parts of a host that a change can break in a way that locks people out.
+/// Parts of a host in which a change can lock people out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Area {
     Sshd,
-    /// Keys of the login user, and the modes of the folders above them.
+    /// Keys of the login user, and the modes of the directories above them.
     Keys,
     Sudo,
     /// PAM and the name service.
@@ -31,11 +31,11 @@ pub enum Area {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardPlan {
     pub areas: BTreeSet<Area>,
-    /// Absolute paths whose content is kept. After `@`, a path of which only mode and owner are kept.
+    /// Absolute paths whose content is saved. A path after `@` has only its mode and owner saved.
     pub paths: Vec<String>,
-    /// Shell text that records state before the change. It runs in the folder in which `hook` runs.
+    /// Shell text that records state before the change. It runs in the directory in which `hook` runs.
     pub capture: String,
-    /// Shell text that ends the rollback, after the files are back.
+    /// Shell text that completes the rollback after the files have been restored.
     pub hook: String,
     /// Shell commands that must not fail after the change if they succeeded before.
     pub checks: Vec<String>,
@@ -43,7 +43,7 @@ pub struct GuardPlan {
     pub needs_root: bool,
 }
 
-/// Programs whose effect no script can take back, with the reason.
+/// Programs whose effect no script can undo, with the reason.
 const NOT_GUARDED: [(&[&str], &str); 3] = [
     (
         &[
@@ -126,7 +126,7 @@ const UNITS: [(Area, &[&str]); 4] = [
         ],
     ),
 ];
-/// Paths of each area: those that the guard keeps, and by which the area is recognized.
+/// Paths of each area. The guard saves them, and recognizes the area by them.
 const PATHS: [(Area, &[&str]); 7] = [
     (
         Area::Sshd,
@@ -202,14 +202,14 @@ const PATHS: [(Area, &[&str]); 7] = [
     ),
     (Area::Names, &["/etc/hosts.allow", "/etc/hosts.deny", "/etc/resolv.conf", "/etc/hosts"]),
 ];
-/// Files of the login user that a login reads, below the home folder.
+/// Files below the login user's home directory that are read at login.
 const LOGIN_FILES: [&str; 9] = [
     ".profile", ".bashrc", ".bash_profile", ".bash_login", ".zshenv", ".zprofile", ".zshrc", ".zlogin",
     ".cshrc",
 ];
 
-/// Plans the guard of a command. The error says why no guard can take the change back, as a clause: `it stops or
-/// restarts the machine`.
+/// Plans the guard of a command. The error says why no guard can undo the change, as a clause:
+/// `it stops or restarts the machine`.
 pub fn plan(command: &str, survey: &Survey) -> Result<GuardPlan, &'static str> {
     let analysis = shell::analyze(command, survey);
     if analysis.risk.class != RiskClass::Lockout {
@@ -310,14 +310,14 @@ impl Found<'_> {
             self.areas.insert(Area::Keys);
             self.paths.insert(path.to_owned());
         } else if path.contains("/.ssh") || path.contains("/authorized_keys") {
-            // The keys of somebody else, or a file of keys elsewhere.
+            // Another user's keys, or a key file elsewhere.
             self.areas.insert(Area::Keys);
             self.paths.insert(path.to_owned());
         }
         Ok(())
     }
 
-    /// Returns the home folder of the login user if it is usable in a path.
+    /// Returns the home directory of the login user if it is usable in a path.
     fn home(&self) -> Option<String> {
         let home = self.context.home.as_deref()?.trim_end_matches('/');
         (home.starts_with('/') && is_plain_path(home)).then(|| home.to_owned())
@@ -342,7 +342,7 @@ impl Found<'_> {
         }
         let of_areas = PATHS.iter().filter(|(area, _)| self.areas.contains(area));
         self.paths.extend(of_areas.flat_map(|(_, places)| places.iter().map(|place| (*place).to_owned())));
-        // A path below another one is kept with it.
+        // A path below another one is saved along with it.
         let all: Vec<String> = self.paths.iter().cloned().collect();
         let paths: Vec<String> = all
             .iter()
@@ -371,7 +371,7 @@ fn is_plain_path(path: &str) -> bool {
     path.starts_with('/') && !path.chars().any(char::is_control)
 }
 
-/// Returns the path that a word of a command means, without `.` and `..`.
+/// Resolves a word of a command to a path without `.` and `..`.
 fn absolute(word: &str, folder: Option<&str>, context: &CommandContext) -> String {
     let home = context.home.as_deref().unwrap_or("~");
     let joined = match word.strip_prefix('~') {

@@ -14,9 +14,9 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 const RUN_COMMAND: &str = "run_command";
 
-/// Programs that cannot work behind a fence, because they gain privileges or delegate to a service. If both the sandbox
-/// mode and the approval mode are `auto`, a command that contains one of these programs runs without a fence. The
-/// policy's assessment alone then decides if the command runs.
+/// Programs that cannot work behind a fence, because they gain privileges or delegate to a service. If both
+/// the sandbox mode and the approval mode are `auto`, a command that contains one of these programs runs
+/// without a fence. Only the policy's assessment then decides if the command runs.
 const UNCONFINED: &[&str] = &[
     "apt", "apt-get", "at", "bwrap", "chsh", "crontab", "dnf", "doas", "docker", "flatpak", "hostnamectl",
     "localectl", "loginctl", "mount", "newgrp", "nsenter", "passwd", "ping", "pkexec", "podman", "runuser",
@@ -30,7 +30,7 @@ const UNCONFINED: &[&str] = &[
 pub enum SandboxMode {
     #[default]
     Off,
-    /// All commands are fenced in the approval mode `never`. In the approval mode `auto`, commands of `bash` that the
+    /// All commands are fenced in approval mode `never`. In approval mode `auto`, commands of `bash` that the
     /// policy assesses as plain changes are fenced, unless they run as root or contain a program that cannot work
     /// behind a fence.
     Auto,
@@ -52,10 +52,10 @@ impl SandboxMode {
 #[serde(default)]
 pub struct SandboxOptions {
     pub mode: SandboxMode,
-    /// Absolute paths to which changing commands may write, in addition to the root and the temporary folders.
+    /// Absolute paths to which changing commands may write, in addition to the root and the temporary directories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub write: Vec<String>,
-    /// True if changing commands may use the network.
+    /// True if changing commands may access the network.
     pub network: bool,
 }
 
@@ -69,17 +69,17 @@ impl SandboxOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fence {
-    /// All permissions of the user.
+    /// All of the user's permissions.
     #[default]
     Off,
-    /// Read everything; write only to a private temporary folder.
+    /// Read everything; write only to a private temporary directory.
     ReadOnly {
         /// True if the network is allowed.
         network: bool,
     },
-    /// Read everything; write below the root, temporary folders and `write`.
+    /// Read everything; write below the root, temporary directories and `write`.
     Workspace {
-        /// Further writable folders.
+        /// Further writable directories.
         write: Vec<String>,
         /// True if the network is allowed.
         network: bool,
@@ -92,7 +92,7 @@ fn is_outside(call: &ToolCall) -> bool {
 }
 
 impl Policy {
-    /// Returns the fence for a call of the model that may run. `assessment` is the policy's assessment of the call.
+    /// Returns the fence for a model's call that may run. `assessment` is the policy's assessment of the call.
     pub fn fence(
         &self,
         mode: ApprovalMode,
@@ -107,7 +107,7 @@ impl Policy {
         let is_bash = spec.name == BASH_TOOL && spec.effect == ToolEffect::Command;
         match (sandbox.mode, mode) {
             (SandboxMode::Off, _) => Fence::Off,
-            _ if spec.effect.is_external() => Fence::Off, // the server runs already, outside
+            _ if spec.effect.is_external() => Fence::Off, // the server is already running, outside
             _ if spec.name == RUN_COMMAND || spec.effect == ToolEffect::Keys => self.shell_fence(mode),
             (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
                 Fence::ReadOnly { network: self.options.never_network && class == RiskClass::ReadsRemote }
@@ -127,8 +127,8 @@ impl Policy {
         }
     }
 
-    /// Returns the fence of the shell in which a model's `run_command` runs. In the approval mode `never` this is a
-    /// private shell, otherwise the shared one.
+    /// Returns the fence of the shell in which a model's `run_command` runs. In approval mode `never` this is
+    /// a private shell, otherwise the shared one.
     pub fn shell_fence(&self, mode: ApprovalMode) -> Fence {
         match (self.options.sandbox.mode, mode) {
             (SandboxMode::Auto | SandboxMode::On, ApprovalMode::Never) => {
@@ -138,9 +138,9 @@ impl Policy {
         }
     }
 
-    /// Adjusts the assessment of a call that asks to run without a fence. Such a call always needs approval. It is
-    /// denied in the sandbox mode `on`, in the approval mode `never`, or if it gives no reason. Other calls keep their
-    /// assessment.
+    /// Adjusts the assessment of a call that asks to run without a fence. Such a call always needs approval.
+    /// It is denied in sandbox mode `on`, in approval mode `never`, or if it gives no reason. Other calls
+    /// keep their assessment.
     pub fn assess_outside(&self, mode: ApprovalMode, call: &ToolCall, assessment: Assessment) -> Assessment {
         let sandbox = self.options.sandbox.mode;
         if sandbox == SandboxMode::Off || !is_outside(call) || assessment.verdict == Verdict::Deny {

@@ -1,4 +1,4 @@
-//! Assessment of keys for a terminal, by the lines that they run.
+//! Assessment of keys typed into a terminal, by the lines that they run.
 //!
 //! The effect of keys depends on the text at the cursor, which the host reports. At a shell prompt, the line is the
 //! text already there plus the text typed. The line is assessed in the call that presses Enter, even if an earlier call
@@ -105,7 +105,7 @@ impl Policy {
 struct Typing {
     /// Lines ended by Enter. The first one includes the text that was already at the prompt.
     lines: Vec<String>,
-    /// The last line, not run yet.
+    /// The last line, which has not been run yet.
     pending: String,
     /// All typed characters, with Enter as a newline.
     text: String,

@@ -1,4 +1,4 @@
-//! Rules of the user: allow, ask or deny, matched against the words of each simple command.
+//! User rules: allow, ask or deny, matched against the words of each simple command.
 //!
 //! A restricting rule (ask or deny) matches generously: it also covers abbreviated options, the subcommand in any
 //! position, the program at any path, and words that the shell expands. An allowing rule matches only the words that it
@@ -172,9 +172,9 @@ impl CommandPattern {
     }
 }
 
-/// Returns the first rule that is needed to allow a command line. Returns `None` if no rule covers any of its simple
-/// commands, if a simple command is neither covered by a rule nor read-only, or if the line has effects outside its
-/// simple commands.
+/// Returns the first rule that is needed to allow a command line. Returns `None` if no rule covers any of its
+/// simple commands, if any simple command is neither covered by a rule nor read-only, or if the line has
+/// effects outside of its simple commands.
 pub(super) fn allowing<'a>(
     rules: &'a [Rule],
     command: &str,
@@ -204,9 +204,9 @@ pub(super) fn allowing<'a>(
     first
 }
 
-/// Returns true if a line consists only of simple commands that begin with their programs. A line with a redirection,
-/// substitution, assignment, group or keyword does not, because no rule covers its effects. Redirections of the output
-/// to `/dev/null` and `2>&1` are permitted.
+/// Returns true if a line consists only of simple commands that begin with their programs. False for a line
+/// with a redirection, substitution, assignment, group or keyword, because no rule covers its effects.
+/// Redirecting output to `/dev/null` and `2>&1` are permitted.
 fn is_plain(command: &str, analysis: &Analysis) -> bool {
     let mut text = command.to_owned();
     for harmless in ["2>&1", "2>/dev/null", ">/dev/null", "2> /dev/null", "> /dev/null"] {

@@ -7,10 +7,10 @@ use super::{Access, CommandContext, Dialect, Finding, Risk, RiskClass, Survey, T
 use crate::message::{Arguments, ToolCall};
 use crate::tool::{ToolEffect, ToolSpec};
 
-/// Maximum targets of one call that are resolved. Further targets stay unresolved, which makes the call opaque.
+/// Maximum number of a call's targets that are resolved. Further targets stay unresolved, which makes the call opaque.
 pub const TARGETS_MAX: usize = 256;
 
-/// Finding about calls of MCP servers.
+/// Finding about calls to MCP servers.
 const EXTERNAL_EFFECT: &str = "runs on an MCP server; only the server knows the effect";
 
 /// Names of arguments that hold a path or a list of paths.
@@ -44,7 +44,7 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
     targets
 }
 
-/// Returns true if a command may run git and, judged from its text alone, changes nothing.
+/// Returns true if a command may run git and, by its text alone, changes nothing.
 pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     if !command.contains("git") {
         return false;
@@ -77,7 +77,7 @@ pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
     shell::analyze(command, survey).targets
 }
 
-/// Assesses a call of a file tool. The risk is that of the tool's effect or of its worst path.
+/// Assesses a call to a file tool. The risk is that of the tool's effect or of its worst path.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes | ToolEffect::ExternalReads => RiskClass::ReadOnly,
@@ -98,7 +98,7 @@ pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Ri
         let of_path = judge_path(&target, survey);
         risk.class = risk.class.max(of_path.class);
         for mut finding in of_path.findings {
-            (finding.start, finding.end) = (0, 0); // offsets in a synthetic command that is not shown
+            (finding.start, finding.end) = (0, 0); // offsets into a synthetic command that is not shown
             if !risk.findings.contains(&finding) {
                 risk.findings.push(finding);
             }

@@ -92,13 +92,13 @@ static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("a valid expression")
 });
 
-/// Returns true if a text has both a digit and a capital letter. Random texts usually do; names of classes do not.
+/// Returns true if a text has both a digit and a capital letter. Random strings usually do; class names do not.
 fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
-/// Redacts secrets of known forms in output; each replacement names the form. If the text was cut at its end, use
-/// [`redact_cut_shapes`] instead.
+/// Redacts secrets of known forms in output; each replacement names the form. If the end of the text was cut
+/// off, use [`redact_cut_shapes`] instead.
 pub fn redact_shapes(text: &str) -> Cow<'_, str> {
     redact(text, &SHAPES, |name| format!("[redacted: {name}]"))
 }
@@ -112,7 +112,7 @@ pub fn redact_cut_shapes(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Redacts everything in a command line that may be a secret, judged by its form.
+/// Redacts everything in a command line that may be a secret, going by its form.
 pub fn redact_command_shapes(command: &str) -> String {
     let mask = |_: &str| REDACTED.to_owned();
     redact(&redact(command, &COMMAND_SHAPES, mask), &SHAPES, mask).into_owned()

@@ -99,8 +99,8 @@ impl Session {
             }
             Event::GuardArmed { call, host, seconds } => state.arm_guard(ArmedGuard { call, host, seconds }),
             Event::GuardEnded { call, host, .. } => state.end_guard(&call, &host),
-            // For users and the log only: keys typed show up on the terminal, an undo is reported by the outcome of its
-            // own call, and a preview has no influence on the decision.
+            // For users and the log only: typed keys show up on the terminal, an undo is reported by the
+            // outcome of its own call, and a preview has no influence on the decision.
             Event::TerminalInput { .. } | Event::Undone { .. } | Event::ApprovalPreviewed { .. } => {}
             Event::HistoryCleared => self.apply_history_cleared(),
             Event::TurnEnded { reason, active_ms, .. } => self.apply_turn_ended(reason, active_ms),
@@ -142,7 +142,7 @@ impl Session {
         if kind != FailureKind::ContextOverflow {
             return;
         }
-        // Servers count the prompt and the longest reply that the request allows.
+        // Servers count the prompt plus the longest reply that the request allows.
         let reply = self.max_output_tokens().or(self.sampling_defaults().output_tokens).unwrap_or_default();
         let requested = self.prompt_tokens() + u64::from(reply);
         let fits = u32::try_from(requested * 3 / 4).unwrap_or(u32::MAX).max(CONTEXT_WINDOW_MIN);
@@ -166,13 +166,14 @@ impl Session {
         match change {
             ConfigChange::ClientTools(client_tools) => {
                 self.state.client_tools = client_tools;
-                self.state.grants.clear(); // grants hold for the place where the tools ran
+                self.state.grants.clear(); // grants are valid only where the tools ran
                 self.tools = OnceLock::new();
             }
             ConfigChange::Model(model) => {
                 spec.model = model;
                 self.listed = OnceLock::new();
-                // The model decides if `view_image` is on offer, its window if external tools are deferred.
+                // The model decides if `view_image` is offered; its window decides if external tools are
+                // deferred.
                 self.tools = OnceLock::new();
             }
             ConfigChange::Approve(mode) => (spec.approve, self.state.auto) = (mode, None),
@@ -400,7 +401,7 @@ impl Session {
             }
         }
         if self.state.direct || call.name == JOBS_TOOL {
-            return; // looking at a job again is no loop: it goes on by itself
+            return; // reading a job's output again is not a loop: the job may have continued
         }
         match &mut self.state.repeated {
             Some(last) if last.is(&call, &outcome) => last.times += 1,

@@ -1,4 +1,4 @@
-//! Bounds of the mode `auto`: when they take effect, and the return to `ask` when one is reached.
+//! Bounds of `auto` mode: when they take effect, and the return to `ask` when one is reached.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::id::Timestamp;
 use crate::policy::ApprovalMode;
 
 impl Session {
-    /// Returns the bounds of the mode `auto` that are in effect, with the amounts used.
+    /// Returns the bounds of `auto` mode that are in effect, with the amounts used.
     pub fn auto_progress(&self) -> Option<&AutoProgress> {
         self.state.auto.as_ref()
     }
 
-    /// Puts the mode `auto` with bounds into effect. Bounds that cannot be observed in this session are refused.
+    /// Puts `auto` mode with bounds into effect. Refuses bounds that cannot be observed in this session.
     pub(super) fn on_auto(&mut self, out: &mut Output, bounds: AutoBounds) {
         let spec = &self.state.spec;
         let refused = if bounds.excludes(&spec.host, &spec.policy.tags) {
@@ -41,7 +41,7 @@ impl Session {
         self.set_auto_timer(out);
     }
 
-    /// Sets a timer for the end of the bounds' time. Any input that arrives then ends them.
+    /// Sets a timer for the end of the bounds' duration. Any input that arrives after that ends the bounds.
     pub(super) fn set_auto_timer(&self, out: &mut Output) {
         let Some(until) = self.state.auto.as_ref().and_then(|auto| auto.bounds.until) else { return };
         let left = u64::try_from(until.0.saturating_sub(self.now.0)).unwrap_or_default();
@@ -49,7 +49,7 @@ impl Session {
             .push(Effect::SetTurnTimer { turn: self.state.turn, after: Duration::from_millis(left.max(1)) });
     }
 
-    /// Returns to the mode `ask` if a bound is reached.
+    /// Returns to `ask` mode if a bound is reached.
     pub(super) fn end_auto_if_reached(&mut self, out: &mut Output) {
         let Some(reached) = self.state.auto.as_ref().and_then(|auto| auto.reached(self.now)) else { return };
         self.emit(out, Event::Configured { change: ConfigChange::Approve(ApprovalMode::Ask) });

@@ -1,4 +1,4 @@
-//! Budgets of a session: amounts spent, the warning at 80 %, and the pause before a model call above a limit.
+//! Budgets of a session: amounts spent, the warning at 80%, and the pause before a model call above a limit.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::id::TurnId;
 use crate::message::Usage;
 use crate::model_table::{self, ModelPrice};
 
-/// Shortest time of a timer. It matters only if the clock was set back.
+/// Minimum duration of a timer. It matters only if the clock was set back.
 const TIMER_MIN: Duration = Duration::from_secs(1);
 
 impl Session {
@@ -60,8 +60,8 @@ impl Session {
         [(BudgetScope::Turn, budget.turn, turn), (BudgetScope::Session, budget.session, session)]
     }
 
-    /// Returns true while a turn runs that counts toward the time of the session and of the day. A turn that is paused,
-    /// or that runs one call without a model, does not.
+    /// Returns true while a turn is running that counts toward the time of the session and of the day. A turn
+    /// that is paused, or that runs one call without a model, does not count.
     pub fn is_time_counted(&self) -> bool {
         self.is_active() && !self.state.direct
     }
@@ -70,13 +70,13 @@ impl Session {
         self.state.phase != Phase::Idle && self.state.paused.is_none()
     }
 
-    /// Returns the milliseconds since the turn started or was resumed in this process; 0 if it is not active.
+    /// Returns the milliseconds since the turn was started or resumed in this process; 0 if inactive.
     pub(super) fn active_ms(&self) -> u64 {
         let since = self.active_since.unwrap_or(self.now);
         u64::try_from(self.now.0.saturating_sub(since.0)).unwrap_or_default()
     }
 
-    /// Starts or stops the measurement of a turn's time after an event.
+    /// Starts or stops measuring the turn's time, depending on the state.
     pub(super) fn measure_time(&mut self) {
         let since = self.active_since.unwrap_or(self.now);
         self.active_since = self.is_active().then_some(since);
@@ -91,15 +91,15 @@ impl Session {
         }
     }
 
-    /// Returns the scopes of which 80 % are spent.
+    /// Returns, for each scope, true if at least 80% of any limit is spent.
     pub(super) fn nearly_spent(&self) -> [bool; 2] {
         self.budgets().map(|(_, limits, spent)| limits.is_nearly_spent(&spent))
     }
 
-    /// Tells users about the budgets that were not `nearly_spent` before this input and now are.
+    /// Warns users of the budgets that are nearly spent now and were not before this input.
     pub(super) fn warn_of_budgets(&self, before: [bool; 2], out: &mut Output) {
         if self.state.paused == Some(PauseReason::Budget) {
-            return; // the pause has the numbers
+            return; // the pause reports the numbers
         }
         for ((scope, limits, spent), warned) in self.budgets().into_iter().zip(before) {
             if !warned
@@ -116,7 +116,7 @@ impl Session {
         self.emit(out, Event::Paused { reason, detail, active_ms });
     }
 
-    /// Sets a timer for the moment when the turn reaches 80 % of a limit of minutes, or the limit.
+    /// Sets a timer for the moment when the turn reaches 80% of a time limit, or the limit itself.
     pub(super) fn set_turn_timer(&self, out: &mut Output) {
         let marks = self.budgets().into_iter().filter_map(|(scope, limits, spent)| {
             let counts = scope == BudgetScope::Turn || self.is_time_counted();

@@ -1,7 +1,7 @@
 //! Plain chat: its system prompt, and the conversion of the history to text.
 //!
-//! A plain chat sends no calls, results or tool schemas. Servers therefore need not handle calls of tools that are not
-//! offered, and the model sees no example of a call that it could imitate.
+//! A plain chat sends no calls, results or tool schemas. Servers therefore need not handle calls to tools
+//! that are not offered, and the model sees no example of a call that it could imitate.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ pub(super) const NO_TOOLS: &str = "nothing ran: this is a plain chat without too
 /// Text that replaces a reply with neither text nor calls.
 const EMPTY_REPLY: &str = "(no words)";
 
-/// Returns the system prompt of a plain chat, with the host and the folder if they are known.
+/// Returns the system prompt of a plain chat, with the host and the directory if they are known.
 pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
-    // Quoted, so that neither reads as more than a name.
+    // Quoted, so that neither can be read as anything but a name.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let place = match spec.host.as_str() {
         "" => return Arc::from(CHAT_PROMPT),

@@ -37,7 +37,7 @@ const LEDGER_TOKENS_MAX: u64 = 4_000;
 /// that, the summaries would cost more than the work.
 const SUMMARY_STEPS_MIN: u32 = 3;
 
-/// A compaction that waits for the model's summary.
+/// A compaction that is waiting for the model's summary.
 #[derive(Debug, Clone)]
 pub(super) struct PendingSummary {
     attempt: u32,
@@ -116,11 +116,11 @@ impl Session {
         let defaults = SamplingDefaults::of(self.state.turn_mode, &self.state.spec.tools);
         let listed = self.listed().and_then(|model| model.max_output_tokens).unwrap_or(u32::MAX);
         let (room, reasoning_room) = match self.known_window() {
-            None => (ANSWER_TOKENS, FILE_TOKENS), // perhaps a small local model
+            None => (ANSWER_TOKENS, FILE_TOKENS), // possibly a small local model
             Some(window) => {
                 let prompt = u32::try_from(self.prompt_tokens() * 9 / 8).unwrap_or(u32::MAX);
                 let room = window.saturating_sub(prompt).max(REPLY_TOKENS_MIN);
-                // A small model that runs on in circles is slow, too.
+                // A small model that keeps repeating itself is slow, too.
                 let room = if window <= LEDGER_ONLY_WINDOW_MAX {
                     room.min((window / 4).max(REPLY_TOKENS_MIN))
                 } else {
@@ -203,7 +203,7 @@ impl Session {
     fn plan_compaction(&self, reason: CompactionReason) -> Option<Plan> {
         let state = &self.state;
         if state.spec.max_history_messages > 0 && reason == CompactionReason::Threshold {
-            return None; // the window of messages bounds the prompt
+            return None; // the limit on messages bounds the prompt
         }
         let window = u64::from(self.context_window());
         let limit = compaction_threshold(self.context_window(), self.max_output_tokens());
@@ -211,7 +211,7 @@ impl Session {
         if reason == CompactionReason::Threshold && before <= limit {
             return None;
         }
-        // The server's count and the estimate differ, by half for plain English.
+        // The server's count and the estimate can differ by half for plain English.
         let estimate = self.estimated_tokens().max(1);
         let as_counted = |tokens: u64| tokens * before / estimate;
         let history = &state.history;
@@ -362,7 +362,7 @@ impl Session {
         true
     }
 
-    /// Plans a compaction before the next step after an overflow. Returns false if none would make the prompt smaller.
+    /// Plans a compaction after an overflow, before the next step. Returns false if none would help.
     pub(super) fn can_compact_after_overflow(&mut self) -> bool {
         let helps = self.state.spec.max_history_messages == 0
             && self.state.phase == Phase::BetweenSteps
@@ -373,7 +373,7 @@ impl Session {
         helps
     }
 
-    /// Returns the maximum bytes of one tool result, which take about 15 % of the context window.
+    /// Returns the maximum bytes of one tool result: about 15% of the context window.
     pub(super) fn result_bytes_max(&self) -> usize {
         token_estimate::tool_output_bytes(u64::from(self.context_window()) * 15 / 100)
     }

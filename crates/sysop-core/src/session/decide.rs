@@ -165,7 +165,7 @@ impl Session {
         self.decide(out, pending, &survey, answer);
     }
 
-    /// Returns the question to the hooks about a call, or `None` if there are no hooks, or the call cannot run anyway.
+    /// Returns the question to the hooks. `None` if there are no hooks, or if the call cannot run anyway.
     fn hook_question(&self, pending: &PendingSurvey, survey: &Survey) -> Option<Box<HookQuestion>> {
         if !self.state.spec.policy.hooks || survey.unreachable.is_some() {
             return None;
@@ -216,7 +216,7 @@ impl Session {
         if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.as_ref()) {
             return;
         }
-        // What a user typed has that user's consent.
+        // A call that a user typed has that user's consent.
         let is_offered_undo = call.name == UNDO_TOOL && matches!(survey.undo, UndoOffer::Offered { .. });
         if origin == Origin::User && (self.people_needed() == 1 || is_offered_undo) {
             let guarded = if is_offered_undo { guard_of(&survey.guard, 0).0 } else { None };
@@ -325,8 +325,8 @@ fn not_guarded(why: &str, command_bytes: usize) -> Finding {
     Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }
 }
 
-/// Lets nothing but reads run without approval if several people must allow a call: a mode, a rule or a grant is the
-/// decision of one person.
+/// If several people must allow a call, only reads run without approval, because a mode, a rule or a grant is
+/// the decision of one person.
 fn with_people(mut assessment: Assessment, mode: ApprovalMode, people: u32) -> Assessment {
     let changes = assessment.risk.class > RiskClass::ReadOnly;
     if people > 1 && changes && mode != ApprovalMode::Never && assessment.verdict == Verdict::Allow {
@@ -341,7 +341,7 @@ fn with_hook(mut assessment: Assessment, hooks: &HookAnswer, command: &str) -> A
         if assessment.verdict == Verdict::Allow {
             assessment.verdict = Verdict::Ask;
         }
-        // A finding of the lowest class: its text may differ when the hook is asked again after the approval.
+        // The finding has the lowest class, because its text may differ when the hook is asked again.
         let why = format!("a hook asks: {reason}");
         let finding = Finding { start: 0, end: command.len(), class: RiskClass::ReadOnly, why };
         assessment.risk.findings.push(finding);

@@ -1,4 +1,4 @@
-//! Answers to an approval: decisions of users, the consent of several people, and expiry.
+//! Answers to an approval: user decisions, the consent of several people, and expiry.
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ impl Session {
         person: Option<String>,
     ) {
         if self.survey.is_some() {
-            return; // already answered; its host is being surveyed
+            return; // already answered; its host is still being surveyed
         }
         let Some((call, asked, origin)) = self.state.waiting_call(&id) else { return };
         if asked.terms.is_expired(self.now) {
-            return self.on_approval_timer(out, id); // the timer is late; the answer is later
+            return self.on_approval_timer(out, id); // the approval has expired; only its timer is late
         }
         let (call, risk, scope) = (call.clone(), asked.risk.clone(), asked.scope.clone());
         let guarded = asked.guarded;
@@ -38,13 +38,13 @@ impl Session {
         if edited.is_some() && !is_command {
             return; // only commands can be edited; running the original is not what the user approved
         }
-        // An edited command was not assessed yet; whatever the user wrote, the user has seen.
+        // An edited command has not been assessed yet. The user who wrote it knows its findings.
         let risk = match &edited {
             Some(command) => self.risk_as_written(command),
             None => risk,
         };
         if matches!(&decision, Decision::AllowSession { .. }) && risk.class.always_asks() {
-            return; // such a call is allowed once at most; it keeps waiting
+            return; // such a call can only be allowed once; it keeps waiting
         }
         if needed > 1 && !self.is_last_consent(out, &id, &decision, (&by, person.as_ref()), needed) {
             return;
@@ -124,7 +124,7 @@ impl Session {
         ApprovalTerms { expires, people: self.people_needed() }
     }
 
-    /// Returns true if an approval is open that is rejected after some time.
+    /// Returns true if an approval is open that will expire.
     pub fn has_expiring_approval(&self) -> bool {
         let Some((call, true)) = self.state.open_calls().into_iter().next() else { return false };
         self.state.waiting_call(&call).is_some_and(|(_, asked, _)| asked.terms.expires.is_some())

@@ -25,7 +25,7 @@ enum Stage {
     #[default]
     Unread,
     Requested,
-    /// The instructions were read in part after this step. They are read again after the next step.
+    /// The instructions were only partly read after this step. They are read again after the next step.
     Incomplete(StepId),
     Read,
 }

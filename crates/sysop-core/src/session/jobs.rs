@@ -1,5 +1,5 @@
-//! Background jobs: calls of `bash` that the session no longer waits for. They continue on the host, and their outcome
-//! ends the job instead of the call.
+//! Background jobs: calls to `bash` that the session no longer waits for. They continue on the host, and
+//! their outcome ends the job instead of the call.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl TimeLimit {
     }
 }
 
-/// Adds to an assessment what a user should know about the time that the command may take.
+/// Adds a finding about how long the command may run, unless that is the default limit or less.
 pub(super) fn with_time_limit(mut assessment: Assessment, call: &ToolCall) -> Assessment {
     if call.name != BASH_TOOL {
         return assessment;
@@ -76,7 +76,7 @@ pub(super) fn with_time_limit(mut assessment: Assessment, call: &ToolCall) -> As
 }
 
 impl Session {
-    /// Returns the reason why a call cannot run: it may become a job, and there are as many jobs as there can be.
+    /// Returns the reason why a call that may become a job cannot run: too many jobs are already running.
     pub(super) fn lacks_room_for_job(&self, call: &ToolCall) -> Option<String> {
         let may_be_job = call.name == BASH_TOOL && TimeLimit::of(call).background_after().is_some();
         (may_be_job && !self.can_be_job(call)).then(|| {
@@ -84,8 +84,8 @@ impl Session {
         })
     }
 
-    /// Returns the call with the session's default action at the time limit, if the call is one of `bash` that names
-    /// none. The log keeps the call as its author wrote it.
+    /// Returns the call with the session's default action at the time limit, if the call is one to `bash`
+    /// that specifies none. The log keeps the call as its author wrote it.
     pub(super) fn with_timeout_action(&self, mut call: ToolCall) -> ToolCall {
         let is_background = self.offered_tools().named(&call.name).is_some_and(is_background_on_timeout);
         if is_background
@@ -113,8 +113,8 @@ impl Session {
         }
     }
 
-    /// Returns true if a call can continue as one more background job. Only `bash` can: other tools use the shared
-    /// terminal, or end soon.
+    /// Returns true if a call can continue as one more background job. Only `bash` can: other tools use the
+    /// shared terminal, or finish soon.
     fn can_be_job(&self, call: &ToolCall) -> bool {
         call.name == BASH_TOOL && self.state.jobs.len() < JOBS_MAX
     }
@@ -160,7 +160,7 @@ impl Session {
         }
     }
 
-    /// Answers a call of the tool `jobs`. Returns `None` if the answer follows later, after a running job was read.
+    /// Answers a call to the tool `jobs`. Returns `None` if the answer follows after a running job is read.
     pub(super) fn call_jobs(&mut self, out: &mut Output, call: &ToolCall, origin: Origin) -> Option<Outcome> {
         let action = call.text_argument("action").unwrap_or_default();
         let Some(id) = job_id(call) else {

@@ -1,4 +1,4 @@
-//! Tools that the session answers itself. They read and change only the session.
+//! Tools that the session answers itself. They read and change nothing but the session.
 
 use serde::Deserialize;
 
@@ -26,9 +26,9 @@ struct ListedItem {
 }
 
 impl Session {
-    /// Returns the tools that the session offers in addition to those of its spec: `skill` if there are skills, `jobs`
-    /// once a background job was started, `read_output` once outputs have been omitted from the prompt, and `find_tools`
-    /// and `call_tool` if there are deferred tools.
+    /// Returns the tools that the session offers in addition to those of its spec: `skill` if there are
+    /// skills, `jobs` once a background job has been started, `read_output` once outputs have been omitted
+    /// from the prompt, and `find_tools` and `call_tool` if there are deferred tools.
     pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
         let names: Vec<_> =
             self.state.instructions.skills.listed().map(|skill| skill.name.as_str()).collect();
@@ -44,7 +44,7 @@ impl Session {
         skill.into_iter().chain(jobs).chain(read_output).chain(search.into_iter().flatten()).collect()
     }
 
-    /// Answers a call of a tool whose effect is `Session`. Returns `None` if the answer follows later.
+    /// Answers a call to a tool whose effect is `Session`. Returns `None` if the answer follows later.
     pub(super) fn answer_own(
         &mut self,
         out: &mut Output,
@@ -65,7 +65,7 @@ impl Session {
         Some(answer.map_or_else(Outcome::failed, Outcome::ok))
     }
 
-    /// Returns the text of a skill, or a note if the text is still in the model's history. Fails if it is unknown.
+    /// Returns the text of a skill, or a note if it is still in the model's history. Fails if the skill is unknown.
     fn call_up_skill(&self, call: &ToolCall) -> Result<String, String> {
         let name = call.text_argument("name").unwrap_or_default();
         let Some(skill) = self.state.instructions.skills.listed().find(|skill| skill.name == name) else {

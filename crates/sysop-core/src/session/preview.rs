@@ -1,8 +1,8 @@
 //! Effect previews of calls that wait for approval: when a probe runs, and where its lines go.
 //!
-//! The approval waits a short time for its preview. If the probe takes longer, the approval is asked for without it, and
-//! the preview follows as an event. A preview changes neither the risk nor the verdict. None of this is part of the
-//! state: after a replay, an approval keeps the preview that the log contains.
+//! The approval waits a short time for its preview. If the probe takes longer, approval is requested without
+//! the preview, and the preview follows as an event. A preview changes neither the risk nor the verdict. None
+//! of this is part of the state: after a replay, an approval keeps the preview that the log contains.
 
 use super::Session;
 use crate::event::{Effect, Event, Origin, Output, ToolLocation};
@@ -19,9 +19,9 @@ pub(super) struct Previews {
     /// Number of probes started; the source of `attempt`.
     attempts: u32,
     pending: Option<PendingPreview>,
-    /// The call that waits for approval, with the circumstances in which its command would run.
+    /// The call that is waiting for approval, with the circumstances in which its command would run.
     context: Option<(CallId, CommandContext)>,
-    /// Number of edited commands of this call so far.
+    /// Number of edited commands for this call so far.
     edits: u32,
 }
 
@@ -31,19 +31,19 @@ struct PendingPreview {
     call: CallId,
     /// The edited command that the probe describes.
     command: Option<String>,
-    /// The approval that waits for this preview.
+    /// The approval that is waiting for this preview.
     delayed: Option<Box<(Event, Origin)>>,
 }
 
 impl Previews {
-    /// Returns true if an approval waits for its preview.
+    /// Returns true if an approval is waiting for its preview.
     pub(super) fn delays_approval(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.delayed.is_some())
     }
 }
 
 impl Session {
-    /// Asks for approval. If the call has a preview, its probe runs first.
+    /// Requests approval. If the call has a preview, its probe runs first.
     pub(super) fn ask_with_preview(
         &mut self,
         out: &mut Output,
@@ -89,14 +89,14 @@ impl Session {
         out.effects.push(Effect::Preview { attempt, plan: Box::new(plan) });
     }
 
-    /// Stops a running probe. An approval that waits for it is dropped.
+    /// Stops a running probe. An approval that is waiting for it is dropped.
     pub(super) fn cancel_preview(&mut self, out: &mut Output) {
         if let Some(pending) = self.previews.pending.take() {
             out.effects.push(Effect::CancelPreview { attempt: pending.attempt });
         }
     }
 
-    /// Reviews a call again whose approval was not asked for yet, because the configuration changed.
+    /// After a configuration change, reviews a call again for which approval has not been requested yet.
     pub(super) fn review_again(&mut self, out: &mut Output) {
         let delayed = self.previews.pending.as_mut().and_then(|pending| pending.delayed.take());
         let Some((Event::ApprovalAsked { call, .. }, origin)) = delayed.map(|delayed| *delayed) else {

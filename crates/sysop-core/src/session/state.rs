@@ -23,7 +23,7 @@ use crate::todo::{LIST_ITEMS_MAX, TodoItem};
 use crate::tool::ClientTools;
 use crate::undo::UndoRecord;
 
-/// Maximum number of turns that can be undone, counted from the newest.
+/// Maximum number of turns that can be undone; the newest are kept.
 pub(super) const UNDO_TURNS_MAX: usize = 64;
 /// Maximum number of users recorded as having allowed one call.
 const APPROVERS_MAX: usize = 16;
@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) origin: Origin,
     /// If set, the next step waits for `Resume`.
     pub(super) paused: Option<PauseReason>,
-    /// Action to take after the running tool has stopped; `None` if the turn was not canceled.
+    /// Action to take once the running tool has stopped; `None` if the turn was not canceled.
     pub(super) cancel_requested: Option<CancelFollowUp>,
     /// True if the model reported the task as complete.
     pub(super) completed: bool,
@@ -60,13 +60,13 @@ pub(super) struct State {
     pub(super) used_ids: HashSet<String>,
     /// The last call and its result, with the number of times in a row that both were the same.
     pub(super) repeated: Option<RepeatedCall>,
-    /// Number of consecutive empty replies of the model.
+    /// Number of consecutive empty replies from the model.
     pub(super) empty_replies: u32,
-    /// True if a tool ran in this turn.
+    /// True if a tool has run in this turn.
     pub(super) ran_tool: bool,
     /// Turns that changed files, oldest first; at most `UNDO_TURNS_MAX`.
     pub(super) changes: Vec<TurnChanges>,
-    /// Number of tool calls that ended; the source of `UndoStep::number`.
+    /// Number of tool calls that have ended; the source of `UndoStep::number`.
     pub(super) tool_calls: u32,
     /// Calls that can be undone, oldest first; at most `UNDO_STEPS_MAX`.
     pub(super) undo_steps: Vec<UndoStep>,
@@ -75,7 +75,7 @@ pub(super) struct State {
     pub(super) compaction: Option<Compaction>,
     /// The last step before the latest compaction that replaced messages.
     pub(super) compacted_at: Option<StepId>,
-    /// Facts extracted from the events of the current history.
+    /// Facts extracted from the events in the current history.
     pub(super) ledger: Ledger,
     /// Amounts spent by the current turn, or the last one, since it started or since its budget was granted again.
     pub(super) spent_turn: Spending,
@@ -83,21 +83,21 @@ pub(super) struct State {
     pub(super) spent_session: Spending,
     /// Context window of a model in tokens, as its server reported it.
     pub(super) context_window: Option<(ModelRef, u32)>,
-    /// Ability of a model to see images, as its server told or showed.
+    /// True if a model accepts images, according to its server.
     pub(super) vision: Option<(ModelRef, bool)>,
     /// Upper bound of a model's window in tokens, learned from a rejected prompt.
     pub(super) window_cap: Option<(ModelRef, u32)>,
     /// Number of messages in the newest request and reply, and their tokens as counted by the server.
     pub(super) counted_tokens: Option<(usize, u64)>,
     pub(super) instructions: Instructions,
-    /// Commands of the expanded prompt that were not proposed yet; `None` if the turn's prompt was not expanded.
+    /// Commands of the expanded prompt that have not been proposed yet; `None` if the turn's prompt was not expanded.
     pub(super) expansion: Option<Vec<String>>,
     /// The todo list, at most `LIST_ITEMS_MAX` items.
     pub(super) todo: Vec<TodoItem>,
     pub(super) jobs: RunningJobs,
-    /// Jobs that ended, oldest first; at most `ENDED_JOBS_MAX`.
+    /// Jobs that have ended, oldest first; at most `ENDED_JOBS_MAX`.
     pub(super) ended_jobs: VecDeque<EndedJob>,
-    /// Id of the newest job; 0 if no job was started yet.
+    /// Id of the newest job; 0 if no job has been started yet.
     pub(super) last_job: JobId,
     /// Lines about jobs that ended. The model gets them with the next prompt or tool result.
     pub(super) job_notes: Vec<String>,
@@ -105,13 +105,13 @@ pub(super) struct State {
     pub(super) guards: Vec<ArmedGuard>,
     /// Distinct users who allowed the pending call; at most `APPROVERS_MAX`.
     pub(super) approvers: Vec<String>,
-    /// People to whom the consents of `approvers` count, in the same order.
+    /// People to whom the consents of `approvers` are attributed, in the same order.
     pub(super) approver_people: Vec<String>,
-    /// Bounds of the mode `auto` that are in effect.
+    /// Bounds of `auto` mode that are in effect.
     pub(super) auto: Option<AutoProgress>,
 }
 
-/// A prompt that waits behind the current turn.
+/// A prompt that is queued behind the current turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct QueuedPrompt {
     pub(super) text: String,
@@ -138,12 +138,12 @@ pub(super) struct UndoStep {
     pub(super) call: CallId,
     /// The command of the call, or of the call that it undid; empty for file tools.
     pub(super) command: String,
-    /// Records of the hosts; empty if only `files` can be put back.
+    /// Records on the hosts; empty if only `files` can be restored.
     pub(super) records: Vec<UndoRecord>,
-    /// Changes of file tools.
+    /// Changes made by file tools.
     pub(super) files: Vec<FileChange>,
     pub(super) how: Reversibility,
-    /// The call was itself an undo.
+    /// True if the call was itself an undo.
     pub(super) is_undo: bool,
     /// The call whose changes this call undid.
     pub(super) undid: Option<CallId>,
@@ -164,12 +164,12 @@ impl RepeatedCall {
         Self { name: call.name, arguments: call.arguments, output: outcome.output, times: 1 }
     }
 
-    /// Returns true if both the call and its result are the same.
+    /// Returns true if both the call and its result are the same as the recorded ones.
     pub(super) fn is(&self, call: &ToolCall, outcome: &Outcome) -> bool {
         self.is_call(call) && self.output == outcome.output
     }
 
-    /// Returns true if the call is the same, whatever its result.
+    /// Returns true if the call is the same as the recorded one, whatever its result.
     pub(super) fn is_call(&self, call: &ToolCall) -> bool {
         self.name == call.name && self.arguments == call.arguments
     }
@@ -208,12 +208,12 @@ pub(super) struct PendingApproval {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum CurrentCall {
     Idle,
-    /// The call waits for a decision. `asked` holds the risk that was shown, and the grant offered for the session.
+    /// The call is waiting for a decision. `asked` holds the risk shown and the grant offered.
     AwaitingApproval {
         call: ToolCall,
         asked: PendingApproval,
     },
-    /// The call runs. `edited` holds the user's command if it replaced the model's command.
+    /// The call is running. `edited` holds the user's command if it replaced the model's command.
     Running {
         call: ToolCall,
         edited: Option<String>,
@@ -309,7 +309,7 @@ impl State {
         }
     }
 
-    /// Replaces the turn's prompt by its expansion.
+    /// Replaces the turn's prompt with its expansion.
     pub(super) fn expand_prompt(&mut self, text: &str, commands: Vec<String>) {
         let typed = self.last_prompt.as_deref().unwrap_or_default();
         self.history.replace_prompt(typed, text);

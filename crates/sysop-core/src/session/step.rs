@@ -22,9 +22,9 @@ use crate::text::neutralize_line;
 use crate::token_estimate;
 use crate::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// Number of consecutive identical calls with identical results at which the turn pauses.
+/// Number of consecutive identical calls with identical results after which the turn pauses.
 const REPEATS_MAX: u32 = 3;
-/// Number of consecutive empty replies that ends the turn.
+/// Number of consecutive empty replies after which the turn ends.
 pub(super) const EMPTY_REPLIES_MAX: u32 = 2;
 const ARGUMENT_ERRORS_MAX: usize = 5;
 
@@ -120,7 +120,7 @@ impl Session {
         let repeats =
             matches!(&state.repeated, Some(RepeatedCall { times, .. }) if *times >= REPEATS_MAX - 1);
         if text_protocol && repeats {
-            tools = Arc::from([]); // without a tool to call, a small model answers
+            tools = Arc::from([]); // a small model answers only if it has no tool to call
         }
         let mut system = Arc::clone(&self.offered_tools().system);
         if state.spec.approve == ApprovalMode::Never {
@@ -172,7 +172,7 @@ impl Session {
         reply
     }
 
-    /// Returns the stop reason and, if something failed, an error sentence. `None` if the turn goes on.
+    /// Returns the stop reason and, if something failed, an error sentence. `None` if the turn continues.
     pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
         if !reply.calls.is_empty() {
             return None;
@@ -242,7 +242,7 @@ impl OfferedTools {
     /// Combines the tools of the spec, of the client and of the session. `session_tools` are the tools that the session
     /// answers itself; no other tool can take their names.
     ///
-    /// `vision` is true if the model is known to see images; only then are tools offered that show images.
+    /// `vision` is true if the model is known to see images; tools that show images are offered only then.
     pub(super) fn new(
         spec: &SessionSpec,
         client_tools: &ClientTools,
@@ -267,7 +267,7 @@ impl OfferedTools {
         &self.deferred
     }
 
-    /// Returns the call that a call stands for: for one of `call_tool` the call that it contains.
+    /// Unwraps a call to `call_tool` into the call that it stands for. Returns other calls unchanged.
     pub(super) fn inner<'a>(&self, call: &'a ToolCall) -> Cow<'a, ToolCall> {
         if self.deferred.is_empty() { Cow::Borrowed(call) } else { deferred_tools::inner_call(call) }
     }

@@ -1,7 +1,7 @@
 //! Undo of earlier calls: which call a user means, and what the host needs to undo it.
 //!
-//! A command is undone by the records that hosts keep; the host plans the undo, a user allows the plan, and the call
-//! `undo` runs it. Changes of file tools are undone as they always were: at once, a turn at a time or a step at a time.
+//! A command is undone from the records that hosts keep; the host plans the undo, a user allows the plan, and the call
+//! `undo` runs it. Changes made by file tools are undone at once, without a plan, a turn or a step at a time.
 
 use serde_json::{Map, Value, json};
 
@@ -16,9 +16,9 @@ use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
 use crate::undo::{UNDOES, undone_command};
 
 impl Session {
-    /// Returns the arguments of the call that undoes the step of `arguments`, or the last undoable step. A step is
-    /// given by its number (`step`) or by its call (`call`). The error says why there is nothing to undo, as a
-    /// sentence.
+    /// Returns the arguments of the call that undoes the step that `arguments` names, or the last undoable
+    /// step. A step is named by its number (`step`) or by its call (`call`). The error is a sentence that
+    /// says why there is nothing to undo.
     pub(super) fn undo_arguments(
         &self,
         arguments: &Map<String, Value>,
@@ -62,8 +62,8 @@ impl Session {
         }
     }
 
-    /// Decides an undo whose host was surveyed. An undo of a change that could lock people out can do so, too: it runs
-    /// under a guard, or the approval says that it does not. Returns true if the call is to run now.
+    /// Decides on an undo after its host has been surveyed. Like the change that it undoes, an undo can lock people
+    /// out: it then runs under a guard, or the approval says that it does not. Returns true if the call is to run now.
     pub(super) fn review_undo(
         &mut self,
         out: &mut Output,
@@ -123,7 +123,7 @@ impl Session {
         if is_undo && outcome.status == Status::Ok {
             match undone_call(call) {
                 Some(id) => {
-                    // The undo of an undo does the step again.
+                    // Undoing an undo redoes the step.
                     let redone = state.undo_steps.iter().find(|step| step.call == id);
                     if let Some(redone) = redone.and_then(|step| step.undid.clone()) {
                         let again = state.undo_steps.iter_mut().filter(|step| step.call == redone);

@@ -11,14 +11,14 @@ pub struct Expansion {
     /// Text for the model.
     pub text: String,
     /// Commands to run first, because the text refers to their outputs. The user's arguments in them are quoted for the
-    /// shell. The policy treats them like commands of the model.
+    /// shell. The policy treats them like the model's commands.
     pub commands: Vec<String>,
 }
 
 impl Expansion {
-    /// Replaces `$ARGUMENTS`, `$1` to `$9` and `${1:-default}` in the skill's text by the arguments. If the text has no
-    /// such placeholder, the arguments are appended. The commands in `` !`…` `` are moved to `commands`. Inserted
-    /// arguments are not expanded again.
+    /// Replaces `$ARGUMENTS`, `$1` to `$9` and `${1:-default}` in the skill's text with the arguments. If the
+    /// text has no such placeholder, the arguments are appended. The commands in `` !`…` `` are moved to
+    /// `commands`. Inserted arguments are not expanded again.
     pub(super) fn new(skill: &Skill, arguments: &str) -> Self {
         let words = shell_words::split(arguments)
             .unwrap_or_else(|_| arguments.split_whitespace().map(str::to_owned).collect());

@@ -25,9 +25,9 @@ fn scalars(lines: &[&str]) -> BTreeMap<String, String> {
     let mut lines = lines.iter().copied().peekable();
     while let Some(line) = lines.next() {
         if line.starts_with([' ', '\t', '#', '-']) {
-            continue; // of a list, a map or a comment
+            continue; // part of a list, a map or a comment
         }
-        // A value may contain `: ` itself: the first one ends the key.
+        // A value may itself contain `: `; the first one ends the key.
         let Some((key, value)) = line.split_once(':') else { continue };
         let value = value.trim();
         let mut indented = Vec::new();

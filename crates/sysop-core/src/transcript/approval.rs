@@ -1,4 +1,4 @@
-//! Approvals in a transcript: the proposal that waits, and the preview of its effect.
+//! Approvals in a transcript: the pending proposal, and the preview of its effect.
 
 use super::{ItemBody, ItemId, Proposal, ProposalState, SessionPhase, Transcript};
 use crate::event::{Event, Origin};

@@ -13,7 +13,7 @@ use crate::style::StyleRuns;
 /// Maximum bytes of texts that are kept whole, counted from the newest item. Prompts, backfilled texts and the
 /// beginnings of truncated texts are not counted.
 pub const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of whole texts that are left after a truncation. Below the maximum, so that truncations are rare.
+/// Bytes of whole texts left after a truncation; well below the maximum, so that truncations are rare.
 const TEXTS_BYTES_LEFT: usize = TEXTS_BYTES_MAX / 4 * 3;
 /// Bytes kept of a truncated text.
 const BEGINNING_BYTES: usize = 200;
@@ -61,7 +61,7 @@ impl Transcript {
         Some(Backfill { transcript: Self::new(), wanted, until })
     }
 
-    /// Puts back the items of a backfill, and truncates the items of earlier backfills again.
+    /// Restores the items of a backfill, and truncates those of earlier backfills again.
     pub fn restore_items(&mut self, items: Vec<Item>) {
         let mut brought: HashMap<ItemId, Item> =
             items.into_iter().map(|item| (item.id.clone(), item)).collect();

@@ -1,4 +1,4 @@
-//! Notices about what calls changed, and the numbers of calls.
+//! Notices about the changes that calls made, and call counts.
 
 use super::{Severity, Transcript};
 use crate::outcome::Outcome;

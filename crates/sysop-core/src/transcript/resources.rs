@@ -13,16 +13,16 @@ use crate::skill::Skill;
 pub(super) struct Resources {
     skills: Vec<Skill>,
     jobs: RunningJobs,
-    /// Grants that a user gave for the session and nobody took back.
+    /// Grants that a user gave for the session and that have not been revoked.
     grants: Vec<Grant>,
-    /// What the proposal that awaits approval would grant, if anything.
+    /// Grant that the proposal awaiting approval would give, if any.
     offered: Option<Grant>,
     progress: Option<ModelProgress>,
-    /// True from the start of a step until its reply, also while the session shows a pause.
+    /// True from the start of a step until its reply, even while the session shows a pause.
     calls_model: bool,
     /// Context window that a server reported, with its model.
     window: Option<(ModelRef, u32)>,
-    /// Tokens of the model's context: those of the last request and reply, or what a compaction left.
+    /// Tokens in the model's context: those of the last request and reply, or what a compaction left.
     context: u64,
 }
 
@@ -105,12 +105,12 @@ impl Resources {
 }
 
 impl Transcript {
-    /// Returns the grants that users gave for the session and nobody took back.
+    /// Returns the grants that users gave for the session and that have not been revoked.
     pub fn grants(&self) -> &[Grant] {
         &self.resources.grants
     }
 
-    /// Returns the progress of the model call in flight, if its server or its reply tells it.
+    /// Returns the progress of the model call in flight, if known.
     pub fn progress(&self) -> Option<ModelProgress> {
         self.resources.progress
     }
@@ -120,12 +120,12 @@ impl Transcript {
         self.resources.calls_model
     }
 
-    /// Returns the tokens of the model's context: those of the last request and reply, or what a compaction left.
+    /// Returns the tokens in the model's context: those of the last request and reply, or what a compaction left.
     pub fn context_tokens(&self) -> u64 {
         self.resources.context
     }
 
-    /// Returns the context window of the model in tokens, as far as it is known: from the config, the server, or the
+    /// Returns the model's context window in tokens, if known: from the config, the server, or the
     /// table of known models.
     pub fn context_window(&self) -> Option<u32> {
         let facts = self.facts.as_ref()?;

@@ -25,14 +25,14 @@ const LOCAL: &str = "local";
 pub struct SessionInfo {
     pub model: ModelRef,
     pub approve: ApprovalMode,
-    /// Bounds of the mode `auto` that are in effect.
+    /// Bounds of `auto` mode that are in effect.
     pub auto: AutoMeter,
     pub sandbox: SandboxMode,
     pub mode: Mode,
     /// Maximum model calls per turn.
     pub max_iterations: u32,
     pub host: String,
-    /// Number of the hosts on which changes run first; `None` if they run on all at once.
+    /// Number of hosts on which changes run first; `None` if they run on all hosts at once.
     pub canary: Option<u32>,
     pub root: String,
     pub profile: String,
@@ -123,7 +123,7 @@ impl SessionInfo {
         self.models.get(&self.model.to_string())?.context_window
     }
 
-    /// Returns a sentence about the hosts on which a change runs first, or `None` if it runs on all at once.
+    /// Returns a sentence about the hosts on which a change runs first, or `None` if it runs on all hosts.
     pub fn canary_sentence(&self) -> Option<String> {
         let count = usize::try_from(self.canary?).ok()?;
         let names: Vec<&str> = self.host.split(',').map(str::trim).collect();

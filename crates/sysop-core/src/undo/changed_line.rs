@@ -4,8 +4,8 @@ use crate::outcome::{ChangeKind, Outcome, Reversibility, SystemChange};
 
 const NAMED_MAX: usize = 4;
 
-/// Returns the line about what a call changed, or `None` if it changed nothing, or only by file tools, whose own output
-/// says it. `step` is the number of the call in the session.
+/// Returns the line about what a call changed. `None` if it changed nothing, or only files through file
+/// tools, whose output already names them. `step` is the number of the call in the session.
 ///
 /// The names are untrusted text.
 pub fn changed_line(outcome: &Outcome, step: u32) -> Option<String> {
@@ -44,7 +44,7 @@ fn phrase(change: &SystemChange) -> String {
     }
 }
 
-/// Names one file, or counts several below their common folder.
+/// Names one file, or counts several below their common directory.
 fn files_phrase(files: &[&SystemChange]) -> Option<String> {
     let more = |change: &&&SystemChange| {
         change.name.strip_suffix(" more files").and_then(|n| n.parse::<usize>().ok())

@@ -1,4 +1,4 @@
-//! Plan of a capture: the entries that the host keeps before a command, derived from the analysis of the command.
+//! Plan of a capture: the entries that the host saves before a command runs, derived from the analysis of the command.
 //!
 //! An entry is a letter, a colon and a value; `undo.sh` of the host's adapter explains the letters. Values are data:
 //! they reach the host's script as arguments and never become shell text.
@@ -11,30 +11,30 @@ use super::UndoRights;
 
 const ENTRIES_MAX: usize = 2_000;
 
-/// State to keep before a command.
+/// State to save before a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturePlan {
     pub entries: Vec<String>,
     pub rights: UndoRights,
     /// True if the entries cover everything that the command is known to change.
     pub is_complete: bool,
-    /// True if packages may change, which takes longer to keep.
+    /// True if packages may change, whose state takes longer to save.
     pub has_packages: bool,
 }
 
-/// Programs whose whole effect is on the paths that the analysis finds.
+/// Programs that have no effect except on the paths that the analysis finds.
 const FILE_PROGRAMS: [&str; 26] = [
     "rm", "mv", "cp", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "chgrp", "tee", "sed", "truncate",
     "install", "dd", "cat", "echo", "printf", "test", "[", "true", ":", "cd", "unlink", "shred", "rename",
 ];
-/// Programs that only start another one, which the analysis lists too.
+/// Programs that only start another program, which the analysis lists as well.
 const WRAPPERS: [&str; 18] = [
     "sudo", "doas", "env", "nice", "ionice", "nohup", "timeout", "time", "setsid", "stdbuf", "command",
     "exec", "sh", "bash", "dash", "xargs", "builtin", "su",
 ];
-/// Programs that change modes and owners, never content.
+/// Programs that change modes and owners but never content.
 const MODE_PROGRAMS: [&str; 3] = ["chmod", "chown", "chgrp"];
-/// Programs that write into a folder if their last operand is one.
+/// Programs that write into a directory if their last operand is one.
 const INTO_PROGRAMS: [&str; 4] = ["cp", "mv", "ln", "install"];
 const ACCOUNT_PROGRAMS: [&str; 19] = [
     "useradd", "adduser", "userdel", "deluser", "usermod", "groupadd", "addgroup", "groupdel", "delgroup",
@@ -45,7 +45,7 @@ const IPTABLES_PROGRAMS: [&str; 8] = [
     "ipset", "ufw",
 ];
 const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
-/// Places that root's programs change by themselves.
+/// Places that programs running as root may change without naming them.
 const WATCHED: [&str; 4] = ["/etc", "/var/spool/cron", "/usr/local", "/lib/systemd/system"];
 
 /// Plans the capture before a command, or returns `None` if the command only reads.
@@ -72,7 +72,7 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
     Some(found.plan())
 }
 
-/// Plans the capture of paths that a file tool changes, relative to `root`.
+/// Plans the capture of the paths that a file tool changes, relative to `root`.
 pub fn plan_paths(paths: &[&str], survey: &Survey) -> CapturePlan {
     let folder = survey.context.root.as_deref();
     let entries = paths.iter().map(|path| format!("c:{}", absolute(path, folder, survey))).collect();
@@ -82,7 +82,7 @@ pub fn plan_paths(paths: &[&str], survey: &Survey) -> CapturePlan {
 struct Found<'a> {
     survey: &'a Survey,
     entries: BTreeSet<String>,
-    /// Destinations that may be folders, with the names that are written into them.
+    /// Destinations that may be directories, with the names that would be written into them.
     folders: Vec<(String, Vec<String>)>,
     modes_only: bool,
     is_complete: bool,
@@ -167,7 +167,7 @@ impl Found<'_> {
         quoted.is_some_and(|words| only_reads(shell::analyze(&words.join(" "), self.survey).risk.class))
     }
 
-    /// Notes the names that `cp` and the like write if their destination is a folder.
+    /// Notes the names that `cp` and the like write if their destination is a directory.
     fn note_folder(&mut self, rest: &[String]) {
         let mut operands: Vec<&String> = rest.iter().filter(|word| !word.starts_with('-')).collect();
         let given = rest.iter().find_map(|word| word.strip_prefix("--target-directory="));
@@ -248,7 +248,7 @@ impl Found<'_> {
         self.is_complete = false;
     }
 
-    /// Watches the places in which an unknown program may change something.
+    /// Watches the places where an unknown program may change something.
     fn unknown(&mut self) {
         self.is_complete = false;
         if self.survey.context.uid == Some(0) || self.uses_sudo {
@@ -315,8 +315,8 @@ fn is_key(word: &str) -> bool {
     !word.is_empty() && !word.contains("..") && word.chars().all(plain)
 }
 
-/// Returns true for a word of `apt-get` that may be repeated to simulate the command: a subcommand, a package, or an
-/// option that is known to have no effect but on the result.
+/// Returns true for a word of `apt-get` that may be repeated to simulate the command: a subcommand, a
+/// package, or an option that is known to affect only the result.
 fn is_apt_word(word: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".+:=~_-".contains(c);
     let options =
@@ -327,7 +327,7 @@ fn is_apt_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(plain)
 }
 
-/// Returns the path that a word of a command means, without `.` and `..`.
+/// Resolves a word of a command to a path without `.` and `..`.
 fn absolute(word: &str, folder: Option<&str>, survey: &Survey) -> String {
     let home = survey.context.home.as_deref().unwrap_or("~");
     let joined = match word.strip_prefix('~') {

@@ -1,4 +1,4 @@
-//! Shell text of a plan: recording before the change, rollback, checks. Each step tolerates programs that are missing.
+//! Shell text of a plan: recording before the change, rollback, checks. Each step tolerates missing programs.
 
 use std::collections::BTreeSet;
 
@@ -106,8 +106,8 @@ while IFS= read -r x; do grep -qxF "$x" now || ip rule add pref ${x%%:*} ${x#*:}
 /// Areas whose services are started again.
 const WITH_UNITS: [Area; 4] = [Area::Sshd, Area::Login, Area::Firewall, Area::Network];
 
-/// Returns the shell text that records state before the change. Each area has its own shell, so that one cannot end
-/// the text of the next.
+/// Returns the shell text that records state before the change. Each area has its own subshell, so that one
+/// area's text cannot skip the next one's by exiting.
 pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     let mut steps: Vec<String> = Vec::new();
     if areas.iter().any(|area| WITH_UNITS.contains(area)) {
@@ -123,7 +123,7 @@ pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     steps.iter().map(|step| format!("(\n{step}\n) || exit 1\n")).collect()
 }
 
-/// Returns the shell text of the rollback after the files are back: the network first, the ssh server last.
+/// Returns the shell text that runs after the files are restored: the network first, the ssh server last.
 pub(super) fn hook(areas: &BTreeSet<Area>) -> String {
     let mut steps = vec!["bad=0"];
     if areas.contains(&Area::Network) {

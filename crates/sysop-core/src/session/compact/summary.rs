@@ -25,7 +25,7 @@ pub(super) fn reply_tokens_max(window: u64) -> u32 {
     u32::try_from((window / 8).min(4_096)).unwrap_or(u32::MAX)
 }
 
-/// Builds the text of the request. It contains a log of the messages, which takes at most `bytes` bytes: if the log is
+/// Builds the text of the request. It contains a log of the messages of at most `bytes` bytes: if the log is
 /// longer, the outputs in it are shortened first, and then its beginning is cut off.
 pub(super) fn request_text(
     older: &[&Message],
