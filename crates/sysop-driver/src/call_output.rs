@@ -1,18 +1,18 @@
-//! Output of a running call. It is shown live, and its end is kept in case the call moves to the background.
+//! Output of a running call. It is shown live, and its tail is kept in case the call moves to the background.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Maximum bytes of the end of an output that [`CallOutput::tail`] returns.
+/// Maximum bytes from the end of an output that [`CallOutput::tail`] returns.
 const TAIL_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct CallOutput {
     tail: Mutex<Tail>,
     hidden: AtomicBool,
-    /// Cancelled as soon as the call has ended.
+    /// Canceled as soon as the call has ended.
     pub(crate) ended: CancellationToken,
 }
 
@@ -23,7 +23,7 @@ struct Tail {
 }
 
 impl CallOutput {
-    /// Stores a piece of output. Returns true if the piece is to be shown live.
+    /// Stores a chunk of output. Returns true if the chunk is to be shown live.
     pub(crate) fn push(&self, text: &str) -> bool {
         let mut tail = self.tail.lock();
         tail.text.push_str(text);
@@ -35,12 +35,12 @@ impl CallOutput {
         !self.hidden.load(Ordering::Relaxed)
     }
 
-    /// Hides the output: from now on, no more of it is shown live.
+    /// Hides the output: from now on, it is no longer shown live.
     pub(crate) fn hide(&self) {
         self.hidden.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the end of the output so far after `redact`, in whole lines if it is cut.
+    /// Returns the tail of the output, redacted with `redact`. If it is cut, it begins with a whole line.
     pub(crate) fn tail(&self, redact: impl Fn(&str) -> String) -> String {
         let (text, is_cut) = {
             let tail = self.tail.lock();

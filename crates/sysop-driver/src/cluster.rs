@@ -9,19 +9,19 @@
 //! # Design
 //!
 //! A node owns a session by a lease with a fencing token. The store compares the token in the same statement as the
-//! append, so an owner that stalled can no longer write. The clocks of nodes need not agree: a node lives by the
-//! database's clock, and its own monotonic clock ends its leases half a second earlier than the database would.
+//! append, so an owner that has stalled can no longer write. The clocks of nodes need not agree: leases expire by the
+//! database's clock, and a node ends its own leases by its monotonic clock, half a second before the database would.
 //!
-//! Inputs that users give on other nodes are enqueued in the store and drained by the owner (`queue.rs`); an input is
-//! marked as consumed in the same step that appends its events. Other nodes read the log when a cluster event tells
-//! them to (`follow.rs`). A front end holds a `ClusterHandle`, which moves with the session and takes the session over
-//! when its owner is gone (`session.rs`). A live session knows nothing of this except the trait `SessionLease`
-//! (`lease.rs` of the crate).
+//! Inputs that users give on other nodes are enqueued in the store and drained by the owner (`queue.rs`); an
+//! input is marked as consumed in the same step that appends its events. Other nodes read the log when a
+//! cluster event tells them to (`follow.rs`). A front end holds a `ClusterHandle`, which moves with the
+//! session and takes it over when its owner is gone (`session.rs`). A live session knows nothing of this
+//! except the trait `SessionLease` (the crate's `lease.rs`).
 //!
 //! # Rejected
 //!
 //! - Sticky routing: sessions of a dead node would be unreachable.
-//! - Consensus among nodes, or a broker: the database already is the one place that decides.
+//! - Consensus among nodes, or a broker: the database is already the single place that decides.
 //! - A lock with a time limit alone: a node that stalls past the limit wakes up and continues to write.
 //! - A heartbeat per session: renewals would grow with the number of sessions.
 //!
@@ -54,7 +54,7 @@ use tokio_util::task::TaskTracker;
 pub use self::session::RuntimeFactory;
 use crate::port::StoreError;
 
-/// Pause before an operation is tried again after a store failure.
+/// Pause before an operation is retried after a store failure.
 pub(crate) const FAILURE_PAUSE: Duration = Duration::from_millis(500);
 /// Maximum number of queued inputs that one read of the queue returns.
 pub const QUEUE_BATCH_MAX: usize = 64;
@@ -65,13 +65,13 @@ pub trait Cluster: Send + Sync {
     /// Returns the lease of a session that has no log yet. The first append acquires the session.
     fn new_lease(&self, id: &SessionId) -> Arc<dyn Lease>;
 
-    /// Acquires a session unless another live node owns it. An earlier lease of this node on the session ends.
+    /// Acquires a session unless another live node owns it. Ends an earlier lease that this node holds on the session.
     async fn acquire(&self, id: &SessionId) -> Result<AcquireOutcome, StoreError>;
 
     /// Enqueues an input for the session's owner. The input is durable on return. A repeated `id` has no effect.
     async fn enqueue(&self, id: &SessionId, input: &ForwardedInput) -> Result<(), StoreError>;
 
-    /// Subscribes this node to events of the session, until `unwatch` was called as often as `watch`.
+    /// Subscribes this node to events of the session, until `unwatch` has been called as often as `watch`.
     async fn watch(&self, id: &SessionId) -> Result<WatchSnapshot, StoreError>;
 
     /// Reverts one `watch`.
@@ -80,7 +80,7 @@ pub trait Cluster: Send + Sync {
     /// Waits for the next event. Only one task may wait.
     async fn next_event(&self) -> ClusterEvent;
 
-    /// Releases all leases of this node at once. Afterwards, the node acquires no more leases.
+    /// Releases all leases of this node at once. After that, the node acquires no more leases.
     async fn leave(&self) -> Result<(), StoreError>;
 }
 
@@ -100,7 +100,7 @@ pub struct WatchSnapshot {
     pub owner: Option<String>,
 }
 
-/// The right of this node to work on one session.
+/// The exclusive right of this node to work on one session.
 #[async_trait]
 pub trait Lease: Send + Sync {
     /// Returns true only if this node certainly owns the session, however slow the store is. Check before every effect.
@@ -116,7 +116,7 @@ pub trait Lease: Send + Sync {
         queued_inputs: &[QueuePosition],
     ) -> Result<Seq, StoreError>;
 
-    /// Returns pending queued inputs in the order in which they were enqueued, at most `QUEUE_BATCH_MAX`.
+    /// Returns pending inputs in the order in which they were enqueued, at most `QUEUE_BATCH_MAX`.
     async fn queued_inputs(&self) -> Result<Vec<QueuedInput>, StoreError>;
 
     /// Publishes deltas to the nodes that follow the session; delivery is not guaranteed. `after` is the last event
@@ -161,11 +161,11 @@ pub enum ClusterEvent {
         after: Seq,
         deltas: Vec<Delta>,
     },
-    /// A watched session has no live owner. The event is repeated while this is the case.
+    /// A watched session has no live owner. The event is repeated for as long as that is the case.
     Orphaned { id: SessionId },
-    /// A session of this node has a queued input.
+    /// A session that this node owns has a queued input.
     InputQueued { id: SessionId },
-    /// A node began to follow a session of this node.
+    /// Another node has begun to follow a session that this node owns.
     FollowerJoined { id: SessionId },
     /// This node may have missed events.
     Lagged,

@@ -10,25 +10,24 @@
 //!
 //! The driver holds a map from id to [`Handle`] for the sessions that are live in this process. Adding to the map is
 //! the only decision under its lock (`insert`): the first to add a session wins, everyone else gets the existing
-//! handle. Replaying a log happens outside of the lock, so opening a long session delays no other one; if two callers
-//! replay the same log, the loser's copy is dropped. A live session is an `Arc` and an inbox (`live.rs`), without a
-//! task of its own while idle; `eviction.rs` removes idle sessions from the map, because the log contains all of their
-//! state.
-//!
+//! handle. Replaying a log happens outside of the lock, so opening a long session does not delay any other
+//! one; if two callers replay the same log, the loser's copy is dropped. A live session is an `Arc` and an
+//! inbox (`live.rs`), without a task of its own while idle; `eviction.rs` removes idle sessions from the map,
+//! because the log contains all of their state.
 //! With a cluster, a session may be on another node. Everything specific to that is in `cluster/`: the driver asks its
 //! `Membership` for the location of a session and returns a handle that follows the session when it moves.
 //!
 //! # Rejected
 //!
 //! - An actor task per session: thousands of idle sessions would each keep a task and a channel.
-//! - Two drivers in one process, or one driver per host: everything that belongs to a host is in the session's
-//!   [`Runtime`].
+//! - Two drivers in one process, or one driver per host: everything that belongs to a host is in the
+//!   session's [`Runtime`].
 //!
 //! # Invariants
 //!
 //! - At most one live session per id and process; across processes, the store's compare-and-append or the lease
 //!   decides.
-//! - Work that must not stay half done (creating, opening in a cluster) runs on a task of its own and completes even if
+//! - Work that must not stay half done (creating, opening in a cluster) runs on a separate task and completes even if
 //!   the caller is dropped.
 //! - A session created lazily leaves no trace in the store until its first input.
 
@@ -81,7 +80,7 @@ pub(crate) struct DriverInner {
     pub(crate) ports: Ports,
     pub(crate) membership: Option<Membership>,
     pub(crate) sessions: Mutex<HashMap<SessionId, Handle>>,
-    /// Sessions opened from logs, in the order in which they are checked for eviction.
+    /// Sessions opened from logs, in the order in which they will be checked for eviction.
     pub(crate) from_logs: Mutex<VecDeque<Weak<LiveSession>>>,
     /// Inputs that each session receives first when it is opened from a log.
     initial_inputs: Mutex<Option<InitialInputs>>,
@@ -113,8 +112,8 @@ impl Driver {
         Self { inner }
     }
 
-    /// Sets the inputs that every session receives first when this process opens it from a log. They depend on the session's spec, and make the settings
-    /// of this process apply even if the session last ran elsewhere. A later call replaces the inputs of an earlier one.
+    /// Sets the inputs that every session receives first when this process opens it from a log. They depend
+    /// on the session's spec, and apply this process's settings to it. A later call replaces them.
     pub fn set_initial_inputs(&self, inputs: impl Fn(&SessionSpec) -> Vec<Input> + Send + Sync + 'static) {
         *self.inner.initial_inputs.lock() = Some(Arc::new(inputs));
     }
@@ -146,7 +145,7 @@ impl Driver {
             }
         };
         let live = Arc::clone(&handle.live);
-        // A task of its own finishes even if the caller is dropped: a session stored without its opening would be
+        // A separate task finishes even if the caller is dropped: a session stored without its opening would be
         // unusable.
         let flushed = tokio::spawn(async move { live.flush().await });
         flushed.await.unwrap_or_else(|_| Err(DriverError::Closed(CREATE_BUG.to_owned())))?;
@@ -204,7 +203,7 @@ impl Driver {
         self.inner.open_local(id, || runtime).await
     }
 
-    /// Returns a session that is already open, wherever it runs.
+    /// Returns a session that is already open, no matter where it runs.
     pub fn get(&self, id: &SessionId) -> Option<Arc<dyn SessionHandle>> {
         match &self.inner.membership {
             None => self.inner.running(id).map(|handle| Arc::new(handle) as Arc<dyn SessionHandle>),
@@ -215,7 +214,7 @@ impl Driver {
         }
     }
 
-    /// Returns the position of the last event of an open session, as known here; `None` if it is not open here.
+    /// Returns the position of an open session's last event, as far as this node knows; `None` if it is not open here.
     pub fn last_seq(&self, id: &SessionId) -> Option<Seq> {
         match self.inner.cluster_session(id).map(|session| session.location()) {
             Some(Location::Local(handle)) => Some(handle.last_seq()),
@@ -265,7 +264,7 @@ impl Driver {
         }
     }
 
-    /// Ends a session for good, even during a turn: nothing more is published or logged.
+    /// Ends a session for good, even during a turn: nothing is published or logged after that.
     pub fn end(&self, id: &SessionId, why: &str) {
         let handle = self.inner.sessions.lock().remove(id);
         if let Some(handle) = handle {
@@ -277,13 +276,13 @@ impl Driver {
         self.inner.sessions.lock().len()
     }
 
-    /// Stops the background jobs of all sessions and waits up to a few seconds for their ends to be logged. Returns the
-    /// jobs that were asked to stop.
+    /// Stops the background jobs of all sessions and waits up to a few seconds until their ends are logged.
+    /// Returns the jobs that were requested to stop.
     pub async fn stop_jobs(&self) -> Vec<Job> {
         let mut stopped = Vec::new();
         for handle in self.inner.live_handles() {
             for (job, started) in handle.live.running_jobs().iter() {
-                // Fails only if the session has ended, and its jobs with it.
+                // Fails only if the session has ended and taken its jobs with it.
                 let _ = handle.send(Input::StopJob { job });
                 stopped.push(started.clone());
             }
@@ -298,8 +297,8 @@ impl Driver {
         stopped
     }
 
-    /// Releases all sessions to the other nodes at once, and stops all work here. Fails if the other nodes could not be
-    /// notified. They then take over when this node's lease expires.
+    /// Releases all sessions to the other nodes at once, and stops all work here. Fails if the other nodes
+    /// could not be notified; they then take over when this node's lease expires.
     pub async fn leave(&self) -> Result<(), DriverError> {
         match &self.inner.membership {
             None => Ok(()),
@@ -435,8 +434,8 @@ impl Handle {
         self.live.id()
     }
 
-    /// Adds an input. Never blocks; results arrive as updates. Fails if the session ended for good, or if too many
-    /// inputs are queued.
+    /// Adds an input. Never blocks; results arrive as updates. Fails if the session has ended for good, or if
+    /// too many inputs are queued.
     pub fn send(&self, input: Input) -> Result<(), DriverError> {
         self.live.send(input)
     }
@@ -446,8 +445,8 @@ impl Handle {
         self.live.subscribe(after)
     }
 
-    /// Answers a question. Returns true if the question was still open. A secret goes to the program that asked and
-    /// nowhere else: the log records only that a secret was given.
+    /// Answers a question. Returns true if the question was still open. A secret goes only to the program
+    /// that asked for it: the log records merely that a secret was given.
     pub fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.live.answer_question(id, answer)
     }
@@ -462,7 +461,7 @@ impl Handle {
         self.live.last_seq()
     }
 
-    /// Returns the reason that the session ended for good, if it did.
+    /// Returns the reason why the session ended for good, if it did.
     pub fn last_error(&self) -> Option<String> {
         self.live.last_error()
     }

@@ -1,7 +1,7 @@
 //! Evicts idle sessions from memory.
 //!
-//! An unused session stays in memory for a while, because the next request for it is likely, then is evicted. At most
-//! [`IDLE_SESSIONS_MAX`] idle sessions opened from logs are in memory, whatever clients request.
+//! An unused session stays in memory for a while before it is evicted, because the next request for it is likely. At
+//! most [`IDLE_SESSIONS_MAX`] idle sessions opened from logs are in memory, whatever clients request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ pub const IDLE_SESSIONS_MAX: usize = 64;
 const EVICTION_CHECKS_MAX: usize = 8;
 
 impl Driver {
-    /// Evicts sessions that are unused and have been idle for at least `idle`. They are opened from their logs when
-    /// they are next needed. In a cluster, idle sessions are evicted and released at once, so that they can move to the
-    /// node that uses them.
+    /// Evicts sessions that are unused and have been idle for at least `idle`. They are opened from their
+    /// logs again when needed. In a cluster, idle sessions are evicted and released at once, so that they can
+    /// move to the node that uses them.
     pub fn evict_idle(&self, idle: Duration) {
         let now = self.inner.ports.clock.now();
         let idle = if self.inner.membership.is_some() { Duration::ZERO } else { idle };
@@ -31,7 +31,7 @@ impl Driver {
             sessions.extract_if(is_idle).collect()
         };
         for (_, handle) in evicted {
-            self.inner.release(&handle); // its host may have cleanup to do, which needs no lock
+            self.inner.release(&handle); // the session's host may have cleanup to do, which needs no lock
         }
     }
 }
@@ -87,11 +87,11 @@ impl DriverInner {
         true
     }
 
-    /// Releases an evicted session to the other nodes, because this node no longer handles their inputs.
+    /// Releases an evicted session to the other nodes, because this node no longer handles its inputs.
     fn release(&self, handle: &Handle) {
         let Some(lease) = &handle.lease else { return };
         if handle.live.closed().is_none() {
-            handle.live.hub.close(); // ends the relay, too
+            handle.live.hub.close(); // also ends the relay
             lease.release();
         }
     }

@@ -25,13 +25,13 @@ pub trait SessionHandle: Send + Sync {
     fn id(&self) -> &SessionId;
     /// Sends an input; never blocks. The error is one sentence.
     fn send(&self, input: Input) -> Result<(), String>;
-    /// Subscribes to every event after `after`, each once and in order, then to live updates. It ends with the session.
+    /// Subscribes to every event after `after`, each once and in order, then to live updates, until the session ends.
     fn subscribe(&self, after: Seq) -> BoxStream<'static, Update>;
-    /// Answers a question of a program. Returns true if the question was still open, as far as this process knows.
+    /// Answers a program's question. Returns true if the question was still open, as far as this process knows.
     fn answer(&self, id: QuestionId, answer: PromptReply) -> bool;
     /// Returns the session's terminal, if its host has one.
     fn terminal(&self) -> Option<Arc<dyn Terminal>>;
-    /// Returns the reason that the session is gone, if known.
+    /// Returns the reason why the session is gone, if known.
     fn last_error(&self) -> Option<String>;
 }
 
@@ -72,7 +72,7 @@ pub struct AttachedSession {
     pub session: Arc<dyn SessionHandle>,
     /// Position of the last event in the session's log when it was opened; 0 for a new session.
     pub last: Seq,
-    /// Settings of the session. The log of a new session does not contain them yet, because the first input writes it.
+    /// Settings of the session. The log of a new session does not contain them until its first input is appended.
     pub spec: Arc<SessionSpec>,
 }
 
@@ -104,8 +104,8 @@ pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: 
     session.send(Input::Decision { call, decision, by: by.to_owned(), person: None })
 }
 
-/// Returns the prompt for a text, with the images that the text names as `@PATH`. Names of missing files stay text.
-/// Fails with one sentence if a file cannot be sent, for example because the image is too large.
+/// Turns a text into a prompt with the images that the text names as `@PATH`. Names of missing files stay
+/// text. Fails with one sentence if a file cannot be sent, for example because an image is too large.
 pub async fn prompt_with_images(
     service: &dyn SessionService,
     session: &SessionId,
@@ -142,18 +142,18 @@ pub trait SessionService: Send + Sync {
     /// Lists sessions, the most recently changed first.
     async fn list(&self) -> Result<Vec<SessionSummary>, String>;
 
-    /// Lists the models that are known and usable, the configured model first. May query the servers of the models.
+    /// Lists the models that are known and usable, the configured model first. May query the models' servers.
     async fn models(&self) -> Vec<ModelRef>;
 
     /// Returns the full output of a call from its artifact.
     async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String>;
 
-    /// Completes paths below the root of a session's file tools. Returns at most `limit` paths that contain `word`;
-    /// paths that begin with `word` come first, and folders have a trailing `/`. Slow listings give none.
+    /// Completes paths below the root of a session's file tools. Returns at most `limit` paths that contain
+    /// `word`, first those that begin with it. Directories have a trailing `/`. Slow listings give no paths.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
 
-    /// Checks an image file of this machine and stores it for a prompt of the session. A leading `~/` means the user's
-    /// home folder. Returns `None` if there is no such file. The error is one sentence that names the file.
+    /// Checks an image file on this machine and stores it for a prompt of the session. A leading `~/` means the user's
+    /// home directory. Returns `None` if there is no such file. The error is one sentence that names the file.
     async fn attach_image(&self, session: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
         let _ = (session, path);
         Ok(None)
@@ -192,15 +192,15 @@ pub trait SessionService: Send + Sync {
 
     fn routines(&self) -> Vec<Routine>;
 
-    /// Returns the MCP servers of the config with their state in a session. Starts none of them. The error is one
+    /// Returns the MCP servers in the config, with their state in a session. Starts none of them. The error is one
     /// sentence.
     async fn tool_servers(&self, session: &SessionId) -> Result<Vec<ToolServer>, String> {
         let _ = session;
         Err("the MCP servers are not known here; run `sysop mcp list` where the session runs".to_owned())
     }
 
-    /// Returns the skills and custom commands that users of a session can invoke, without their texts. Reads files;
-    /// returns an empty list if that is not possible here.
+    /// Returns the skills and custom commands that users of a session can invoke, without their texts. Reads
+    /// files; returns an empty list if files cannot be read here.
     async fn skills(&self, session: &SessionId) -> Vec<Skill> {
         let _ = session;
         Vec::new()
@@ -212,7 +212,7 @@ pub trait SessionService: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the branch of the git repository at the root of a session, if that can be read at once.
+    /// Returns the branch of the git repository at a session's root, if it can be read without delay.
     async fn git_branch(&self, session: &SessionId) -> Option<String> {
         let _ = session;
         None
@@ -225,8 +225,8 @@ pub trait SessionService: Send + Sync {
         Err("cannot export from here; use `sysop sessions export` where the session lives".to_owned())
     }
 
-    /// Marks the instruction files of a session's workspace, in their present form, as trusted. The model gets them
-    /// with its next step. Returns one sentence for the user.
+    /// Marks the instruction files of a session's workspace, in their current form, as trusted. The model
+    /// gets them with its next step. Returns one sentence for the user.
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
         let _ = session;
         Err("cannot trust a workspace from here; use --trust where the session runs".to_owned())
@@ -247,11 +247,11 @@ pub struct ToolServer {
     pub name: String,
     /// State, possibly with the server's last words: `not started; starts with its first call`, `failed: …`.
     pub state: String,
-    /// Names of its tools that the session offers.
+    /// Names of the server's tools that the session offers.
     pub tools: Vec<String>,
 }
 
-/// Renders a routine's command from its variables, given as names and values. The error is one sentence.
+/// Renders a routine's command from its variables (name and value). The error is one sentence.
 pub type RoutineRenderer = Arc<dyn Fn(&[(String, String)]) -> Result<String, String> + Send + Sync>;
 
 /// A named command, possibly with variables.

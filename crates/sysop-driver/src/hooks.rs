@@ -1,4 +1,4 @@
-//! Port to the user's hooks: programs that examine calls before they run, and that are told about events.
+//! Port to the user's hooks: programs that examine calls before they run, and that are notified of events.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use sysop_core::id::SessionId;
 
 #[async_trait]
 pub trait SessionHooks: Send + Sync {
-    /// Asks the hooks about a call that the policy does not deny. A hook that fails answers as configured. The future
-    /// is dropped if the session ends; its programs must end then, too.
+    /// Asks the hooks about a call that the policy does not deny. A hook that fails gives the configured
+    /// answer. The future is dropped if the session ends; the hooks' programs must then be killed, too.
     async fn ask(&self, session: &SessionId, question: HookQuestion) -> HookAnswer;
 
-    /// Reports events that are durable. Must not block; what cannot be delivered is dropped.
+    /// Reports durable events. Must not block; events that cannot be delivered are dropped.
     fn report(&self, session: &SessionId, events: &[Arc<Logged>]);
 }

@@ -2,9 +2,9 @@
 //!
 //! # Problem
 //!
-//! Front ends read at different speeds: a terminal over a slow link, a browser tab in the background, a script that
-//! stopped reading. None of them may delay the session, and none may make it use more memory. At the same time every
-//! front end must see every event exactly once and in order, whenever it subscribes.
+//! Front ends read at different speeds: a terminal over a slow link, a browser tab in the background, a
+//! script that has stopped reading. None of them may delay the session, and none may make it use more memory.
+//! At the same time every front end must see every event exactly once and in order, whenever it subscribes.
 //!
 //! # Design
 //!
@@ -18,9 +18,9 @@
 //!
 //! # Rejected
 //!
-//! - `tokio::sync::broadcast`: a lagging receiver loses events without a way back to them, and deltas cannot be joined.
+//! - `tokio::sync::broadcast`: a lagging receiver loses events and cannot get them back, and deltas cannot be joined.
 //! - Unbounded channels: one stopped reader would hold the output of a whole session.
-//! - Waiting for slow readers: one of them would slow the session for all.
+//! - Waiting for slow readers: a single slow reader would slow the session down for all others.
 //!
 //! # Invariants
 //!
@@ -74,11 +74,11 @@ struct Mailbox {
 #[derive(Default)]
 struct MailboxState {
     waiting: VecDeque<Update>,
-    /// Questions that were asked or closed. They are delivered first and never dropped.
+    /// Questions that were asked or closed. They are delivered before other updates and never dropped.
     questions: VecDeque<Delta>,
     delta_bytes: usize,
-    /// Step of which some text was dropped. The rest of its text is skipped, because it would not be contiguous. The
-    /// reply in the log contains the whole text.
+    /// Step whose text was partly dropped. The rest of its text is skipped, because it would not be
+    /// contiguous. The reply in the log contains the whole text.
     missed: Option<StepId>,
     /// True if updates were dropped, so that the log must be read.
     behind: bool,
@@ -147,7 +147,7 @@ impl Hub {
         });
     }
 
-    /// Returns the number of subscriptions that were not dropped.
+    /// Returns the number of subscriptions that have not been dropped.
     pub(crate) fn subscriber_count(&self) -> usize {
         self.state.lock().mailboxes.iter().filter(|mailbox| mailbox.strong_count() > 0).count()
     }
@@ -160,7 +160,7 @@ impl Hub {
     }
 }
 
-/// Ends all subscriptions, because no further update can come.
+/// Ends all subscriptions, because no further updates can arrive.
 impl Drop for Hub {
     fn drop(&mut self) {
         self.close();
@@ -278,8 +278,8 @@ fn text_bytes(update: &Update) -> usize {
     }
 }
 
-/// Removes the oldest half of a text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`. Half of it is removed at
-/// once, so that the cost per byte stays constant.
+/// Removes the older half of a text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`. Removing half at
+/// once keeps the cost per byte constant.
 fn drop_oldest(text: &mut String) {
     if text.len() > 2 * PENDING_OUTPUT_BYTES_MAX {
         let cut = text.ceil_char_boundary(text.len() - PENDING_OUTPUT_BYTES_MAX);
@@ -287,7 +287,7 @@ fn drop_oldest(text: &mut String) {
     }
 }
 
-/// Subscription of a front end to the updates of one session.
+/// A front end's subscription to the updates of one session.
 pub struct Updates {
     mailbox: Arc<Mailbox>,
     store: Arc<dyn Store>,
@@ -366,7 +366,7 @@ impl Updates {
         let page = self.store.load(&self.id, self.seen, LOAD_EVENTS_MAX).await.ok()?;
         self.reading = page.len() == LOAD_EVENTS_MAX;
         if let Some(last) = page.last() {
-            // Pending updates from before the end of the page are in the page, or were transient.
+            // Pending updates from before the end of the page are either in the page or were transient.
             let mut state = self.mailbox.state.lock();
             let old = |update: &Update| matches!(update, Update::Logged(logged) if logged.seq <= last.seq);
             let covered = state.waiting.iter().rposition(old).map_or(0, |newest| newest + 1);

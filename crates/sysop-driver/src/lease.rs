@@ -1,4 +1,4 @@
-//! The right to work on a session: the only seam between a live session and the nodes of a cluster.
+//! The exclusive right to work on a session: the only seam between a live session and the nodes of a cluster.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use sysop_core::id::{Seq, SessionId};
 use crate::cluster::QueuePosition;
 use crate::port::{Store, StoreError};
 
-/// Called with a sentence that explains why an append waits.
+/// Called with a sentence that explains why an append is waiting.
 pub(crate) type OnStall<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
-/// The right of this process to work on one session.
+/// The exclusive right of this process to work on one session.
 #[async_trait]
 pub(crate) trait SessionLease: Send + Sync {
     /// Appends events to the log, as `Store::append` does, and marks queued inputs as consumed in the same step.
@@ -28,7 +28,7 @@ pub(crate) trait SessionLease: Send + Sync {
     /// every effect.
     fn is_valid(&self) -> bool;
 
-    /// Takes over inputs of users that were accepted here but were not durable yet when the session was lost.
+    /// Takes over user inputs that were accepted here but were not durable yet when the session was lost.
     fn forward(&self, inputs: Vec<Input>);
 }
 

@@ -51,7 +51,7 @@ pub struct Ports {
     pub clock: Arc<dyn Clock>,
 }
 
-/// Ports of one session. They belong together, because the models of a session may run on its host.
+/// Ports of one session. They belong together, because a session's models may run on its host.
 #[derive(Clone)]
 pub struct Runtime {
     pub host: Arc<dyn Host>,
@@ -66,7 +66,7 @@ pub struct Runtime {
 pub enum DriverError {
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The session ended for good; the text is the reason.
+    /// The session has ended for good; the text is the reason.
     #[error("{0}")]
     Closed(String),
     /// The session accepts no more inputs of this kind for now; the text is the reason.

@@ -1,10 +1,10 @@
-//! One live session: processes its inputs in batches. The steps of a batch are always the same: handle, append,
+//! A live session: processes its inputs in batches. The steps of a batch are always the same: handle, append,
 //! publish, perform.
 //!
-//! This order is essential. The core decides the meaning of an input and returns events and effects. The events are
-//! appended to the log first, because nothing may be seen that a crash could take back. They are published next, and
-//! only then are the effects performed, so that every call that runs has a durable start. An idle session is an entry
-//! in the driver's map; a task exists only while inputs are queued.
+//! This order is essential. The core decides the meaning of an input and returns events and effects. The
+//! events are appended to the log first, because nothing may become visible that a crash could undo. They are
+//! published next, and only then are the effects performed, so that every call that runs has a durable start.
+//! An idle session is an entry in the driver's map; a task exists only while inputs are queued.
 //!
 //! One task at a time holds the `Worker`, the mutable half of a session. The worker is parked in the inbox while the
 //! inbox is empty; the sender of the first input takes it out and spawns the task. Results of effects come back as
@@ -15,7 +15,7 @@
 //!   behind [`EarlyCall`]: a model may be called early, because a model call has no side effects.
 //! - Nothing is done that cannot be made durable: if an append fails, the session closes with the store's error
 //!   message.
-//! - Nothing runs after the lease became invalid. Inputs that users gave here by then are forwarded to the next owner.
+//! - Nothing runs once the lease is invalid. Inputs that users gave here by then are forwarded to the next owner.
 //!
 //! A lock around the whole session was tried and rejected: a slow store would have blocked every front end that only
 //! wants to add an input.
@@ -59,10 +59,10 @@ use crate::{DriverError, Ports, Runtime};
 /// Minimum idle time before a session with a shell in its terminal is evicted.
 const SHELL_IDLE_MIN: Duration = Duration::from_secs(60 * 60);
 
-/// Maximum number of model events that are merged into one batch if they are ready at the same time.
+/// Maximum number of model events merged into one batch if they are ready at the same time.
 const READY_EVENTS_MAX: usize = 256;
 
-/// Notice shown if a user asks for a compaction that would not make the prompt smaller.
+/// Notice shown if a user requests a compaction that would not make the prompt smaller.
 const NOTHING_TO_COMPACT: &str = "nothing to compact: the context is short already";
 
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
@@ -88,7 +88,7 @@ type Inputs = VecDeque<(Input, Option<QueuePosition>)>;
 
 struct Inbox {
     inputs: Inputs,
-    /// Inputs of users that are being processed and are not durable yet.
+    /// User inputs that are being processed and are not durable yet.
     unflushed_inputs: Vec<Input>,
     /// Number of prompts queued behind the turn as of the last append.
     queued: usize,
@@ -100,11 +100,11 @@ struct Inbox {
     seq: Seq,
     /// Time when the inbox last became empty, or when the session was opened in this process.
     active: Timestamp,
-    /// Reason for the end, once the session ended for good in this process.
+    /// Reason for the end, once the session has ended for good in this process.
     closed: Option<CloseReason>,
 }
 
-/// Reason that a session ended for good in this process.
+/// Reason why a session ended for good in this process.
 #[derive(Debug, Clone)]
 pub(crate) struct CloseReason {
     pub(crate) why: String,
@@ -127,7 +127,7 @@ struct Worker {
     preview: Option<(u32, CancellationToken)>,
     /// Running calls, including those in the background.
     tools: HashMap<CallId, RunningCall>,
-    /// Time up to which the provider was told the time of the current turn, if it counts.
+    /// Time up to which the current turn's active time has been reported to the provider.
     time_counted: Option<Timestamp>,
 }
 
@@ -344,7 +344,7 @@ impl LiveSession {
         }
     }
 
-    /// Takes the queued inputs. Parks the worker if there are none. Returns `None` then and if the session is closed.
+    /// Takes the queued inputs, or parks the worker if there are none. Returns `None` then, or if closed.
     fn take_inputs(&self, worker: Worker) -> Option<(Worker, Inputs)> {
         let mut inbox = self.inbox.lock();
         if inbox.closed.is_some() {
@@ -404,7 +404,7 @@ impl LiveSession {
         Ok(())
     }
 
-    /// Forwards inputs of users that did not become durable here, if the session continues on another node.
+    /// Forwards user inputs that did not become durable here, if the session continues on another node.
     fn forward_pending(&self) {
         let pending: Vec<_> = {
             let mut inbox = self.inbox.lock();
@@ -526,7 +526,7 @@ impl LiveSession {
         }
     }
 
-    /// Adds the result of an effect as an input. The input is dropped if the session ended for good.
+    /// Adds the result of an effect as an input. The input is dropped if the session has ended for good.
     pub(crate) fn deliver(self: &Arc<Self>, input: Input) {
         if let Err(error) = self.send(input) {
             tracing::debug!(session = %self.id, %error, "a response arrived too late");
@@ -557,7 +557,7 @@ impl LiveSession {
             let reading = AssertUnwindSafe(reading).catch_unwind();
             let result = tokio::select! {
                 biased;
-                () = cancel.cancelled() => return, // the session continued without this reply
+                () = cancel.cancelled() => return, // the session has continued without this reply
                 result = reading => result.unwrap_or_else(|_| Err(bug("asking the model"))),
             };
             live.deliver(Input::Reply { step, result });
@@ -599,7 +599,7 @@ impl LiveSession {
         });
     }
 
-    /// Returns when a survey has timed out. Time stops while a question is open, such as for a passphrase.
+    /// Waits until a survey has timed out. Time stops while a question is open, such as for a passphrase.
     async fn survey_overdue(&self) {
         loop {
             self.ports.clock.sleep(SURVEY_TIME_MAX).await;
@@ -642,7 +642,7 @@ impl Worker {
         effects.extend(output.effects);
     }
 
-    /// If `input` is the result of a call, drops the entry of this call.
+    /// If `input` is the result of a call, drops that call's entry.
     fn forget(&mut self, input: &Input) {
         if let Input::Outcome { call, .. } | Input::JobRead { call, .. } = input
             && let Some(ended) = self.tools.remove(call)
@@ -676,7 +676,7 @@ impl Drop for Worker {
     }
 }
 
-/// Returns the notice to show if the core ignores an input of a user.
+/// Returns the notice to show if the core ignores a user's input.
 fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
     // The prompt was forwarded by a node that could not see the length of this queue.
     let prompt =

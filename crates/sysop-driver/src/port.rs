@@ -28,7 +28,7 @@ pub trait Provider: Send + Sync {
     /// is first polled. Dropping the stream ends the request at once.
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent>;
 
-    /// Called while a turn is active, with the time since the last call or since the turn started.
+    /// Called while a turn is active, with the time elapsed since the last call or since the turn started.
     fn time_spent(&self, time: Duration) {
         let _ = time;
     }
@@ -39,11 +39,11 @@ pub enum ModelEvent {
     Text(String),
     /// The next chunk of visible reasoning.
     Reasoning(String),
-    /// Information for the waiting user: `429, trying again in 3 s (2 of 5)`.
+    /// Information for the user who waits: `429, trying again in 3 s (2 of 5)`.
     Notice(String),
     /// Progress of the call; a newer one replaces it.
     Progress(ModelProgress),
-    /// The text and reasoning so far are void: the request is retried.
+    /// The text and reasoning so far are void: the request is being retried.
     Restarted,
     /// The complete reply; the last event.
     Done(Box<Reply>),
@@ -51,19 +51,19 @@ pub enum ModelEvent {
     Failed(ModelFailure),
 }
 
-/// Runs tools on a machine.
+/// Runs tools on one or more machines.
 #[async_trait]
 pub trait Host: Send + Sync {
     fn tools(&self) -> &[ToolSpec];
 
-    /// Returns the host that this one wraps. It does everything that the wrapper does not implement itself.
+    /// Returns the host that this one wraps. It handles every method that the wrapper does not implement.
     fn wrapped(&self) -> Option<&dyn Host> {
         None
     }
 
-    /// Reports the facts about a call that the policy needs, and resolves the paths that the call uses. Called right
-    /// before the policy assesses the call, and again after a user allowed it. Facts that cannot be determined are left
-    /// out; the survey itself never fails.
+    /// Reports the facts about a call that the policy needs, and resolves the paths that the call uses.
+    /// Called right before the policy assesses the call, and again after a user has allowed it. Facts that
+    /// cannot be determined are left out; the survey itself never fails.
     async fn survey(&self, call: &ToolCall) -> Survey;
 
     /// Like `survey`, but for a call whose commands run in a private shell behind the fence `shell`.
@@ -75,7 +75,7 @@ pub trait Host: Send + Sync {
     }
 
     /// Runs the probe of an effect preview, and returns its output for each machine of this host. The probe only reads;
-    /// a host that can fence programs fences it. The time limit of the plan ends the probe, and so does `cancel`.
+    /// a host that can fence programs fences the probe. It is stopped at the plan's time limit, or by `cancel`.
     async fn probe(&self, plan: &PreviewPlan, cancel: CancellationToken) -> Vec<ProbeResult> {
         match self.wrapped() {
             Some(host) => host.probe(plan, cancel).await,
@@ -83,11 +83,11 @@ pub trait Host: Send + Sync {
         }
     }
 
-    /// Runs one call to its end. A failure is reported as an outcome, too. If `cancel` is triggered, kills the call
-    /// with all its child processes and returns the output captured so far.
+    /// Runs one call until it ends. A failure is also reported as an outcome. If `cancel` is triggered, kills
+    /// the call with all its child processes and returns the output captured so far.
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome;
 
-    /// Like `run`, but the kernel restricts the call to what the fence allows. Without the fence, runs nothing.
+    /// Like `run`, but the kernel restricts the call to what the fence allows. Runs nothing if there can be no fence.
     async fn run_fenced(
         &self,
         call: ToolCall,
@@ -118,8 +118,8 @@ pub trait Host: Send + Sync {
         }
     }
 
-    /// Like `run`, but on the client that provides the tool. Whether a call belongs to a client is decided by the log,
-    /// not by which clients are connected now.
+    /// Like `run`, but on the client that provides the tool. The log decides whether a call belongs to a
+    /// client, not the set of clients that are connected now.
     async fn run_client_tool(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
         match self.wrapped() {
             Some(host) => host.run_client_tool(call, sink, cancel).await,
@@ -127,15 +127,15 @@ pub trait Host: Send + Sync {
         }
     }
 
-    /// Lets a running call of `bash` go on for as long as it takes. Ignored for calls that do not run here.
+    /// Lifts the time limit of a running call to `bash`. Ignored for calls that do not run here.
     fn lift_time_limit(&self, call: &CallId) {
         if let Some(host) = self.wrapped() {
             host.lift_time_limit(call);
         }
     }
 
-    /// Removes control sequences and secrets from a piece of live output, so that the model and the log may get it. The
-    /// piece may end in the middle of a secret.
+    /// Removes control sequences and secrets from a chunk of live output, so that it may be shown to the
+    /// model and logged. The chunk may end in the middle of a secret.
     fn redact(&self, output: &str) -> String {
         match self.wrapped() {
             Some(host) => host.redact(output),
@@ -159,7 +159,7 @@ pub trait Host: Send + Sync {
 /// Reads the files with instructions for the model that apply to one session.
 #[async_trait]
 pub trait InstructionReader: Send + Sync {
-    /// Reads the files as they are now. A file that cannot be read is left out.
+    /// Reads the current content of the files. A file that cannot be read is left out.
     async fn read(&self) -> FoundInstructions;
 }
 
@@ -177,7 +177,7 @@ impl DeltaSink {
         Self::new(|_| {})
     }
 
-    /// Passes a chunk on. Never blocks.
+    /// Passes a chunk to the display. Never blocks.
     pub fn output(&self, text: &str) {
         (self.0)(text);
     }
@@ -191,8 +191,8 @@ impl std::fmt::Debug for DeltaSink {
 
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Appends `events` if the last event of the log is at `after`, and returns the position of the last appended
-    /// event. The `seq` of the events must continue `after` without a gap. On success all are durable, on error none.
+    /// Appends `events` if the log ends at `after`, and returns the position of the last appended event. The `seq` of
+    /// the events must continue `after` without a gap. On success all events are durable, on error none is.
     async fn append(&self, id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError>;
 
     /// Loads at most `limit` events after `after`, oldest first. Returns fewer only at the end of the log.
@@ -236,7 +236,7 @@ pub trait Store: Send + Sync {
         Ok(hits)
     }
 
-    /// Returns the names in `files` to which a log refers. Reads all logs, so it should be called rarely.
+    /// Returns the names in `files` that any log refers to. Reads all logs, so it should be called rarely.
     async fn referenced_files(&self, files: &HashSet<String>) -> Result<HashSet<String>, StoreError> {
         let mut named = HashSet::new();
         for session in self.list(usize::MAX).await? {
@@ -267,11 +267,11 @@ pub struct SessionSummary {
     pub last_seq: Seq,
     pub host: String,
     pub root: String,
-    /// True if a user wants the session at the top of lists.
+    /// True if the session was pinned to the top of lists.
     pub pinned: bool,
 }
 
-/// Change of the title or the pin of a session; what is `None` stays.
+/// Changes to the title and the pin of a session; a value of `None` leaves the current one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Annotation {
     pub title: Option<String>,
@@ -300,7 +300,7 @@ pub enum StoreError {
         /// Position at which the log in the store ends.
         found: Seq,
     },
-    /// Another node owns the session now. Work that this node does for the session is void.
+    /// Another node owns the session now. Work that this node is doing for the session is void.
     #[error("session {id} {}; reopen it", taken(by))]
     LeaseLost {
         id: SessionId,

@@ -19,7 +19,7 @@ pub trait Prompter: Send + Sync {
     /// Logs that a user typed into the terminal.
     fn typed(&self, by: &str, typed: TypedInput);
 
-    /// Publishes that control of the terminal went to the user `holder`, or back to the agent if `holder` is `None`.
+    /// Publishes that the user `holder`, or the agent if `holder` is `None`, now controls the terminal.
     fn control(&self, holder: Option<&str>);
 
     /// Publishes a one-line notice while a call runs.
@@ -41,11 +41,11 @@ pub struct PromptRequest {
     pub kind: QuestionKind,
     /// Program that asks, as shown to users: `sudo on web1`, `ssh web1`.
     pub from: String,
-    /// Observations of the host about the program, one sentence each. Never derived from the prompt's text.
+    /// Observations by the host about the program, one sentence each. Never derived from the prompt's text.
     pub details: Vec<String>,
     /// The program's prompt, verbatim.
     pub prompt: String,
-    /// The call that waits for the answer, if any.
+    /// The call that is waiting for the answer, if any.
     pub call: Option<CallId>,
 }
 
@@ -56,7 +56,7 @@ pub enum PromptReply {
         /// The answer, without the line end.
         text: SecretString,
     },
-    /// A user says that the program does not ask for a secret, and types into the terminal directly.
+    /// A user reports that the program is not asking for a secret, and types into the terminal directly.
     NoSecret,
     /// No one can or wants to answer.
     Refused,
@@ -87,9 +87,9 @@ pub trait Terminal: Send + Sync {
     async fn watch(&self) -> Result<TerminalView, String>;
 
     /// Like `watch`, but for viewers with a scrollback. The picture begins with up to `scrollback_rows` rows from above
-    /// the screen, and replaces the viewer's own scrollback. Fails with one sentence if no shell can be started.
+    /// the screen, and replaces the viewer's scrollback. Fails with one sentence if no shell can be started.
     async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
-        let _ = scrollback_rows; // without a scrollback of its own, the screen only
+        let _ = scrollback_rows; // a terminal without scrollback returns only the screen
         self.watch().await
     }
 
@@ -100,7 +100,7 @@ pub trait Terminal: Send + Sync {
     /// Returns control to the agent at once.
     fn release(&self, by: &str);
 
-    /// Sets the size to that of a user's screen; the last call wins.
+    /// Sets the size to that of a user's screen; the last call takes effect.
     fn resize(&self, size: TerminalSize);
 
     /// Returns true if a shell is running that would end with the session.
@@ -123,15 +123,15 @@ pub struct TerminalView {
     pub live: BoxStream<'static, TerminalOutput>,
 }
 
-/// Terminal output for a viewer. All bytes are safe: they contain only text, colors and cursor movements, nothing that
-/// acts beyond the viewer's screen.
+/// Terminal output for a viewer. All bytes are safe: they contain only text, colors and cursor movements,
+/// nothing that has an effect beyond the viewer's screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalOutput {
     Bytes(Bytes),
     Resized(TerminalSize),
-    /// Sent if the viewer fell behind, or if a new shell replaced the last one. The bytes draw an empty screen anew.
+    /// Sent if the viewer fell behind, or if the shell was replaced. The bytes redraw the screen from scratch.
     Redrawn(Bytes),
-    /// The shell ended, and the next use starts another one. The text is one sentence.
+    /// The shell exited, and the next use starts another one. The text is one sentence.
     Ended(String),
 }
 

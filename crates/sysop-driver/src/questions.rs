@@ -117,7 +117,7 @@ impl Prompter for SessionPrompter {
     }
 }
 
-/// Returns the name of the user and the part of the answer that may be logged, or `None` if no answer was given. For a
+/// Returns the user's name and the part of the answer that may be logged, or `None` if no answer was given. For a
 /// secret, only the program's prompt is returned.
 pub(crate) fn loggable_input(question: &Question, answer: &PromptReply) -> Option<(String, TypedInput)> {
     let PromptReply::Given { by, text } = answer else { return None };

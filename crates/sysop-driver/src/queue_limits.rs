@@ -1,17 +1,17 @@
-//! Limits on queued inputs of users.
+//! Limits on queued user inputs.
 
 use sysop_core::event::Input;
 use sysop_core::session::QUEUED_PROMPTS_MAX;
 
 use crate::DriverError;
 
-/// Maximum inputs of users queued for processing; further inputs are refused.
+/// Maximum user inputs queued for processing; further inputs are refused.
 const INPUTS_MAX: usize = 1024;
 /// Notice for a prompt that can neither start nor be queued.
 pub const QUEUE_IS_FULL: &str = "the prompt queue is full; try again later, or stop the turn";
 
-/// Checks that there is room for an input of a user. Counts the inputs that wait (`waiting`), the inputs that are being
-/// processed (`unflushed`), and the number of prompts that wait for the end of the turn (`queued`).
+/// Checks that there is room for a user's input. Counts the inputs that wait (`waiting`), the inputs that are
+/// being processed (`unflushed`), and the number of prompts that wait for the turn to end (`queued`).
 pub(crate) fn check_queue_room<'a>(
     input: &Input,
     waiting: impl ExactSizeIterator<Item = &'a Input>,

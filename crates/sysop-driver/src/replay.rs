@@ -6,11 +6,11 @@ use sysop_core::session::Session;
 use crate::DriverError;
 use crate::port::{Store, StoreError};
 
-/// Maximum events of a log in memory at a time. Few enough that no other task waits long.
+/// Maximum events of a log held in memory at a time. Few enough that no other task has to wait long.
 const PAGE_EVENTS_MAX: usize = 1024;
 
-/// Rebuilds a session from its log, page by page. Returns the session and the position of its last event. Fails if the
-/// store fails, or if the log is not that of a session.
+/// Rebuilds a session from its log, page by page. Returns the session and the position of its last event.
+/// Fails if the store fails, or if the log does not contain a session.
 pub async fn replay(store: &dyn Store, id: &SessionId) -> Result<(Session, Seq), DriverError> {
     let page = store.load(id, Seq(0), PAGE_EVENTS_MAX).await?;
     let mut more = page.len() == PAGE_EVENTS_MAX;
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
     use crate::port::SessionSummary;
 
-    /// A log of one session. Records the length of each page read.
+    /// A session's log that records the length of each page read.
     struct PagedLog {
         events: Vec<Event>,
         pages: Mutex<Vec<usize>>,

@@ -15,7 +15,7 @@ pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     }
     let (text, lower) = texts.iter().zip(&lower).find(|(_, lower)| lower.contains(words[0].as_str()))?;
     let before = lower.find(words[0].as_str())?;
-    // Lower case may have another length in bytes, but hardly ever another number of characters.
+    // Lower case may change the length in bytes, but hardly ever the number of characters.
     let start = lower[..before].chars().count();
     let from = start.saturating_sub(AROUND_CHARS);
     let around: String = text.chars().skip(from).take(start - from + AROUND_CHARS).collect();

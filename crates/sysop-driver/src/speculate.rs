@@ -73,7 +73,7 @@ impl EarlyCall {
         let mut reader = Some(reader);
         futures::stream::poll_fn(move |context| {
             let next = events.poll_recv(context);
-            // A reader that panicked closes the channel, too; its panic resumes in the stream's reader.
+            // A reader that panicked closes the channel, too; the panic is resumed in the stream's reader.
             if let (Poll::Ready(None), Some(ended)) = (&next, &mut reader) {
                 match ended.poll_unpin(context) {
                     Poll::Ready(Err(error)) if error.is_panic() => {

@@ -10,13 +10,13 @@ use sysop_core::id::Timestamp;
 
 use crate::port::StoreError;
 
-/// Maximum tokens in a store, including those of pages.
+/// Maximum tokens in a store, including page tokens.
 pub const TOKENS_MAX: usize = 1024;
 
 /// Stores tokens by their hashes.
 #[async_trait]
 pub trait TokenStore: Send + Sync {
-    /// Inserts a token, which is durable on return. Fails with `TOKENS_MAX` tokens, a known id or a failed store.
+    /// Inserts a durable token. Fails if there are `TOKENS_MAX` tokens, the id exists, or the store fails.
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError>;
 
     /// Lists all tokens, oldest first.
@@ -25,8 +25,8 @@ pub trait TokenStore: Send + Sync {
     /// Removes a token and the pages opened with it. Returns true if the token existed.
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError>;
 
-    /// Spends the single page visit that a token in an address allows. Returns true if the visit was still unspent. If
-    /// several callers do this at the same time, exactly one gets true.
+    /// Spends the single page visit that a token in an address allows. Returns true if the visit was still
+    /// unspent. If several callers try at the same time, exactly one of them gets true.
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError>;
 
     /// Records when tokens were last used; unknown tokens are ignored.
@@ -50,12 +50,12 @@ pub struct TokenRecord {
     pub expires: Option<Timestamp>,
     /// Time of last use, to within a minute.
     pub last_used: Option<Timestamp>,
-    /// Token with which the page was opened; `None` if this is not the token of a page.
+    /// Token with which the page was opened; `None` if this is not a page token.
     pub parent: Option<TokenId>,
-    /// True if the single page visit that the token allows is spent.
+    /// True if the single page visit that the token allows has been spent.
     pub visited: bool,
-    /// True if the creator of the token may not be a user: a process of unknown origin created it, possibly one that a
-    /// command of a session left behind.
+    /// True if the creator of the token may not be a user: the token was created by a process of unknown
+    /// origin, possibly one that a session's command left behind.
     pub unattended: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct TokenRecord {
 pub struct TokenId(String);
 
 impl TokenId {
-    /// Wraps a text that is known to be an id, or is looked up as one.
+    /// Wraps a string that is known to be an id, or is looked up as one.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -86,8 +86,8 @@ pub enum TokenKind {
     Start,
     /// Given to a browser as a cookie.
     Page,
-    /// Put into the address of a link by the page of another token. Good for one visit and nothing else; afterwards it
-    /// stands for the browser that opened the link.
+    /// Put into the address of a link by another token's page. Valid for one visit and nothing else;
+    /// afterwards it represents the browser that opened the link.
     Link,
 }
 

@@ -120,7 +120,7 @@ impl SessionFollower {
         }
     }
 
-    /// Reads and publishes unread events in a task of its own. If one is running, it reads again.
+    /// Reads and publishes unread events in a separate task. If one is already running, it reads once more.
     pub(crate) fn catch_up(self: &Arc<Self>) {
         {
             let mut state = self.state.lock();
@@ -200,7 +200,7 @@ impl SessionFollower {
     }
 }
 
-/// Ends the watch of the session.
+/// Ends the watch on the session.
 impl Drop for SessionFollower {
     fn drop(&mut self) {
         let (cluster, id) = (Arc::clone(&self.cluster), self.id.clone());
@@ -235,14 +235,14 @@ impl RelayState {
         self.0.store(RUNNING, Ordering::SeqCst);
     }
 
-    /// Sets the state to idle and returns true, so that the relay ends. Returns false and changes nothing if a node
-    /// began to follow in the meantime.
+    /// Sets the state to idle and returns true, so that the relay ends. Returns false and changes nothing if
+    /// a node has begun to follow in the meantime.
     fn may_end(&self) -> bool {
         self.0.compare_exchange(RUNNING, IDLE, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 }
 
-/// Publishes a session's deltas to its followers, until there are none. Does nothing if a relay is already running.
+/// Publishes a session's deltas to its followers, as long as there are any. Does nothing if a relay is already running.
 pub(crate) fn start_relay(
     relay: &Arc<RelayState>,
     live: &Arc<LiveSession>,
@@ -265,7 +265,7 @@ pub(crate) fn start_relay(
                 }
                 Update::Delta(delta) => delta,
             };
-            clock.sleep(RELAY_PERIOD).await; // deltas that arrive meanwhile are joined in the mailbox
+            clock.sleep(RELAY_PERIOD).await; // deltas that arrive in the meantime are joined in the mailbox
             let deltas = gather(first, &mut updates, &mut after);
             if live.strong_count() == 0 {
                 return;
@@ -281,7 +281,7 @@ pub(crate) fn start_relay(
     });
 }
 
-/// Collects the deltas to publish now, all after the same event. Sets `after` to the position of this event.
+/// Collects the deltas to publish now, which follow the same event. Sets `after` to that event's position.
 fn gather(first: Delta, updates: &mut Updates, after: &mut Seq) -> Vec<Delta> {
     let (mut deltas, mut bytes) = (Vec::new(), 0);
     let mut next = Some(Update::Delta(first));

@@ -15,7 +15,7 @@ use crate::lease::{OnStall, SessionLease};
 use crate::live::LiveSession;
 use crate::port::{Clock, StoreError};
 
-/// Time after which users are told why an append waits.
+/// Time after which users are told why an append is waiting.
 const SLOW_APPEND: Duration = Duration::from_secs(3);
 
 /// Accepts the inputs that a lost session left behind, or returns them if no front end here has the session open.
@@ -52,7 +52,7 @@ impl ClusterLease {
         })
     }
 
-    /// Passes queued inputs to the session, in a task of its own.
+    /// Passes queued inputs to the session, in a separate task.
     pub(crate) fn drain_queue(self: &Arc<Self>, live: &Arc<LiveSession>) {
         if live.closed().is_some() || !self.queue.request_drain() {
             return;
@@ -75,7 +75,7 @@ impl ClusterLease {
         *self.successor.lock() = Some(successor);
     }
 
-    /// Releases the session, so that any node can acquire it. The release runs in a task of its own.
+    /// Releases the session, so that any node can acquire it. The release runs in a separate task.
     pub(crate) fn release(&self) {
         let lease = Arc::clone(&self.lease);
         self.executor.spawn(async move {

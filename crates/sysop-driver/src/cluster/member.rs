@@ -1,4 +1,4 @@
-//! This process as a member of a cluster: the sessions that its front ends have open, and its reactions to events.
+//! This process as a member of a cluster: the sessions that its front ends have opened, and its reactions to events.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -25,7 +25,7 @@ const FLUSH_ON_LEAVE_TIME_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) struct Membership {
     context: ClusterContext,
-    /// Sessions that front ends of this node have open.
+    /// Sessions that this node's front ends have opened.
     open: Mutex<HashMap<SessionId, Weak<ClusterSession>>>,
     /// Locks that serialize the opening of a session. Sessions whose ids hash to the same index share a lock.
     open_locks: [tokio::sync::Mutex<()>; OPEN_LOCK_SHARDS],
@@ -99,7 +99,7 @@ impl Membership {
             return Ok(Arc::new(ClusterHandle(session)));
         }
         let (driver, cluster, id) = (Arc::clone(driver), Arc::clone(&self.context.cluster), id.clone());
-        // A task of its own finishes even if the caller is dropped: otherwise a session could stay owned without work,
+        // A separate task finishes even if the caller is dropped: otherwise a session could stay owned without work,
         // or watched without a viewer.
         let opening = tokio::spawn(async move {
             let location = locate(&driver, &cluster, &id, &runtime_factory).await?;
@@ -110,7 +110,7 @@ impl Membership {
         opening.await.unwrap_or_else(|_| Err(DriverError::Closed(OPEN_BUG.to_owned())))
     }
 
-    /// Returns a session that a front end of this node has open, if any does.
+    /// Returns a session that a front end of this node has opened, if any.
     pub(crate) fn get(&self, id: &SessionId) -> Option<Arc<ClusterSession>> {
         self.open.lock().get(id).and_then(Weak::upgrade)
     }
@@ -134,7 +134,7 @@ impl Membership {
         open.insert(id.clone(), Arc::downgrade(&session));
         drop(open);
         if let Some(follower) = session.follower() {
-            follower.catch_up(); // cluster events may have arrived before it existed
+            follower.catch_up(); // cluster events may have arrived before the follower existed
         }
         session
     }
@@ -206,7 +206,7 @@ fn on_event(driver: &DriverInner, event: ClusterEvent) {
         ClusterEvent::Lagged => resync_all(driver, membership),
         ClusterEvent::LeasesLost => {
             driver.lose_all_leases();
-            // The watches ended with the leases.
+            // The watches were lost together with the leases.
             membership.sessions().iter().for_each(relocate);
         }
     }

@@ -23,9 +23,9 @@ pub(crate) struct InputQueue {
 #[derive(Default)]
 struct State {
     drain: DrainState,
-    /// Inputs that were read from the queue and are not consumed yet.
+    /// Inputs that were read from the queue and have not been consumed yet.
     in_flight: HashSet<QueuePosition>,
-    /// Inputs consumed while the queue is being read. Kept until then, as its result may contain them.
+    /// Inputs consumed while the queue is being read. Kept until then, because the result may contain them.
     consumed: Vec<QueuePosition>,
 }
 
@@ -47,8 +47,8 @@ impl State {
 }
 
 impl InputQueue {
-    /// Requests that the queue be drained. Returns true if the caller must drain it. Otherwise a task is already doing
-    /// so and reads the queue again.
+    /// Requests that the queue be drained. Returns true if the caller must drain it. Otherwise a task is
+    /// already draining it, and will read the queue once more.
     pub(crate) fn request_drain(&self) -> bool {
         let mut state = self.state.lock();
         let idle = state.drain == DrainState::Idle;
@@ -66,7 +66,7 @@ impl InputQueue {
         let queued = match lease.queued_inputs().await {
             Ok(queued) => queued,
             Err(error) => {
-                // The event that the database is available again leads back here.
+                // The event that reports that the database is available again leads back here.
                 tracing::warn!(session = %live.id(), %error, "cannot read the queued inputs; waiting for the database");
                 let mut state = self.state.lock();
                 state.drain = DrainState::Idle;
@@ -90,7 +90,7 @@ impl InputQueue {
         again
     }
 
-    /// Forgets inputs that were marked as consumed in the store.
+    /// Forgets inputs that have been marked as consumed in the store.
     pub(crate) fn mark_consumed(&self, consumed: &[QueuePosition]) {
         let mut state = self.state.lock();
         state.consumed.extend(consumed);

@@ -27,7 +27,7 @@ use crate::prompter::{PromptReply, Terminal};
 use crate::queue_limits::is_user_input;
 use crate::{DriverError, Runtime, Updates};
 
-/// Builds the runtime of a session that this node runs. Called again if the session leaves this node and comes back.
+/// Builds the runtime of a session that this node runs. Called again if the session leaves this node and returns.
 pub type RuntimeFactory = Arc<dyn Fn() -> Runtime + Send + Sync>;
 
 /// Maximum inputs waiting for delivery to the owner; further inputs are refused.
@@ -57,7 +57,7 @@ pub(crate) struct ClusterSession {
 pub(crate) enum Location {
     Local(Handle),
     Remote(Arc<SessionFollower>),
-    /// The session ended for good; the text is the reason.
+    /// The session has ended for good; the text is the reason.
     Closed(String),
 }
 
@@ -106,7 +106,7 @@ impl ClusterSession {
         }
     }
 
-    /// Locates the session again, in a task of its own.
+    /// Locates the session again, in a separate task.
     pub(crate) fn spawn_relocate(self: &Arc<Self>) {
         let cluster_session = Arc::clone(self);
         self.executor.spawn(async move { cluster_session.relocate().await });
@@ -137,7 +137,7 @@ impl ClusterSession {
                 Ok(place) => {
                     self.set(place);
                     if let Some(follow) = self.follower() {
-                        follow.catch_up(); // cluster events may have arrived before it existed
+                        follow.catch_up(); // cluster events may have arrived before the follower existed
                     }
                     return self.spawn_delivery();
                 }
@@ -281,15 +281,15 @@ impl ClusterSession {
     }
 }
 
-/// Ends the follower, even if a task still reads its log. If this node owns the session, and no other front end here
-/// uses it, the session is evicted once it is idle, so that another node can own it.
+/// Ends the follower, even if a task is still reading its log. If this node owns the session, and no other
+/// front end here uses it, the session is evicted once it is idle, so that another node can own it.
 impl Drop for ClusterSession {
     fn drop(&mut self) {
         let place = self.place.get_mut();
         match std::mem::replace(place, Location::Closed(String::new())) {
             Location::Local(handle) => {
                 drop(handle);
-                // On a task of its own: the caller may hold a lock.
+                // In a separate task: the caller may hold a lock.
                 self.executor.spawn(evict_when_idle(Weak::clone(&self.driver), self.id.clone()));
             }
             Location::Remote(follow) => follow.close(),
@@ -322,8 +322,8 @@ pub(crate) async fn locate(
     Err(StoreError::Unavailable(format!("session {id} keeps moving between nodes; try again")).into())
 }
 
-/// Evicts a session that no front end here uses, once it has finished its inputs. A session that works for longer is
-/// left to `Driver::evict_idle`.
+/// Evicts a session that no front end here uses, once it has processed its inputs. A session that stays busy
+/// for longer is left to `Driver::evict_idle`.
 async fn evict_when_idle(driver: Weak<DriverInner>, id: SessionId) {
     let mut pause = EVICT_PAUSE_FIRST;
     while pause < EVICT_PAUSE_MAX {

@@ -1,4 +1,4 @@
-//! Tool calls of a live session: runs each where the core decided, and publishes its output.
+//! Tool calls of a live session: runs each call where the core decided, and publishes its output.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

@@ -10,9 +10,9 @@ use sysop_core::preview::{self, PreviewPlan, ProbeResult};
 
 use super::{LiveSession, Worker};
 
-/// Time after which the approval is asked for without its preview.
+/// Time after which approval is requested without the preview.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// Time that a host gets in addition to the probe's own limit, to reach the machine and to stop the probe.
+/// Time beyond the probe's own limit that a host gets to reach the machine and to stop the probe.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 impl LiveSession {

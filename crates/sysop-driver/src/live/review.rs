@@ -12,11 +12,11 @@ use sysop_core::tool::ClientTools;
 
 use super::LiveSession;
 
-/// Reason for the question to a user if the hooks panicked.
+/// Reason shown to the user who must decide because the hooks panicked.
 const FAILED: &str = "the hooks failed with an internal error";
 
 impl LiveSession {
-    /// Surveys the host for a call, unless the survey is already known.
+    /// Surveys the host for a call, unless its survey is already known.
     pub(super) fn start_survey(
         self: &Arc<Self>,
         call: ToolCall,
@@ -50,7 +50,7 @@ impl LiveSession {
             let answering = async {
                 match &live.runtime.hooks {
                     Some(hooks) => hooks.ask(&live.id, question).await,
-                    None => HookAnswer::Pass, // the config has no hooks any more
+                    None => HookAnswer::Pass, // the config no longer has hooks
                 }
             };
             let answer = tokio::select! {
@@ -64,7 +64,7 @@ impl LiveSession {
     }
 }
 
-/// Returns the survey of a call that runs on a client. The client assesses the call again with a survey of its own.
+/// Returns the survey of a call that runs on a client. The client assesses the call again with its own survey.
 pub(super) fn survey_of_client(client_tools: &ClientTools) -> Survey {
     let root = Some(client_tools.root.clone()).filter(|root| root.starts_with('/'));
     Survey::elsewhere(CommandContext { folder: root.clone(), root, ..CommandContext::bash() })

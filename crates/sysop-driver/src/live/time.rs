@@ -9,7 +9,7 @@ use sysop_core::id::{CallId, Timestamp};
 use super::{LiveSession, Worker};
 
 impl LiveSession {
-    /// Adds `input` after a time, unless the session ends before.
+    /// Adds `input` after a delay, unless the session ends first.
     pub(super) fn start_timer(self: &Arc<Self>, input: Input, after: Duration) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
@@ -20,7 +20,7 @@ impl LiveSession {
         });
     }
 
-    /// Adds the end of an approval's time. The timer does not keep the session in memory.
+    /// Adds the expiry of an approval after a delay. The timer does not keep the session in memory.
     pub(super) fn start_approval_timer(self: &Arc<Self>, call: CallId, after: Duration) {
         let (live, clock, end) = (Arc::downgrade(self), Arc::clone(&self.ports.clock), self.end.clone());
         tokio::spawn(async move {
@@ -35,7 +35,7 @@ impl LiveSession {
         });
     }
 
-    /// Tells the provider the time of the current turn since the last append. Call after each append.
+    /// Reports to the provider the turn's active time since the last append. Called after each append.
     pub(super) fn count_time(&self, worker: &mut Worker, now: Timestamp) {
         let since = worker.time_counted.take();
         worker.time_counted = worker.session.is_time_counted().then_some(now);
