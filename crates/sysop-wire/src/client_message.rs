@@ -342,8 +342,8 @@ pub struct ToolResult {
 }
 
 impl ToolResult {
-    /// Converts the outcome of a call on the client's host. Its artifacts and changes are left out: they stay on that
-    /// host, which alone can undo the changes.
+    /// Converts the outcome of a call on the client's host. Its artifacts and changes are left out, because
+    /// they stay on that host, which alone can undo the changes.
     pub fn new(call: CallId, outcome: Outcome) -> Self {
         Self {
             envelope: Envelope::default(),
@@ -470,7 +470,7 @@ impl ClientMessage {
         matches!(self, Self::UserMessage { .. } | Self::Direct { .. } | Self::Retry { .. })
     }
 
-    /// Returns the message for a change of the configuration; an empty message for one that only the server makes.
+    /// Returns the message for a configuration change; the message is empty if only the server can make that change.
     fn configure(envelope: Envelope, change: &ConfigChange) -> Self {
         let (mut model, mut approve, mut bounds, mut mode, mut effort) = (None, None, None, None, None);
         let mut revoke = Vec::new();
@@ -486,8 +486,8 @@ impl ClientMessage {
         Self::Configure { envelope, model, approve, bounds, mode, effort, revoke }
     }
 
-    /// Reads one message. Fails if the text is not a valid message, or if its fields contradict each other. The error
-    /// never repeats an answer or keys.
+    /// Parses one message. Fails if the text is not a valid message, or if its fields contradict each other.
+    /// The error never repeats an answer or keys.
     pub fn parse(text: &str) -> Result<Self, MessageError> {
         let message: Self = serde_json::from_str(text).map_err(|error| MessageError(error.to_string()))?;
         match message.contradiction() {
@@ -496,7 +496,7 @@ impl ClientMessage {
         }
     }
 
-    /// Returns the contradiction between fields that are valid by themselves, if any.
+    /// Returns a description of the contradiction between fields that are valid by themselves, if any.
     fn contradiction(&self) -> Option<&'static str> {
         if let Self::QuestionAnswer { answer, refuse, no_secret, .. } = self
             && [answer.is_some(), *refuse, *no_secret].iter().filter(|given| **given).count() != 1
@@ -521,9 +521,9 @@ impl ClientMessage {
         None
     }
 
-    /// Converts an input to a message. Returns `None` for an input that only the session's own process sends, and for
-    /// client tools, which are offered with `hello`. The message omits `by`, because the server knows the connected
-    /// user.
+    /// Converts an input to a message. Returns `None` for an input that only the session's own process sends,
+    /// and for client tools, which are offered with `hello`. The message omits `by`, because the server knows
+    /// the connected user.
     #[expect(clippy::wildcard_enum_match_arm, reason = "clients send no other input")]
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
@@ -603,9 +603,9 @@ impl ClientMessage {
         self.envelope()?.session_id.as_ref()
     }
 
-    /// Converts the message to inputs for the session, in order. Returns no inputs for a message that concerns only the
-    /// connection, its tool host, its terminal or a question. Tools offered by `hello` are converted by
-    /// [`Hello::client_tools`]. `by` is the sender's name for the log.
+    /// Converts the message to inputs for the session, in order. Returns no inputs for a message that
+    /// concerns only the connection, its tool host, its terminal or a question. Use [`Hello::client_tools`]
+    /// to convert the tools offered by `hello`. `by` is the sender's name for the log.
     #[expect(clippy::wildcard_enum_match_arm, reason = "other messages concern only the connection")]
     pub fn inputs(&self, by: &str) -> Vec<Input> {
         match self {

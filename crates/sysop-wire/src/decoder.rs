@@ -1,8 +1,8 @@
 //! Decodes server messages into updates: the reverse of [`Encoder`](crate::Encoder), for remote front ends.
 //!
-//! A `Transcript` gets the same items, phase, totals and questions from the decoded updates as from the log itself. The
-//! updates do not equal the log, because messages omit data that only the server needs. The following is empty or has
-//! its default value:
+//! A `Transcript` gets the same items, phase, totals and questions from the decoded updates as from the log
+//! itself. The updates are not equal to the log, because messages omit data that only the server needs. The
+//! following values are empty or defaults:
 //! - the system prompt, descriptions and schemas of tools, limits on tokens and messages, rules;
 //! - the provider's raw form of a reply, its call ids, tool protocol and finish reason;
 //! - the follow-up of a cancel, and timestamps.
@@ -51,8 +51,8 @@ impl Decoder {
         self.last
     }
 
-    /// Decodes one message. The update of an event is returned with the last message of the event. Messages of events
-    /// that were already decoded are ignored. An event that a broken connection cut off may be received again in full.
+    /// Decodes one message. The update of an event is returned with the event's last message. Messages of events that
+    /// were decoded before are ignored. An event that a broken connection cut off may be received again in full.
     ///
     /// Also returns `None` for messages that concern only the connection: the answer to `hello`, an `error` that
     /// answers a message, `tool.cancel`, `terminal.output`, `heartbeat`. Callers that need these messages must inspect
@@ -102,7 +102,7 @@ impl Decoder {
         })
     }
 
-    /// Builds the event of all messages with its `seq`. `None` if a server of another version sent something unknown.
+    /// Builds the event from all messages with its `seq`. `None` if a server of another version sent something unknown.
     fn event(&mut self, parts: Vec<ServerMessage>) -> Option<Event> {
         let mut group = MessageGroup::default();
         for part in parts {

@@ -18,8 +18,8 @@ use crate::server_message::{
     ToolCallRequest, TurnSummary,
 };
 
-/// Encodes the log of one session. The encoder must see the log from its start; otherwise, model, turn and tokens are
-/// unset or zero until events set them.
+/// Encodes the log of one session. The encoder must be given the log from its start; otherwise model, turn
+/// and tokens are unset or zero until events set them.
 ///
 /// ```
 /// use sysop_core::event::Delta;
@@ -58,7 +58,7 @@ struct SessionSetup {
 }
 
 impl Encoder {
-    /// Creates an encoder that has not seen any event of the session.
+    /// Creates an encoder that has not been given any event of the session.
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
@@ -75,7 +75,7 @@ impl Encoder {
         }
     }
 
-    /// Returns the answer to `hello` with the current configuration; `None` if the encoder did not see the opening.
+    /// Returns the reply to `hello` with the current configuration; `None` if the encoder was not given the opening.
     pub fn hello_reply(&self) -> Option<ServerMessage> {
         let setup = self.setup.clone()?;
         Some(ServerMessage::SessionCreated {
@@ -95,7 +95,7 @@ impl Encoder {
         })
     }
 
-    /// Returns the current state of the session, for a client that has just connected. It is not part of the log.
+    /// Returns the current state of the session, which is not part of the log, for a newly connected client.
     pub fn now(&self) -> &State {
         &self.now
     }
@@ -383,7 +383,7 @@ impl Encoder {
     }
 }
 
-/// Returns the value for an event that only a `state` message reports, or `None` for any other event.
+/// Returns the value for an event that is only reported by a `state` message, or `None` for any other event.
 #[expect(clippy::wildcard_enum_match_arm, reason = "other events have messages of their own")]
 fn state_event(event: &Event) -> Option<StateEvent> {
     Some(match event {
@@ -423,7 +423,7 @@ fn approval_request(session_id: SessionId, position: LogPosition, event: &Event)
         guarded: *guarded,
         expires_at: terms.expires,
         approvals: Some(terms.people).filter(|people| *people > 1),
-        // The encoder knows no rules file; the server fills these in.
+        // The encoder does not know the rules file; the server fills in these fields.
         always: None,
         rules_file: None,
     })

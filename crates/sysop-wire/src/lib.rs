@@ -2,19 +2,19 @@
 //!
 //! # Problem
 //!
-//! A page, a remote terminal and a script follow sessions over connections that break. They must show the same as a
-//! local front end, resume without gaps or duplicates, and keep working when client and server differ in version. The
-//! names must be those of the JolliAgent design, so that its clients can be used.
+//! A page, a remote terminal and a script follow sessions over connections that break. They must show the
+//! same as a local front end, resume without gaps or duplicates, and keep working when client and server
+//! differ in version. The names must be those of the JolliAgent design, so that its clients can be used.
 //!
 //! # Design
 //!
-//! Each message is one JSON object, and its `type` tells its kind. The server's messages are derived from the log: an
-//! [`Encoder`] folds the events of one session and returns one or more messages per event. All messages of an event
-//! have its `seq`, and all but the last are marked with `more`. A client can resume only from the `seq` of the last
-//! message of an event: it sends this number as `resumeFrom`, and gets every later event. Messages without a `seq`
-//! (deltas, notices, questions) are transient and never repeated. A [`Decoder`] reverses the encoding for a front end:
-//! a `Transcript` gets the same items from its updates as from the log itself. Messages of a client become inputs of
-//! the core ([`ClientMessage::inputs`]).
+//! Each message is one JSON object whose `type` identifies its kind. The server's messages are derived from
+//! the log: an [`Encoder`] folds the events of one session and returns one or more messages per event. All
+//! messages of an event have its `seq`, and all but the last are marked with `more`. A client can resume only
+//! from the `seq` of the last message of an event: it sends this number as `resumeFrom`, and gets every later
+//! event. Messages without a `seq` (deltas, notices, questions) are transient and never repeated. A
+//! [`Decoder`] reverses the encoding for a front end: a `Transcript` gets the same items from its updates as
+//! from the log itself. Messages from a client become inputs to the core ([`ClientMessage::inputs`]).
 //!
 //! Schemas, TypeScript types and `docs/protocol.md` are generated from these types, including their doc comments, and a
 //! test fails if they are stale (`schema.rs`).
@@ -24,7 +24,7 @@
 //! - Sending events as they are logged: the log contains system prompts and raw replies of providers, which clients
 //!   must not see, and its format would become a public interface.
 //! - JSON-RPC: nearly everything is a notification, and replies are events that every client sees.
-//! - Numbering messages instead of events: a server would have to store numbers per connection to resume one.
+//! - Numbering messages instead of events: to resume a connection, a server would have to store its numbers.
 //!
 //! # Invariants
 //!

@@ -1,8 +1,8 @@
-//! Checks the manifest of tools that a client offers to a session.
+//! Checks the manifest of the tools that a client offers to a session.
 //!
 //! A manifest is untrusted. This module checks its names, sizes and shapes; the session checks the arguments of calls.
-//! A manifest cannot declare a tool harmless: only a tool with the name of one of sysop's own tools can count as
-//! harmless.
+//! A manifest cannot declare a tool harmless: a tool can count as harmless only if it has the name of one of
+//! sysop's own tools.
 
 use serde_json::Value;
 use sysop_core::catalog::{self, Profile};
@@ -51,7 +51,7 @@ impl Hello {
     /// Checks the manifest and returns its tools. An empty manifest offers no tools, and its root is not checked.
     ///
     /// A tool with the name of one of sysop's own tools has the same effect as that tool. Any other tool counts as
-    /// changing something, so it needs approval. Fails if any part of the manifest is invalid; no tool is offered then.
+    /// making changes, so it needs approval. Fails, and offers no tool, if any part of the manifest is invalid.
     pub fn client_tools(&self) -> Result<ClientTools, ManifestError> {
         let manifest = &self.tool_manifest;
         if manifest.is_empty() {

@@ -39,13 +39,13 @@ Every message is one JSON object with a `type`. On the WebSocket, a message is o
 - **Text** comes from models, files and commands. A client must display it as plain text.
 ";
 
-/// Returns the schema of client messages, in the form in which they are parsed.
+/// Returns the schema of client messages, as they are parsed.
 pub fn client() -> Value {
     let settings = SchemaSettings::draft2020_12().for_deserialize();
     settings.into_generator().into_root_schema_for::<ClientMessage>().to_value()
 }
 
-/// Returns the schema of server messages, in the form in which they are written.
+/// Returns the schema of server messages, as they are written.
 pub fn server() -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.into_generator().into_root_schema_for::<ServerMessage>().to_value()
@@ -128,7 +128,7 @@ fn section(page: &mut String, schema: &Value, message: &Value, examples: &str) {
     page.push_str("```\n");
 }
 
-/// Path of definitions within a schema.
+/// Path of the definitions within a schema.
 const DEFS: &str = "#/$defs/";
 /// Fields that the page describes only once, for all messages.
 const ENVELOPE: [&str; 5] = ["sessionId", "messageId", "traceparent", "seq", "more"];
