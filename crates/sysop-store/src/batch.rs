@@ -1,4 +1,4 @@
-//! Logic shared by all stores: checking the order of events, and summarizing them.
+//! Logic shared by all stores: checking the order of events, and summarizing events.
 //!
 //! This module is pure. All stores use it, so that they behave the same.
 
@@ -10,10 +10,10 @@ use sysop_core::text::neutralize;
 use sysop_driver::port::{SessionSummary, StoreError};
 
 const TITLE_CHARS_MAX: usize = 80;
-/// Maximum characters that are read from the start of a prompt to make its title.
+/// Maximum characters read from the start of a prompt to make the session's title.
 const TITLE_SOURCE_CHARS_MAX: usize = 400;
 
-/// Checks that the events' `seq` continue `after` without a gap. Returns the last `seq`, or `after` without events.
+/// Checks that the `seq` values continue `after` without a gap. Returns the last one, or `after` without events.
 pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]) -> Result<Seq, StoreError> {
     let mut last = after;
     for logged in events {
@@ -34,7 +34,7 @@ pub(crate) fn check_seq_order(id: &SessionId, after: Seq, events: &[Arc<Logged>]
 pub(crate) struct BatchSummary {
     pub(crate) first_at: Timestamp,
     pub(crate) last_at: Timestamp,
-    /// Title from the first prompt in these events; empty if they contain none. Only used if the session has none yet.
+    /// Title from the first prompt in these events; empty if there is none. Only used if the session has no title.
     pub(crate) title: String,
     /// Host, from the `SessionOpened` event; empty if the batch does not contain that event.
     pub(crate) host: String,

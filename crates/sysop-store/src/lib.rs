@@ -1,8 +1,8 @@
 //! Stores the event logs of sessions, and the hashes of tokens: in a SQLite file, in PostgreSQL, or in memory.
 //!
-//! A store ensures order and durability. It does not act on the meaning of events, and it never changes or deletes an
-//! appended event, except when `delete` removes a whole session. Only this crate contains SQL. All stores pass the same
-//! conformance suite (`tests/it`).
+//! A store ensures order and durability. It does not interpret events, and it never changes or deletes an
+//! appended event, except when `delete` removes a whole session. Only this crate contains SQL. All stores
+//! pass the same conformance suite (`tests/it`).
 
 pub use memory::MemoryStore;
 pub use postgres::{PostgresNode, PostgresStore};

@@ -1,6 +1,6 @@
 //! Stores event logs only in the memory of this process: for tests, demos and sessions that need not be kept.
 //!
-//! Never use this store where a log must outlive its process. Its memory is not bounded.
+//! Never use this store for a log that must outlive the process. Its memory is not bounded.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use sysop_driver::tokens::{TOKENS_MAX, TokenId, TokenRecord, TokenStore};
 use crate::batch::{BatchSummary, check_seq_order};
 use crate::tokens::{duplicate_token_error, too_many_tokens_error};
 
-/// A store whose contents are lost when its process ends.
+/// A store whose contents are lost when the process exits.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    // Every change follows the last fallible step, so a panic leaves the map consistent.
+    // Every change is made after the last fallible step, so a panic leaves the map consistent.
     sessions: Mutex<HashMap<SessionId, StoredSession>>,
     tokens: Mutex<Vec<TokenRecord>>,
 }

@@ -1,7 +1,7 @@
 //! Stores event logs in PostgreSQL, for several nodes at once.
 //!
 //! Appends share one connection and are grouped (`writer`). Everything else uses a small pool (`database`). If a
-//! connection breaks or the server restarts, requests are retried for a while. An append is never stored twice.
+//! connection breaks or the server restarts, requests are retried for a while. No append is ever stored twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub struct PostgresStore {
 }
 
 impl PostgresStore {
-    /// Connects to the database of a `postgres://` URL and migrates its tables. Fails if the URL is invalid, or if the
+    /// Connects to the database at a `postgres://` URL and migrates its tables. Fails if the URL is invalid, or if the
     /// database cannot be reached or migrated. The error is one sentence that never contains the URL's password.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let database = Arc::new(Database::from_url(url)?);
@@ -56,7 +56,7 @@ impl PostgresStore {
         Ok(Self { writer: Arc::new(PostgresWriter::new(Arc::clone(&database))), database })
     }
 
-    /// Checks that sessions can be stored now. The error says in one sentence what is missing.
+    /// Checks that sessions can be stored now. The error is a sentence that says what is missing.
     pub async fn ready(&self) -> Result<(), StoreError> {
         let look = async {
             let mut connection = self.database.pool.acquire().await?;

@@ -14,7 +14,7 @@ use sysop_driver::search;
 use crate::batch::BatchSummary;
 
 const EVENT_BYTES_MAX: usize = 16 << 20;
-/// Maximum characters that an error repeats from the name of an unknown event.
+/// Maximum number of characters from the name of an unknown event that an error repeats.
 const KIND_CHARS_MAX: usize = 40;
 
 /// Events in stored form; never empty.
@@ -32,7 +32,7 @@ pub(crate) struct EventRow {
 }
 
 impl EncodedBatch {
-    /// Encodes events. Returns `None` if there are none.
+    /// Encodes events. Returns `None` if `events` is empty.
     pub(crate) fn of(events: &[Arc<Logged>]) -> Result<Option<Self>, StoreError> {
         let Some(batch_summary) = BatchSummary::of(events) else { return Ok(None) };
         let events = events.iter().map(encode).collect::<Result<_, _>>()?;
@@ -70,8 +70,8 @@ impl<'a, P: Display> LogDecoder<'a, P> {
         Self { database, id, last: after }
     }
 
-    /// Decodes the next row, given as seq, time and body. Fails if the row is `None` or does not have the next seq,
-    /// because an event is then missing.
+    /// Decodes the next row, given as seq, time and body. Fails if the row is `None` or does not have the
+    /// next seq, which means that an event is missing.
     pub(crate) fn decode(&mut self, row: Option<(Seq, Timestamp, &str)>) -> Result<Logged, StoreError> {
         self.last = self.last.next();
         let Some((seq, at, body)) = row.filter(|(seq, ..)| *seq == self.last) else {
@@ -120,9 +120,9 @@ pub(crate) fn summary((id, title, created, changed, last, host, root, pinned): S
     }
 }
 
-/// Returns the `LIKE` pattern of a word in a stored event: matches at least every event that contains the word. Databases
-/// compare only ASCII without regard to case, so any other character matches any character. `escape` is the escape
-/// character of the pattern.
+/// Returns the `LIKE` pattern for finding a word in stored events. It matches at least every event that
+/// contains the word. Databases ignore case only for ASCII, so every other character matches any character.
+/// `escape` is the escape character of the pattern.
 pub(crate) fn like_pattern(word: &str, escape: char) -> String {
     let json = serde_json::Value::from(word).to_string();
     let mut pattern = String::from("%");
@@ -138,8 +138,8 @@ pub(crate) fn like_pattern(word: &str, escape: char) -> String {
     pattern
 }
 
-/// Collects the sessions of a search from the rows that match the patterns, given as session and event. Rows that do not
-/// contain the words are passed over.
+/// Collects the sessions found by a search from the rows that match the patterns, given as session and event.
+/// Rows that do not contain the words are skipped.
 pub(crate) struct SearchHits<'a> {
     words: &'a [String],
     limit: usize,
@@ -151,7 +151,7 @@ impl<'a> SearchHits<'a> {
         Self { words, limit, hits: Vec::new() }
     }
 
-    /// Takes the next row; rows of one session must follow one another. Returns true if the session is found.
+    /// Takes the next row; rows of one session must be adjacent. Returns true if the session matches.
     pub(crate) fn take(&mut self, session: &str, body: &str) -> bool {
         if self.hits.last().is_some_and(|hit| hit.id.as_str() == session) {
             return true;
@@ -172,11 +172,11 @@ impl<'a> SearchHits<'a> {
     }
 }
 
-/// Substrings to search for before calling `referenced_files_in`. The body of every event that refers to artifacts
-/// contains at least one of them.
+/// Substrings to look for before calling `referenced_files_in`. The body of every event that refers to
+/// artifacts contains at least one of them.
 pub(crate) const FILE_REFERENCE_MARKERS: [&str; 2] = [r#""artefact":""#, r#""before":""#];
 
-/// Returns the names in `files` to which the body of an event refers, even if the event cannot be parsed.
+/// Returns the names in `files` that the body of an event refers to, even if the event cannot be parsed.
 pub(crate) fn referenced_files_in(body: &str, files: &HashSet<String>) -> impl Iterator<Item = String> {
     body.split('"').filter_map(|text| files.get(text)).cloned()
 }
@@ -195,7 +195,7 @@ fn printable(kind: &str) -> String {
     neutralize(&short).into_owned()
 }
 
-/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to it, which is "all" for a limit.
+/// Converts a number to a database integer. Values above 2^63 - 1 are clamped to it, which means "all" for a limit.
 pub(crate) fn to_integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

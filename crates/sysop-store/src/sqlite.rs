@@ -1,8 +1,8 @@
 //! Stores event logs in one SQLite file.
 //!
-//! The store opens no connection before its first use. All writes share one connection and are grouped (`writer`).
-//! Reads use read-only connections of their own on the runtime's blocking threads (`reader`). A file that cannot be
-//! read is reported and left unchanged, never repaired, moved or deleted.
+//! The store opens no connection before its first use. All writes share one connection and are grouped
+//! (`writer`). Reads run on the runtime's blocking threads, with their own read-only connections (`reader`).
+//! A file that cannot be read is reported and left unchanged, never repaired, moved or deleted.
 
 use std::collections::HashSet;
 use std::panic::resume_unwind;
@@ -38,9 +38,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens a store. If the file does not exist, creates it and its folder, accessible only to their owner.
+    /// Opens a store. If the file does not exist, creates it and its directory, accessible only to their owner.
     ///
-    /// The file is not read before the first use, and errors in its content are reported then.
+    /// The file is not read until its first use, when errors in its content are reported.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let file = Arc::new(DatabaseFile::prepare(path)?);
         let writer = Arc::new(SqliteWriter::new(Arc::clone(&file)));
@@ -48,8 +48,8 @@ impl SqliteStore {
         Ok(Self { writer, reader })
     }
 
-    /// Closes the file after pending work has ended. If this is not called, nothing is lost, but the next start has to
-    /// read a write-ahead log.
+    /// Closes the file once pending work is done. If this is not called, nothing is lost, but the next start
+    /// has to recover a write-ahead log.
     pub async fn close(&self) {
         self.reader.close().await;
         self.writer.close().await;

@@ -1,4 +1,4 @@
-//! Rows and errors of tokens, the same for every store.
+//! Token rows and errors, the same for every store.
 
 use sysop_core::id::Timestamp;
 use sysop_driver::port::StoreError;

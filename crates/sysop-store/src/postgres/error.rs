@@ -9,8 +9,8 @@ use sysop_driver::port::StoreError;
 
 use super::schema::SchemaError;
 
-/// Returns true if the same statement may succeed on another connection. Such a statement is valid, and either it
-/// stored nothing or its result is unknown.
+/// Returns true if the same statement may succeed on another connection. The statement is then valid, and
+/// either it stored nothing or its result is unknown.
 pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     match code(error) {
         // <https://www.postgresql.org/docs/current/errcodes-appendix.html>
@@ -30,14 +30,14 @@ pub(super) fn is_transient(error: &sqlx::Error) -> bool {
     }
 }
 
-/// Returns true if the error may disappear by itself or once the server is fixed. The statement is valid.
+/// Returns true if the error may go away by itself or once the server is fixed. The statement is then valid.
 pub(super) fn is_recoverable(error: &sqlx::Error) -> bool {
     let by_hand =
         |code| matches!(code, "53100" | "53200" | "25006" | "3D000") || str::starts_with(code, "28");
     is_transient(error) || code(error).is_some_and(by_hand)
 }
 
-/// Describes an error of the database at `place`, together with its remedy.
+/// Describes an error of the database at `place`, and the remedy.
 pub(super) fn store_error(place: &str, error: &sqlx::Error) -> StoreError {
     let unavailable = StoreError::Unavailable;
     match code(error) {

@@ -1,10 +1,10 @@
 //! One of several nodes that share a database: its lifetime, its sessions, and its messages to the other nodes.
 //!
-//! A node is alive as long as its row in `sysop_nodes` has not expired by the clock of the database. The node renews
-//! the row with one statement for all its sessions. If the node cannot renew the row in time, it stops by its own clock
-//! before the database would consider it dead. Any node may delete an expired row, for example to take over a session
-//! of its owner. When a node has lost its row, that lifetime is over for good, and the node begins a new lifetime under
-//! another id. Each owner of a session has a token of its own, and only the newest owner can append.
+//! A node is alive as long as its row in `sysop_nodes` has not expired by the database's clock. The node renews the row
+//! with one statement for all its sessions. If it cannot renew the row in time, it stops by its own clock before the
+//! database would consider it dead. Any node may delete an expired row, for example to take over one of that node's
+//! sessions. Once a node has lost its row, its lifetime is over for good, and it begins a new lifetime under another
+//! id. Each owner of a session has its own fencing token, and only the newest owner can append.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,21 +36,21 @@ use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 mod heartbeat;
 mod listener;
 
-/// Lifetime of a node after its last renewal, by the clock of the database.
+/// Lifetime of a node after its last renewal, by the database's clock.
 const LEASE_DURATION: Duration = Duration::from_secs(6);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
 /// Time before the end of its lease at which a node stops, by its own clock.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// Maximum attempts to acquire a session whose owner keeps changing.
 const ACQUIRE_ATTEMPTS_MAX: usize = 8;
-/// Maximum bytes of a notification's payload; PostgreSQL accepts less than 8000.
+/// Maximum bytes of a notification's payload; PostgreSQL's limit is below 8000.
 const PAYLOAD_BYTES_MAX: usize = 7900;
 /// Maximum bytes of text in one chunk of a delta. JSON escapes may make the text six times as long.
 const DELTA_TEXT_BYTES_MAX: usize = 1200;
 /// Maximum queued events. Further events are dropped and replaced by one `ClusterEvent::Lagged`.
 const EVENTS_QUEUED_MAX: usize = 4096;
 
-/// A node. It is cheap to clone, and ends when its last clone is dropped.
+/// A node. It is cheap to clone; the node ends when the last clone is dropped.
 #[derive(Clone)]
 pub struct PostgresNode {
     inner: Arc<NodeInner>,
@@ -64,7 +64,7 @@ struct NodeInner {
     writer: Arc<PostgresWriter>,
     incarnation: Mutex<Arc<NodeIncarnation>>,
     leaving: AtomicBool,
-    /// Set once the other nodes were notified that this node leaves.
+    /// Set once the other nodes have been notified that this node is leaving.
     left: tokio::sync::OnceCell<()>,
     events: EventQueue,
     watched: Mutex<HashMap<SessionId, usize>>,
@@ -77,7 +77,7 @@ struct NodeInner {
 #[derive(Debug)]
 struct NodeIncarnation {
     id: Arc<str>,
-    /// Time by this machine's clock until which no other node can take this node's sessions.
+    /// Time by this machine's clock until which no other node can take over this node's sessions.
     until: Mutex<Instant>,
     over: AtomicBool,
 }
@@ -215,7 +215,7 @@ impl PostgresNode {
         &self.inner.name
     }
 
-    /// Checks that the node may own sessions now. The error says in one sentence what is missing.
+    /// Checks that the node may own sessions now. The error is a sentence that says what is missing.
     pub fn ready(&self) -> Result<(), StoreError> {
         if self.inner.leaving.load(Ordering::SeqCst) {
             return Err(leaving());
@@ -289,7 +289,7 @@ impl NodeInner {
             return Ok(Some(AcquireOutcome::OwnedBy(name.unwrap_or_default())));
         }
         if has_row && !mine {
-            // Deletes the same row that the renewal updates: one of the two is first, and the other sees it.
+            // Deletes the row that the renewal updates: one of the two runs first, the other sees the result.
             let delete_expired_owner = || {
                 sqlx::query("DELETE FROM sysop_nodes WHERE id = $1 AND until <= clock_timestamp()")
                     .bind(owner.as_deref())
@@ -323,8 +323,8 @@ impl NodeInner {
         let database = &self.database;
         let set = || {
             sqlx::query(
-                // The row is locked, so that each append either is in `last_seq` or sees the watcher. Dead watchers are
-                // removed on the way.
+                // The row is locked, so that each append is either in `last_seq` or sees the watcher. Dead
+                // watchers are removed as well.
                 "WITH session AS (
                      UPDATE sysop_sessions SET watchers = ARRAY(
                          SELECT watcher.channel FROM unnest(watchers) AS watcher (channel)
@@ -442,7 +442,7 @@ impl Cluster for PostgresNode {
     }
 }
 
-/// The right of a node to append to one session.
+/// The exclusive right of a node to append to one session.
 #[derive(Debug)]
 struct PostgresLease {
     id: SessionId,
@@ -514,7 +514,7 @@ impl Lease for PostgresLease {
         let database = &self.database;
         let tell = || {
             sqlx::query_scalar::<_, i64>(
-                // A disk write is not worth waiting for.
+                // Waiting for a disk write would not be worth it.
                 "WITH fast AS (SELECT set_config('synchronous_commit', 'off', true)),
                  watcher AS (SELECT unnest(watchers) AS channel FROM sysop_sessions WHERE id = $1)
                  SELECT count(pg_notify(channel, payload))
@@ -538,8 +538,8 @@ impl Lease for PostgresLease {
     }
 }
 
-/// Releases the session in the background, unless it was already released or the node's lifetime is over. A session
-/// that no worker of this node uses must not appear owned.
+/// Releases the session in the background, unless it has already been released or the node's lifetime is
+/// over. A session that no worker of this node uses must not appear to be owned.
 impl Drop for PostgresLease {
     fn drop(&mut self) {
         if *self.released.get_mut() || !self.incarnation.is_valid() {
@@ -598,7 +598,7 @@ impl PostgresLease {
     }
 }
 
-/// Encodes deltas, in order, as payloads within PostgreSQL's limit. A too long delta that cannot be split is dropped.
+/// Encodes deltas, in order, as payloads within PostgreSQL's limit. Drops long deltas that cannot be split.
 fn payloads(id: &SessionId, after: Seq, deltas: &[Delta]) -> Vec<String> {
     let mut payloads = Vec::new();
     let mut waiting: Vec<Delta> = Vec::new();

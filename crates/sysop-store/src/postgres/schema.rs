@@ -13,7 +13,7 @@ pub(super) const SERVER_MIN: u32 = 13;
 
 /// The entry at index N migrates the schema from version N to version N + 1.
 ///
-/// Texts that are also compared elsewhere are ordered byte by byte (`COLLATE "C"`), as they are everywhere else.
+/// Texts that are also compared by this program are ordered by bytes (`COLLATE "C"`), as they are in the program.
 const MIGRATIONS: &[&str] = &[
     r#"
     CREATE TABLE sysop_nodes (
@@ -69,8 +69,8 @@ const MIGRATIONS: &[&str] = &[
     );
     CREATE INDEX sysop_tokens_parent ON sysop_tokens (parent) WHERE parent IS NOT NULL;
 "#,
-    // No change of the tables. From here on logs may contain kinds of events that 0.1.0 cannot read; it must refuse the
-    // database as a whole instead of failing at single sessions.
+    // The tables do not change. From here on logs may contain kinds of events that 0.1.0 cannot read; it must
+    // reject the database as a whole instead of failing on individual sessions.
     "SELECT 1",
     // Before this version, `operate` included `decide`.
     r#"
@@ -81,13 +81,13 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE sysop_sessions ADD COLUMN pinned boolean NOT NULL DEFAULT false",
 ];
 
-/// Reason that the tables could not be checked or migrated.
+/// Reason why the tables could not be checked or migrated.
 #[derive(Debug)]
 pub(super) enum SchemaError {
     Sql(sqlx::Error),
     /// The server is too old for the tables.
     UnsupportedServer {
-        /// Major version of the server.
+        /// The server's major version.
         found: u32,
     },
     NewerSchema {
@@ -105,7 +105,7 @@ impl From<sqlx::Error> for SchemaError {
 }
 
 pub(super) async fn migrate(connection: &mut PgConnection) -> Result<(), SchemaError> {
-    // 170002 is 17.2, 90624 is 9.6.24. A server without a version number is tried anyway.
+    // 170002 is 17.2, 90624 is 9.6.24. A server that reports no version number is tried anyway.
     match connection.server_version_num().map(|number| number / 10_000) {
         Some(found) if found < SERVER_MIN => return Err(SchemaError::UnsupportedServer { found }),
         Some(_) | None => {}

@@ -1,4 +1,4 @@
-//! Stores the hashes of tokens in the same database as the logs, for all nodes.
+//! Stores token hashes in the same database as the logs, for all nodes.
 //!
 //! There are few rows and few writes, so each change is one statement that may be retried.
 
@@ -26,7 +26,7 @@ const TOUCH: &str = "UPDATE sysop_tokens AS token SET last_used = greatest(last_
 impl TokenStore for PostgresStore {
     async fn insert_token(&self, token: &TokenRecord) -> Result<(), StoreError> {
         let kept = {
-            // One at a time, so that the count is right; each further node may insert one too many.
+            // One at a time, so that the count is right; each additional node may insert one token too many.
             let _one = self.database.token_insert_lock.lock().await;
             self.database.retry(|| self.insert_token(token)).await?
         };
@@ -34,7 +34,7 @@ impl TokenStore for PostgresStore {
             return Ok(());
         }
         match self.tokens().await?.into_iter().find(|kept| kept.id == token.id) {
-            Some(kept) if kept == *token => Ok(()), // only the answer was lost
+            Some(kept) if kept == *token => Ok(()), // only the reply was lost
             Some(_) => Err(duplicate_token_error(&token.id)),
             None => Err(too_many_tokens_error()),
         }

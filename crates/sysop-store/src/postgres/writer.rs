@@ -1,13 +1,13 @@
 //! Writes event logs: one connection, one statement at a time, many appends per statement.
 //!
-//! Appends that arrive while a statement is in flight wait and share the next one, so that many sessions share one
-//! commit. No append is answered before it is durable. If a connection breaks, it is unknown whether its statement was
-//! executed. The statement is sent again, and the idempotency key of each append shows if that append was already
-//! stored.
+//! Appends that arrive while a statement is in flight wait and share the next one, so that many sessions
+//! share one commit. No append is acknowledged before it is durable. If a connection breaks, it is unknown
+//! whether its statement was executed. The statement is sent again, and the idempotency key of each append
+//! shows if that append has already been stored.
 //!
-//! If a node owns the session, its appends wait for as long as the database is unavailable or read-only. When the
-//! database is back, the session continues by itself, and no work has to be repeated because of an unknown outcome. All
-//! other appends fail after a while.
+//! If a node owns the session, its appends wait for as long as the database is unavailable or read-only. When
+//! the database is back, the session continues by itself, and no work has to be repeated because of an
+//! unknown result. All other appends fail after a while.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::row_codec::{EncodedBatch, to_integer, to_seq};
 /// Maximum queued writes. If the queue is full, callers wait for space in it.
 const JOBS_WAITING_MAX: usize = 1024;
 const GROUP_JOBS_MAX: usize = 256;
-/// Bytes of events after which a statement takes no further writes.
+/// Number of event bytes after which a statement takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
 
-/// Idle time after which a connection may be silently dead, so that it is checked with a ping before its next use.
+/// Idle time after which a connection is pinged before its next use, because it may be silently dead.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Timeout of the ping that checks an idle connection.
 const PING_TIME_MAX: Duration = Duration::from_secs(2);
@@ -57,7 +57,7 @@ pub(super) struct OwnerClaim {
     pub(super) token: i64,
 }
 
-/// Sending side of a writer; its task ends when this is dropped.
+/// Sending side of a writer, whose task ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct PostgresWriter {
     jobs: mpsc::Sender<AppendJob>,
@@ -65,7 +65,7 @@ pub(super) struct PostgresWriter {
     stall_reason: StallReason,
 }
 
-/// Reason that appends are waiting now, in one sentence; `None` if they are not waiting.
+/// Reason why appends are waiting now, in one sentence; `None` if they are not waiting.
 type StallReason = Arc<Mutex<Option<String>>>;
 
 #[derive(Debug)]
@@ -77,8 +77,8 @@ struct AppendJob {
 }
 
 impl AppendJob {
-    /// Returns true if the append waits until an outage is over, because its session continues afterwards. The first
-    /// append of a session does not wait, because nobody uses that session yet.
+    /// Returns true if the append waits until an outage is over, because its session continues afterwards.
+    /// The first append of a session does not wait, because nobody is using that session yet.
     fn waits_out_outage(&self) -> bool {
         self.append.claim.token != 0 && self.append.after > Seq(0)
     }
@@ -99,7 +99,7 @@ impl PostgresWriter {
         Self { jobs, database, stall_reason }
     }
 
-    /// Returns the reason that appends are waiting now, or `None` if they are not waiting.
+    /// Returns the reason why appends are waiting now, or `None` if they are not waiting.
     pub(super) fn stall_reason(&self) -> Option<String> {
         self.stall_reason.lock().clone()
     }
@@ -151,7 +151,7 @@ impl WriterTask {
             self.write(group, &mut jobs).await;
         }
         if let Some((connection, _)) = self.connection {
-            connection.close().await.ok(); // nothing is lost with it
+            connection.close().await.ok(); // closing it loses nothing
         }
     }
 
@@ -163,7 +163,7 @@ impl WriterTask {
         }
     }
 
-    /// Writes a group, over a new connection each time the old one breaks, and answers each of its jobs.
+    /// Writes a group, over a new connection whenever the old one breaks, and replies to each of its jobs.
     async fn write(&mut self, mut group: Vec<AppendJob>, jobs: &mut mpsc::Receiver<AppendJob>) {
         let mut backoff = Backoff::new();
         let mut again = false;
@@ -199,13 +199,13 @@ impl WriterTask {
                 }
             }
             if group.is_empty() {
-                return self.set_stall_reason(None); // every caller has its answer
+                return self.set_stall_reason(None); // every caller has a reply
             }
             tokio::time::sleep(BACKOFF_MAX).await;
         }
     }
 
-    /// Writes the jobs of a group separately, because only one job may have caused `error`.
+    /// Writes the jobs of a group one by one, because only one of them may have caused `error`.
     async fn write_one_by_one(&mut self, group: Vec<AppendJob>, error: &sqlx::Error) {
         if let [job] = &*group {
             tracing::debug!(session = %job.append.id, "an append was rejected");
@@ -229,7 +229,7 @@ impl WriterTask {
     }
 
     async fn try_store(&mut self, group: &[AppendJob], again: bool) -> Result<AppendResults, sqlx::Error> {
-        // Taken out while a statement runs: a statement that is abandoned drops the connection, too.
+        // Taken out while a statement runs: if the statement is abandoned, the connection is dropped, too.
         let mut connection = match self.connection.take() {
             Some((connection, used)) if used.elapsed() < IDLE_MAX => connection,
             Some((mut connection, _)) => match timeout(PING_TIME_MAX, connection.ping()).await {
@@ -281,7 +281,7 @@ fn take_group(waiting: &mut VecDeque<AppendJob>) -> Vec<AppendJob> {
 fn send_results(group: Vec<AppendJob>, answers: &AppendResults) {
     for job in group {
         let answer = answers.get(&job.append.id).expect("each append has an answer");
-        // The receiver is gone if the caller was dropped; the write remains.
+        // The receiver is gone if the caller was dropped; the write still counts.
         job.answer.send(answer.clone()).ok();
     }
 }
@@ -326,12 +326,12 @@ async fn append(connection: &mut PgConnection, group: &[AppendJob]) -> Result<Ve
         .await
 }
 
-/// Replaces NUL, which PostgreSQL's texts cannot contain. Events do not need this, because JSON escapes NUL.
+/// Replaces NUL, which PostgreSQL text cannot contain. Events do not need this, because JSON escapes NUL.
 fn without_nul(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 
-/// Determines the reason that each append was rejected, or finds that the append was stored before.
+/// Determines why each append was rejected, or finds that the append had already been stored.
 async fn resolve_rejected(
     connection: &mut PgConnection,
     rejected: &[&AppendJob],
@@ -373,8 +373,8 @@ async fn resolve_rejected(
     Ok(())
 }
 
-/// Finds appends that were sent more than once and were stored, but whose idempotency key is no longer in the session's
-/// row, because a new owner has appended since.
+/// Finds appends that were sent more than once and have been stored, but whose idempotency key is no longer
+/// in the session's row, because a new owner has appended since.
 async fn confirm_stored(
     connection: &mut PgConnection,
     rejected: &[&AppendJob],

@@ -1,8 +1,8 @@
 //! Backup of the database before it is migrated.
 //!
-//! The copy is written under a temporary name and then linked to its final name. A copy under the final name is
-//! therefore always complete. If two migrations run concurrently, the first copy stays, because the second one may
-//! already contain the migrated database.
+//! The copy is written under a temporary name and then linked to its final name, so a copy under the final
+//! name is always complete. If two migrations run concurrently, the first copy is kept, because the second
+//! one may already contain the migrated database.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ use super::database_file::BUSY_TIMEOUT;
 use super::error::{OpenDatabaseError, is_busy_error};
 use super::schema;
 
-/// Counter in the temporary names of copies, which distinguishes copies that one process writes concurrently.
+/// Counter in the temporary names of copies; distinguishes copies that one process writes concurrently.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
 /// Ensures that a backup of the database with the schema version `version` exists beside it.
@@ -41,7 +41,7 @@ pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Resu
     Ok(())
 }
 
-/// Returns the existing backups beside a database. A database has backups if it was migrated.
+/// Returns the existing backups beside a database. There are backups if the database was migrated.
 pub(super) fn all(path: &Path) -> Vec<PathBuf> {
     let backups = schema::backup_versions().map(|version| with_suffix(path, &format!(".v{version}.bak")));
     backups.filter(|backup| backup.exists()).collect()
@@ -63,7 +63,7 @@ pub(super) fn erase(path: &Path, id: &SessionId) -> Result<(), StoreError> {
 fn erase_from(backup: &Path, id: &SessionId) -> rusqlite::Result<()> {
     let connection = Connection::open_with_flags(backup, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
-    // A journal on disk would contain the text again.
+    // A journal on disk would contain the deleted text again.
     connection.execute_batch(
         "PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA journal_mode = MEMORY; BEGIN IMMEDIATE",
     )?;
@@ -84,7 +84,7 @@ impl Drop for UnfinishedCopy {
     }
 }
 
-/// Creates an empty file that only its owner can read. SQLite treats such a file like a missing one.
+/// Creates an empty file that only its owner can read. SQLite treats an empty file like a missing one.
 fn create_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -99,7 +99,7 @@ fn publish(copy: &Path, backup: &Path) -> io::Result<()> {
     match std::fs::hard_link(copy, backup) {
         Ok(()) => Ok(()),
         Err(_) if backup.exists() => Ok(()),
-        Err(_) => std::fs::rename(copy, backup), // a file system without hard links
+        Err(_) => std::fs::rename(copy, backup), // the file system has no hard links
     }
 }
 

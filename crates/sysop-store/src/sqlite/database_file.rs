@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 use sysop_driver::port::StoreError;
 
-/// Maximum time that a connection waits while another process writes.
+/// Maximum time that a connection waits while another process is writing.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// Held while a file is created, so that no other store of this process connects to the file before the descriptor that
-/// created it is closed.
+/// Held while a file is being created, so that no other store in this process connects to the file before the
+/// descriptor that created it is closed.
 static CREATING: Mutex<()> = Mutex::new(());
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct DatabaseFile {
 }
 
 impl DatabaseFile {
-    /// Finds or creates the file and its folder.
+    /// Finds or creates the file and its directory.
     pub(super) fn prepare(path: &Path) -> Result<Self, StoreError> {
         // SQLite treats a name that begins with `file:` as a URI; an absolute path never does.
         let path = std::path::absolute(path).map_err(|error| cannot_create(path, &error))?;
@@ -54,7 +54,7 @@ impl DatabaseFile {
         &self.path
     }
 
-    /// Opens the writer's connection. The writer sets the journal mode once it knows that the file is sysop's.
+    /// Opens the writer's connection. The writer sets the journal mode once it knows that the file belongs to sysop.
     pub(super) fn connect_read_write(&self) -> rusqlite::Result<Connection> {
         let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(
@@ -94,7 +94,7 @@ fn create(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Removes the access that other users have because of an older umask or a copy.
+/// Removes access for other users, which the file may have because of an older umask or a copy.
 #[cfg(unix)]
 fn restrict_permissions(path: &Path, found: &std::fs::Metadata) {
     use std::os::unix::fs::PermissionsExt;

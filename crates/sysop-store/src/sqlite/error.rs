@@ -19,7 +19,7 @@ const CANTOPEN: i32 = 14;
 const TOOBIG: i32 = 18;
 const NOTADB: i32 = 26;
 
-/// Reason that a database was not opened.
+/// Reason why a database was not opened.
 #[derive(Debug)]
 pub(super) enum OpenDatabaseError {
     Sql(rusqlite::Error),
@@ -34,7 +34,7 @@ impl From<rusqlite::Error> for OpenDatabaseError {
 }
 
 impl OpenDatabaseError {
-    /// Returns true if another process held a lock.
+    /// Returns true if another process was holding a lock.
     pub(super) fn is_busy(&self) -> bool {
         match self {
             Self::Sql(error) => is_busy_error(error),
@@ -42,7 +42,7 @@ impl OpenDatabaseError {
         }
     }
 
-    /// Returns true if a read-only connection cannot continue, as a crash left a journal to roll back first.
+    /// Returns true if a read-only connection cannot continue, because a journal must be rolled back first.
     pub(super) fn is_read_only(&self) -> bool {
         match self {
             Self::Sql(error) => primary_code(error) == Some(READONLY),
@@ -59,7 +59,7 @@ impl OpenDatabaseError {
     }
 }
 
-/// Describes an error of the database at `path`, together with its remedy.
+/// Describes an error of the database at `path`, and the remedy.
 pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     let path = path.display();
     let unavailable = StoreError::Unavailable;
@@ -95,7 +95,7 @@ pub(super) fn store_error(path: &Path, error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// Returns true if another process held a lock.
+/// Returns true if another process was holding a lock.
 pub(super) fn is_busy_error(error: &rusqlite::Error) -> bool {
     matches!(primary_code(error), Some(BUSY | LOCKED))
 }

@@ -20,9 +20,9 @@ use crate::row_codec::{
     to_integer, to_seq,
 };
 
-/// Maximum number of words for which SQLite looks, to limit the depth of expressions. Others are checked later.
+/// Maximum number of words that SQLite searches for, to limit expression depth. Other words are checked later.
 const PATTERNS_MAX: usize = 32;
-/// Maximum concurrent reads; further reads wait. Each read uses one connection, each with a cache of its own.
+/// Maximum concurrent reads; further reads wait. Each read uses its own connection, which has its own cache.
 const READS_MAX: usize = 4;
 
 const SELECT_LAST_SEQ: &str = "SELECT last_seq FROM sessions WHERE id = ?";
@@ -109,7 +109,7 @@ impl SqliteReader {
             }
             Ok(())
         });
-        closed.await.ok(); // fails if the runtime shuts down, which closes them, too
+        closed.await.ok(); // fails if the runtime is shutting down, which also closes them
     }
 
     /// Runs a query on a blocking thread.
@@ -133,7 +133,7 @@ impl SqliteReader {
         Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// Takes an idle connection or opens one, for exclusive use. A connection that failed is not used again.
+    /// Takes an idle connection or opens one, for exclusive use. A connection that failed is never reused.
     fn take(&self) -> Result<Connection, StoreError> {
         let idle = self.idle.lock().pop();
         if let Some(connection) = idle {
@@ -156,8 +156,8 @@ impl SqliteReader {
         }
     }
 
-    /// Opens a connection. Returns `None` if the tables are not current, so that a writer must migrate them first. If a
-    /// crash left a journal, returns an error for which `OpenDatabaseError::is_read_only` is true.
+    /// Opens a connection. Returns `None` if the tables are not up to date, so that a writer must migrate them first.
+    /// If a crash left a journal, returns an error for which `OpenDatabaseError::is_read_only` is true.
     fn try_connect(&self) -> Result<Option<Connection>, OpenDatabaseError> {
         let connection = self.file.connect_read_only()?;
         let current = schema::is_current(&connection, self.file.path())?;
@@ -169,7 +169,7 @@ impl SqliteReader {
     }
 }
 
-/// Loads a page of a log in one transaction, so that a session deleted meanwhile does not look damaged.
+/// Loads a page of a log in one transaction, so that a session deleted in the meantime does not look damaged.
 fn load(
     connection: &Connection,
     path: &Path,
@@ -196,7 +196,7 @@ fn load(
     Ok(Ok(events))
 }
 
-/// Looks into one session after the other, so that no session is read further than to its newest match.
+/// Searches one session after another, so that each session is read no further than to its newest match.
 fn search(connection: &Connection, words: &[String], limit: usize) -> rusqlite::Result<Vec<SearchHit>> {
     let patterns: Vec<_> = words.iter().take(PATTERNS_MAX).map(|word| like_pattern(word, '!')).collect();
     let all = " AND body LIKE ? ESCAPE '!'".repeat(patterns.len());

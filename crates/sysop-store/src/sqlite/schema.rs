@@ -13,14 +13,14 @@ use super::backup;
 use super::database_file::{BUSY_TIMEOUT, DatabaseFile};
 use super::error::OpenDatabaseError;
 
-/// Pause before a busy database is opened again. It is needed because SQLite itself does not wait when the journal mode
-/// of a new file is changed.
+/// Pause before opening a busy database again. SQLite itself does not wait when the journal mode of a new
+/// file is changed.
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The entry at index N migrates the schema from version N to version N + 1.
 ///
-/// `events` keeps its rowid. With 32 sessions that append concurrently, such a table accepts 1.7 times as many appends
-/// per second as a table clustered by session, and reading a log costs the same.
+/// `events` keeps its rowid. With 32 sessions appending concurrently, such a table accepts 1.7 times as many
+/// appends per second as a table clustered by session, and reading a log costs the same.
 const MIGRATIONS: &[&str] = &[
     "
     CREATE TABLE sessions (
@@ -54,8 +54,8 @@ const MIGRATIONS: &[&str] = &[
         visited   INTEGER NOT NULL
     ) STRICT;
 ",
-    // No change of the tables. From here on logs may contain kinds of events that 0.1.0 cannot read; it must refuse the
-    // database as a whole instead of failing at single sessions.
+    // The tables do not change. From here on logs may contain kinds of events that 0.1.0 cannot read; it must
+    // reject the database as a whole instead of failing on individual sessions.
     "",
     // Before this version, `operate` included `decide`.
     "
@@ -66,7 +66,7 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
 ];
 
-/// Returns the schema versions of which a backup may exist beside the database.
+/// Returns the schema versions for which a backup may exist beside the database.
 pub(super) fn backup_versions() -> impl Iterator<Item = usize> {
     1..MIGRATIONS.len()
 }
@@ -112,7 +112,7 @@ fn version(connection: &Connection) -> rusqlite::Result<i64> {
 
 fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
     let connection = file.connect_read_write()?;
-    // Read once: another process may migrate the tables meanwhile, and a backup must be named after the old version.
+    // Read once: another process may migrate the tables, and a backup is named after the old version.
     let version = supported_version(&connection, file.path())?;
     let current = version == newest_version();
     if !current {
@@ -131,7 +131,7 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
     Ok(connection)
 }
 
-/// Rejects a file that has tables but no schema version of sysop, because it belongs to another program.
+/// Rejects a file that has tables but no sysop schema version, because it belongs to another program.
 fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), OpenDatabaseError> {
     let foreign: bool = connection.query_row(
         "SELECT user_version = 0 AND EXISTS (SELECT 1 FROM sqlite_schema) FROM pragma_user_version",
@@ -147,8 +147,8 @@ fn reject_foreign_database(connection: &Connection, path: &Path) -> Result<(), O
     Ok(())
 }
 
-/// Runs the migrations that are still missing. Must be called inside a transaction. Reads the version again, because
-/// another process may have migrated the tables in the meantime.
+/// Runs the missing migrations. Must be called inside a transaction. Reads the version again, because another
+/// process may have migrated the tables in the meantime.
 fn migrate(connection: &Connection) -> Result<(), OpenDatabaseError> {
     let done = usize::try_from(version(connection)?).unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(done) {

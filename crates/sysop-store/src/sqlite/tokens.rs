@@ -1,6 +1,6 @@
-//! Stores the hashes of tokens in the same file as the logs.
+//! Stores token hashes in the same file as the logs.
 //!
-//! There are few rows and few writes, so each statement is a transaction of its own on the writer's connection.
+//! There are few rows and few writes, so each statement is its own transaction on the writer's connection.
 
 use async_trait::async_trait;
 use rusqlite::{Connection, params};

@@ -1,8 +1,8 @@
 //! Writes event logs: one connection, one transaction at a time, many appends per transaction.
 //!
-//! Appends that arrive while a transaction is in progress wait and share the next one, so that many sessions share one
-//! fsync. No append is answered before it is durable. A dedicated thread writes, so that no other blocking work delays
-//! the writes. The thread ends after a while without work.
+//! Appends that arrive while a transaction is in progress wait and share the next one, so that many sessions
+//! share one fsync. No append is acknowledged before it is durable. A dedicated thread writes, so that no
+//! other blocking work delays the writes. The thread exits after a while without work.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::row_codec::{EncodedBatch, EventRow, to_integer, to_seq};
 /// Maximum queued writes. If the queue is full, callers wait for space in it.
 pub(super) const JOBS_WAITING_MAX: usize = 1024;
 const GROUP_JOBS_MAX: usize = 256;
-/// Bytes of events after which a transaction takes no further writes.
+/// Number of event bytes after which a transaction takes no further writes.
 const GROUP_BYTES_MAX: usize = 4 << 20;
-/// Time that the writer thread waits for more work before it ends.
+/// Time that the writer thread waits for more work before it exits.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
 const BEGIN_SESSION: &str = "INSERT INTO sessions (id, title, created, changed, last_seq, host, root) \
@@ -47,18 +47,18 @@ pub(super) struct SqliteWriter {
     queue: Mutex<WriteQueue>,
     /// Notified when there is more to write.
     work_available: Condvar,
-    /// Locked only by threads that may block.
+    /// Locked only by threads that are allowed to block.
     pub(super) connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
 #[derive(Debug, Default)]
 struct WriteQueue {
     jobs: VecDeque<WriteJob>,
-    /// True if a thread works on the queue.
+    /// True if a thread is working on the queue.
     has_worker: bool,
 }
 
-/// One write, with the caller that waits for it.
+/// One write, with the caller that is waiting for it.
 #[derive(Debug)]
 struct WriteJob {
     id: SessionId,
@@ -155,7 +155,7 @@ impl SqliteWriter {
             }
             Ok(())
         });
-        closed.await.ok(); // fails if the runtime shuts down, which closes it, too
+        closed.await.ok(); // fails if the runtime is shutting down, which also closes the connection
     }
 
     /// Runs work on the connection between two transactions.
@@ -208,7 +208,7 @@ impl SqliteWriter {
         })
     }
 
-    /// Writes a group and answers each of its jobs.
+    /// Writes a group and replies to each of its jobs.
     fn write(&self, group: Vec<WriteJob>) {
         match self.run_transaction(&group) {
             Ok(answers) => {
@@ -221,7 +221,7 @@ impl SqliteWriter {
                     job.reply(Err(error.clone()));
                 }
             }
-            // One job may be the cause of the error; the others must not fail with it.
+            // One job may have caused the error; the others must not fail because of it.
             Err(_) => {
                 for job in group {
                     let answer = self.run_transaction(std::slice::from_ref(&job));
@@ -234,7 +234,7 @@ impl SqliteWriter {
     /// Runs a group of jobs in one transaction. If this fails, nothing was stored.
     fn run_transaction(&self, group: &[WriteJob]) -> Result<Vec<Result<Seq, StoreError>>, StoreError> {
         let mut slot = self.connection.blocking_lock();
-        // Taken out during the transaction: if SQLite fails, the connection is dropped, which rolls it back.
+        // Taken out during the transaction: if SQLite fails, dropping the connection rolls it back.
         let connection = match slot.take() {
             Some(connection) => connection,
             None => schema::open(&self.file)?,
@@ -268,7 +268,7 @@ impl WriterThread {
         }
     }
 
-    /// Waits for work and returns the next group of jobs, or `None` after a while without work.
+    /// Waits for work and returns the next group of jobs. Returns `None` after a while without work.
     fn next_group(&self) -> Option<Vec<WriteJob>> {
         let mut queue = self.writer.queue.lock();
         self.writer.work_available.wait_while_for(&mut queue, |queue| queue.jobs.is_empty(), IDLE_MAX);
@@ -313,7 +313,7 @@ impl WriteJob {
     }
 
     fn reply(self, answer: Result<Seq, StoreError>) {
-        // The receiver is gone if the caller was dropped; the write remains.
+        // The receiver is gone if the caller was dropped; the write still counts.
         self.answer.send(answer).ok();
     }
 }
@@ -347,7 +347,7 @@ fn run(connection: &Connection, statement: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(statement)?.execute([]).map(|_| ())
 }
 
-/// Advances the last seq from `after` to `last`. If it is not at `after`, changes nothing and returns false.
+/// Advances the last seq from `after` to `last`. If it is not `after`, changes nothing and returns false.
 fn advance_last_seq(
     connection: &Connection,
     id: &SessionId,

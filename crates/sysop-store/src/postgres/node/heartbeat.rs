@@ -20,7 +20,7 @@ const INPUT_RETENTION: &str = "10 minutes";
 /// Pause after a database failure.
 const RETRY_INTERVAL: std::time::Duration = std::time::Duration::from_millis(200);
 
-/// Renews the lease. Returns three values: success; the sessions of this node that have queued inputs, because their
+/// Renews the lease. Returns three values: true on success; this node's sessions that have queued inputs, because their
 /// notifications may have gone to an earlier owner; and the watched sessions that have no live owner.
 const RENEW: &str = "
     WITH alive AS (
@@ -69,7 +69,7 @@ pub(super) async fn register_node(
         .bind(lease_milliseconds())
         .execute(&database.pool)
     };
-    // If the answer to the first attempt was lost, its row counts.
+    // If the reply to the first attempt was lost, the row of that attempt counts.
     let first = Instant::now();
     database.retry(begin).await?;
     Ok(NodeIncarnation {
@@ -146,7 +146,7 @@ async fn renew_lease(
         connection.close().await.ok();
         return Ok(None);
     }
-    // Not part of the lease: a failure here is detected by the next renewal.
+    // Not part of the lease: the next renewal detects a failure here.
     match sqlx::query(SWEEP).bind(INPUT_RETENTION).execute(&mut connection).await {
         Ok(_) => *slot = Some(connection),
         Err(error) => tracing::debug!(%error, "cannot remove expired data"),
@@ -157,7 +157,7 @@ async fn renew_lease(
     ))
 }
 
-/// Begins another lifetime as soon as the database allows it.
+/// Begins another lifetime as soon as the database permits.
 async fn register_again(node: &Weak<NodeInner>) {
     loop {
         let Some(inner) = node.upgrade() else { return };

@@ -1,5 +1,5 @@
-//! Receives the messages of other nodes. After an interruption, `ClusterEvent::Lagged` takes the place of all messages
-//! that were sent while the connection was down.
+//! Receives the messages of other nodes. After an interruption, one `ClusterEvent::Lagged` replaces all
+//! messages that were sent while the connection was down.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,8 +16,8 @@ use super::{HEARTBEAT_INTERVAL, NodeInner, NodeMessage};
 /// Pause after a database failure.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Each node also receives its own notification at every renewal. If nothing arrives for this long, the connection is
-/// dead, and the notifications of other nodes are missed, too.
+/// Each node also receives its own notification at every renewal. If nothing arrives for this long, the
+/// connection is dead, and notifications from other nodes are being missed, too.
 const SILENCE_MAX: Duration = HEARTBEAT_INTERVAL.saturating_mul(3);
 
 pub(super) async fn start(inner: &Arc<NodeInner>) -> Result<AbortHandle, StoreError> {
@@ -45,7 +45,7 @@ async fn receive_loop(node: Weak<NodeInner>, pool: PgPool, channel: String, firs
         let heard = match &mut listener {
             Some(open) => match timeout(SILENCE_MAX, open.try_recv()).await {
                 Ok(heard) => heard,
-                // Not even its own message arrived: the connection is silently dead.
+                // Not even the node's own message arrived: the connection is silently dead.
                 Err(_) => Ok(None),
             },
             None => match listen(&pool, &channel).await {
