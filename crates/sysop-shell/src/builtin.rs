@@ -30,7 +30,7 @@ pub(super) fn alters_execution(name: &str) -> bool {
         || name.ends_with("PAGER")
 }
 
-/// Judges one `NAME=value` word.
+/// Assesses one `NAME=value` word.
 pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     state.raise(RiskClass::Changes);
     let span = script.span(word.start, word.end);
@@ -47,8 +47,8 @@ pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     }
 }
 
-/// Judges variable names that are passed to a builtin. The shell evaluates a subscript in a name, and some variables
-/// change how other programs run.
+/// Assesses variable names that are passed to a builtin. The shell evaluates a subscript in a name, and some
+/// variables change how other programs run.
 fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
     for word in words {
         let span = call.span_of(word);
@@ -182,7 +182,7 @@ fn read(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges `test`. `-v NAME` evaluates a subscript in NAME, and some shells also evaluate numbers that are compared.
+/// Assesses `test`. `-v NAME` evaluates a subscript in NAME, and some shells also evaluate numbers that are compared.
 fn test(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     for pair in arguments.windows(2) {

@@ -1,8 +1,8 @@
-//! The circumstances in which a command would run, as the host reports them.
+//! The circumstances in which a command would run, as reported by the host.
 
 use serde::{Deserialize, Serialize};
 
-/// Language of the shell that reads a command.
+/// Language of the shell that parses a command.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
@@ -27,12 +27,12 @@ impl Dialect {
     }
 }
 
-/// Place and user of a command. A value that is `None` is unknown, and makes a judgment that depends on it opaque.
+/// Location and user of a command. A value of `None` is unknown, and whatever depends on it is assessed as opaque.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CommandContext {
     pub dialect: Dialect,
-    /// Working folder, as an absolute path without symbolic links.
+    /// Working directory, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
     /// Root of the workspace, as an absolute path without symbolic links.
@@ -61,24 +61,24 @@ impl CommandContext {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Reads the file or folder.
+    /// Reads the file or directory.
     Read,
-    /// Creates, changes or removes the file or folder.
+    /// Creates, changes or removes the file or directory.
     Write,
     /// Runs the file as a shell script.
     Run,
-    /// Runs git in this folder. Git obeys the configuration of the repository there.
+    /// Runs git in this directory. Git obeys the configuration of the repository there.
     Repository,
 }
 
 /// A path that a command uses, as written in the command.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Target {
-    /// The word after quote removal. Globs are kept as written, and a leading `~` stands for a home folder.
+    /// The word after quote removal. Globs are kept as written, and a leading `~` stands for a home directory.
     pub word: String,
-    /// The word contains a glob that the shell expands.
+    /// True if the word contains a glob that the shell expands.
     pub glob: bool,
-    /// Folder that a relative path starts from; `None` if unknown.
+    /// Directory that a relative path starts from; `None` if unknown.
     pub folder: Option<String>,
     pub access: Access,
 }
@@ -87,8 +87,8 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResolvedTarget {
     pub target: Target,
-    /// Files that the target leads to when symbolic links are followed. The path of a missing file is made of its
-    /// parent's real path and its name.
+    /// Files that the target leads to when symbolic links are followed. The path of a missing file is its
+    /// parent's real path joined with its name.
     pub files: Vec<ResolvedFile>,
 }
 
@@ -96,7 +96,7 @@ pub struct ResolvedTarget {
 pub struct ResolvedFile {
     /// Absolute path without symbolic links.
     pub path: String,
-    /// The file was changed since the session began; set only for files to run.
+    /// True if the file has been changed since the session began; set only for files to run.
     #[serde(default)]
     pub changed_in_session: bool,
     /// For a file to run: its text, if it is short and UTF-8. For a repository: the names of the settings in its own
@@ -105,7 +105,7 @@ pub struct ResolvedFile {
     pub script: Option<String>,
 }
 
-/// Foreground of the session's terminal, which is a prompt or a program.
+/// Foreground of the session's terminal: a shell prompt or a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TerminalFocus {
@@ -113,9 +113,9 @@ pub enum TerminalFocus {
     #[default]
     Unknown,
     Prompt {
-        /// Text that was typed at the prompt so far.
+        /// Text that has been typed at the prompt so far.
         line: String,
-        /// The cursor is after the last character of the line.
+        /// True if the cursor is after the last character of the line.
         at_end: bool,
     },
     FullScreen,
@@ -134,11 +134,11 @@ pub enum Resolution {
     Failed,
     /// The host. A target that is missing from the survey is opaque.
     Host,
-    /// Another machine, which judges the call again before it runs. Until then, targets are judged as written.
+    /// Another machine, which assesses the call again before running it. Until then, targets are assessed as written.
     Elsewhere,
 }
 
-/// Answer of the host to whether it can roll back a call that may lock people out.
+/// Answer of the host to a request for a guard, for a call that may lock people out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardOffer {
@@ -155,7 +155,7 @@ pub enum GuardOffer {
     },
 }
 
-/// Answer of the host to whether it can undo an earlier call.
+/// Answer of the host to a request to undo an earlier call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndoOffer {
@@ -172,7 +172,7 @@ pub enum UndoOffer {
     },
 }
 
-/// Facts about a call, reported by the host right before the call is judged.
+/// Facts about a call, reported by the host right before the call is assessed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survey {
@@ -180,7 +180,7 @@ pub struct Survey {
     /// Machine that resolves the targets.
     pub resolution: Resolution,
     pub targets: Vec<ResolvedTarget>,
-    /// Reason why the host is unreachable, in one sentence. If set, the call fails with this reason.
+    /// Reason why the host cannot be reached, in one sentence. If set, the call fails with this reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreachable: Option<String>,
     /// State of the session's terminal; set only for calls that type keys.
@@ -191,7 +191,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Returns the survey of a call that another machine judges again before it runs.
+    /// Returns the survey of a call that another machine assesses again before the call runs.
     pub fn elsewhere(context: CommandContext) -> Self {
         Self { context, resolution: Resolution::Elsewhere, ..Self::default() }
     }

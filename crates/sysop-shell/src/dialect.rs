@@ -1,5 +1,5 @@
-//! The portable subset of the shell language, which every POSIX shell and zsh read as bash does. The grammar and the
-//! rules are those of bash, so a script for another shell is opaque unless it stays in this subset.
+//! The portable subset of the shell language, which every POSIX shell and zsh parse as bash does. The grammar
+//! and the rules are those of bash, so a script for another shell is opaque unless it stays in this subset.
 //!
 //! The subset is an allow-list: only kinds of nodes, operators and characters listed here are portable.
 
@@ -17,7 +17,7 @@ const WHY: &str = "shells disagree on this syntax";
 /// Maximum characters of a script that a finding quotes.
 const SHOWN_CHARS_MAX: usize = 40;
 
-/// Records a finding for the first part of the script that its shell may read differently from bash.
+/// Records a finding for the first part of the script that its shell may parse differently from bash.
 pub(super) fn check(state: &mut State, script: &Script<'_>, root: Node<'_>) {
     let dialect = state.dialect;
     if dialect == Dialect::Bash {
@@ -52,7 +52,7 @@ pub(super) fn of_program(name: &str) -> Dialect {
     }
 }
 
-/// Returns true for nodes that are judged by their whole text, so that their children are not visited.
+/// Returns true for nodes that are assessed by their whole text, so that their children are not visited.
 fn is_read_as_text(kind: &str) -> bool {
     matches!(
         kind,
@@ -134,7 +134,7 @@ fn is_portable_token(node: Node<'_>, text: &str) -> bool {
         || text == "$" && node.parent().is_some_and(|parent| is_expansion_part(parent.kind()))
 }
 
-/// Returns true for nodes in which a lone `$` is a token of its own.
+/// Returns true for nodes in which a lone `$` is a separate token.
 fn is_expansion_part(kind: &str) -> bool {
     matches!(kind, "string" | "simple_expansion" | "heredoc_body")
 }
@@ -151,8 +151,8 @@ fn is_portable_redirect(script: &Script<'_>, node: Node<'_>) -> bool {
     !(text.starts_with('<') && target.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
 
-/// Returns true for a word that contains no braces, only `{}`, or one pair of braces with commas in otherwise plain
-/// text. Such a pair is accepted although some shells read it as several words and others as one.
+/// Returns true for a word that contains no braces, only `{}`, or one pair of braces with commas in otherwise
+/// plain text. Such a pair is accepted although some shells expand it to several words and others do not.
 fn is_portable_brace(script: &Script<'_>, node: Node<'_>) -> bool {
     let mut cursor = node.walk();
     if !node.children(&mut cursor).any(|child| matches!(script.text(child), "{" | "}")) {
@@ -257,7 +257,7 @@ fn is_portable_content(text: &str, dialect: Dialect) -> bool {
     !text.contains(['$', '`']) && (dialect == Dialect::Sh || !text.contains('!'))
 }
 
-/// Returns true for `$NAME`, unless zsh would read the text after it as a subscript or a modifier.
+/// Returns true for `$NAME`, unless zsh would parse the text after it as a subscript or a modifier.
 fn is_portable_variable(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let Some(name) = expansion::text(script, node).strip_prefix('$') else { return false };
     let digit = name.len() == 1 && name.bytes().all(|b| b.is_ascii_digit());
@@ -300,7 +300,7 @@ fn is_constant(text: &str) -> bool {
 }
 
 /// Returns true for a portable comment. In `sh`, any comment is portable. An interactive zsh has no comments: it reads
-/// `#` as the name of a command or as an argument. So in zsh, a comment must be plain text on a line of its own.
+/// `#` as the name of a command or as an argument. So in zsh, a comment must be plain text on a separate line.
 fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let alone = before.rsplit('\n').next().unwrap_or("").trim().is_empty();

@@ -1,6 +1,6 @@
-//! Judges expansions by the commands they run, the variables they assign and the text they evaluate. An expansion that
-//! only inserts a value has no effect; [`super::simple_command`] decides which commands may take a word known only at
-//! run time.
+//! Assesses expansions by the commands they run, the variables they assign and the text they evaluate. An
+//! expansion that only inserts a value has no effect; [`super::simple_command`] decides which commands may
+//! take a word known only at run time.
 
 use tree_sitter::Node;
 
@@ -34,7 +34,7 @@ pub(super) fn start(script: &Script<'_>, node: Node<'_>) -> usize {
     node.end_byte() - text(script, node).len()
 }
 
-/// Judges the outermost expansions in a node. Judging each of them includes the expansions nested in it.
+/// Assesses the outermost expansions in a node. Assessing each of them includes the expansions nested in it.
 pub(super) fn within(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     if is_expansion(node.kind()) {
         return judge(state, script, node);
@@ -84,14 +84,14 @@ fn plain_variable(text: &str) -> Option<&str> {
     (special || is_name(name)).then_some(name)
 }
 
-/// Returns true for variable names typical of keys and passwords.
+/// Returns true for variable names that are typical of keys and passwords.
 fn is_secret_name(name: &str) -> bool {
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"]
         .iter()
         .any(|part| name.contains(part))
 }
 
-/// Judges `$name`. The grammar allows other text between the `$` and the name, but the shell does not.
+/// Assesses `$name`. The grammar allows other text between the `$` and the name, but the shell does not.
 fn simple_expansion(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let name = text.strip_prefix('$').unwrap_or("");
@@ -125,8 +125,8 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges arithmetic and returns true if it is constant, which is safe. Variables are not safe, because the shell
-/// evaluates their values too, and these may contain commands.
+/// Assesses arithmetic and returns true if it is constant, which is safe. Variables are not safe, because the
+/// shell evaluates their values too, and these may contain commands.
 pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>) -> bool {
     state.raise(RiskClass::Changes);
     let text = text(script, node);
@@ -151,7 +151,7 @@ fn inside(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges `${…}`. Distinguishes forms that only read a variable from all other forms.
+/// Assesses `${…}`. Distinguishes forms that only read a variable from all other forms.
 fn parameter(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).unwrap_or("!");
@@ -216,7 +216,7 @@ fn operator(rest: &str) -> Option<&'static str> {
     (!known || !plain).then_some("an expansion with more inside it")
 }
 
-/// Judges `[[ … ]]`, in which comparisons of numbers evaluate both sides.
+/// Assesses `[[ … ]]`, in which comparisons of numbers evaluate both sides.
 pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.raise(RiskClass::Changes);
     let text = script.source.get(node.byte_range()).unwrap_or("");
@@ -251,7 +251,7 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     pattern(state, script, node);
 }
 
-/// Judges the expansions in a here-document, including those that the grammar misses.
+/// Assesses the expansions in a here-document, including those that the grammar misses.
 pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     within(state, script, body);
     if hides_expansion(script, body) {
@@ -259,7 +259,7 @@ pub(super) fn document(state: &mut State, script: &Script<'_>, body: Node<'_>) {
     }
 }
 
-/// Judges the expansions in a pattern, or in a word that the lexer does not read.
+/// Assesses the expansions in a pattern, or in a word that the lexer does not read.
 pub(super) fn pattern(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     within(state, script, node);
     if hides_expansion(script, node) {

@@ -1,9 +1,9 @@
-//! The folders that the shell may be in: one, several if a `cd` may or may not have happened, or unknown.
+//! The directories that the shell may be in: one, several if a `cd` may have succeeded or not, or unknown.
 
-/// Maximum number of folders tracked. If there would be more, the folder is unknown.
+/// Maximum number of directories tracked. If there are more, the directory is unknown.
 const FOLDERS_MAX: usize = 16;
 
-/// Folders from which relative paths may start. Empty if the folder is unknown.
+/// Directories from which relative paths may start. Empty if the directory is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Folders(Vec<String>);
 
@@ -12,7 +12,7 @@ impl Folders {
         Self(folder.into_iter().collect())
     }
 
-    /// Returns the folder, if there is exactly one.
+    /// Returns the directory, if there is exactly one.
     pub(super) fn only(&self) -> Option<&str> {
         match self.0.as_slice() {
             [only] => Some(only),
@@ -41,8 +41,8 @@ impl Folders {
         if self.0.len() > FOLDERS_MAX { Self::default() } else { self }
     }
 
-    /// Returns the folders after a change of folder, which `target` applies to each of them. The result is unknown if
-    /// `target` returns `None` for any of them.
+    /// Returns the directories after a change of directory, which `target` applies to each of them. The
+    /// result is unknown if `target` returns `None` for any of them.
     pub(super) fn go(&self, target: impl Fn(Option<&str>) -> Option<String>) -> Self {
         if self.is_unknown() {
             return Self::of(target(None));

@@ -1,4 +1,4 @@
-//! Splits a command into parts for display in colors. Does not judge the command's effect.
+//! Splits a command into parts for syntax highlighting. Does not assess the command's effect.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use tree_sitter::Node;
 use super::COMMAND_BYTES_MAX;
 use super::syntax_tree::parse;
 
-/// Kind of a part of a command.
+/// Syntactic kind of a part of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HighlightKind {
     Program,
     Option,
     Text,
     Variable,
-    /// A reserved word of the shell.
+    /// A shell reserved word.
     Keyword,
     /// A separator or redirection.
     Operator,
@@ -56,7 +56,7 @@ fn highlight_of(node: Node<'_>, command: &str) -> Option<Option<HighlightKind>> 
             HighlightKind::Variable
         }
         "comment" => HighlightKind::Comment,
-        // A substitution inside a text is not text itself.
+        // A substitution inside of text is not text itself.
         "command_substitution" | "process_substitution" => return Some(None),
         "word" if text.starts_with('-') && text.len() > 1 => HighlightKind::Option,
         "$(" | "<(" | ">(" => HighlightKind::Operator,

@@ -1,4 +1,4 @@
-//! Judges shells and interpreters by the source of the program that they run, as far as it can be read.
+//! Assesses shells and interpreters by the source of the program that they run, as far as it is known.
 
 use super::dialect;
 use super::lexer::Word;
@@ -67,7 +67,7 @@ fn named(names: &[&str], name: &str) -> bool {
     names.iter().any(|known| *known == name || *known == bare)
 }
 
-/// Judges shells, interpreters and editors. Returns false for any other program.
+/// Assesses shells, interpreters and editors. Returns false for any other program.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if matches!(call.arguments(), [word] if matches!(word.literal(), Some("--version" | "--help"))) {
         return false;
@@ -99,7 +99,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     false
 }
 
-/// Judges a shell that runs `-c text`, a file, or commands on standard input.
+/// Assesses a shell that runs `-c text`, a file, or commands on standard input.
 fn shell(state: &mut State, call: &ProgramCall<'_>) {
     const LIST: &str = "-abefhiklmnprstuvxBCDEHPTcd -oO: --login --posix --norc --noprofile --verbose --restricted --noediting \
          --debugger --rcfile= --init-file= --no-rcs --command=";
@@ -153,7 +153,7 @@ fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
 
-/// Judges a shell that is given no text or file to run and so reads commands from standard input.
+/// Assesses a shell that is given no text or file to run and so reads commands from standard input.
 fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
     let why = match call.input {
         Stdin::Inherited => "opens a shell",
@@ -208,7 +208,7 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     }
 }
 
-/// Judges an awk program. It is harmless only if it contains no construct that can run commands or write files.
+/// Assesses an awk program. It is harmless only if it contains no construct that can run commands or write files.
 fn awk(state: &mut State, call: &ProgramCall<'_>) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",

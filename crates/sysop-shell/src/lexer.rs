@@ -1,5 +1,5 @@
-//! Lexer for the words of a simple command, with the quoting rules of bash. Its reading is an independent check on the
-//! reading of the grammar.
+//! Lexer for the words of a simple command, with the quoting rules of bash. It is an independent check on the
+//! grammar, which parses the same words.
 //!
 //! The lexer never guesses: in any doubt it returns a [`Mismatch`], and the command counts as unparseable.
 

@@ -2,11 +2,11 @@
 //!
 //! # Problem
 //!
-//! A program that lets a model propose commands must decide which of them run without asking the user. `ls -l` may, `rm
-//! -rf ~` may not, and most commands lie in between: `sudo -u x ls`, `find . -exec rm {} +`, `FOO=$(curl …) make`. The
-//! decision is made before anything runs. The same text means one thing to bash and another to zsh, one thing in the
-//! workspace and another in `~/.ssh`. So the host reports the shell, the working folder and the files that paths lead
-//! to, in a [`Survey`]; a fact that is missing from the survey is not guessed.
+//! A program that lets a model propose commands must decide which of them run without asking the user. `ls -l` may,
+//! `rm -rf ~` may not, and most commands lie in between: `sudo -u x ls`, `find . -exec rm {} +`, `FOO=$(curl …) make`.
+//! The decision is made before anything runs. The same text means one thing to bash and another to zsh, one thing in
+//! the workspace and another in `~/.ssh`. So the host reports the shell, the working directory and the files that paths
+//! lead to, in a [`Survey`]; a fact that is missing from the survey is not guessed.
 //!
 //! # Design
 //!
@@ -18,15 +18,15 @@
 //!    handles every kind of node by name; an unknown kind makes the command [`RiskClass::Dangerous`].
 //! 2. `lexer` splits each simple command into words a second time, by the rules of POSIX. If the two readings disagree
 //!    on the end of a word, a command or an expansion, the command counts as unparseable.
-//! 3. `simple_command` judges assignments, redirections and the program. `wrapper` unwraps programs that only start
+//! 3. `simple_command` assesses assignments, redirections and the program. `wrapper` unwraps programs that only start
 //!    another one (`sudo`, `env`, `xargs`); `interpreter` and `builtin` handle programs that evaluate text. Text that a
-//!    shell would run (`sh -c '…'`) is analyzed as a script of its own.
+//!    shell would run (`sh -c '…'`) is analyzed as a separate script.
 //! 4. `programs` is a table of programs, subcommands, options and operands, written as text files that give each a
 //!    class. A command is [`RiskClass::ReadOnly`] only if the table lists every part of the call as reading.
 //! 5. `dialect` names the subset that every POSIX shell and zsh read as bash does. A script for such a shell that
 //!    leaves the subset is opaque, and a script for fish or csh is always opaque. A shell that the command starts is
-//!    judged in its own dialect.
-//! 6. `targets` records each path with the folder it starts from, and judges the path by its text and by the files
+//!    assessed in its own dialect.
+//! 6. `targets` records each path with the directory it starts from, and assesses the path by its text and by the files
 //!    that the host resolved it to; `protected` lists the places that matter. A write to an unknown place is opaque. A
 //!    secret named in any program's arguments counts as read, unless that program handles only names (`operands`).
 //! 7. `script_file` analyzes a script that was written in this session as if it were part of the command that runs it.

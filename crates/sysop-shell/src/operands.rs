@@ -1,4 +1,5 @@
-//! Judges the paths in the arguments of any program: secrets that are read, and folders whose contents are overwritten.
+//! Assesses the paths in the arguments of any program: secrets that are read, and directories whose contents
+//! are overwritten.
 //!
 //! The rules for single programs say how each uses its operands. The rules here apply to all programs, listed or not: a
 //! word that names a secret counts as a read of that secret, unless the program is known to handle only names. So a new
@@ -22,7 +23,8 @@ pub(super) fn shows_names_only(name: &str) -> bool {
     is_listed(NAMES_ONLY, name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Programs that read a whole tree of folders if given certain options, with the short and long forms of these options.
+/// Programs that read a whole tree of directories if given certain options, with the short and long forms of these
+/// options.
 const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("grep", "rRd", &["recursive", "dereference-recursive", "directories"]),
     ("egrep", "rRd", &["recursive", "dereference-recursive", "directories"]),
@@ -38,10 +40,10 @@ const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("diff", "r", &["recursive"]),
 ];
 
-/// Programs that always read a whole tree of folders.
+/// Programs that always read a whole tree of directories.
 const ALWAYS_RECURSIVE: &str = "tar bsdtar gtar 7z 7za 7zr restic borg duplicity rclone ugrep dar zpaq";
 
-/// Judges the paths in the arguments of a call.
+/// Assesses the paths in the arguments of a call.
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     secrets(state, call, name);
     match name {
@@ -193,7 +195,7 @@ fn rsync(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges the folder into which an archive is unpacked, the one that an option names or the current one.
+/// Assesses the directory into which an archive is unpacked, the one that an option names or the current one.
 fn unpacks(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let arguments = call.arguments();
     let first = arguments.first().map_or("", Word::text);

@@ -69,7 +69,7 @@ pub(super) struct GivenOption<'t, 'w> {
 pub(super) struct Reading<'t, 'w> {
     pub(super) options: Vec<GivenOption<'t, 'w>>,
     pub(super) operands: Vec<&'w Word>,
-    /// Index of the first operand in the words, if parsing stops there.
+    /// Index of the first operand within the words, if parsing stops there.
     pub(super) first_operand: usize,
     /// Words that are unlisted options or that an expansion may turn into an option.
     pub(super) unknown: Vec<&'w Word>,
@@ -114,7 +114,7 @@ pub(super) fn rules<'t>(list: &'t str, style: Style, effect: Effect<'t>) -> Opti
     Some(found)
 }
 
-/// Parses arguments by rules. Words that are not understood go to `unknown`, and parsing continues.
+/// Parses arguments according to rules. Words that are not understood go to `unknown`, and parsing continues.
 pub(super) fn read<'t, 'w>(
     rules: &[OptionRule<'t>],
     style: Style,
@@ -264,7 +264,7 @@ pub(super) struct ParsedOptions<'w> {
     /// Names of the options without dashes, each with its value, if any.
     pub(super) options: Vec<(&'w str, Option<&'w str>)>,
     pub(super) operands: Vec<&'w Word>,
-    /// Index of the first operand in the words, if parsing stops there.
+    /// Index of the first operand within the words, if parsing stops there.
     pub(super) first_operand: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Judges paths by their text: finds paths of the system, and paths so broad that a mistake cannot be undone.
+//! Assesses paths by their text: finds paths of the system, and paths so broad that a mistake cannot be undone.
 //!
 //! Nothing is resolved here: symbolic links, mounts and the matches of globs are unknown.
 
@@ -7,9 +7,9 @@ use super::protected;
 
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 
-/// Joins a path as written to the folder that it is relative to, and removes `.`, `..` and repeated slashes.
+/// Joins a path as written to the directory that it is relative to, and removes `.`, `..` and repeated slashes.
 ///
-/// A path relative to an unknown folder starts with [`UNKNOWN`].
+/// A path relative to an unknown directory starts with [`UNKNOWN`].
 pub(super) fn resolve(folder: Option<&str>, shape: &str) -> String {
     let rooted = shape.starts_with(['/', '~', UNKNOWN]);
     let joined = match folder {
@@ -52,7 +52,7 @@ pub(super) fn is_shared_memory(resolved: &str) -> bool {
     resolved.to_lowercase().starts_with("/dev/shm/")
 }
 
-/// Returns true if a recursive change of this resolved path could destroy a whole system, home folder or project.
+/// Returns true if a recursive change of this resolved path could destroy a whole system, home directory or project.
 pub(super) fn is_broad(resolved: &str) -> bool {
     if resolved.starts_with(UNKNOWN) || resolved.is_empty() {
         return true;

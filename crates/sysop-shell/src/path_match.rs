@@ -11,9 +11,10 @@ pub(super) struct PathParts<'p> {
     parts: Vec<&'p str>,
     /// The path starts at the root.
     absolute: bool,
-    /// Indexes of the components right below somebody's home folder. Places that begin with `~` are matched from there.
+    /// Indexes of the components right below somebody's home directory. Places that begin with `~` are matched from
+    /// there.
     homes: Vec<usize>,
-    /// Somebody's home folder may lie below the path.
+    /// Somebody's home directory may lie below the path.
     above_home: bool,
     /// The path contains a glob or an expansion.
     open: bool,
@@ -28,7 +29,7 @@ pub(super) enum Relation {
 }
 
 impl<'p> PathParts<'p> {
-    /// Splits a path, which must be in lower case. `home` is the user's home folder.
+    /// Splits a path, which must be in lower case. `home` is the user's home directory.
     pub(super) fn new(path: &'p str, home: Option<&str>) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let absolute = path.starts_with('/');
@@ -110,8 +111,8 @@ fn component_matches(part: &str, pattern: &str) -> bool {
     overlaps(&part, &pattern)
 }
 
-/// Like [`component_matches`], but for names that are matched in any folder. A glob that specifies too little of the
-/// name does not count as a match.
+/// Like [`component_matches`], but for names that are matched in any directory. A glob that specifies too
+/// little of the name does not count as a match.
 fn specific_component_matches(part: &str, pattern: &str) -> bool {
     if !part.contains(OPEN) {
         return covers(pattern, part);

@@ -2,26 +2,26 @@
 //!
 //! # Problem
 //!
-//! A user who approves `rm -r build` wants to know what is in `build`. Few programs have a dry mode, some dry modes
-//! write, and the effect depends on the files of the host. So the effect is computed by other programs, which only
-//! read: `find` for `rm`, `sed | diff` for `sed -i`, `pgrep` for `pkill`.
+//! A user who approves `rm -r build` wants to know what `build` contains. Few programs have a dry mode, some
+//! dry modes write, and the effect depends on the host's files. So the effect is computed by other programs,
+//! which only read: `find` for `rm`, `sed | diff` for `sed -i`, `pgrep` for `pkill`.
 //!
 //! # Design
 //!
-//! [`plan`] reads the command and returns a [`PreviewPlan`]: the script of a probe, and the way to read its output.
-//! The host runs the script where the command would run; [`PreviewPlan::lines`] turns the output into lines. Both
-//! steps are pure.
+//! [`plan`] parses the command and returns a [`PreviewPlan`]: the script of a probe, and the parsers for its
+//! output. The host runs the script where the command would run; [`PreviewPlan::lines`] turns the output into
+//! lines. Both steps are pure.
 //!
 //! 1. `scan` reads a small language; a command with a substitution, a loop or a function has no preview.
-//! 2. `effective` takes off `sudo`, `env`, `sh -c` and the like.
+//! 2. `effective` unwraps `sudo`, `env`, `sh -c` and the like.
 //! 3. `files`, `services` and the other modules know the programs. For each call they return a section: constant text
-//!    that gets the words of the command as its arguments, and a view that reads the records it prints.
+//!    that gets the command's words as its arguments, and a view that parses the records that it prints.
 //!
 //! # Rejected
 //!
 //! - The dry modes of the programs themselves, unless they are known to write nothing: `apt-get -s` writes as root,
 //!   `dpkg --dry-run` writes a log, `systemctl --dry-run` prints nothing.
-//! - Changing the text of the command (`rm` → `ls`): a word of the user would be code again.
+//! - Changing the text of the command (`rm` → `ls`): a word of the user's command could become code again.
 //!
 //! # Invariants
 //!
@@ -64,22 +64,22 @@ use crate::risk::RiskClass;
 
 pub const SUMMARY_LINES_MAX: usize = 2;
 pub const DIFF_LINES_MAX: usize = 20;
-/// Maximum commands of one line that are probed.
+/// Maximum number of commands in one line that are probed.
 const SECTIONS_MAX: usize = 6;
 const LINE_CHARS_MAX: usize = 200;
 
-/// Place at which a command would run.
+/// Location at which a command would run.
 #[derive(Debug, Clone, Default)]
 pub struct PreviewPlace {
-    /// Dialect and folder of the command.
+    /// The command's dialect and directory.
     pub context: CommandContext,
-    /// Folder in which probes start, if it differs from the folder of the command.
+    /// Directory in which probes start, if it differs from the command's directory.
     pub enter: Option<String>,
     /// True if the command runs in a shell that a user also uses. Its variables are unknown.
     pub is_shared_shell: bool,
 }
 
-/// Reading of a probe's output. Each variant belongs to one kind of section.
+/// Parser for a probe's output. Each variant belongs to one kind of section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum View {
     Remove(files::Remove),
@@ -126,7 +126,7 @@ impl View {
     }
 }
 
-/// Result of looking at one command.
+/// Result of planning the preview of one command.
 enum Planned {
     Section(Box<Section>),
     /// A line that needs no probe.
@@ -149,7 +149,7 @@ enum Entry {
     Section(View),
 }
 
-/// A probe, and the way to read its output.
+/// A probe, and the parsers for its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviewPlan {
     entries: Vec<Entry>,
@@ -221,9 +221,9 @@ struct Planner<'a> {
     place: &'a PreviewPlace,
     command: &'a str,
     entries: Vec<Entry>,
-    /// Sections with the lines that the shell runs before each, and the user of each.
+    /// Sections, each with the lines that the shell runs before it, and the user as whom it runs.
     sections: Vec<(Section, Vec<String>, RunsAs)>,
-    /// Changes of folder and assignments so far.
+    /// Changes of directory and assignments so far.
     before: Vec<String>,
     assigned: Vec<String>,
 }
@@ -263,7 +263,7 @@ impl Planner<'_> {
             }
             Unwrapped::Script(pipelines, runs_as) => {
                 let before = (self.before.len(), self.assigned.len());
-                // A script of its own: offsets of the outer command mean nothing there.
+                // A separate script: offsets of the outer command mean nothing there.
                 self.pipelines(&pipelines, &runs_as, &|_: &str| false);
                 self.before.truncate(before.0);
                 self.assigned.truncate(before.1);
@@ -304,7 +304,7 @@ impl Planner<'_> {
         self.sections.push((section, self.before.clone(), runs_as.clone()));
     }
 
-    /// Adds what the redirections of a command do to files.
+    /// Adds the effects of a command's redirections on files.
     fn redirects(&mut self, command: &EffectiveCommand) -> Result<(), Reason> {
         for redirect in &command.redirects {
             let target = redirect.target.literal();
@@ -322,7 +322,7 @@ impl Planner<'_> {
             }
             let content = (redirect.descriptor == 1).then(|| write::content_of(command)).flatten();
             let append = redirect.kind == RedirectKind::Append;
-            // The shell of the user opens the file, even if the command runs with `sudo`.
+            // The user's shell opens the file, even if the command runs with `sudo`.
             self.add(write::section(redirect.target.clone(), append, content), &RunsAs::Caller);
         }
         Ok(())
@@ -491,13 +491,13 @@ impl PreviewPlan {
         self.limit
     }
 
-    /// Returns the lines of a plan that needs no probe, or whose probe was not run for a reason.
+    /// Returns the lines of a plan that needs no probe, or whose probe was not run for the reason `why`.
     pub fn lines_without(&self, why: &str) -> Vec<String> {
         self.lines(&[ProbeResult { host: String::new(), output: Err(why.to_owned()) }])
     }
 
-    /// Returns the lines to show. The hosts are grouped by what would happen on them. The lines contain text of the
-    /// hosts, which nobody has checked.
+    /// Returns the lines to show. The hosts are grouped by what would happen on them. The lines contain
+    /// unchecked text from the hosts.
     pub fn lines(&self, results: &[ProbeResult]) -> Vec<String> {
         let mut groups: BTreeMap<Vec<Report>, Vec<&str>> = BTreeMap::new();
         for result in results {
@@ -548,11 +548,11 @@ impl PreviewPlan {
         self.entries.iter().map(|entry| report(entry).unwrap_or_else(unknown)).collect()
     }
 
-    /// Joins the summaries of several commands to at most [`SUMMARY_LINES_MAX`] lines.
+    /// Joins the summaries of several commands into at most [`SUMMARY_LINES_MAX`] lines.
     fn summary(&self, reports: &[Report]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for (at, report) in reports.iter().enumerate() {
-            // What an earlier command does is not seen by the probe of a later one.
+            // The probe of a later command does not see the effect of an earlier one.
             let text =
                 if at == 0 { report.summary.clone() } else { format!("then, as of now: {}", report.summary) };
             if !reports[..at].contains(report) {
@@ -602,7 +602,7 @@ fn hosts_text(hosts: &[&str]) -> String {
     }
 }
 
-/// Puts the parts of several groups of hosts on at most [`SUMMARY_LINES_MAX`] lines.
+/// Distributes the summaries of several groups of hosts over at most [`SUMMARY_LINES_MAX`] lines.
 fn parts_in_lines(parts: &[String]) -> Vec<String> {
     match parts {
         [first, rest @ ..] if rest.len() > 2 => {

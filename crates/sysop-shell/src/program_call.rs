@@ -12,7 +12,7 @@ use crate::risk::RiskClass;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ScriptOrigin {
     TopLevel,
-    /// The script comes from this span of the command, at which its findings are reported.
+    /// The script is written at this span of the command, where its findings are reported.
     Embedded(Span),
 }
 
@@ -99,7 +99,7 @@ impl<'a> ProgramCall<'a> {
         state.with_depth(self.span, |state| self.with(words, argument_source).judge(state));
     }
 
-    /// Joins words by spaces and analyzes the text as a script of its own.
+    /// Joins words with spaces and analyzes the text as a separate script.
     pub(super) fn run_joined(&self, state: &mut State, words: &[Word], input: Stdin) {
         let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
         let span = self.script.span(first.start, last.end);
@@ -111,7 +111,7 @@ impl<'a> ProgramCall<'a> {
         self.run_text(state, &text.join(" "), span, input);
     }
 
-    /// Analyzes text as a script of its own.
+    /// Analyzes text as a separate script.
     pub(super) fn run_text(&self, state: &mut State, text: &str, span: Span, input: Stdin) {
         state.with_depth(span, |state| state.run_script(text, ScriptOrigin::Embedded(span), &input));
     }

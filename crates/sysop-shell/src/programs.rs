@@ -1,9 +1,9 @@
-//! Judges a program call by its subcommand, options and operands, using the table of programs.
+//! Assesses a program call by its subcommand, options and operands, using the program table.
 //!
-//! The table is text in the folder `programs`; [`grammar`] defines its language. A call with an unlisted option,
-//! subcommand or operand is not understood. Such a call is never read-only, and it is opaque if the program takes
-//! verbs, because an unknown verb may do anything. Rules that the language of the table cannot express are in
-//! [`checks`].
+//! The table is text in the directory `programs`; [`grammar`] defines its language. A call with an unlisted
+//! option, subcommand or operand is not understood. Such a call is never read-only, and it is opaque if the
+//! program takes verbs, because an unknown verb may do anything. Rules that the table language cannot
+//! express are in [`checks`].
 //!
 //! Git subcommands such as `status`, `diff` and `show` may run programs that the repository's own configuration names;
 //! see [`repository`](super::repository).
@@ -50,7 +50,7 @@ const FILES: &[&str] = &[
     include_str!("../programs/remote.txt"),
 ];
 
-/// Returns the table. The entry of a program is parsed when it is first used. A test checks every statement.
+/// Returns the table. The entry of a program is parsed on first use. A test checks every statement.
 fn table() -> &'static Index {
     static TABLE: OnceLock<Index> = OnceLock::new();
     TABLE.get_or_init(|| Index::new(FILES))
@@ -98,7 +98,7 @@ fn lookup<'w>(program: &'static Entry, arguments: &'w [Word]) -> Match<'w> {
 }
 
 impl Match<'_> {
-    /// Judges the call. Returns true if every part of it is understood.
+    /// Assesses the call. Returns true if every part of it is understood.
     fn judge(&self, state: &mut State, call: &ProgramCall<'_>) -> bool {
         let entry = self.entry;
         let mut understood = true;
@@ -162,8 +162,8 @@ fn plain_reason(class: RiskClass) -> &'static str {
     }
 }
 
-/// Judges a call of a program that is neither a builtin nor an interpreter. `name` is the program that will run. If it
-/// is not `trusted`, the program may be a different one than the table lists under that name.
+/// Assesses a call to a program that is neither a builtin nor an interpreter. `name` is the program that will
+/// run. If it is not `trusted`, the program may differ from the one that the table lists under that name.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trusted: bool) -> RiskClass {
     let found = state.class_of(|state| {
         judge_call(state, call, name);
@@ -185,7 +185,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     found
 }
 
-/// Returns true if the words call a program by its plain name, and the program only reads, whatever its arguments are.
+/// Returns true if the words call a program by its plain name, and the program only reads, whatever arguments it gets.
 pub(super) fn takes_any_text(words: &[Word]) -> bool {
     let Some((first, arguments)) = words.split_first() else { return false };
     let Some(program) = first.literal().filter(|_| !first.quoted).and_then(|name| table().program(name))
@@ -197,7 +197,7 @@ pub(super) fn takes_any_text(words: &[Word]) -> bool {
     is_text || program.check.is_some_and(|check| check.judges_expansions(arguments))
 }
 
-/// Returns true if any of the commands calls a program that runs instructions from its folder, like a build tool.
+/// Returns true if any of the commands calls a program that runs instructions from its directory, like a build tool.
 pub(super) fn builds(invocations: &[Invocation]) -> bool {
     let area =
         |name: &str| table().program(name.rsplit('/').next().unwrap_or(name)).map(|program| program.area);

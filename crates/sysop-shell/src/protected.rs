@@ -1,9 +1,9 @@
 //! Protected places: files for logins and the network, files that are obeyed or run later, and secrets.
 //!
-//! The shell rules and the file tools share these lists. A place is written as a path and covers everything below it:
-//! `/etc/ssh` is matched from the root, `~/.ssh` in anybody's home folder, and `.git/hooks` wherever these components
-//! occur. `*` matches any characters of one component. Places are in lower case, because some file systems are
-//! case-insensitive.
+//! The shell rules and the file tools share these lists. A place is written as a path and covers everything
+//! below it: `/etc/ssh` is matched from the root, `~/.ssh` in anybody's home directory, and `.git/hooks`
+//! wherever these components occur. `*` matches any characters of one component. Places are in lower case,
+//! because some file systems are case-insensitive.
 
 use std::sync::OnceLock;
 
@@ -183,8 +183,8 @@ static WRITTEN: [Kind; 26] = [
     ),
 ];
 
-/// Places that hold secrets, each with the kind of secret that reading it reveals. Only reading the content counts; listing the names in a
-/// folder is harmless.
+/// Places that hold secrets, each with the kind of secret that reading it reveals. Only reading the content
+/// counts; listing the names in a directory is harmless.
 static READ: [Kind; 10] = [
     kind(
         ReadsSecret,
@@ -282,7 +282,7 @@ pub(super) fn written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'st
     find(&WRITTEN, &path, home, Relation::Within).or_else(|| unplaced_below_root(&path))
 }
 
-/// Judges an absolute path that contains an expansion. The path may lead to any place that has the same beginning.
+/// Assesses an absolute path that contains an expansion. The path may lead to any place that has the same beginning.
 fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
     let literal = path
         .split(UNKNOWN)
@@ -292,8 +292,8 @@ fn unplaced_below_root(path: &str) -> Option<(RiskClass, &'static str)> {
     WRITTEN.iter().find(reached).map(|kind| (Dangerous, kind.what))
 }
 
-/// Like [`written`], but for a folder that is changed with all its contents, including the protected places below it.
-/// So a change of a home folder counts like a change of the `.ssh` folder in it.
+/// Like [`written`], but for a directory that is changed with all its contents, including the protected
+/// places below it. So a change of a home directory counts like a change of the `.ssh` directory in it.
 pub(super) fn tree_written(path: &str, home: Option<&str>) -> Option<(RiskClass, &'static str)> {
     let path = normal(path);
     if is_harmless_device(&path) {
@@ -320,7 +320,7 @@ pub(super) fn tree_read(path: &str, home: Option<&str>) -> Option<&'static str> 
         .map(|(_, what)| what)
 }
 
-/// Like [`tree_read`], but for a program that skips files and folders with hidden names.
+/// Like [`tree_read`], but for a program that skips files and directories with hidden names.
 pub(super) fn visible_read(path: &str, home: Option<&str>) -> Option<&'static str> {
     let path = normal(path);
     let parts = PathParts::new(&path, home);

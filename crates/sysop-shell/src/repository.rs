@@ -1,4 +1,4 @@
-//! Judges read-only git calls by the repository's configuration.
+//! Assesses read-only git calls by the repository's configuration.
 //!
 //! A repository's configuration is not copied by a clone, but it is part of an archive, so anybody may have written it.
 //! Some settings name programs that git runs even in read-only calls: for text conversion, external diffs, filters and
@@ -9,7 +9,7 @@ use crate::options::is_listed;
 use crate::risk::RiskClass;
 use crate::state::{Span, State};
 
-/// Sections whose settings name no program that git runs in read-only calls.
+/// Sections whose settings do not name programs that git runs in read-only calls.
 const PLAIN_SECTIONS: &str = "advice alias branch checkout clone color column commit difftool fetch gc gitg github gitlab gui \
     hub i18n include includeif index init instaweb mergetool notes pack pager pull push rebase receive rerere safe sendemail \
     stash status submodule svn svn-remote tag transfer uploadpack user versionsort worktree";
@@ -28,7 +28,7 @@ const PLAIN_SETTINGS: &str = "core.abbrev core.attributesfile core.autocrlf core
 /// Exceptions within the sections above: settings that name a program or another file.
 const EXCEPTIONS: &str = "diff.external extensions.worktreeconfig";
 
-/// Judges a read-only call of git in each possible folder. `connects` means that git connects to a server.
+/// Assesses a read-only git call in each possible directory. `connects` means that git connects to a server.
 pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     if state.survey.resolution == Resolution::Elsewhere {
         if state.has_moved() {

@@ -83,8 +83,8 @@ fn note_unparsed(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     state.note(script.span_of(node), RiskClass::Dangerous, UNPARSED);
 }
 
-/// Judges one node. If the grammar attached the redirections after the node's last simple command to a parent node,
-/// `end` is the true end of that command.
+/// Assesses one node. If the grammar attached the redirections after the node's last simple command to a
+/// parent node, `end` is the true end of that command.
 fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     state.with_depth(script.span_of(node), |state| match node.kind() {
         "program" | "do_group" | "else_clause" | "elif_clause" | "if_statement" | "negated_command" => {
@@ -125,7 +125,7 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, 
     }
 }
 
-/// Judges `((…))`, which is arithmetic, or two nested subshells in a plain `sh`. It is also read as commands, and
+/// Assesses `((…))`, which is arithmetic, or two nested subshells in a plain `sh`. It is also read as commands, and
 /// dangerous findings of that reading count. Text that the grammar does not parse as commands is only arithmetic.
 fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
     if expansion::arithmetic(state, script, node) {
@@ -175,22 +175,22 @@ fn is_statement(kind: &str) -> bool {
         )
 }
 
-/// Judges a part that runs in a subshell, which does not change the folder of the outer shell.
+/// Assesses a part that runs in a subshell, which does not change the directory of the outer shell.
 fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     let folders = state.folders.clone();
     inner(state);
     state.folders = folders;
 }
 
-/// Judges a part that may not run or may fail. Afterwards the shell may be in any of the folders that were possible
-/// before it, or in those possible after it.
+/// Assesses a part that may not run or may fail. Afterwards the shell may be in any of the directories that
+/// were possible before it, or in those possible after it.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folders.clone();
     inner(state);
     state.folders = before.or(&state.folders);
 }
 
-/// Judges a part that may run repeatedly. Each run starts in the folder where the previous one ended.
+/// Assesses a part that may run repeatedly. Each run starts in the directory where the previous one ended.
 fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     let before = state.folders.clone();
     conditionally(state, &inner);
@@ -201,7 +201,7 @@ fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     }
 }
 
-/// Judges consecutive statements, between which only separators and keywords may stand.
+/// Assesses consecutive statements, between which only separators and keywords may stand.
 fn sequence(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -264,7 +264,7 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     blank(start, node.start_byte()) && blank(at, end.max(at))
 }
 
-/// Returns false if a keyword directly touches other text, as only a separate word is one; true for any other token.
+/// Returns false if a keyword directly touches other text, because it is then no keyword; true for other tokens.
 fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
     let text = script.text(token);
     let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");
@@ -278,7 +278,7 @@ fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
         && after.chars().next().is_none_or(|c| border(c) || c == '`')
 }
 
-/// Judges a comment. Scripts ignore comments, but an interactive shell may read a comment as arguments.
+/// Assesses a comment. Scripts ignore comments, but an interactive shell may read a comment as arguments.
 fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let before = script.source.get(..node.start_byte()).unwrap_or("");
     let line = before.rsplit('\n').next().unwrap_or("");
@@ -294,14 +294,14 @@ fn comment(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     }
 }
 
-/// Judges `a && b` or `a || b`. Within a chain of `&&`, every earlier command has succeeded. After the chain, it is
-/// unknown which command was the last to run.
+/// Assesses `a && b` or `a || b`. Within a chain of `&&`, every earlier command has succeeded. After the
+/// chain, it is unknown which command was the last to run.
 fn list(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let passed = chain(state, script, node, input, end);
     state.folders = passed.or(&state.folders);
 }
 
-/// Judges a list. Returns the folders in which the shell may be if the list ends before its last command.
+/// Assesses a list. Returns the directories in which the shell may be if the list ends before its last command.
 fn chain(
     state: &mut State,
     script: &Script<'_>,
@@ -457,7 +457,7 @@ fn function(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     conditionally(state, |state| visit(state, script, body, &Stdin::Unknown, None));
 }
 
-/// Returns true if a command of this name occurs in a node.
+/// Returns true if a command with this name occurs in a node.
 fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
     let mut found = false;
     each_below(node, &mut |below| {
@@ -467,7 +467,7 @@ fn calls_function(script: &Script<'_>, node: Node<'_>, name: &str) -> bool {
     found
 }
 
-/// Judges a statement with redirections, which apply to the statement's last simple command.
+/// Assesses a statement with redirections, which apply to the statement's last simple command.
 fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: Option<usize>) {
     let mut cursor = node.walk();
     let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -497,7 +497,7 @@ fn redirected(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &St
 }
 
 impl Script<'_> {
-    /// Judges the statements in a substitution, which run in a subshell.
+    /// Assesses the statements in a substitution, which run in a subshell.
     pub(super) fn visit_substitution(&self, state: &mut State, node: Node<'_>) {
         in_subshell(state, |state| match node.child_by_field_name("redirect") {
             Some(redirect) => {
@@ -526,7 +526,7 @@ fn line_end(script: &Script<'_>, document: Node<'_>) -> usize {
     stop.map_or(line, |stop| stop.start_byte().min(line))
 }
 
-/// Judges what follows `<<EOF` on the same line, and the text of the here-document.
+/// Assesses what follows `<<EOF` on the same line, and the text of the here-document.
 fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     let mut cursor = document.walk();
     let children: Vec<Node<'_>> = document.children(&mut cursor).collect();
@@ -564,7 +564,7 @@ fn document_rest(state: &mut State, script: &Script<'_>, document: Node<'_>) {
     }
 }
 
-/// Returns the delimiter of a here-document without quotes, and true if it was quoted. `None` if it is no plain name.
+/// Returns a here-document's delimiter without quotes, and true if it was quoted. `None` if it is not a plain name.
 fn delimiter(text: &str) -> Option<(&str, bool)> {
     let unquoted = ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
     let (name, quoted) = match (unquoted, text.strip_prefix('\\')) {
@@ -588,7 +588,7 @@ fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     found
 }
 
-/// Reads a simple command with the lexer, and judges the command and its expansions.
+/// Reads a simple command with the lexer, and assesses the command and its expansions.
 fn visit_simple_command(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, end: usize) {
     let read = read(script, node.start_byte(), end, enclosing(node, end));
     judge_read(state, script, node, read, input, false);
@@ -661,7 +661,7 @@ fn read(script: &Script<'_>, start: usize, end: usize, around: Node<'_>) -> Resu
     }
 }
 
-/// Returns true if a parenthesis at offset `at` opens an array, as it follows an assignment without a value.
+/// Returns true if the parenthesis at offset `at` opens an array: it follows an assignment without a value.
 fn array_opens(simple: &SimpleCommand, at: usize) -> bool {
     simple.words.last().is_some_and(|word| word.end == at && word.value_at == Some(at))
 }

@@ -1,4 +1,4 @@
-//! Judges script files that a command runs. A script changed in this session is analyzed like the command.
+//! Assesses script files that a command runs. A script changed in this session is analyzed like the command.
 
 use super::dialect;
 use super::lexer::Word;

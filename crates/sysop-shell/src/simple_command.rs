@@ -15,7 +15,7 @@ use crate::risk::RiskClass;
 /// Programs that change a file's metadata, but not its content.
 const KEEPS_CONTENT: &[&str] = &["chmod", "chown", "chgrp", "touch", "setfacl", "chattr", "mkdir"];
 
-/// Builtins that change the shell's folder, or that run other commands that may change it.
+/// Builtins that change the shell's directory, or that run other commands that may change it.
 const MOVES_SHELL: &[&str] = &["cd", "pushd", "popd", "chdir", "eval", "source", ".", "command", "builtin"];
 
 #[derive(Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct SimpleCommand {
 }
 
 impl SimpleCommand {
-    /// Judges assignments, redirections and the program.
+    /// Assesses assignments, redirections and the program.
     pub(super) fn judge(&self, state: &mut State, script: &Script<'_>, input: &Stdin) {
         let assignments = self.words.iter().take_while(|word| word.value_at.is_some()).count();
         let takes_any_text = assignments == 0 && programs::takes_any_text(&self.words);
@@ -74,7 +74,7 @@ fn is_open(word: &Word) -> bool {
     word.splits || word.expands && word.text().contains(UNKNOWN)
 }
 
-/// Judges a word by the braces, escapes and history references that it contains.
+/// Assesses a word by the braces, escapes and history references that it contains.
 fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
     let span = script.span(word.start, word.end);
     if word.brace || word.ansi {
@@ -102,7 +102,7 @@ fn builds_option(text: &str) -> bool {
     !text.matches('{').count().eq(&1) || !inner.split(',').all(plain)
 }
 
-/// Judges one redirection. Returns the new standard input, if the redirection changes it.
+/// Assesses one redirection. Returns the new standard input, if the redirection changes it.
 fn redirected(state: &mut State, script: &Script<'_>, redirect: &Redirect, target: &Word) -> Option<Stdin> {
     let span = script.span(redirect.start, target.end);
     match redirect.operator {
@@ -144,8 +144,8 @@ fn is_descriptor(word: &Word) -> bool {
 }
 
 impl ProgramCall<'_> {
-    /// Judges the program and everything that it runs. Only a builtin that runs in the shell itself is certain to
-    /// change the shell's folder; after any other program, the previous folders remain possible.
+    /// Assesses the program and everything that it runs. Only a builtin that runs in the shell itself is certain to
+    /// change the shell's directory; after any other program, the previous directories remain possible.
     pub(super) fn judge(&self, state: &mut State) {
         let before = state.folders.clone();
         self.judge_each(state);
@@ -201,7 +201,7 @@ impl ProgramCall<'_> {
             script_file::run(state, self, program, Start::FirstLine);
         }
         if state.dialect == Dialect::Zsh && (text.contains('/') || text == "..") {
-            state.folders = Folders::default(); // zsh changes to a folder whose bare name is typed
+            state.folders = Folders::default(); // zsh changes to a directory whose bare name is typed
         }
     }
 
@@ -247,13 +247,13 @@ impl ProgramCall<'_> {
     }
 }
 
-/// Returns true if quoting disguises the name of a program. Quotes around all of it or one leading backslash do not.
+/// Returns true if quotes disguise a program's name. Quotes around the whole name or one leading backslash do not.
 fn is_disguised(raw: &str, text: &str) -> bool {
     let whole = |quote: char| raw.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) == Some(text);
     raw != text && !whole('\'') && !whole('"') && raw.strip_prefix('\\') != Some(text)
 }
 
-/// Returns true if the program is given by a bare name or by a path in the system's program folders.
+/// Returns true if the program is given by a bare name or by a path in the system's program directories.
 fn is_system_program(words: &[Word], name: &str) -> bool {
     let text = words.first().map_or("", Word::text);
     match text.rsplit_once('/') {

@@ -1,4 +1,4 @@
-//! State of one analysis: findings, bounds and folders. Does not depend on the grammar.
+//! State of one analysis: findings, bounds and directories. Does not depend on the grammar.
 
 use std::rc::Rc;
 
@@ -10,7 +10,7 @@ use crate::risk::{Finding, Risk, RiskClass};
 
 /// Maximum number of findings that are kept. Further findings still raise the class.
 const FINDINGS_MAX: usize = 64;
-/// Maximum number of simple commands analyzed over all nested scripts. More are too complex to judge.
+/// Maximum number of simple commands over all nested scripts. More are too complex to analyze.
 const STEPS_MAX: usize = 2048;
 /// Maximum number of words analyzed over all nested scripts and all guesses of where a command starts.
 const WORDS_MAX: usize = 65_536;
@@ -18,7 +18,7 @@ const WORDS_MAX: usize = 65_536;
 const SCRIPT_BYTES_MAX: usize = 4 * super::COMMAND_BYTES_MAX;
 /// Maximum nesting depth, which counts grammar nodes, wrappers and nested scripts together.
 const DEPTH_MAX: usize = 160;
-/// Maximum number of paths recorded. Further paths are not reported to the host and are judged as unresolved.
+/// Maximum number of paths recorded. Further paths are not reported to the host and are assessed as unresolved.
 const TARGETS_MAX: usize = 256;
 
 /// Start and end offset, in bytes, in the command being analyzed.
@@ -38,11 +38,11 @@ pub(super) struct State {
     targets: Vec<Target>,
     /// Targets whose content the command changes.
     written: Vec<Target>,
-    /// The program being judged does not change the content of files, like `chmod`.
+    /// True if the program being assessed does not change the content of files, like `chmod`.
     pub(super) keeps_content: bool,
     /// Span of the first secret that is named in the arguments of a program that handles only names.
     pub(super) secret_name: Option<Span>,
-    /// Some program in the command reads files whose names are known only at run time.
+    /// True if some program in the command reads files whose names are known only at run time.
     pub(super) reads_names: bool,
     /// Root of the workspace; `None` if it lies in or contains a protected or secret place.
     pub(super) ordinary_root: Option<String>,
@@ -50,8 +50,8 @@ pub(super) struct State {
     /// Dialect of the script being read.
     pub(super) dialect: Dialect,
     start: Folders,
-    /// Absolute folders from which relative paths start. An empty path stands for the unknown initial folder on another
-    /// machine, which will judge the command again.
+    /// Absolute directories from which relative paths start. An empty path stands for the unknown initial
+    /// directory on another machine, which will assess the command again.
     pub(super) folders: Folders,
 }
 
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// Returns true if the shell may have left its initial folder.
+    /// Returns true if the shell may have left its initial directory.
     pub(super) fn has_moved(&self) -> bool {
         self.folders != self.start
     }

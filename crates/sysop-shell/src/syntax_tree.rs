@@ -1,11 +1,11 @@
-//! Parses a script with the grammar of bash, within bounds, and walks the tree.
+//! Parses a script with the bash grammar, within bounds, and walks the tree.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, ParseState, Parser, Tree};
 
-/// Number of progress reports of the parser after which parsing is stopped. It reports about every hundred steps.
+/// Number of progress reports after which parsing is stopped. The parser reports about every hundred steps.
 const PROGRESS_MAX: usize = 8192;
 
 /// Parses a script, or returns `None` if that takes too long or the parser stops at an error.

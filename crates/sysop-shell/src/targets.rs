@@ -1,10 +1,10 @@
-//! Records the paths that a command uses, so that the host can resolve them, and judges them by their text and by the
-//! files that they resolve to.
+//! Records the paths that a command uses, so that the host can resolve them, and assesses them by their text
+//! and by the files that they resolve to.
 //!
-//! Each function takes a word as written and the span of its findings. [`use_path`] handles an operand that is read,
-//! written or run; [`fill_folder`] a folder in which the program writes files whose names it chooses; [`change_tree`] a
-//! folder that is changed with all its contents; [`copy_to`] the target of a copy or move that keeps the file's name;
-//! and [`link_to`] the target of a new link.
+//! Each function takes a word as written and the span of its findings. [`use_path`] handles an operand that
+//! is read, written or run; [`fill_folder`] a directory in which the program writes files whose names it
+//! chooses; [`change_tree`] a directory that is changed with all its contents; [`copy_to`] the target of a
+//! copy or move that keeps the file's name; and [`link_to`] the target of a new link.
 
 use super::folders::Folders;
 use super::lexer::{UNKNOWN, Word};
@@ -15,7 +15,7 @@ use super::state::{Span, State};
 use crate::context::{Access, CommandContext, Resolution, ResolvedFile, Target};
 use crate::risk::RiskClass;
 
-/// Records a path that a command reads, writes or runs, and judges it.
+/// Records a path that a command reads, writes or runs, and assesses it.
 pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Access) {
     let found = look_up(state, word, access);
     match access {
@@ -25,7 +25,7 @@ pub(super) fn use_path(state: &mut State, span: Span, word: &Word, access: Acces
     }
 }
 
-/// Judges a folder into which a command writes files that it does not name, as when it unpacks an archive.
+/// Assesses a directory into which a command writes files that it does not name, as when it unpacks an archive.
 pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     let contains = |path: &str, home: Option<&str>| {
@@ -35,13 +35,13 @@ pub(super) fn fill_folder(state: &mut State, span: Span, word: &Word) {
     written(state, span, &found, contains, "may overwrite");
 }
 
-/// Judges a path that is removed, moved or given other permissions, together with everything below it.
+/// Assesses a path that is removed, moved or given other permissions, together with everything below it.
 pub(super) fn change_tree(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Write);
     written(state, span, &found, protected::tree_written, "changes");
 }
 
-/// Judges the target of a copy or move, which is a file, or a folder in which the source keeps its name.
+/// Assesses the target of a copy or move, which is a file, or a directory in which the source keeps its name.
 pub(super) fn copy_to(state: &mut State, span: Span, target: &Word, source: &Word) {
     use_path(state, span, target, Access::Write);
     let name = source.text().trim_end_matches('/').rsplit('/').next().unwrap_or("");
@@ -57,7 +57,7 @@ pub(super) fn copy_to(state: &mut State, span: Span, target: &Word, source: &Wor
     }
 }
 
-/// Judges the place that a new link leads to, because reads and writes through the link happen there.
+/// Assesses the place that a new link leads to, because reads and writes through the link take place there.
 pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     let found = look_up(state, word, Access::Read);
     let home = state.survey.context.home.clone();
@@ -72,7 +72,7 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     }
 }
 
-/// Notes a secret that is named by a program that may show file content. `below`: folders with secrets count too.
+/// Notes a secret that is named by a program that may show file content. `below`: directories with secrets count too.
 pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: bool) {
     if is_ordinary(state, word) && !below {
         return;
@@ -87,14 +87,14 @@ pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: boo
     }
 }
 
-/// Notes a folder that contains secrets in files and folders whose names do not start with a dot.
+/// Notes a directory that contains secrets in files and directories whose names do not start with a dot.
 pub(super) fn note_visible_secrets(state: &mut State, span: Span, word: &Word) {
     if let Some(what) = secret(state, word, protected::visible_read) {
         state.note(span, RiskClass::ReadsSecret, &format!("reads {what}"));
     }
 }
 
-/// Returns true if a word names a secret. `below` means that a folder that contains secrets counts too.
+/// Returns true if a word names a secret. `below` means that a directory that contains secrets counts too.
 pub(super) fn names_secret(state: &State, word: &Word, below: bool) -> bool {
     let rule = if below { protected::tree_read } else { protected::read };
     (below || !is_ordinary(state, word)) && secret(state, word, rule).is_some()
@@ -146,11 +146,11 @@ struct Found {
     files: Option<Vec<ResolvedFile>>,
     /// The text alone does not determine the path.
     open: bool,
-    /// The path starts from an unknown folder.
+    /// The path starts from an unknown directory.
     unplaced: bool,
     /// The path is a plain name in the workspace, and it does not lead anywhere else.
     ordinary: bool,
-    /// There were too many paths to look all of them up.
+    /// True if there were too many paths to look up all of them.
     beyond: bool,
 }
 
@@ -197,7 +197,7 @@ fn brace_words(text: &str) -> Option<Vec<String>> {
     plain.then(|| inner.split(',').map(|piece| format!("{start}{piece}{end}")).collect())
 }
 
-/// Returns true for a word such as `$HOME/x` or `$PWD/x`, whose only expansions have a known value.
+/// Returns true for a word such as `$HOME/x` or `$PWD/x`, whose only expansions have known values.
 fn is_folder_variable(word: &Word) -> bool {
     word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
 }
@@ -207,12 +207,12 @@ fn hides_place(text: &str) -> bool {
     text.contains(UNKNOWN) && text.contains('/')
 }
 
-/// Returns true if a path does not depend on the current folder.
+/// Returns true if a path does not depend on the current directory.
 fn is_rooted(text: &str) -> bool {
     text.starts_with(['/', '~'])
 }
 
-/// Returns the absolute path of a word for each folder in which the shell may be.
+/// Returns the absolute path of a word for each directory in which the shell may be.
 fn places(state: &State, text: &str) -> Vec<String> {
     if state.folders.is_unknown() || is_rooted(text) {
         return vec![place_in(state, state.folders.only(), text)];
@@ -220,12 +220,12 @@ fn places(state: &State, text: &str) -> Vec<String> {
     state.folders.iter().map(|folder| place_in(state, Some(folder), text)).collect()
 }
 
-/// Returns the folders in which the shell may be after a change to the named folder.
+/// Returns the directories in which the shell may be after a change to the named directory.
 pub(super) fn folders_at(state: &State, text: &str) -> Folders {
     state.folders.go(|folder| Some(place_in(state, folder, text)).filter(|place| !place.contains(UNKNOWN)))
 }
 
-/// Returns the absolute path of a word. A `~` stays if the home is unknown, an unknown folder becomes [`UNKNOWN`].
+/// Returns the absolute path of a word. A `~` stays if the home is unknown, an unknown directory becomes [`UNKNOWN`].
 pub(super) fn place_in(state: &State, folder: Option<&str>, text: &str) -> String {
     let context = &state.survey.context;
     let rest = text.strip_prefix('~').and_then(|rest| match rest.split_once('/') {
@@ -293,7 +293,7 @@ const BUILD_FILES: &str = "makefile gnumakefile justfile package.json cargo.toml
     rakefile gemfile build.gradle pom.xml tasks.py noxfile.py conftest.py dockerfile docker-compose.yml compose.yaml \
     compose.yml vagrantfile meson.build build.ninja taskfile.yml";
 
-/// Notes if the command runs a script that it has just written. `builds`: it also runs commands of build files.
+/// Notes if the command runs a script that it has just written. `builds`: it also runs commands from build files.
 pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) {
     let placed = |target: &Target| {
         let folder = target.folder.as_deref().or(state.folders.only());

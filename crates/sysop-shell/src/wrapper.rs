@@ -1,4 +1,4 @@
-//! Wrappers, programs that run another program. Their own options are skipped, and the inner program is judged itself.
+//! Wrappers: programs that run another program. Their own options are skipped; the inner program is assessed.
 
 use super::lexer::Word;
 use super::options::{self, StopPoint};
@@ -169,7 +169,7 @@ const WRAPPERS: &[Wrapper] = &[
 /// Wrappers that take the inner command as text for a shell.
 const TEXT: &[&str] = &["su", "runuser", "script", "sg", "watch", "parallel", "sem"];
 
-/// Judges a wrapper and the program that it runs. Returns false if the program is not a wrapper.
+/// Assesses a wrapper and the program that it runs. Returns false if the program is not a wrapper.
 pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     if let "command" | "env" = name
         && starts_nothing(call, name)
@@ -206,7 +206,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     true
 }
 
-/// Returns the folder in which a wrapper starts the inner command, if an option names one.
+/// Returns the directory in which a wrapper starts the inner command, if an option names one.
 fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&'w str> {
     match name {
         "env" => parsed.value(&["C", "chdir"]),
@@ -217,7 +217,7 @@ fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&
     }
 }
 
-/// Judges text that is run by an unnamed shell, either `sh` or the user's own. All but the portable subset is opaque.
+/// Assesses text that is run by an unnamed shell, `sh` or the user's own. Everything but the portable subset is opaque.
 fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> T {
     let outer = std::mem::replace(&mut state.dialect, Dialect::Sh);
     let result = inner(state);
@@ -235,8 +235,8 @@ fn starts_nothing(call: &ProgramCall<'_>, name: &str) -> bool {
     }
 }
 
-/// Judges the inner command, which begins after the wrapper's own options, assignments and operands. `first` is the
-/// index of the first word after the options.
+/// Assesses the inner command, which begins after the wrapper's own options, assignments and operands.
+/// `first` is the index of the first word after the options.
 fn inner(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -290,7 +290,7 @@ fn is_assignment(word: &Word) -> bool {
     name.is_some_and(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('-'))
 }
 
-/// Judges an assignment before the inner command, as in `env NAME=value`.
+/// Assesses an assignment before the inner command, as in `env NAME=value`.
 fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     let name = word.text().split('=').next().unwrap_or("");
     if builtin::alters_execution(name) || word.literal().is_none() && word.may_be_option() {
@@ -302,7 +302,7 @@ fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     }
 }
 
-/// Judges those options of a wrapper that have an effect of their own.
+/// Assesses those options of a wrapper that have an effect of their own.
 fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &options::ParsedOptions<'_>) {
     let span = call.span;
     match name {
@@ -339,7 +339,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
     }
 }
 
-/// Judges a wrapper whose options are not understood. The inner command may start at any word, so several are tried.
+/// Assesses a wrapper whose options are not understood. The inner command may start at any word, so several are tried.
 fn guess(state: &mut State, call: &ProgramCall<'_>) {
     state.note(call.span, RiskClass::Opaque, "runs a command after unknown options");
     let arguments = call.arguments();
@@ -354,7 +354,7 @@ fn guess(state: &mut State, call: &ProgramCall<'_>) {
     }
 }
 
-/// Judges wrappers such as `su -c text` and `watch words…`, which pass text to a shell. Returns false if there is none.
+/// Assesses wrappers that pass text to a shell, such as `su -c text` and `watch words…`. Returns false for others.
 fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     if let "watch" | "parallel" | "sem" = name {

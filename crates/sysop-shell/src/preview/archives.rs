@@ -6,7 +6,7 @@ use super::report::{Report, counted, number, size};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Arguments: the archive and the folder. The names are compared inside the folder.
+/// Arguments: the archive and the directory. The names are compared inside the directory.
 const TEST: &str = r#"
 case $a in -*) a=./$a;; esac
 [ -f "$a" ] || { r failed 'the archive does not exist'; exit; }
@@ -28,7 +28,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         let list = "list() { unzip -Z1 \"$a\"; }\n";
         return extract(list, found.operands.into_iter().next(), folder);
     }
-    // `tar xzf A` has its letters without a dash.
+    // `tar xzf A` has its option letters without a dash.
     let mut arguments = command.arguments.clone();
     if let Some(first) = arguments.first().and_then(Word::literal).filter(|text| !text.starts_with('-')) {
         arguments[0] = Word::of(&format!("-{first}"));

@@ -1,11 +1,11 @@
-//! The program that a simple command runs in the end, after assignments and after programs such as `sudo` and `env`.
+//! The program that a simple command ultimately runs, after assignments and programs such as `sudo` and `env`.
 
 use super::scan::{Pipeline, Reason, Redirect, SimpleText, Word, scan};
 
 /// Maximum depth of wrappers and of `sh -c`.
 const DEPTH_MAX: usize = 8;
 
-/// Variables that change what the tools of a probe do.
+/// Variables that change the behavior of the tools that a probe uses.
 const SENSITIVE: &[&str] = &[
     "PATH", "IFS", "ENV", "HOME", "CDPATH", "GLOBIGNORE", "POSIXLY_CORRECT", "TMPDIR", "PWD", "OLDPWD",
     "SHELLOPTS", "BASHOPTS", "PS4", "OPTIND", "UID", "EUID", "PPID",
@@ -23,7 +23,7 @@ pub(super) enum RunsAs {
 /// A simple command without its wrappers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EffectiveCommand {
-    /// Name of the program, without its folder.
+    /// Name of the program, without its directory.
     pub(super) program: String,
     pub(super) arguments: Vec<Word>,
     pub(super) redirects: Vec<Redirect>,
@@ -31,7 +31,7 @@ pub(super) struct EffectiveCommand {
     pub(super) runs_as: RunsAs,
 }
 
-/// Result of taking off the wrappers.
+/// Result of unwrapping a command.
 pub(super) enum Unwrapped {
     Command(EffectiveCommand),
     /// The pipelines of `sh -c TEXT`, and the user as whom they run.
@@ -109,7 +109,7 @@ fn assignment(word: &Word) -> Option<(String, Word)> {
     is_name.then(|| (name.to_owned(), value))
 }
 
-/// Fails if a variable changes what the tools of a probe do.
+/// Fails if a variable changes the behavior of the tools that a probe uses.
 pub(super) fn check_name(name: &str) -> Result<(), Reason> {
     let prefixes = ["LD_", "BASH_", "GIT_", "LC_", "LANG"];
     if SENSITIVE.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix)) {
@@ -203,9 +203,9 @@ impl SplitArguments {
     }
 }
 
-/// Splits the arguments of a program that takes options anywhere. `flags` and `valued` are the known short options;
-/// `long` are the known long options, with `=` at the end if they need a value. An unknown option is an error, because
-/// it could change everything.
+/// Splits the arguments of a program that takes options anywhere. `flags` and `valued` are the known short
+/// options; `long` are the known long options, with `=` at the end if they need a value. An unknown option is
+/// an error, because it could change everything.
 pub(super) fn split(
     arguments: &[Word],
     flags: &str,

@@ -49,9 +49,9 @@ impl TreeCounts {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remove {
     is_recursive: bool,
-    /// True if empty folders are removed.
+    /// True if empty directories are removed.
     takes_folders: bool,
-    /// True if a missing file is no error.
+    /// True if a missing file is not an error.
     is_forced: bool,
     verb: &'static str,
 }
@@ -154,7 +154,7 @@ impl Remove {
     }
 }
 
-/// Prints for each link its old target.
+/// Prints the old target of each link.
 const LINK: &str = r#"
 s=$1 d=$2 k=$3; t=$d
 case $t in -*) t=./$t;; esac

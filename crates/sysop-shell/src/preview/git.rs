@@ -161,7 +161,7 @@ fn clean(arguments: &[Word]) -> Result<GitProbe, Reason> {
     if found.options.iter().filter(|(name, _)| matches!(name.as_str(), "f" | "-force")).count() > 1 {
         flags.push_str("ff");
     }
-    // `clean -n` names whole folders; what is in them is counted by `find`.
+    // `clean -n` names whole directories; `find` counts their contents.
     let body = format!(
         r#"
 o=$(g -c core.quotePath=false clean {flags} -- "$@" | sed -n 's/^Would remove //p')
@@ -205,7 +205,7 @@ fn checkout(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason> 
         return Err("its source is not the index".to_owned());
     }
     if !paths.is_empty() {
-        // Against the index: what is staged stays.
+        // Compared with the index, because staged changes stay.
         let body = CHANGED.replace(" HEAD \"$@\"", " -- \"$@\"");
         return Ok(Some((body, GitView::Restore, paths)));
     }

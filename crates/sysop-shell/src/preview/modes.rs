@@ -123,7 +123,7 @@ fn missing(records: &Records) -> Option<String> {
 fn new_mode(text: &str, old: u32, is_folder: bool, umask: u32) -> Option<u32> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o7777)?;
-        // A folder keeps its setuid and setgid bits unless the mode has five digits.
+        // A directory keeps its setuid and setgid bits unless the mode has five digits.
         let kept = if is_folder && text.len() < 5 { old & 0o6000 } else { 0 };
         return Some(mode | kept);
     }
@@ -167,7 +167,7 @@ fn clause_mode(clause: &str, old: u32, is_folder: bool, umask: u32) -> Option<u3
             '+' => mode | bits,
             '-' => mode & !bits,
             '=' => {
-                // A folder keeps setuid and setgid.
+                // A directory keeps setuid and setgid.
                 let kept = if is_folder { 0o6000 } else { 0 };
                 let cleared = reach & !kept;
                 (mode & !cleared) | bits

@@ -5,7 +5,7 @@ use super::effective::EffectiveCommand;
 use super::report::name;
 use super::scan::Word;
 
-/// Returns the line for a command that runs code of others.
+/// Returns the line for a command that runs other people's code.
 pub(super) fn planned(command: &EffectiveCommand) -> Option<Planned> {
     let words: Vec<String> = command.arguments.iter().filter_map(Word::literal).collect();
     let verb = words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);
@@ -75,7 +75,7 @@ pub(super) fn piped(commands: &[EffectiveCommand]) -> Option<String> {
     Some(format!("runs an unknown program from {host}; download it, read it, then run that file"))
 }
 
-/// Returns true if a command that cannot be read names a program of the table.
+/// Returns true if a command that cannot be parsed names a program in the table.
 pub(super) fn is_known(command: &str) -> bool {
     let words = command.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     let mut words = words.filter(|word| !word.is_empty());

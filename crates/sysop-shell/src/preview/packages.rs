@@ -12,7 +12,7 @@ const ESSENTIAL: &[&str] = &[
     "ifupdown", "dropbear",
 ];
 
-/// A simulation that runs without root: as root it would rewrite a log of apt.
+/// A simulation that runs without root: as root, it would rewrite one of apt's logs.
 const APT: &str = r#"
 command -v apt-get >/dev/null || r failed 'apt-get is not installed'
 u=
@@ -150,7 +150,7 @@ if [ "$o" ]; then r say "$n: $o → $v"; else r say "installs $n $v"; fi; done
     )
 }
 
-/// Package managers with a simulation that may ask the network; the end of its output is shown.
+/// Package managers with a simulation that may use the network; the end of its output is shown.
 fn other(command: &EffectiveCommand, twin: &str) -> Result<Planned, Reason> {
     let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
     let words = words.ok_or("its packages are known only at run time")?;

@@ -8,14 +8,14 @@ use super::View;
 use super::effective::RunsAs;
 use super::scan::{Word, quoted};
 
-/// Extent to which a probe is free of effects.
+/// Extent of a probe's own side effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProbeClass {
     /// Writes nothing, takes no lock, connects nowhere.
     ReadOnly,
     /// Creates temporary files of its own, or takes read locks.
     Temporary,
-    /// Asks a service or a server.
+    /// Queries a service or a server.
     Network,
 }
 
@@ -58,11 +58,11 @@ impl Section {
 
 /// Time limit of a probe in seconds.
 pub(super) const SECONDS: u64 = 2;
-/// Time limit in seconds of a probe that asks a package manager or a server.
+/// Time limit in seconds of a probe that queries a package manager or a server.
 pub(super) const SECONDS_SLOW: u64 = 10;
 
-/// Definitions for all bodies. `r KEY VALUE` prints a record. `files` replaces the arguments by those that exist, in a
-/// form that no program reads as an option, and leaves out what is beneath another argument.
+/// Definitions for all bodies. `r KEY VALUE` prints a record. `files` replaces the arguments with those that
+/// exist, in a form that no program parses as an option, and leaves out paths beneath another argument.
 const PRELUDE: &str = r#"r() { printf '%s\0%s\0' "$1" "$2"; }
 unset GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND GIT_ASKPASS SSH_ASKPASS GREP_OPTIONS
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 PAGER=cat SYSTEMD_PAGER= SYSTEMD_COLORS=0 LESSSECURE=1
@@ -84,7 +84,7 @@ while read -r _ m _; do case $m in "${x%/}"/*) r mount "$m";; esac; done </proc/
 }
 "#;
 
-/// Rotates through the arguments; see [`PRELUDE`]. Not a function, because a function cannot replace `$@` of its caller.
+/// Rotates through the arguments; see [`PRELUDE`]. Not a function, because a function cannot replace its caller's `$@`.
 pub(super) const FILES: &str = r#"[ $# -gt 2000 ] && { r many $#; exit; }
 k=$#; j=$#
 while [ $k -gt 0 ]; do p=$1; shift; k=$((k-1)); case $p in -*) p=./$p;; esac
@@ -95,7 +95,7 @@ else r missing "$p"; fi; done
 r operands $#
 "#;
 
-/// Script of one section, as it is run by the shell that would run the command.
+/// Script of one section, as the shell that would run the command runs it.
 pub(super) fn section_text(
     index: usize,
     section: &Section,

@@ -40,7 +40,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     Planned::probe(Section::new(body, View::Processes).with_words(operands))
 }
 
-/// Takes the signal out of the arguments. Returns its name or number, or an empty text if there is none.
+/// Removes the signal from the arguments. Returns its name or number, or an empty text if there is none.
 fn take_signal(words: &mut Vec<String>) -> String {
     let signal = |word: &String| {
         let signal = word.strip_prefix('-')?;
@@ -99,7 +99,7 @@ fn pattern_options(words: &[Word]) -> Result<Vec<Word>, Reason> {
     Ok(options)
 }
 
-/// Returns the search of `killall`, which matches whole names, and its names.
+/// Returns the search script for `killall`, which matches whole names, and the names to search for.
 fn by_name(words: &[Word]) -> Result<(String, Vec<Word>), Reason> {
     let found = split(words, "eIqrvw", "u", &["exact", "user=", "quiet", "wait"])?;
     if found.has(&["r"]) {

@@ -1,13 +1,13 @@
-//! Reads a command line as a list of simple commands, and writes its words again for another shell.
+//! Parses a command line as a list of simple commands, and quotes its words anew for another shell.
 //!
-//! The reader accepts a small language: literal text, quotes, plain variables, globs, braces, `~`, redirections and
-//! here-documents. Everything else is refused with a reason. A word is never copied as text: its parts are quoted anew,
-//! so that a probe contains nothing of the command that a shell would run.
+//! The parser accepts a small language: literal text, quotes, plain variables, globs, braces, `~`,
+//! redirections and here-documents. Everything else is rejected with a reason. A word is never copied as
+//! text: its parts are quoted anew, so that a probe contains no part of the command that a shell would run.
 
-/// Maximum words of a command line that a preview looks at.
+/// Maximum number of words in a command line that a preview considers.
 const WORDS_MAX: usize = 4_000;
 
-/// Reason for which a preview cannot be computed, in a few words.
+/// Reason why a preview cannot be computed, in a few words.
 pub(super) type Reason = String;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -223,7 +223,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads what follows a simple command. Here-documents begin after a line break.
+    /// Parses what follows a simple command. Here-documents begin after a line break.
     fn joint(&mut self) -> Result<Joint, Reason> {
         self.blanks();
         if self.eat("&&") || self.eat("||") || self.eat(";") && self.peek() != Some(';') || self.eat("&") {
@@ -283,7 +283,7 @@ impl Scanner<'_> {
         Ok(simple)
     }
 
-    /// Reads a redirection, if there is one here.
+    /// Parses a redirection, if there is one here.
     fn redirect(&mut self, simple: &mut SimpleText) -> Result<bool, Reason> {
         let digits = self.rest().len() - self.rest().trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let number = self.rest().get(..digits).unwrap_or("").parse::<u32>().ok();
@@ -389,7 +389,7 @@ impl Scanner<'_> {
         self.piped(simple, stages)
     }
 
-    /// Joins `cat <<X | tee FILE` to one command that gets the text.
+    /// Joins `cat <<X | tee FILE` into one command that gets the text.
     fn piped(&mut self, simple: &mut SimpleText, stages: &[SimpleText]) -> Result<(), Reason> {
         let is_cat =
             simple.words.len() == 1 && simple.words.first().and_then(Word::literal).as_deref() == Some("cat");
@@ -496,7 +496,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Reads `$NAME` or `${NAME}`. A lone `$` is text.
+    /// Parses `$NAME` or `${NAME}`. A lone `$` is text.
     fn variable(&mut self, parts: &mut Vec<WordPart>, quoted: bool) -> Result<(), Reason> {
         self.next();
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

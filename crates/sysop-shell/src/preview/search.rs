@@ -11,7 +11,7 @@ use super::{Planned, View};
 pub(super) struct Search {
     /// Phrase before the count: `removes`.
     verb: String,
-    /// True if whole folders are removed with what is in them.
+    /// True if whole directories are removed with their contents.
     is_recursive: bool,
     /// True if the names pass through `xargs` without `-0`.
     splits_names: bool,
@@ -117,7 +117,7 @@ fn is_removal_option(option: &str) -> bool {
             .is_some_and(|letters| letters.chars().all(|letter| "rRfv".contains(letter)))
 }
 
-/// Arguments: the folders, `;`, then the tests. The tests come from a list of tests without effects.
+/// Arguments: the directories, `;`, then the tests. The tests come from a list of tests without effects.
 fn section(expression: &Expression<'_>, view: Search) -> Section {
     let count = expression.paths.len();
     let body = format!(
@@ -134,7 +134,7 @@ r odd "$(find "$@" -print0 | tr -dc " \t\n\"'\\\\" | wc -c)"
         .with_words(expression.tests.clone())
 }
 
-/// Returns the section for `find … | xargs rm`, or `None` if the commands are others.
+/// Returns the section for `find … | xargs rm`, or `None` for any other commands.
 pub(super) fn piped(first: &EffectiveCommand, last: &EffectiveCommand) -> Result<Option<Section>, Reason> {
     if first.program != "find" || last.program != "xargs" {
         return Ok(None);

@@ -79,7 +79,7 @@ fn values(found: &SplitArguments, names: &[&str]) -> Vec<Word> {
     all.filter_map(|(_, value)| value.clone()).collect()
 }
 
-/// Takes `-i`, `-iSUFFIX` and `--in-place` out of the arguments, also in groups such as `-ni`.
+/// Removes `-i`, `-iSUFFIX` and `--in-place` from the arguments, also in groups such as `-ni`.
 fn without_in_place(arguments: &[Word]) -> Result<(Vec<Word>, Option<String>, bool), Reason> {
     let (mut rest, mut suffix, mut found) = (Vec::new(), None, false);
     let mut words = arguments.iter();

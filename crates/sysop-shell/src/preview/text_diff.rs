@@ -1,6 +1,6 @@
 //! Differences between two short texts, line by line.
 
-/// Maximum product of the changed lines of both texts that are compared exactly. Beyond, all of them count as changed.
+/// Maximum product of both texts' changed lines that are compared exactly. Above it, all of them count as changed.
 const CELLS_MAX: usize = 4_000_000;
 
 /// Returns the lines of a unified diff with one line of context and without file names.
@@ -41,7 +41,7 @@ fn line(text: &str) -> &str {
     text.trim_end_matches('\n')
 }
 
-/// Returns the changes in order: numbers of removed lines, of added lines, and of equal lines after them.
+/// Returns the changes in order: the numbers of removed lines, of added lines, and of equal lines after them.
 fn changes(left: &[&str], right: &[&str]) -> Vec<(usize, usize, usize)> {
     let (rows, columns) = (left.len(), right.len());
     if rows == 0 && columns == 0 {
@@ -50,7 +50,7 @@ fn changes(left: &[&str], right: &[&str]) -> Vec<(usize, usize, usize)> {
     if rows.saturating_mul(columns) > CELLS_MAX || rows == 0 || columns == 0 {
         return vec![(rows, columns, 0)];
     }
-    // `length[row][column]` is the length of the longest common subsequence of the rests.
+    // `length[row][column]` is the length of the longest common subsequence of the remaining lines.
     let width = columns + 1;
     let mut length = vec![0_u32; (rows + 1) * width];
     for row in (0..rows).rev() {

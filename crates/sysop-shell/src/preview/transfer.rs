@@ -16,8 +16,8 @@ pub(super) struct Transfer {
     verb: &'static str,
 }
 
-/// Arguments: the target, `T` if it is no folder to fill or `t` if it must be one, `m` for a move, then the sources.
-/// `each` compares one source with the path that it would get.
+/// Arguments: the target, `T` if it must not be filled as a directory or `t` if it must be, `m` for a move,
+/// then the sources. `each` compares one source with the path that it would get.
 const TRANSFER: &str = r#"
 t=$1 k=$2 m=$3; shift 3
 case $t in -*) t=./$t;; esac

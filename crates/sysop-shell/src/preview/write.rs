@@ -48,7 +48,7 @@ pub(super) fn tee(command: &EffectiveCommand) -> Result<Planned, Reason> {
     Planned::probe(section(target.clone(), found.has(&["a", "-append"]), content))
 }
 
-/// Returns the output of a command, if known without running it: that of `echo`, `printf` and `cat` of literal text.
+/// Returns a command's output if known without running it, as for `echo`, `printf` and `cat` of literal text.
 pub(super) fn content_of(command: &EffectiveCommand) -> Option<String> {
     let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
     let words = words?;

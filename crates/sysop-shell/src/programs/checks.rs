@@ -1,4 +1,4 @@
-//! Checks for programs whose arguments the language of the table cannot describe. The table names each check.
+//! Checks for programs whose arguments the table language cannot describe. The table names each check.
 
 use super::operands::is_simple;
 use super::sed;
@@ -99,7 +99,7 @@ impl Check {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, check)| *check)
     }
 
-    /// Returns true if the arguments are parsed by this check and not by the rules of the table.
+    /// Returns true if this check parses the arguments, and the table's rules do not.
     pub(super) fn reads_arguments(self) -> bool {
         matches!(
             self,
@@ -187,7 +187,7 @@ impl Check {
     }
 }
 
-/// Judges `git push`: notes refspecs that overwrite or delete refs on the server.
+/// Assesses `git push`: notes refspecs that overwrite or delete refs on the server.
 fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     remote::address(state, call, arguments);
     let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
@@ -196,7 +196,7 @@ fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: 
     }
 }
 
-/// Judges programs like `rpm`: notes packages that are fetched or removed.
+/// Assesses programs like `rpm`: notes packages that are fetched or removed.
 fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let given = |name: &&str| reading.has(name);
     if reading.operands.iter().any(|word| word.text().contains("://")) {
@@ -207,7 +207,7 @@ fn removes(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// Judges `mysqladmin`: notes verbs that destroy data or stop the server.
+/// Assesses `mysqladmin`: notes verbs that destroy data or stop the server.
 fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let verbs = ["drop", "shutdown", "password", "flush-privileges", "kill", "stop-slave", "reload"];
     if arguments.iter().any(|word| verbs.contains(&word.text())) {
@@ -215,7 +215,7 @@ fn mysqladmin(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     }
 }
 
-/// Judges `kubectl scale`. Scaling to zero stops workloads; a number that is not literal is judged like zero.
+/// Assesses `kubectl scale`. Scaling to zero stops workloads; a number that is not literal is assessed like zero.
 fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let replicas = reading.values(&["replicas"]);
     if replicas.iter().any(|count| count.parse::<u32>().map_or(true, |count| count == 0)) {
@@ -223,7 +223,7 @@ fn scale(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     }
 }
 
-/// Judges `kubectl get`. A table of secrets shows only their names, but other output formats show their content.
+/// Assesses `kubectl get`. A table of secrets shows only their names, but other output formats show their content.
 fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let output = reading.values(&["o", "output", "template"]);
     let is_table = output.iter().all(|format| matches!(*format, "wide" | "name"));
@@ -239,7 +239,7 @@ fn objects(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>)
     }
 }
 
-/// Judges `ps`: notes `ps e`, which prints the environment of processes.
+/// Assesses `ps`: notes `ps e`, which prints the environment of processes.
 fn ps(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let shows = reading.operands.first().is_some_and(|word| {
         word.text().contains('e') && word.text().bytes().all(|b| b.is_ascii_alphabetic())
@@ -257,8 +257,8 @@ fn getent(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// Judges `sed`: its script, the files that it reads, and with `-i` the files that it writes. Returns true if every
-/// part is understood.
+/// Assesses `sed`: its script, the files that it reads, and with `-i` the files that it writes. Returns true
+/// if every part is understood.
 fn sed_script(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let list = "-nErsuz -e: -l: -i? -f:read --quiet --silent --debug --posix --sandbox --line-length= --follow-symlinks \
          --expression= --regexp-extended --null-data --separate --unbuffered --in-place? --file=read";
@@ -338,7 +338,7 @@ fn sysctl(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// Judges `service NAME ACTION` and similar programs. Returns true if every part is understood.
+/// Assesses `service NAME ACTION` and similar programs. Returns true if every part is understood.
 fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let arguments = call.arguments();
     let actions: Vec<&str> = operands_of(arguments).map(Word::text).collect();
@@ -355,7 +355,7 @@ fn service(state: &mut State, call: &ProgramCall<'_>) -> bool {
     arguments.iter().all(is_simple)
 }
 
-/// Judges `docker run`: notes resources of the host that are shared with the container.
+/// Assesses `docker run`: notes host resources that are shared with the container.
 fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: &Reading<'_, '_>) {
     let own = arguments.get(..reading.first_operand).unwrap_or(arguments);
     for option in &reading.options {
@@ -390,7 +390,7 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
     }
 }
 
-/// Judges `mount` and `umount`: notes system folders that are mounted over or unmounted.
+/// Assesses `mount` and `umount`: notes system directories that are mounted over or unmounted.
 fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let remounts = reading.values(&["o", "options"]).iter().any(|value| value.contains("remount"));
     let system =
@@ -408,7 +408,7 @@ fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     }
 }
 
-/// Judges the command after `--`, as in `kubectl exec POD -- command…`.
+/// Assesses the command after `--`, as in `kubectl exec POD -- command…`.
 fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     let at = arguments.iter().position(|word| word.text() == "--");
     match at.and_then(|at| arguments.get(at + 1..)) {
@@ -417,7 +417,7 @@ fn after_dashes(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word]) {
     }
 }
 
-/// Judges cloud tools by the verbs in their words, as in `terminate-instances`, `instances delete` and `s3 rm`.
+/// Assesses cloud tools by the verbs in their words, as in `terminate-instances`, `instances delete` and `s3 rm`.
 fn cloud(state: &mut State, call: &ProgramCall<'_>) {
     const VERBS: &[&str] = &[
         "delete", "terminate", "destroy", "remove", "rm", "rb", "purge", "undefine", "deregister", "detach",

@@ -54,7 +54,7 @@ pub(super) enum Kind {
     Read,
     /// A path that is created, changed or removed.
     Write,
-    /// A folder into which the program writes files that the command does not name.
+    /// A directory into which the program writes files that the command does not name.
     Fill,
     /// Target path of a new link.
     Link,

@@ -1,4 +1,4 @@
-//! Judges operands and option values by their kind.
+//! Assesses operands and option values by their kind.
 
 use super::grammar::{Count, Entry, Kind, kind};
 use crate::context::Access;
@@ -26,7 +26,7 @@ const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd
 const VITAL_PROCESSES: &str = "sshd ssh systemd init dbus-daemon systemd-logind networkmanager systemd-networkd sysop \
     dropbear sssd . .* * ^ $ bash sh zsh fish login agetty";
 
-/// Judges the operands of a call. Returns true if the entry has a place for each operand and each is of the right kind.
+/// Assesses the operands of a call. Returns true if each has a place in the entry and is of the right kind.
 pub(super) fn judge(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -58,7 +58,7 @@ pub(super) fn judge(
     understood && words.next().is_none()
 }
 
-/// Judges the rest of a call as a command of its own.
+/// Assesses the rest of a call as a separate command.
 fn run(state: &mut State, call: &ProgramCall<'_>, kind: Kind, rest: &[Word]) -> bool {
     if kind == Kind::Script {
         call.run_joined(state, rest, Stdin::Unknown);
@@ -68,7 +68,7 @@ fn run(state: &mut State, call: &ProgramCall<'_>, kind: Kind, rest: &[Word]) -> 
     true
 }
 
-/// Judges one option. Returns true if its value is of the declared kind.
+/// Assesses one option. Returns true if its value is of the declared kind.
 pub(super) fn judge_option(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -91,7 +91,7 @@ pub(super) fn judge_option(
     use_word(state, call, entry, kind, &word)
 }
 
-/// Judges one word as an operand or value of this kind. Returns true if the word can be of this kind.
+/// Assesses one word as an operand or value of this kind. Returns true if the word can be of this kind.
 fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind, word: &Word) -> bool {
     let span = call.span_of(word);
     match kind {
@@ -215,13 +215,13 @@ fn is_remote(text: &str) -> bool {
     colon.is_some_and(|colon| text.find('/').is_none_or(|slash| colon < slash)) || path::is_network(text)
 }
 
-/// Returns true if a text names a file to curl: `@file`, `name@file`, `name=@file`, `name=<file` or `%output{file}`.
+/// Returns true if a text names a file for curl: `@file`, `name@file`, `name=@file`, `name=<file` or `%output{file}`.
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     name.starts_with('@') || ["=@", ":@", "=<", "%output"].iter().any(|sign| text.contains(sign))
 }
 
-/// Returns the name of the program in lower case, without its folder.
+/// Returns the program's name in lower case, without its directory.
 fn program_name(call: &ProgramCall<'_>) -> String {
     let text = call.words.first().map_or("", Word::text);
     text.rsplit('/').next().unwrap_or(text).to_lowercase()

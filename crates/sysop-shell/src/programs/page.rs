@@ -55,7 +55,7 @@ fn subcommands(page: &mut String, entry: &Entry, before: &str) {
     }
 }
 
-/// Returns the cells after the first one of a row. Options that are already listed for the parent are left out.
+/// Returns the cells of a row, except for the first one. Options that the parent row already lists are left out.
 fn cells(entry: &Entry, parent: Option<&Entry>) -> String {
     let is_new = |rule: &&OptionRule<'_>| {
         !parent.is_some_and(|parent| parent.everywhere && parent.options.contains(rule))

@@ -1,4 +1,4 @@
-//! Programs that show addresses. They resolve names that they are given or that they show.
+//! Programs that show addresses. They resolve names that they are given, and the addresses that they show.
 
 use std::net::IpAddr;
 
@@ -13,8 +13,8 @@ const KEYWORDS: &str = "state exclude dst src sport dport dev and or not eq ne g
     synchronized bucket big established syn-sent syn-recv fin-wait-1 fin-wait-2 time-wait closed close-wait last-ack \
     listening closing fibmatch from to via oif iif mark uid ipproto vrf table main default proto root match exact";
 
-/// Judges operands. Numbers and filter words resolve nothing, and neither does a word after `dev` or a similar keyword,
-/// which names a link. Any other word is resolved as a name.
+/// Assesses operands. Numbers and filter words resolve nothing, and neither does a word after `dev` or a
+/// similar keyword, which names a link. Any other word is resolved as a name.
 pub(super) fn operands(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let texts = reading.operands.iter().map(|word| word.text());
     let mut link = false;
@@ -27,7 +27,7 @@ pub(super) fn operands(state: &mut State, call: &ProgramCall<'_>, reading: &Read
     }
 }
 
-/// Judges programs that resolve the addresses that they show, unless an option prevents this.
+/// Assesses programs that resolve the addresses that they show, unless an option prevents it.
 pub(super) fn numeric(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let has = |names: &[&str]| names.iter().any(|name| reading.has(name));
     let name = call.words.first().map_or("", Word::text).rsplit('/').next().unwrap_or("");

@@ -5,7 +5,7 @@ use crate::program_call::{ProgramCall, Stdin};
 use crate::risk::RiskClass;
 use crate::state::State;
 
-/// Judges the text of statements in the arguments or on standard input.
+/// Assesses the text of statements in the arguments or on standard input.
 pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
     let mut texts: Vec<&str> = call.arguments().iter().map(Word::text).collect();
     match call.input {

@@ -9,7 +9,7 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
 
-/// Resolves a word as a path, relative to the folder of the shell.
+/// Resolves a word as a path, relative to the shell's directory.
 fn resolved(state: &State, word: &Word) -> String {
     let folder = if state.has_moved() { state.folders.only() } else { Some("") };
     path::resolve(folder, word.text())
@@ -95,7 +95,7 @@ const FIND_VALUED: &str = "-name -iname -path -ipath -wholename -iwholename -reg
     -mtime -atime -ctime -mmin -amin -cmin -newer -anewer -cnewer -newermt -newerct -newerat -user -group -uid -gid -perm \
     -maxdepth -mindepth -links -inum -samefile -lname -ilname -printf -fstype -used -context";
 
-/// Judges `find` and `fd`. Returns true if every part is understood.
+/// Assesses `find` and `fd`. Returns true if every part is understood.
 pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let arguments = call.arguments();
     let is_fd = call.words.first().is_some_and(|name| name.text().contains("fd"));
@@ -140,7 +140,7 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
         }
     }
     if reads {
-        // Found files are read, so secrets below the folders count too.
+        // Found files are read, so secrets below the directories count too.
         let here = Word { shape: ".".to_owned(), ..Word::default() };
         let all = if folders.is_empty() { vec![&here] } else { folders.clone() };
         for word in all {
@@ -165,7 +165,7 @@ fn fd_executes(text: &str) -> bool {
     }
 }
 
-/// Judges the command that begins at index `start` and ends before `;` or `+`. Returns its number of words.
+/// Assesses the command that begins at index `start` and ends before `;` or `+`. Returns its number of words.
 fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let rest = call.arguments().get(start..).unwrap_or(&[]);
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
@@ -179,7 +179,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     (length + 1).min(rest.len())
 }
 
-/// Options of `tar` that are known.
+/// Known options of `tar`.
 const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create --extract --get --list --append --update \
     --diff --compare --verbose --gzip --gunzip --bzip2 --xz --zstd --lzma --lzip --auto-compress --keep-old-files \
     --keep-newer-files --overwrite --touch --preserve-permissions --same-owner --no-same-owner --no-same-permissions \
@@ -194,7 +194,7 @@ const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create -
 /// Options of `tar` that name a program.
 const TAR_RUNS: &str = "checkpoint-action use-compress-program to-command rsh-command rmt-command info-script new-volume-script I F";
 
-/// Judges `tar`: the files that it packs and unpacks, and the programs that it runs. Returns true if all is understood.
+/// Assesses the files that `tar` packs and unpacks, and the programs that it runs. Returns true if it understands all.
 pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let mut words: Vec<Word> = call.arguments().to_vec();
     expand_bundle(&mut words);

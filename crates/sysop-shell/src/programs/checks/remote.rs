@@ -15,7 +15,7 @@ pub(super) fn address(state: &mut State, call: &ProgramCall<'_>, arguments: &[Wo
     }
 }
 
-/// Judges a program that may send its standard input to a server. `wget` also writes a file named after the URL.
+/// Assesses a program that may send its standard input to a server. `wget` also writes a file named after the URL.
 pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let names = ["O", "output-document", "spider", "P", "directory-prefix"];
     let is_wget = call.words.first().is_some_and(|word| word.text().ends_with("wget"));
@@ -34,8 +34,8 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
     }
 }
 
-/// Judges `ssh`. The remote command is analyzed like a command for a local shell, but the call is always opaque,
-/// because the aliases and programs of the remote host are unknown.
+/// Assesses `ssh`. The remote command is analyzed like a command for a local shell, but the call is always
+/// opaque, because the aliases and programs of the remote host are unknown.
 pub(super) fn ssh(state: &mut State, call: &ProgramCall<'_>) {
     let arguments = call.arguments();
     state.note(call.span, RiskClass::Opaque, "acts on another host");

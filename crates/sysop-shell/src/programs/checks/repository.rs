@@ -1,4 +1,4 @@
-//! Git subcommands whose arguments the language of the table cannot describe.
+//! Git subcommands whose arguments the table language cannot describe.
 
 use crate::lexer::Word;
 use crate::options::{Reading, is_listed};
@@ -6,7 +6,7 @@ use crate::program_call::ProgramCall;
 use crate::risk::RiskClass;
 use crate::state::State;
 
-/// Judges `git checkout`, which switches branches or discards changes of files, depending on what its arguments name.
+/// Assesses `git checkout`, which switches branches or discards changes of files, depending on what its arguments name.
 pub(super) fn checkout(
     state: &mut State,
     call: &ProgramCall<'_>,
@@ -38,7 +38,7 @@ pub(super) fn checkout(
     }
 }
 
-/// Judges `git reset`. With paths, it unstages changes; with a commit other than HEAD, it moves the branch.
+/// Assesses `git reset`. With paths, it unstages changes; with a commit other than HEAD, it moves the branch.
 pub(super) fn reset(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let dashes = call.arguments().iter().any(|word| word.text() == "--");
     let is_here = |word: &&Word| matches!(word.literal(), Some("HEAD" | "@"));
@@ -57,7 +57,7 @@ const PLAIN_SETTINGS: &str = "user.name user.email init.defaultbranch pull.rebas
     fetch.prune rebase.autostash merge.conflictstyle core.autocrlf core.eol core.filemode core.ignorecase core.quotepath \
     color.ui advice.detachedhead commit.verbose diff.algorithm rerere.enabled";
 
-/// Judges `git config`. A name alone shows a setting, and a name with a value sets it.
+/// Assesses `git config`. A name alone shows a setting, and a name with a value sets it.
 pub(super) fn config(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     let shows = ["get", "get-all", "get-regexp", "get-urlmatch", "get-color", "get-colorbool", "l", "list"];
     if shows.iter().any(|name| reading.has(name)) {
