@@ -1,7 +1,7 @@
-//! Forwards questions of `ssh` to users: passwords, passphrases, one-time codes, confirmations of host keys.
+//! Forwards prompts of `ssh` to users: passwords, passphrases, one-time codes, host key confirmations.
 //!
-//! `ssh` asks by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is a second sysop
-//! process. It finds the path of a socket in its environment, sends the prompt over this socket to the sysop that
+//! `ssh` prompts by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is a second
+//! sysop process. It finds the path of a socket in its environment, sends the prompt over this socket to the sysop that
 //! started `ssh`, and prints the answer. The socket is in a folder that only its owner may enter.
 
 use std::ffi::OsString;
@@ -29,7 +29,7 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 #[derive(Debug, Serialize, Deserialize)]
 struct AskpassRequest {
     prompt: String,
-    /// `confirm` or `none`, as given by `ssh`; empty if `ssh` asks for a text.
+    /// `confirm` or `none`, as given by `ssh`; empty if `ssh` asks for text.
     hint: String,
 }
 
@@ -163,7 +163,7 @@ async fn answer(stream: UnixStream, shared: &AskpassState) -> io::Result<()> {
     let open = OpenQuestion::new(&shared.open);
     let given = tokio::select! {
         answer = people.ask(asked) => answer,
-        // The askpass program was ended, because `ssh` gave up.
+        // The askpass program has exited, because `ssh` gave up.
         _ = read.read(&mut nothing) => return Ok(()),
     };
     drop(open);
@@ -191,9 +191,9 @@ async fn respond(write: &mut (impl AsyncWriteExt + Unpin), response: &AskpassRes
     written
 }
 
-/// Determines the kind of a question. `ssh` asks about host keys in the same way as for passwords, so only the exact
-/// wording of the prompt distinguishes the two. Prompts that a server chooses start with `(user@host)` (OpenSSH 8.4 and
-/// later), and always count as secrets.
+/// Determines the kind of a question. `ssh` asks about host keys the same way it asks for passwords, so only
+/// the exact wording of the prompt distinguishes the two. Prompts that a server chooses start with
+/// `(user@host)` (OpenSSH 8.4 and later), and always count as secrets.
 fn question_kind(request: &AskpassRequest) -> QuestionKind {
     let prompt = request.prompt.trim();
     let about_a_key = prompt.starts_with("The authenticity of host ")
@@ -219,7 +219,7 @@ pub fn run_as_askpass() -> Option<u8> {
         }
         Ok(AskpassResponse::Refused) => Some(1),
         Err(_) => {
-            // The system's error message would look like one of ssh. Nothing can be done if writing fails.
+            // The system's error message would look like one from ssh. Nothing can be done if writing fails.
             let told = "sysop: cannot forward the ssh prompt: the sysop process that started ssh has exited";
             let _ = writeln!(io::stderr(), "{told}");
             Some(1)

@@ -1,4 +1,4 @@
-//! Environment of programs: that of this process without API keys and other secrets, prompts and pagers.
+//! Environment for programs: this process's own, without API keys, other secrets, prompts and pagers.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::output::redact::Secrets;
 
-/// Variables of every command, which tell programs that no terminal and no user are present.
+/// Variables set for every command. They tell programs that there is no terminal and no user.
 const SETTINGS: [(&str, &str); 8] = [
     ("PAGER", "cat"),
     ("GIT_PAGER", "cat"),
@@ -48,9 +48,9 @@ pub(crate) const GIT_GUARD: [(&str, &str); 11] = [
     ("GIT_PAGER", "cat"),
 ];
 
-/// Git variables on every machine. With them, git takes paths literally, ignores replacement objects, and uses no
-/// prompt, no editor and no network. Without `GIT_NO_LAZY_FETCH` and `GIT_ALLOW_PROTOCOL`, git would fetch the missing
-/// objects of a partial clone with a program that the repository's config names.
+/// Git variables set on every machine. With them, git takes paths literally, ignores replacement objects, and
+/// uses no prompt, no editor and no network. Without `GIT_NO_LAZY_FETCH` and `GIT_ALLOW_PROTOCOL`, git would
+/// fetch the missing objects of a partial clone with a program that the repository's config names.
 pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
     ("GIT_LITERAL_PATHSPECS", "1"),
     ("GIT_NO_REPLACE_OBJECTS", "1"),
@@ -67,8 +67,8 @@ pub(crate) const GIT_VARIABLES: [(&str, &str); 8] = [
 pub(crate) struct Environment(BTreeMap<OsString, OsString>);
 
 impl Environment {
-    /// Returns the environment of commands, made from the variables of this process. Removes variables whose names
-    /// indicate a key, variables in `scrub`, and variables that contain one of the secrets.
+    /// Returns the environment for commands, derived from this process's variables. Removes variables whose
+    /// names indicate a key, variables in `scrub`, and variables that contain one of the secrets.
     pub(crate) fn scrubbed(
         ours: impl Iterator<Item = (OsString, OsString)>,
         scrub: &[String],

@@ -1,8 +1,9 @@
-//! Uses several hosts as one: a call runs on all of them concurrently, one outcome reports them, outliers first.
+//! Uses several hosts as one: a call runs on all concurrently, and one outcome lists all results, outliers
+//! first.
 //!
-//! A [`Fleet`] offers the tools that all its hosts have, except `view_image` and those of the terminal, because every
-//! host would need its own terminal and a user's attention. If a canary is set, a call that changes something first runs on a few
-//! hosts, and on the other hosts only if these few succeeded with the same result.
+//! A [`Fleet`] offers the tools that all its hosts have, except `view_image` and the terminal tools, because every host
+//! would need its own terminal and a user's attention. If a canary is set, a call that changes something first runs on
+//! a few hosts, and on the other hosts only if these few succeeded with the same result.
 //!
 //! Changed files are named `HOST:PATH`, so that `undo` finds the right host. Undo is all or nothing on each host, but
 //! not across hosts; every host reports its own result.
@@ -52,7 +53,7 @@ use crate::undo::records_of;
 /// Default number of hosts on which a call runs concurrently.
 pub const HOSTS_AT_ONCE: usize = 16;
 
-/// Tools of a terminal, which several hosts cannot share.
+/// Terminal tools; several hosts cannot share a terminal.
 const TERMINAL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 
 #[derive(Debug, Clone)]
@@ -63,7 +64,7 @@ pub struct FleetSettings {
     pub canary: Option<NonZeroUsize>,
     /// Limits on the output of all hosts together.
     pub limits: OutputLimits,
-    /// Folder of artifacts, which must be the one that the hosts use.
+    /// Artifact folder; must be the one that the hosts use.
     pub artifacts: PathBuf,
 }
 
@@ -88,7 +89,7 @@ pub enum FleetError {
     /// Two names denote the same host.
     #[error("{0} and {1} are the same host; name each host once")]
     DuplicateHost(String, String),
-    /// A `HOST:PATH` could mean a path on either host, because one name begins with the other and a colon.
+    /// A `HOST:PATH` could mean a path on either host, because one name starts with the other plus a colon.
     #[error("hosts {0} and {1} are ambiguous in {0}:PATH; rename one of them")]
     AmbiguousNames(String, String),
 }
@@ -112,8 +113,8 @@ struct HostCall {
 }
 
 impl Fleet {
-    /// Creates a fleet that uses and reports the hosts in this order. Does not contact them. Fails if there is no host,
-    /// or if the names are invalid, not distinct, or ambiguous in `HOST:PATH`.
+    /// Creates a fleet that uses and reports the hosts in the given order. Does not contact them. Fails if
+    /// there is no host, or if the names are invalid, not distinct, or ambiguous in `HOST:PATH`.
     pub fn new(hosts: Vec<(String, Arc<dyn Host>)>, settings: FleetSettings) -> Result<Self, FleetError> {
         check_names(hosts.iter().map(|(name, _)| name.as_str()))?;
         let specs = common_tools(&hosts);
@@ -128,7 +129,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the call for each host. For `undo`, each host gets only its own changes, others get no call.
+    /// Returns the call for each host. For `undo`, each host gets only its own changes; others get no call.
     fn jobs(&self, call: ToolCall, guard: Option<GuardTimeout>) -> Result<Vec<HostCall>, String> {
         if call.name == UNDO {
             return self.undo_jobs(&call);
@@ -360,7 +361,7 @@ impl Host for Fleet {
         self.run_everywhere(call, None, sink, cancel).await
     }
 
-    /// Guards the call on each host. The hosts after the canary follow only once its change was confirmed.
+    /// Guards the call on each host. The other hosts follow only once the canary's change has been confirmed.
     async fn run_guarded(
         &self,
         call: ToolCall,
@@ -427,7 +428,7 @@ fn common_tools(hosts: &[(String, Arc<dyn Host>)]) -> Vec<ToolSpec> {
         |spec: &&ToolSpec| others.iter().all(|(_, host)| host.tools().iter().any(|other| alike(spec, other)));
     let of_terminal =
         |spec: &&ToolSpec| spec.effect == ToolEffect::Keys || TERMINAL_TOOLS.contains(&spec.name.as_str());
-    // One outcome for several hosts has no place for their images.
+    // A combined outcome has no place for the hosts' images.
     let shows = |spec: &&ToolSpec| spec.name == VIEW_IMAGE_TOOL;
     first.tools().iter().filter(|spec| !of_terminal(spec) && !shows(spec)).filter(on_all).cloned().collect()
 }

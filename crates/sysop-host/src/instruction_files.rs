@@ -62,7 +62,7 @@ pub fn read_instruction_files(root: &Path, home: Option<&Path>) -> Vec<Instructi
     without_repeats(found)
 }
 
-/// Removes repeated entries for a skill, attachment or command, as linked folders cause; keeps the first.
+/// Removes duplicate entries for a skill, attachment or command, which linked folders cause; keeps the first.
 fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
     let mut paths = HashSet::new();
     found.retain(|file| file.kind == InstructionKind::Instructions || paths.insert(file.path.clone()));
@@ -95,7 +95,7 @@ fn in_folder(folder: &Path) -> Option<InstructionText> {
     })
 }
 
-/// Opens a regular file, or the one of `NAMES` beside it that it links to. Also returns its size.
+/// Opens a regular file, or the `NAMES` file in the same folder that it links to. Also returns its size.
 fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
     let target = if path.symlink_metadata().ok()?.is_symlink() {
         let target = std::fs::read_link(path).ok()?;

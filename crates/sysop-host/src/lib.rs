@@ -4,8 +4,8 @@
 //! trait `machine::Machine`, so that support for another kind of machine is one more implementation of that trait.
 //! Nothing in this crate asks a user, decides whether a call may run, or talks to a model.
 //!
-//! The kernel confines file tools to the root. Commands are not confined to it: they run with all rights of their
-//! user, except inside a fence (`sandbox`).
+//! The kernel confines file tools to the root. Commands are not confined to it: they run with all privileges
+//! of their user, except inside a fence (`sandbox`).
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("sysop-host supports Linux only: sessions, process trees and waiting use Linux system calls");

@@ -48,7 +48,7 @@ pub(crate) struct LocalMachine {
     names: Vec<String>,
     root_path: PathBuf,
     environment: Environment,
-    /// `environment` in the form for `posix_spawn`.
+    /// `environment`, converted for `posix_spawn`.
     variables: Arc<[CString]>,
     shell: CString,
     processes: ProcessRunner,
@@ -207,7 +207,7 @@ impl LocalMachine {
 
     fn git_environment(&self, settings: &[(String, String)]) -> Environment {
         let mut environment = self.environment.for_git();
-        // Git must not use a repository above the root; the work tree of the one at the root is the root.
+        // Git must not use a repository above the root. One at the root has the root as its work tree.
         environment.set("GIT_CEILING_DIRECTORIES", self.root_path.parent().unwrap_or(Path::new("/")));
         environment.set("GIT_WORK_TREE", &self.root_path);
         for (name, value) in GIT_VARIABLES {
@@ -222,8 +222,8 @@ impl LocalMachine {
     }
 }
 
-/// Surveys a command on this machine outside of any session. Because there is no start of a session to compare with,
-/// every script counts as unchanged.
+/// Surveys a command on this machine outside of any session. With no session start to compare with, every
+/// script counts as unchanged.
 pub fn survey_here(context: CommandContext, command: &str) -> Survey {
     let opened = SystemTime::now();
     let home = context.home.clone();
@@ -326,7 +326,7 @@ impl Machine for LocalMachine {
         RESOLUTIONS_MAX
     }
 
-    /// Returns `None`. Only other machines need this; the PTY tells for local terminals.
+    /// Returns `None`: only remote machines need this, because a local terminal's PTY reports it.
     async fn foreground(&self, _: &str, _: u32) -> Option<Foreground> {
         None
     }

@@ -1,6 +1,6 @@
-//! Operations that tools need from a machine. Tools are written over [`Machine`], never for one kind.
+//! Operations that tools need from a machine. Tools are written for any [`Machine`], never for one kind.
 //!
-//! Every path is resolved on the machine, beneath its root, at the moment of the access.
+//! Every path is resolved on the machine, beneath its root, at the time of access.
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ pub const FIND_FILES_MAX: usize = 1_000;
 pub(crate) const REPOSITORIES_MAX: usize = 16;
 /// Maximum files that one target with a glob may expand to.
 pub(crate) const RESOLVED_FILES_MAX: usize = 1_000;
-/// Maximum bytes of a script that is judged by its text when it is run.
+/// Maximum bytes of a script whose text is analyzed when a command runs it.
 pub(crate) const SCRIPT_TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// Machine with files beneath a root, and a shell.
@@ -37,8 +37,8 @@ pub(crate) trait Machine: Send + Sync {
     /// Parses the path argument of a tool into a path beneath the root.
     async fn path(&self, text: &str) -> Result<RootPath, MachineError>;
 
-    /// Runs a program in the root to its end and captures its output. The program runs inside `fence` or not at all. On
-    /// `cancel` and at the timeout, the program is stopped together with all processes that it started.
+    /// Runs a program in the root to completion and captures its output. The program runs inside `fence` or not at all.
+    /// On `cancel` and at the timeout, the program is stopped together with all processes that it started.
     async fn exec(
         &self,
         program: Program,
@@ -60,7 +60,7 @@ pub(crate) trait Machine: Send + Sync {
     /// Removes a file. Fails with `Changed` if the file does not match `before`.
     async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError>;
 
-    /// Creates a folder and its parents. Succeeds if the folder exists. A call canceled early creates nothing.
+    /// Creates a folder and its parents. Succeeds if the folder exists. Creates nothing if canceled early.
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError>;
 
     /// Returns the type and the metadata of a path. If the path itself is a link, the link is not followed.
@@ -76,8 +76,8 @@ pub(crate) trait Machine: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<FileSearchResult, MachineError>;
 
-    /// Returns the context of commands in the root, such as folder, user and shell. The context is determined once.
-    /// Fails if the machine cannot be reached.
+    /// Returns the context for commands in the root, such as folder, user and shell. The context is
+    /// determined once. Fails if the machine cannot be reached.
     async fn context(&self) -> Result<CommandContext, MachineError>;
 
     /// Resolves targets to files in at most one round trip. Returns `None` if the machine gives no answer. A target
@@ -88,21 +88,21 @@ pub(crate) trait Machine: Send + Sync {
     /// further rounds resolve the targets of the scripts that the call runs.
     fn resolutions_max(&self) -> usize;
 
-    /// Returns the foreground program of a terminal of the machine (such as `/dev/pts/3`) in which the shell with the
-    /// process id `shell` runs. The machine is asked over a connection other than the terminal's. Returns `None` if the
-    /// program is unknown.
+    /// Returns the foreground program of a terminal of the machine (such as `/dev/pts/3`) in which the shell
+    /// with the process id `shell` runs. The query uses a connection other than the terminal's. Returns
+    /// `None` if the program is unknown.
     async fn foreground(&self, tty: &str, shell: u32) -> Option<Foreground>;
 
     /// Returns the command that starts a shell of the machine for the user and the model. The command runs in a
     /// terminal of the computer on which sysop runs.
     async fn terminal(&self) -> Result<TerminalStart, MachineError>;
 
-    /// Returns the echo mode of a terminal of the machine (such as `/dev/pts/3`). The machine is asked over a
-    /// connection other than the terminal's. Returns `None` if the mode is unknown.
+    /// Returns the echo mode of a terminal of the machine (such as `/dev/pts/3`). The query uses a connection
+    /// other than the terminal's. Returns `None` if the mode is unknown.
     async fn echo(&self, tty: &str) -> Option<Echo>;
 }
 
-/// Maximum time of a program, which may be lifted while the program runs.
+/// Time limit for a program, which may be lifted while the program is running.
 #[derive(Debug, Clone)]
 pub(crate) struct TimeLimit {
     pub(crate) time: Duration,
@@ -115,7 +115,7 @@ impl TimeLimit {
         Self { time, lifted: CancellationToken::new() }
     }
 
-    /// Returns when the time is over. If the limit is lifted before, never returns.
+    /// Returns once the time is up; never returns if the limit is lifted first.
     pub(crate) async fn reached(&self) {
         tokio::select! {
             biased;
@@ -135,14 +135,14 @@ pub(crate) struct TerminalStart {
     pub(crate) folder: PathBuf,
     /// Name of the remote machine on which the shell runs; `None` for this machine.
     pub(crate) remote_host: Option<String>,
-    /// Kind of shell. If it is `None`, the shell itself is asked.
+    /// Kind of shell; if `None`, the shell is asked to identify itself.
     pub(crate) shell: Option<ShellKind>,
     /// Program that runs the model's commands if the user's shell cannot be analyzed: bash if available, else `sh`.
     pub(crate) runner: String,
     pub(crate) fence: Fence,
     /// Sandbox features of the kernel, for `fence`.
     pub(crate) sandbox: SandboxSupport,
-    /// Value that ends what the end of the program leaves running on the machine, when it is dropped.
+    /// Guard that, when dropped, kills whatever the program has left running on the machine.
     pub(crate) guard: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct Foreground {
 pub(crate) enum Program {
     /// Command for the machine's shell, with variables to set in addition to those of every command.
     Shell { command: String, variables: &'static [(&'static str, &'static str)] },
-    /// Command for the machine's shell, in a process group that the guard in the folder `guard` can end.
+    /// Command for the machine's shell, in a process group that the guard in the folder `guard` can kill.
     GuardedShell { command: String, guard: String },
     /// Git, isolated from outside configuration.
     Git {
@@ -197,7 +197,7 @@ pub(crate) enum ExitReason {
     },
     TimedOut,
     Cancelled,
-    /// The machine was lost during the run, so it is unknown whether and how the program ended.
+    /// The machine became unreachable during the run, so it is unknown whether and how the program ended.
     Unknown {
         why: String,
     },

@@ -1,7 +1,7 @@
-//! Probes of effect previews: a script that only reads, run where the command would run.
+//! Probes for effect previews: read-only scripts that run where the command would run.
 //!
-//! On this machine, the kernel keeps a probe from writing, even if the script were wrong. Inside that fence `sudo` cannot
-//! gain privileges, so a probe of this machine never uses it.
+//! On this machine, the kernel keeps a probe from writing, even if the script is wrong. Inside that fence,
+//! `sudo` cannot gain privileges, so a local probe never uses `sudo`.
 
 use sysop_core::policy::Fence;
 use sysop_core::preview::{PreviewPlan, ProbeResult};
@@ -14,7 +14,8 @@ use crate::tools::Toolbox;
 const PROBE_BYTES_MAX: usize = 1024 * 1024;
 
 impl Toolbox {
-    /// Runs the probe of a plan to its end. `fence` must keep it from writing, or be off if the machine has no fences.
+    /// Runs a plan's probe to completion. `fence` must keep it from writing, or be off if the machine has
+    /// none.
     pub(crate) async fn probe(
         &self,
         plan: &PreviewPlan,

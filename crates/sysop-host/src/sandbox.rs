@@ -1,4 +1,4 @@
-//! Fences: limits that the kernel enforces on a command of this machine, regardless of how its text was judged.
+//! Fences: limits that the kernel enforces on a local command, whatever the policy concluded from its text.
 //!
 //! # Problem
 //!
@@ -16,10 +16,10 @@
 //!   changes of metadata and of other processes if nothing may be written.
 //! - Capabilities of root that reach beyond files are dropped. Root without them is a user who may read everything.
 //!
-//! A thread enters the fence, starts the program and ends. All three layers belong to a thread and are inherited by
-//! the processes that it starts. So this process stays unrestricted, `posix_spawn` still works (a `fork` of a large
-//! process takes milliseconds), and no code runs between `fork` and `exec`, where little is allowed. The thread must
-//! never be one of a pool, because a fence cannot be removed.
+//! A thread enters the fence, starts the program and exits. All three layers belong to a thread and are
+//! inherited by the processes that it starts. So this process stays unrestricted, `posix_spawn` still works
+//! (a `fork` of a large process takes milliseconds), and no code runs between `fork` and `exec`, where little
+//! is allowed. The thread must never belong to a pool, because a fence cannot be removed.
 //!
 //! # Rejected
 //!
@@ -135,7 +135,7 @@ pub(crate) struct OpenRoot<'a> {
     pub(crate) path: &'a Path,
 }
 
-/// Fence that was built but not entered yet.
+/// Fence that has been built but not yet entered.
 pub(crate) struct PreparedFence {
     ruleset: RulesetCreated,
     filter: &'static BpfProgram,

@@ -30,20 +30,20 @@ pub struct LocalSettings {
     pub artifact_bytes_max: u64,
     /// Names of environment variables to hide from commands, in addition to those known to hold API keys.
     pub scrub_env: Vec<String>,
-    /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
+    /// Secrets to replace with `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
     /// Offers the tool that deletes files.
     pub allow_delete: bool,
     pub file_bytes_max: u64,
     /// Shell of the session's terminal; `None` means `$SHELL`.
     pub shell: Option<PathBuf>,
-    /// Start of the session. Scripts that changed after it are judged by their text.
+    /// Start of the session. Scripts changed since then are analyzed by their text.
     pub session_start: SystemTime,
     /// Sandbox features of the kernel. If they are missing, a call that must be fenced does not run.
     pub sandbox: SandboxSupport,
-    /// Mode that decides which calls are fenced. Decides here only if the model may ask to leave the sandbox.
+    /// Mode that decides which calls are fenced. Used here only to let the model ask to leave the sandbox.
     pub sandbox_mode: SandboxMode,
-    /// State that is kept before changes; by default none.
+    /// State to save before changes; none by default.
     pub undo: UndoSettings,
 }
 
@@ -68,7 +68,7 @@ impl LocalSettings {
     }
 }
 
-/// Settings for the tools of another machine.
+/// Settings for tools on another machine.
 #[derive(Debug)]
 pub struct RemoteSettings {
     pub connection: SshConnection,
@@ -81,17 +81,17 @@ pub struct RemoteSettings {
     pub artifacts: PathBuf,
     /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Secrets to replace by `[redacted]` in all output; texts under four bytes are ignored.
+    /// Secrets to replace with `[redacted]` in all output; texts under four bytes are ignored.
     pub secrets: Vec<SecretString>,
     /// Offers the tool that deletes files.
     pub allow_delete: bool,
-    /// Start of the session. Scripts that changed after it are judged by their text.
+    /// Start of the session. Scripts changed since then are analyzed by their text.
     pub session_start: SystemTime,
     /// Seconds until a change that may lock people out is rolled back unless fresh logins work; 0 turns guards off.
     pub guard_seconds: u32,
-    /// Least time between the two fresh logins after such a change.
+    /// Minimum time between the two fresh logins after such a change.
     pub guard_settle: Duration,
-    /// State that is kept on the machine before changes; by default none.
+    /// State to save on the machine before changes; none by default.
     pub undo: UndoSettings,
 }
 
@@ -127,7 +127,7 @@ pub enum HostError {
     /// The destination is not safe to pass to `ssh`.
     #[error("invalid ssh destination {0:?}; use an alias, a host, user@host or ssh://user@host:port")]
     Destination(String),
-    /// The destination begins like a container, but names none.
+    /// The destination starts like a container name, but names no container.
     #[error("invalid container {destination:?}: {why}")]
     Container {
         /// Destination as the user gave it, escaped.

@@ -22,8 +22,8 @@ const FOLDERS_MAX: usize = 2_000;
 /// Maximum files other than `SKILL.md` that are listed per skill.
 const ATTACHMENTS_MAX: usize = 50;
 
-/// Returns the skills and commands of one folder of a workspace. `top` is the top folder of the workspace, with links
-/// resolved; nothing outside it is read.
+/// Returns the skills and commands in one folder of a workspace. `top` is the top folder of the workspace,
+/// with links resolved; nothing outside it is read.
 pub(crate) fn in_workspace(folder: &Path, top: &Path) -> Vec<InstructionText> {
     let skills = SKILL_FOLDERS.iter().flat_map(|name| skills(&folder.join(name), Some(top)));
     let commands = COMMAND_FOLDERS.iter().flat_map(|name| commands(&folder.join(name), Some(top)));
@@ -71,7 +71,7 @@ fn files(folder: &Path, depth: usize, top: Option<&Path>) -> Vec<PathBuf> {
     walk.files
 }
 
-/// A walk through folders that visits each once.
+/// A walk that visits each folder once.
 struct Walk {
     follows_links: bool,
     /// Visited folders, without links in their paths.
@@ -87,7 +87,7 @@ impl Walk {
         }
         let Ok(entries) = std::fs::read_dir(folder) else { return };
         let mut paths: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
-        paths.sort(); // links may lead to one folder twice: the first path counts
+        paths.sort(); // links may lead to the same folder twice: the first path counts
         for path in paths {
             if path.is_symlink() && !self.follows_links {
                 continue;

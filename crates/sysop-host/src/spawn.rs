@@ -1,9 +1,9 @@
-//! Starts a program as the leader of a new session, without a terminal, by `posix_spawn`.
+//! Starts a program as the leader of a new session, without a terminal, using `posix_spawn`.
 //!
 //! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of asking on the
 //! terminal of sysop, and all processes that a command starts can be found. `std` can create a session only in a hook
 //! between `fork` and `exec`, and `fork` copies the page tables of the whole process. With 300 MB in use, this takes 10
-//! ms, while `posix_spawn` takes 0.1 ms. All unsafe code of the crate is in this module.
+//! ms, while `posix_spawn` takes 0.1 ms. All unsafe code in the crate is in this module.
 #![expect(unsafe_code, reason = "no safe call offers POSIX_SPAWN_SETSID, or waits for a descriptor of ours")]
 
 use std::ffi::{CStr, CString};
@@ -93,7 +93,7 @@ pub(crate) fn spawn(start: &SpawnSpec<'_>) -> io::Result<Pid> {
     Pid::from_raw(pid).ok_or_else(|| io::Error::other("the system returned no process id"))
 }
 
-/// Opens a descriptor that becomes readable when the process ends. Fails before Linux 5.3.
+/// Opens a descriptor that becomes readable when the process exits. Fails before Linux 5.3.
 pub(crate) fn open_pidfd(pid: Pid) -> io::Result<AsyncFd<OwnedFd>> {
     let descriptor = pidfd_open(pid, PidfdFlags::empty())?;
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after

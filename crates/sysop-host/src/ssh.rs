@@ -19,12 +19,12 @@
 //! 4. `running_script` runs the script and reads its marks (`marks`), which carry a nonce: the start, after which
 //!    output counts, and the end with the exit code. A missing end mark means
 //!    [`Status::Unknown`](sysop_core::outcome::Status::Unknown), not failure.
-//! 5. `process_tree` ends the processes of a command over a second session, because closing the first one only hangs
-//!    up.
+//! 5. `process_tree` kills the processes of a command over a second session, because closing the first one
+//!    only hangs up.
 //! 6. `files`, `find` and `resolve` are the file tools as `sh` scripts; `exec` runs programs; `forward` opens ports;
 //!    `machine` joins them to a [`Host`](sysop_driver::port::Host).
 //! 7. `guard` and `guarded_call` run a change that may lock people out, and roll it back unless fresh logins work.
-//! 8. `container` reaches a container by the `exec` of its engine instead: one process per session, and the same scripts.
+//! 8. `container` reaches a container through its engine's `exec`: one process per session, the same scripts.
 //!
 //! # Rejected
 //!
@@ -36,11 +36,11 @@
 //!
 //! # Invariants
 //!
-//! - The text that `ssh` prints selects the words of an error (`error`); it never decides whether a command ran.
+//! - `ssh` output selects the wording of an error (`error`); it never decides whether a command ran.
 //! - A command that may have started is never repeated.
 //! - Paths are resolved on the server, step by step below the root; a link that leads out is refused.
 //! - No secret and no nonce is in a command line, which other users of the server can read.
-//! - Everything started ends with its call, or is reported as unknown.
+//! - Everything that a call starts ends with the call, or is reported as unknown.
 
 mod connection;
 mod container;

@@ -1,5 +1,5 @@
-//! Survey of a call: the context in which the call would run, and the files that its paths lead to. The policy judges
-//! the call by its survey.
+//! Survey of a call: the context in which the call would run, and the files that its paths lead to. The
+//! policy decides on the call by its survey.
 //!
 //! The context is determined once, so that the survey of a call without targets needs no access to the machine.
 
@@ -83,7 +83,7 @@ impl Toolbox {
         }
     }
 
-    /// Replaces the survey's context by that of the terminal, for a call that uses the terminal.
+    /// Replaces the survey's context with that of the terminal, for a call that uses the terminal.
     async fn enter_terminal(
         &self,
         survey: &mut Survey,
@@ -98,7 +98,7 @@ impl Toolbox {
         context.dialect = place.dialect;
         context.folder = match place.folder {
             Some(folder) => Some(folder),
-            // A new shell starts in the root. Before that only keys are judged.
+            // A new shell starts in the root; until it does, only keys are surveyed.
             None if place.is_new => context.root.clone(),
             None => None,
         };

@@ -13,8 +13,8 @@
 //!    `plain_text`.
 //! 2. `shell_setup` and `shells` type a few lines that make the shell report its prompt and the end of each command as
 //!    marks (`marks`). A mark carries the shell's random key, and the end of a command a nonce of its own.
-//! 3. `call` is the model's side: it runs a command to its end, or sends keys (`keys`). The shell starts on first use
-//!    and is replaced after it ended.
+//! 3. `call` is the model's side: it runs a command to its end, or sends keys (`keys`). The shell starts on
+//!    first use and is replaced once it has exited.
 //! 4. `control` is the users' side. The first key of a user takes control; the agent waits until the user returns it,
 //!    or has typed nothing for a while and the terminal is as it was before.
 //! 5. `private_use` keeps a second screen, for the model, which does not show the commands that users run for
@@ -99,7 +99,7 @@ pub(crate) struct SharedTerminal {
     slot: tokio::sync::Mutex<ShellSlot>,
     /// The same shell, for code that cannot await `slot`.
     current: Mutex<Option<Arc<LiveShell>>>,
-    /// The call judged last, and the state of the terminal at that time.
+    /// The call surveyed last, and the state of the terminal at that time.
     judged: Mutex<Option<(CallId, survey::TerminalPlace)>>,
     call_lock: tokio::sync::Mutex<()>,
     user_control: Mutex<UserControl>,

@@ -47,7 +47,7 @@ pub(crate) const UNDO: &str = "undo";
 pub(crate) struct Toolbox {
     pub(crate) machine: Arc<dyn Machine>,
     pub(crate) terminal: Arc<SharedTerminal>,
-    /// Terminal of the calls that run in the sandbox; `None` before the first such call.
+    /// Terminal for calls that run in the sandbox; `None` before the first such call.
     pub(crate) fenced_terminal: Mutex<Option<Arc<SharedTerminal>>>,
     pub(crate) specs: Vec<ToolSpec>,
     /// The root of the file tools, as shown to the user and the model.
@@ -85,14 +85,14 @@ pub(crate) struct CallContext<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallGuard<'a> {
     pub(crate) folder: &'a str,
-    /// Seconds that the command may take at most.
+    /// Maximum seconds that the command may take.
     pub(crate) seconds: u64,
 }
 
 type ToolOutcome = Result<Outcome, ToolError>;
 
 impl Toolbox {
-    /// Runs one call to its end. The programs of the call run inside `fence`.
+    /// Runs one call to completion. The programs of the call run inside `fence`.
     pub(crate) async fn run(
         &self,
         call: ToolCall,
@@ -103,7 +103,7 @@ impl Toolbox {
         self.run_in(&call, &CallContext { id: &call.id, fence, guard: None, sink, cancel }).await
     }
 
-    /// Runs one call whose command the guard in `folder` can end.
+    /// Runs one call whose command the guard in `folder` can kill.
     pub(crate) async fn run_under_guard(
         &self,
         call: ToolCall,

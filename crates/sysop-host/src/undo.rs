@@ -1,15 +1,15 @@
-//! Undo of commands: keeps the state before a change on the machine itself, and puts it back.
+//! Undo for commands: saves the state before a change on the machine itself, and restores it.
 //!
 //! # Design
 //!
-//! [`sysop_core::undo::plan`] says what to keep; the script `undo/undo.sh` keeps it in a folder that only its owner can
+//! [`sysop_core::undo::plan`] says what to save; the script `undo/undo.sh` saves it in a folder that only its owner can
 //! enter, compares after the call, and later plans and applies the inverse. The script runs where the call runs, as the
-//! login user, or as root by `sudo -n` if the command used sudo. The log gets names, never content.
+//! login user, or as root through `sudo -n` if the command used sudo. The log gets names, never content.
 //!
 //! # Invariants
 //!
 //! - A call that only reads starts no script.
-//! - A failure to keep the state does not stop the call; the outcome says why there is no undo.
+//! - A failure to save the state does not stop the call; the outcome says why there is no undo.
 //! - Words of a command reach the script as quoted arguments.
 
 use std::time::Duration;
@@ -31,31 +31,31 @@ pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
 
 const SCRIPT: &str = include_str!("undo/undo.sh");
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
-/// Time to keep or compare the state of one call.
+/// Maximum time to save or compare the state of one call.
 const CAPTURE_MAX: Duration = Duration::from_secs(15);
-/// Time to keep the state before packages change, which may download the old versions.
+/// Maximum time to save the state before packages change, which may download the old versions.
 const PACKAGES_MAX: Duration = Duration::from_secs(60);
-/// Time to compare the state after a call that was canceled.
+/// Maximum time to compare the state after a canceled call.
 const CANCELLED_MAX: Duration = Duration::from_secs(4);
 const APPLY_MAX: Duration = Duration::from_secs(600);
 const CHANGES_LISTED_MAX: usize = 200;
 
-/// Settings of the records that a machine keeps.
+/// Settings of the undo records that a machine keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoSettings {
     /// Maximum bytes of content that is kept per call; 0 turns records off.
     pub bytes_max: u64,
-    /// Folder of the login user's records; `None` means below the home folder, or `/var/lib/sysop-undo` for root.
-    /// Records of commands that use sudo are always in the folder of root.
+    /// Folder of the login user's records; `None` means below the home folder, or `/var/lib/sysop-undo` for
+    /// root. Records of commands that use sudo are always in root's folder.
     pub folder: Option<String>,
 }
 
-/// A record whose call has not ended.
+/// An undo record whose call has not finished.
 pub(crate) struct OpenRecord {
     record: UndoRecord,
     folder: String,
     is_complete: bool,
-    /// Remarks of the script about what is not kept.
+    /// Remarks from the script about what was not saved.
     notes: Vec<String>,
 }
 
@@ -64,13 +64,13 @@ pub(crate) enum Preparation {
     /// The call changes nothing, or records are off.
     NotNeeded,
     Open(OpenRecord),
-    /// The call goes on in the background; nothing is kept, and the outcome does not say it.
+    /// The call continues in the background; nothing is saved, and the outcome does not say so.
     InBackground,
-    /// Nothing is kept, for this reason.
+    /// Nothing was saved, for this reason.
     Failed(String),
 }
 
-/// A line of the script: `U WORD HOW NAME`, separated by tabs.
+/// A line of the script's output: `U WORD HOW NAME`, separated by tabs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ScriptLine {
     word: String,
@@ -79,7 +79,7 @@ struct ScriptLine {
 }
 
 impl Toolbox {
-    /// Keeps the state before a call that may change something.
+    /// Saves the state before a call that may change something.
     pub(crate) async fn prepare_undo(&self, call: &ToolCall, context: &CallContext<'_>) -> Preparation {
         if self.undo_settings.bytes_max == 0 || call.name == UNDO || context.cancel.is_cancelled() {
             return Preparation::NotNeeded;
@@ -101,7 +101,7 @@ impl Toolbox {
                     Some(plan) => plan,
                 }
             }
-            // What the other file tools change is kept by the tools themselves.
+            // The other file tools save what they change themselves.
             (ToolEffect::Writes, "delete_file" | "mkdir") => match path {
                 Some(path) => {
                     let survey = self.known_survey(call, context).await;
@@ -114,7 +114,7 @@ impl Toolbox {
         self.open_record(&plan, context.cancel).await
     }
 
-    /// Returns the survey of this very call, which is made again only if the last one was of another call.
+    /// Returns the survey of this call. Surveys the call again only if the last survey was for another call.
     async fn known_survey(&self, call: &ToolCall, context: &CallContext<'_>) -> Survey {
         let known = self.last_survey.lock().take().filter(|(surveyed, _)| surveyed == call);
         match known {
@@ -228,7 +228,7 @@ impl Toolbox {
             let folder = self.undo_folder(record.rights);
             let next = UndoRecord { id: new_id(), ..record.clone() };
             let words = ["apply", record.id.as_str(), next.id.as_str(), bytes.as_str()];
-            // An undo is not stopped half way.
+            // An undo is never stopped halfway.
             let cancel = CancellationToken::new();
             let lines = match self.undo_script(&folder, record.rights, &words, APPLY_MAX, &cancel).await {
                 Ok(lines) => lines,
@@ -264,7 +264,7 @@ impl Toolbox {
         outcome
     }
 
-    /// Returns the folder of records, or `-` for the default folder of the user with these rights.
+    /// Returns the record folder, or `-` for the default folder of the user with these privileges.
     fn undo_folder(&self, rights: UndoRights) -> String {
         match (rights, &self.undo_settings.folder) {
             (UndoRights::Own, Some(folder)) => folder.clone(),
@@ -272,7 +272,7 @@ impl Toolbox {
         }
     }
 
-    /// Runs the script with a verb and its arguments. Returns its lines.
+    /// Runs the script with a verb and its arguments. Returns the lines of its output.
     async fn undo_script(
         &self,
         folder: &str,
@@ -381,7 +381,7 @@ fn note_file_changes(outcome: &mut Outcome) {
     outcome.undo = Some(Reversibility::Exact);
 }
 
-/// Returns the records that a call of `undo` names.
+/// Returns the records that an `undo` call names.
 pub(crate) fn records_of(call: &ToolCall) -> Vec<UndoRecord> {
     let Arguments::Object(arguments) = &call.arguments else { return Vec::new() };
     let records = arguments.get("records").cloned().unwrap_or_default();

@@ -26,7 +26,7 @@ const STOP_TIME: Duration = Duration::from_secs(10);
 pub(super) struct Member {
     pub(super) name: Arc<str>,
     pub(super) host: Arc<dyn Host>,
-    /// Number of questions of this host that wait for the user. While there are any, the host's time limits are paused.
+    /// Number of this host's questions that await the user. While there are any, its time limits are paused.
     pub(super) open_prompts: watch::Sender<usize>,
 }
 

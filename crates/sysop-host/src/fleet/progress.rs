@@ -1,4 +1,4 @@
-//! Live lines that count the hosts on which a call has ended.
+//! Live lines that count the hosts on which a call has finished.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use sysop_core::outcome::Outcome;
 use sysop_driver::port::DeltaSink;
 
-/// Counts the ended hosts of one call. Its lines, `[7/20 hosts] web1: ok, exit code 0, 8 ms`, have no host's name and `|`
-/// in front, so no output of a host can look like one.
+/// Counts the hosts on which a call has finished. Its lines, `[7/20 hosts] web1: ok, exit code 0, 8 ms`, do
+/// not start with a host name and `|`, so no host's output can look like one.
 #[derive(Clone)]
 pub(super) struct Progress {
     all: usize,

@@ -1,4 +1,4 @@
-//! Prompter of one host in a fleet: names the host in each question, and shows the user one question at a time.
+//! Prompter for one host in a fleet: names the host in each question, and shows one question at a time.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::output::capture::joined;
 use crate::output::head_tail::{HeadTail, newlines};
 use crate::output::{OutputLimits, counted};
 
-/// Maximum bytes of host names in one line. They also take at most one part in `NAMES_PART` of the output limit.
+/// Maximum bytes of host names in one line. They also take at most 1/`NAMES_PART` of the output limit.
 const NAMES_BYTES_MAX: usize = 1024;
 const NAMES_PART: usize = 8;
 /// Minimum bytes and lines to show of each group. If there is not enough space for them, some groups are left out.
@@ -22,7 +22,7 @@ const GROUP_LINES_MIN: usize = 5;
 /// Bytes and lines reserved for a notice that output or groups were left out.
 const NOTICE_BYTES: usize = 128;
 const NOTICE_LINES: usize = 1;
-/// Bytes reserved for the fixed text of the notice about a section that is cut.
+/// Bytes reserved for the fixed text of the notice that a section is cut.
 const HEADING_BYTES: usize = 64;
 
 pub(super) struct HostResult {

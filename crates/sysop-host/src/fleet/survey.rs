@@ -47,7 +47,7 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
     }
     let dialect = match (one.dialect, other.dialect) {
         (one, other) if one == other => one,
-        // For `sh`, the policy considers both readings if bash reads a text differently from other shells.
+        // For `sh`, the policy considers both readings if bash and other shells parse a text differently.
         (Dialect::Bash | Dialect::Sh, Dialect::Bash | Dialect::Sh) => Dialect::Sh,
         _ => Dialect::Unknown,
     };

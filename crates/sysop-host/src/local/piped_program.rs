@@ -35,7 +35,7 @@ pub struct PipedCommand {
     /// Name to search for in `PATH`, or an absolute path.
     pub program: String,
     pub arguments: Vec<String>,
-    /// All variables of the program. `PATH` is also where the program is searched.
+    /// All variables of the program. The program is also looked up in this `PATH`.
     pub environment: Vec<(String, SecretString)>,
     pub folder: PathBuf,
 }
@@ -91,8 +91,8 @@ impl PipedProgram {
         Ok((program, ProgramPipes { stdin, stdout, stderr }))
     }
 
-    /// Waits for the end of the program and returns a phrase about it: `exited with 1`, `was killed by signal 9`. Its
-    /// other processes may still run. Cancel safe.
+    /// Waits for the program to exit and returns a phrase about its end: `exited with 1`, `was killed by
+    /// signal 9`. Processes that it started may still be running. Cancel safe.
     pub async fn ended(&mut self) -> String {
         if let Err(error) = self.child.ended().await {
             return format!("cannot be waited for ({error})");
@@ -106,8 +106,8 @@ impl PipedProgram {
         }
     }
 
-    /// Waits until the program has ended by itself, for at most `grace`. Then sends SIGTERM to it and all processes that
-    /// it started, waits again for at most `grace`, and kills them. Close the program's input first.
+    /// Waits until the program has exited by itself, for at most `grace`. Then sends SIGTERM to it and all processes
+    /// that it started, waits again for at most `grace`, and kills them. Close the program's input first.
     pub async fn stop(mut self, grace: Duration) {
         let _ = timeout(grace, self.child.ended()).await;
         let tree = self.child.tree.clone();

@@ -26,7 +26,7 @@ use crate::sandbox::PreparedFence;
 use crate::spawn::{SpawnSpec, open_pidfd, spawn};
 use crate::watchdog::{Watchdog, WatchedGroup};
 
-/// Time that a program runs before the watchdog covers it. It would cost more than shorter programs.
+/// Time after which the watchdog covers a program; for a shorter one, it would cost more than the program.
 const WATCHDOG_DELAY: Duration = Duration::from_millis(100);
 /// Capacity, in bytes, of the pipe of a program with much output, if the system permits it. With a large pipe, the
 /// program rarely has to wait for this process.
@@ -34,13 +34,13 @@ const PIPE_BYTES: usize = 1024 * 1024;
 /// A read that returns at least this many bytes suggests that the program has much output, so its pipe is enlarged.
 /// Other programs keep the default pipe, because enlarging a pipe takes time.
 const MUCH_BYTES: usize = 4096;
-/// Maximum time to read further output after the shell has ended while another process still holds the pipe.
+/// Maximum time to read further output after the shell has exited while another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Time between SIGTERM and SIGKILL.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 /// Interval at which remaining processes are checked between SIGTERM and SIGKILL.
 pub(super) const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time to wait for a killed program to end. It takes longer only if a system call blocks the process.
+/// Maximum time to wait for a killed program to exit. Only a blocking system call takes longer.
 pub(super) const KILL_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Maximum background programs whose output is read and discarded, so that a closed pipe does not kill them.
 const BACKGROUND_MAX: usize = 64;
@@ -247,7 +247,7 @@ pub(super) async fn run_blocking<T: Default + Send + 'static>(
     }
 }
 
-/// Started program. If it is dropped before it was reaped, it is killed together with all processes that it started.
+/// Started program. If dropped before it is reaped, it is killed together with all processes that it started.
 pub(super) struct ChildProcess {
     pid: Pid,
     pub(super) tree: ProcessTree,
@@ -258,7 +258,7 @@ pub(super) struct ChildProcess {
 
 enum ExitWaiter {
     Descriptor(AsyncFd<OwnedFd>),
-    /// A blocking thread that waits for the end, for kernels before 5.3, which have no pidfds.
+    /// A blocking thread that waits for the exit, for kernels before 5.3, which have no pidfds.
     Thread(JoinHandle<io::Result<()>>),
 }
 
@@ -283,7 +283,7 @@ impl ChildProcess {
         Ok(())
     }
 
-    /// Returns the end of a program that has ended, but does not reap it.
+    /// Returns the exit reason of a program that has exited, but does not reap the program.
     pub(super) fn peek(&self) -> io::Result<ExitReason> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(self.pid), options)?
@@ -291,7 +291,7 @@ impl ChildProcess {
         end_of(&status)
     }
 
-    /// Reaps a program that has ended.
+    /// Reaps a program that has exited.
     pub(super) fn reap(&mut self) -> io::Result<ExitReason> {
         let status = waitid(WaitId::Pid(self.pid), WaitIdOptions::EXITED | WaitIdOptions::NOHANG)?
             .ok_or_else(|| io::Error::other("the program is still running"))?;

@@ -75,7 +75,7 @@ fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     (paths.len() <= RESOLVED_FILES_MAX).then_some(paths)
 }
 
-/// Expands a glob below a folder. `None` if shells differ on this kind, or if matches are too many.
+/// Expands a glob below a folder. `None` if shells disagree on this kind of glob, or for too many matches.
 fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     if pattern.contains("**") || pattern.contains(['(', '\\']) {
         return None;
@@ -91,7 +91,7 @@ fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
         let letters = wildcard(name);
         let mut matches = Vec::new();
         for folder in &found {
-            // Names that are no folder or cannot be listed match nothing in a shell either.
+            // Names that are not folders or cannot be listed match nothing in a shell either.
             let Ok(entries) = fs::read_dir(folder) else { continue };
             for entry in entries.flatten() {
                 names_left = names_left.checked_sub(1)?;

@@ -1,5 +1,5 @@
-//! Folder of artifacts: full outputs, images, and preimages of changed files. Only the owner can access its contents: files
-//! have mode 0600, folders 0700. The folder is created with its first file.
+//! Artifact folder: full outputs, images, and preimages of changed files. Only the owner can access its
+//! contents: files have mode 0600, folders 0700. The folder is created with its first file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -49,8 +49,8 @@ impl Artifacts {
             drop(first);
             while let Some(WriteBatch { buffer, bytes }) = to_write.blocking_recv() {
                 file.write_all(&buffer[..bytes])?;
-                // Buffers are reused, because fresh memory costs more than the write. At the end the receiver is
-                // gone.
+                // Buffers are reused, because fresh memory costs more than the write. Fails only at the end,
+                // without a receiver.
                 let _ = done.try_send(buffer);
             }
             Ok(())
@@ -116,7 +116,7 @@ impl Artifacts {
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| std::fs::rename(&part, &path));
         if let Err(error) = written {
-            // A partial file is useless; an error of its removal changes nothing.
+            // A partial file is useless; failing to remove it changes nothing.
             let _ = std::fs::remove_file(&part);
             return Err(error);
         }

@@ -1,4 +1,4 @@
-//! Captures the output of one command: redacts it and passes it to excerpt, live display and artifact.
+//! Captures the output of one command: redacts it and feeds the excerpt, the live display and the artifact.
 //!
 //! Output is read directly into the buffer from which the artifact is written. A large output is therefore copied once
 //! from the pipe and once to the file, and not in between.
@@ -194,7 +194,7 @@ impl CaptureBuffer {
         self.grow_to(self.clean + self.pending.bytes + bytes);
     }
 
-    /// Replaces the bytes in `fresh` by `clean`, their redacted form. The last `held.bytes` bytes stay pending.
+    /// Replaces the bytes in `fresh` with their redacted form. The last `held.bytes` bytes stay pending.
     fn replace(&mut self, fresh: std::ops::Range<usize>, clean: &[u8], held: PendingBytes) {
         let waiting = self.bytes[fresh.end - held.bytes..fresh.end].to_vec();
         self.bytes.truncate(fresh.start);
@@ -266,7 +266,7 @@ impl CaptureSinks<'_> {
 }
 
 /// Redacts a text for the model and returns its styles. A secret may become visible only after control sequences are
-/// removed. Redacting it makes the offsets of the styles wrong, so no styles are returned in that case.
+/// removed. Redacting it invalidates the offsets of the styles, so no styles are returned in that case.
 pub(crate) fn redacted_text(
     secrets: Option<&Secrets>,
     text: &str,

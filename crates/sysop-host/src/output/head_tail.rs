@@ -4,7 +4,7 @@ use super::OutputLimits;
 
 /// Maximum distance in bytes over which a cut is moved to the end of a line.
 const ALIGN_BYTES_MAX: usize = 1024;
-/// Bytes of the limit that are reserved for the notice about the gap. None if the limit is under four times this.
+/// Bytes of the limit reserved for the notice about the gap, unless the limit is under four times this.
 const NOTICE_BYTES: usize = 256;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Gap {
 }
 
 impl HeadTail {
-    /// If there is no limit of lines (`usize::MAX`), lines are not counted, and the number of lines in a gap is 0.
+    /// If there is no line limit (`usize::MAX`), lines are not counted, and the number of lines in a gap is 0.
     pub(crate) fn new(limits: OutputLimits) -> Self {
         let limits = OutputLimits { bytes: limits.bytes.max(1), lines: limits.lines.max(1) };
         Self {

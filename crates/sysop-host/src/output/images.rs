@@ -1,4 +1,4 @@
-//! Images of prompts in the folder of artifacts.
+//! Prompt images in the artifact folder.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,7 +16,7 @@ pub enum ImageStoreError {
     Io(#[from] io::Error),
 }
 
-/// Checks an image and stores it in the folder of artifacts. `name` is the name of its file, for display. Blocks. Fails
+/// Checks an image and stores it in the artifact folder. `name` is the file name, for display. Blocks. Fails
 /// if the image is not accepted, or if the folder cannot be written.
 pub fn store_image(folder: &Path, bytes: &[u8], name: &str) -> Result<ImageRef, ImageStoreError> {
     let header = check(bytes)?;
@@ -24,8 +24,8 @@ pub fn store_image(folder: &Path, bytes: &[u8], name: &str) -> Result<ImageRef, 
     Ok(ImageRef::new(artifact, header, name))
 }
 
-/// Checks an image file and stores it in the folder of artifacts. Returns `None` if there is no such file. Blocks.
-/// Fails with one sentence that names the file: it cannot be read, is no image, or is too large.
+/// Checks an image file and stores it in the artifact folder. Returns `None` if there is no such file.
+/// Blocks. Fails with one sentence that names the file: it cannot be read, is not an image, or is too large.
 pub fn store_image_file(folder: &Path, path: &Path) -> Result<Option<ImageRef>, String> {
     let shown = path.display();
     let bytes = match read_image_file(path) {
@@ -36,7 +36,7 @@ pub fn store_image_file(folder: &Path, path: &Path) -> Result<Option<ImageRef>, 
     store_image(folder, &bytes, &name).map(Some).map_err(|error| format!("{shown}: {error}"))
 }
 
-/// Reads a file up to one byte more than an image may have.
+/// Reads a file, up to one byte more than the maximum size of an image.
 fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = File::open(path)?;
     if !file.metadata()?.is_file() {
@@ -47,7 +47,7 @@ fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the image that an artifact holds. Blocks. Fails if it is no image, missing, or was changed.
+/// Reads the image that an artifact holds. Blocks. Fails if it is missing, was changed, or is not an image.
 pub fn load_image(folder: &Path, artifact: &str) -> io::Result<Vec<u8>> {
     artifacts(folder).image(artifact, IMAGE_BYTES_MAX as u64)
 }

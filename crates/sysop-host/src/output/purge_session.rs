@@ -98,7 +98,7 @@ mod tests {
         let there = |name: &str| folder.join(name).exists();
         assert_eq!((there(&output), there(&before), there(&own)), (false, false, false));
         assert!(there(&other) && there(&not_own) && home.path().join("secret").exists());
-        purge_session(&folder, &files, &SessionId::new("s-1"), now()); // files that are already gone are no error
+        purge_session(&folder, &files, &SessionId::new("s-1"), now()); // missing files are not an error
     }
 
     #[test]

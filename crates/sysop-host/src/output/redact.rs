@@ -1,4 +1,4 @@
-//! The secrets of a host: those of the config, and those that users entered for programs in this session.
+//! A host's secrets: those in the config, and those that users have entered for programs in this session.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const LEARNED_MAX: usize = 64;
 /// Line lengths, in characters, of the output of `base64` and of `xxd -p`.
 const ENCODED_LINES: [usize; 2] = [76, 60];
 
-/// Secrets to redact: those of the config, and those that users entered later.
+/// Secrets to redact: those in the config, and those that users entered later.
 #[derive(Default)]
 pub(crate) struct Secrets {
     configured: Vec<SecretString>,

@@ -24,7 +24,7 @@ pub(crate) enum Escape {
     Missing,
 }
 
-/// Returns the hint for a command that failed inside a fence and printed `printed`. `None` if the cause is another.
+/// Returns the hint for a command that failed in a fence and printed `printed`. `None` for another cause.
 pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) -> Option<String> {
     let printed = printed.to_ascii_lowercase();
     SYMPTOMS.iter().find(|symptom| printed.contains(**symptom))?;

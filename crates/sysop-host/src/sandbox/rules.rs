@@ -10,7 +10,7 @@ use sysop_core::policy::Fence;
 
 use super::FenceRequest;
 
-/// Newest known Landlock ABI. An older kernel enforces the rights that it supports.
+/// Newest known Landlock ABI. An older kernel enforces only the access rights that it supports.
 const ABI_KNOWN: ABI = ABI::V10;
 
 const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"];
@@ -48,8 +48,8 @@ pub(super) fn has_network(fence: &Fence) -> bool {
 
 /// Returns the writable paths other than the root and the paths that every fence allows. A missing path gets no rule.
 ///
-/// A path below another writable path is left out. It needs no rule, and an earlier call that may write to its parent
-/// could have replaced the path by a link to anywhere.
+/// A path below another writable path is left out. It needs no rule, and an earlier call that may write to
+/// its parent could have replaced the path with a link to anywhere.
 fn writable_paths(request: &FenceRequest<'_>) -> Vec<PathBuf> {
     let Fence::Workspace { write, .. } = request.fence else { return Vec::new() };
     let is_in_root = |path: &Path| request.root.is_some_and(|root| path.starts_with(root.path));

@@ -1,6 +1,6 @@
 //! System calls that a fence refuses with `EPERM`, because Landlock does not cover their effect.
 //!
-//! This is a list of refused calls, not of allowed ones: any program of a server may run inside a fence, and a new
+//! This is a list of refused calls, not of allowed ones: any program on a server may run inside a fence, and a new
 //! system call must not break it. The calls were chosen by their effect; access to files is left to Landlock.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use super::rules::has_network;
 /// Rules by system call. A call with an empty list of rules is refused with any arguments.
 type RuleMap = BTreeMap<i64, Vec<SeccompRule>>;
 
-// Numbers missing in the libc crate; the same on all architectures.
+// Numbers missing from the libc crate; the same on all architectures.
 const SYS_FCHMODAT2: i64 = 452;
 const SYS_SETXATTRAT: i64 = 463;
 const SYS_REMOVEXATTRAT: i64 = 466;

@@ -23,7 +23,7 @@ use super::settings::{SshSettings, literal};
 use crate::askpass::Askpass;
 use crate::settings::HostError;
 
-/// Maximum concurrent sessions. OpenSSH servers allow ten per connection, two are reserved for urgent requests.
+/// Maximum concurrent sessions. OpenSSH servers allow ten per connection; two are for urgent requests.
 const SESSIONS_MAX: usize = 8;
 const SPARE_SESSIONS: usize = 2;
 const ALIVE_MAX: Duration = Duration::from_secs(2);
@@ -86,7 +86,7 @@ impl SshConnection {
         self.0.name()
     }
 
-    /// Returns true if there is a connection, as far as this process knows. The host is not asked. A container needs none.
+    /// Returns true if this process knows of a connection, without querying the host. A container needs none.
     pub fn is_connected(&self) -> bool {
         self.0.settings.container().is_some() || self.0.master.try_lock().is_ok_and(|master| master.is_some())
     }
@@ -115,8 +115,8 @@ impl SshConnection {
         Ok((status, output))
     }
 
-    /// Returns program, arguments and environment that start an interactive session over this connection, on a terminal
-    /// that the caller provides. `remote_command` replaces the login shell. Reconnects if necessary.
+    /// Returns the program, arguments and environment for starting an interactive session over this connection on the
+    /// caller's terminal. `remote_command` replaces the login shell. Reconnects if necessary.
     pub async fn terminal_command(
         &self,
         remote_command: Option<&str>,
@@ -148,7 +148,7 @@ impl SshConnection {
         Ok((program, arguments, environment.pairs()))
     }
 
-    /// Ends the connection of `ssh`, with everything that runs over it, and aborts a connection attempt.
+    /// Closes the `ssh` connection and everything that runs over it, and aborts a connection attempt.
     pub(super) async fn disconnect(&self) {
         self.0.closed.send_replace(());
         // Tasks that wait for the lock or hold it release it soon.
@@ -208,7 +208,7 @@ impl ConnectionInner {
         }
     }
 
-    /// Derives the error from what the program of a separate session printed.
+    /// Derives the error from the output of a separate session's program.
     pub(super) fn read_error(&self, printed: &str) -> SshError {
         let destination = self.name().to_owned();
         match self.settings.container() {
@@ -226,7 +226,7 @@ impl ConnectionInner {
         let mut closed = self.closed.subscribe();
         tokio::select! {
             biased;
-            // Dropping the future ends the process being started.
+            // Dropping the future kills the process being started.
             _ = closed.changed() => Err(SshError::Dropped {
                 destination: self.name().to_owned(),
                 why: "the connection was closed".to_owned(),

@@ -1,8 +1,9 @@
 //! Containers as remote machines: `docker:NAME`, `podman:NAME`, `kube:NAMESPACE/POD` and `kube:NAMESPACE/POD/CONTAINER`.
 //!
-//! The user's own `docker`, `podman` or `kubectl` takes the place of `ssh`: each session is one `exec` of it, which runs the
-//! same scripts as a session over ssh. Nothing is installed in the container; it needs a POSIX `sh`. Their `exec` leaves
-//! the program in the container running if it is killed, so programs are ended as on ssh hosts, by a second session.
+//! The user's own `docker`, `podman` or `kubectl` takes the place of `ssh`: each session is one `exec` of it,
+//! which runs the same scripts as a session over ssh. Nothing is installed in the container; it needs a POSIX
+//! `sh`. Killing an `exec` leaves its program in the container running, so a second session kills it, as on
+//! ssh hosts.
 
 use std::ffi::OsString;
 
@@ -10,7 +11,7 @@ use std::ffi::OsString;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Container {
     engine: ContainerEngine,
-    /// User inside of the container, if one is given.
+    /// User inside the container, if one is given.
     user: Option<String>,
     /// Name of the container, or of the pod.
     name: String,
@@ -33,7 +34,7 @@ const ENGINES: [(&str, ContainerEngine); 3] = [
 ];
 
 impl Container {
-    /// Parses a destination. Returns `None` if it is one of ssh, and an error if it begins like a container but names none.
+    /// Parses a destination. Returns `None` for an ssh host, an error for a malformed container name.
     pub(super) fn parse(destination: &str) -> Option<Result<Self, String>> {
         let (user, rest) = match destination.split_once('@') {
             Some((user, rest)) => (Some(user.to_owned()), rest),

@@ -1,5 +1,5 @@
-//! Shells of terminals in containers. The end of `docker exec` neither hangs up the terminal in the container nor ends its
-//! shell, so a second session does.
+//! Terminal shells in containers. When `docker exec` exits, the terminal in the container is not hung up and
+//! its shell keeps running, so a second session kills the shell.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::time::timeout;
 use super::connection::{ConnectionInner, SshConnection};
 use super::process_tree::RemoteProcessTree;
 
-/// Maximum time to end the shells when the connection is closed.
+/// Maximum time to kill the shells when the connection is closed.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// A shell in a container; it ends with this value.
+/// A shell in a container; killed when this value is dropped.
 #[derive(Debug)]
 pub(super) struct ContainerShell {
     inner: Arc<ConnectionInner>,
@@ -34,7 +34,7 @@ impl ContainerShell {
         format!("export {}=1; ", self.mark)
     }
 
-    /// Returns this value for the owner of the terminal.
+    /// Converts this value to the guard that the terminal's owner keeps.
     pub(super) fn into_guard(self) -> Arc<dyn Any + Send + Sync> {
         Arc::new(self)
     }
@@ -49,7 +49,8 @@ impl Drop for ContainerShell {
 }
 
 impl SshConnection {
-    /// Ends the connection and everything that runs over it, and aborts a connection attempt. The next use reconnects.
+    /// Closes the connection with everything that runs over it, and aborts connecting. The next use
+    /// reconnects.
     pub async fn close(&self) {
         end_all(&self.0).await;
         self.disconnect().await;

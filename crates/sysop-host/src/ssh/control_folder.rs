@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Length in bytes of the longest socket path that every system accepts, including the NUL byte. macOS is lowest.
+/// Bytes of the longest socket path that every system accepts, with the NUL byte. macOS has the lowest limit.
 const SOCKET_BYTES_MAX: usize = 104;
 /// Length in bytes of the suffix that ssh appends to the socket's path temporarily.
 const SUFFIX_BYTES: usize = 17;
@@ -59,7 +59,7 @@ impl ControlFolder {
 impl Drop for ControlFolder {
     fn drop(&mut self) {
         if self.ours {
-            // Everything in it is ours. It may already be gone.
+            // Everything in the directory is ours. The directory may already be gone.
             let _ = fs::remove_dir_all(&self.path);
         }
     }

@@ -96,7 +96,7 @@ fn spawn_hint(said: &str) -> String {
 }
 
 impl SshError {
-    /// Derives the error from the output of an `ssh` that has ended.
+    /// Derives the error from the output of an `ssh` that has exited.
     pub(super) fn read(destination: &str, printed: &str) -> Self {
         let name = || destination.to_owned();
         let has = |text: &str| printed.contains(text);

@@ -22,7 +22,7 @@ use crate::machine::{ExecResult, ExitReason};
 use crate::output::capture::Capture;
 use crate::pipe::discard_output;
 
-/// Maximum time to read further output after the shell has ended while another process still holds the pipe.
+/// Maximum time to read further output after the shell has exited while another process still holds the pipe.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Maximum time of each wait while a command is being stopped: for its session, and for the report of its start.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
@@ -217,7 +217,7 @@ impl RemotePrograms {
     }
 }
 
-/// A program that was requested to run. If this is dropped before the program has ended, the program is ended with all
+/// A program that was requested to run. Dropping this before the program has exited kills the program and all
 /// processes that it started.
 #[derive(Debug)]
 pub(super) struct RunningProgram {
@@ -257,7 +257,7 @@ impl RunningProgram {
         }
     }
 
-    /// Ends all processes and collects the remaining output.
+    /// Kills all processes and collects the remaining output.
     async fn stop(mut self, end: ExitReason, capture: &mut Capture<'_>) -> ExitReason {
         let until = Instant::now() + BEGIN_MAX;
         let begin = timeout_at(until, async {
@@ -287,7 +287,7 @@ impl RunningProgram {
                 self.running.read_next(&mut |bytes: &[u8]| capture.take(bytes)).await;
             }
         });
-        // Processes that hold the output longer do not belong to the command.
+        // Processes that still hold the output do not belong to the command.
         let _ = rest.await;
         self.is_over = true;
         match ended {

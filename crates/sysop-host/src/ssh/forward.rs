@@ -69,9 +69,9 @@ impl ForwardTarget {
 
 impl SshConnection {
     /// Opens a local port that leads to `far`, a `host:port` as seen from the remote host. Fails with
-    /// [`SshError::ForwardRefused`] if the remote host neither forwards nor has a program that connects,
-    /// [`SshError::ForwardNobody`] if nothing listens at that address now. If `nc` is used to connect, there is no
-    /// `ForwardNobody`; connections then close without a response.
+    /// [`SshError::ForwardRefused`] if the remote host neither forwards nor has a program that connects, and
+    /// with [`SshError::ForwardNobody`] if nothing listens at that address now. If `nc` is used to connect,
+    /// there is no `ForwardNobody`; connections then close without a response.
     pub async fn forward(&self, far: &str) -> Result<PortForward, SshError> {
         let here = |why: &dyn std::fmt::Display| SshError::here(self.destination(), why);
         let to = ForwardTarget::parse(far).ok_or_else(|| here(&"the forward target must be HOST:PORT"))?;
@@ -154,7 +154,7 @@ impl ForwardChannel {
         Err(SshError::Dropped { destination: inner.name().to_owned(), why: "ssh exited at once".to_owned() })
     }
 
-    /// Copies bytes until both sides have ended.
+    /// Copies bytes until both sides have closed.
     async fn carry(
         inner: &ConnectionInner,
         to: &ForwardTarget,

@@ -2,7 +2,7 @@
 //!
 //! A guard is armed before a change that may lock people out, and rolls the change back unless it is confirmed in time.
 //! The confirmation travels over a connection of its own that was opened after the change, because an open connection
-//! works on when fresh logins do not. This module speaks to the target; `guarded_call` decides.
+//! keeps working when fresh logins do not. This module speaks to the target; `guarded_call` decides.
 
 use std::time::Duration;
 
@@ -27,22 +27,22 @@ exec sudo -n sh -c "$t" sysop-guard "$@""#;
 const LOGIN: &str = r#"b=$1; shift; s=-
 if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null 2>&1; then sudo -n true >/dev/null 2>&1; s=$?; fi
 echo "L $s"; [ -z "$b" ] || [ "$b" = "$s" ] || exit 9"#;
-/// Asks the timer of guard `$1` to roll back. It works without sudo.
+/// Asks the timer of guard `$1` to roll back. Works without sudo.
 const ASK_TIMER: &str = r#": >"$1/user/fire""#;
-/// Prints state and exit code of the change of guard `$2` in the folder `$1`. It works without sudo.
+/// Prints the state of guard `$2` in the folder `$1` and the exit code of its change. Works without sudo.
 const STATE: &str = r#"s=none; for w in armed confirmed firing fired failed; do [ -f "$1/$w" ] && { s=$w; break; }; done
 e=-; [ -s "$1/user/exit" ] && e=$(cat "$1/user/exit"); echo "G $2 $s $e""#;
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
-/// Timeout of ssh for the response of a host in a fresh login.
+/// Timeout of ssh for the host's response during a fresh login.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 /// Exit code of `LOGIN` if sudo changed.
 const SUDO_CHANGED: i32 = 9;
 
-/// Rights with which the script runs.
+/// Privileges with which the script runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rights {
     Root,
-    /// Those of the login user.
+    /// Privileges of the login user.
     Own,
     /// Root if possible.
     Auto,
@@ -66,7 +66,7 @@ pub(super) struct GuardLine {
     pub(super) rest: String,
 }
 
-/// Abilities of a host.
+/// Guard features that a host supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GuardSupport {
     pub(super) is_root: bool,
@@ -79,7 +79,7 @@ pub struct GuardStatus {
     pub id: String,
     /// `armed`, `confirmed`, `firing`, `fired`, `failed` or `none`.
     pub state: String,
-    /// Details as `KEY=VALUE`, separated by spaces: seconds left, the timer, and if the host restarted.
+    /// Details as `KEY=VALUE`, separated by spaces: seconds left, the timer, and whether the host restarted.
     pub details: String,
 }
 
@@ -89,7 +89,7 @@ impl From<GuardLine> for GuardStatus {
     }
 }
 
-/// Decision about a guard, made by hand.
+/// Manual query or decision about a guard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardVerb {
     Status,
@@ -104,8 +104,8 @@ impl SshConnection {
         Ok(lines(&ran).into_iter().map(GuardStatus::from).collect())
     }
 
-    /// Asks for the state of a guard, or decides it. Returns `None` if the host does not know the guard. A decision
-    /// that came too late returns the state that the guard has.
+    /// Queries a guard, confirms it, or fires it. Returns `None` if the host does not know the guard. A
+    /// decision that comes too late returns the guard's current state.
     pub async fn guard(&self, verb: GuardVerb, id: &str) -> Result<Option<GuardStatus>, SshError> {
         let word = match verb {
             GuardVerb::Status => "status",
@@ -153,7 +153,7 @@ pub(super) fn line_of(ran: &ScriptOutput, id: &str) -> Option<GuardLine> {
     lines(ran).into_iter().find(|line| line.id == id)
 }
 
-/// Asks the host what it can guard.
+/// Asks the host which guard features it supports.
 pub(super) async fn probe(inner: &ConnectionInner) -> Result<GuardSupport, RunError> {
     let ran = run(inner, Rights::Auto, &["probe"], SCRIPT_MAX).await?;
     let told = line_of(&ran, "-").map(|line| line.rest).unwrap_or_default();
@@ -211,7 +211,7 @@ pub(super) struct FreshLogin {
     pub(super) sudo: String,
     /// Answer to the confirmation, if one was sent.
     pub(super) confirmed: Option<GuardLine>,
-    /// The login may have asked users.
+    /// True if the login may have prompted users.
     asks: bool,
 }
 
@@ -231,8 +231,9 @@ impl std::fmt::Display for LoginFailure {
     }
 }
 
-/// Logs in over a connection of its own. The login must behave like `before`: if that asked nobody, this one must not
-/// either. If `confirm` is set, confirms this guard in the same session, so that the login itself is the proof.
+/// Logs in over a connection of its own. The login must behave like `before`: if that prompted nobody, this
+/// must not either. If `confirm` is set, confirms that guard in the same session, so that the login is the
+/// proof.
 pub(super) async fn fresh_login(
     inner: &ConnectionInner,
     before: Option<&FreshLogin>,
@@ -296,7 +297,7 @@ async fn fresh(
     collect(inner, &mut running, OUTPUT_BYTES_MAX, limit).await
 }
 
-/// Returns state and exit code of the change, over the open connection or, if that is broken, a fresh one.
+/// Returns the change's state and exit code, over the open connection or, if that is broken, a fresh one.
 pub(super) async fn state(
     inner: &ConnectionInner,
     guard: &ArmedOnHost,
@@ -310,8 +311,8 @@ pub(super) async fn state(
     line_of(&ran, &guard.id)
 }
 
-/// Orders the rollback. Returns the answer of the script, or `None` if it did not run, as without sudo. The timer is
-/// asked then.
+/// Orders the rollback. Returns the script's answer. If the script did not run, as without sudo, asks the
+/// timer and returns `None`.
 pub(super) async fn fire(
     inner: &ConnectionInner,
     guard: &ArmedOnHost,
@@ -326,13 +327,13 @@ pub(super) async fn fire(
     let answer = ran.as_ref().and_then(|ran| line_of(ran, &guard.id));
     if answer.is_none() {
         let script = RemoteScript::new(ASK_TIMER, &[&guard.folder]);
-        // The state tells if this had an effect.
+        // The state tells whether this had an effect.
         let _ = run_script(inner, script, OUTPUT_BYTES_MAX, limit).await;
     }
     answer
 }
 
-/// Runs the plan's checks. Returns what fails now and did not before; `None` if nothing does or they could not run.
+/// Runs the plan's checks. Returns what fails only now; `None` if nothing does or the checks could not run.
 pub(super) async fn check(inner: &ConnectionInner, guard: &ArmedOnHost, limit: Duration) -> Option<String> {
     let ran = run(inner, guard.rights, &["check", &guard.id], limit).await.ok()?;
     line_of(&ran, &guard.id).filter(|line| line.word == "bad").map(|line| line.rest)

@@ -24,25 +24,25 @@ use super::guard::{
 };
 use crate::tools::{Toolbox, UNDO, push_line};
 
-/// Default seconds of `[guard] seconds`.
+/// Default value of `[guard] seconds`.
 pub const GUARD_SECONDS_DEFAULT: u32 = 120;
-/// Least time between the two fresh logins after a change.
+/// Minimum time between the two fresh logins after a change.
 pub const GUARD_SETTLE_DEFAULT: Duration = Duration::from_secs(2);
 /// Maximum time of a fresh login before the change. Users may have to answer prompts.
 const BASELINE_MAX: Duration = Duration::from_secs(120);
 /// Maximum time to try fresh logins while the host refuses connections, as while its ssh server restarts.
 const RETRY_MAX: Duration = Duration::from_secs(20);
-/// Time before a login that was denied is tried again. It is tried once only: servers block addresses that keep failing.
+/// Time before a denied login is retried. There is only one retry: servers block addresses that keep failing.
 const DENIED_WAIT: Duration = Duration::from_secs(3);
-/// Time that the host has beyond its deadline for the rollback itself.
+/// Time that the host gets beyond its deadline for the rollback itself.
 const ROLLBACK_TIME: Duration = Duration::from_secs(20);
 /// Time for which an approval without a guard is offered after a fresh login failed before a change.
 const NO_LOGIN_TIME: Duration = Duration::from_secs(600);
 
-/// Answer of the host to a decision that came after another one.
+/// The host's answer to a decision that comes after another one.
 const LATE: &str = "late";
 
-/// Guards of one host for one session.
+/// Guards on one host for one session.
 pub(crate) struct Guards {
     inner: Arc<ConnectionInner>,
     /// Configured seconds; 0 turns guards off.
@@ -160,7 +160,7 @@ impl Guards {
         }
     }
 
-    /// Proves that fresh logins work now, and arms.
+    /// Proves that fresh logins work now, and arms the guard.
     async fn prepare(
         &self,
         tools: &Toolbox,
@@ -193,7 +193,7 @@ impl Guards {
         Ok((guard, before, armed_at))
     }
 
-    /// Confirms or rolls back.
+    /// Confirms the change or rolls it back.
     async fn decide(
         &self,
         guard: &ArmedOnHost,
@@ -226,7 +226,7 @@ impl Guards {
         }
     }
 
-    /// Waits for the end of a change whose connection broke.
+    /// Waits for a change whose connection broke to finish.
     async fn wait_for_end(&self, guard: &ArmedOnHost, deadline: Instant) -> Result<(), &'static str> {
         let mut pause = Duration::from_millis(500);
         loop {
@@ -349,13 +349,13 @@ fn half_rolled_back(why: &str, log: &str, host: &str) -> GuardEnding {
 fn with_ending(mut outcome: Outcome, ending: &GuardEnding) -> Outcome {
     push_line(&mut outcome.output, &ending.text);
     if ending.how == GuardEnd::Fired {
-        // What the call changed is as before.
+        // Everything that the call changed is back to its old state.
         (outcome.changed, outcome.records, outcome.undo) = (Vec::new(), Vec::new(), None);
     }
     match ending.how {
         GuardEnd::Confirmed => {}
         GuardEnd::Fired if outcome.status == Status::Cancelled => {}
-        // The exit code of what was taken back would read like a success.
+        // The exit code of a change that was rolled back could look like success.
         GuardEnd::Fired => (outcome.status, outcome.exit_code) = (Status::Failed, None),
         GuardEnd::Unknown => outcome.status = Status::Unknown,
     }
@@ -376,7 +376,7 @@ fn short(why: &str) -> String {
     why.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Returns the call with the command that an undo takes back, whose guard the undo needs; `None` for other calls.
+/// Returns a call with the command that an undo reverts, whose guard the undo needs; `None` for other calls.
 pub(crate) fn guarded_command(call: &ToolCall) -> Option<ToolCall> {
     let command = undone_command(call).filter(|_| call.name == UNDO)?;
     let arguments = [("command".to_owned(), command.into())].into_iter().collect();

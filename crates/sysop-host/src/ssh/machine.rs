@@ -26,8 +26,8 @@ use crate::path::RootPath;
 use crate::sandbox::SandboxSupport;
 use crate::terminal::shells::ShellKind;
 
-/// Starts the user's login shell in the root, without a pager. Without a login, as in a container, starts bash if it is
-/// there, because its language is analyzed.
+/// Starts the user's login shell in the root, without a pager. Without a login, as in a container, starts
+/// bash if available, because its language can be analyzed.
 const LOGIN: &str = r#"cd -P -- "$1" 2>/dev/null; export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= LESS=-FRX; n=${SHELL:-$(command -v bash || echo /bin/sh)}; case $n in */csh|*/tcsh) exec "$n" -l;; esac; exec "$n" -il"#;
 
 /// Prints the modes of a terminal.
@@ -140,7 +140,7 @@ impl SshMachine {
         Some(self.surroundings.get_or_init(|| Surroundings { context, session_start_s }))
     }
 
-    /// Names open and failed guards of the host to the users.
+    /// Tells the users about open and failed guards on the host.
     fn name_guards(&self, guards: &[(String, String)]) {
         let Some(people) = self.inner.prompter() else { return };
         let name = self.inner.name();
@@ -159,7 +159,7 @@ impl SshMachine {
     }
 }
 
-/// Splits the lines about guards off the output of `CONTEXT`. Returns id and state of each guard, and the rest.
+/// Splits the lines about guards off the output of `CONTEXT`. Returns each guard's id and state, and the rest.
 fn open_guards(said: &str) -> (Vec<(String, String)>, &str) {
     let mut guards = Vec::new();
     let mut rest = said;
@@ -302,7 +302,7 @@ impl Machine for SshMachine {
         let unreachable = |error: SshError| MachineError::Unreachable(error);
         let connection = SshConnection(Arc::clone(&self.inner));
         let facts = connection.machine_info().await.map_err(unreachable)?;
-        // A root that no login shell passes on as a word cannot be given; the shell starts in the home directory.
+        // If a login shell might change the root, the root is left out and the shell starts in the home directory.
         let line = RemoteScript::new(LOGIN, &[resolved_root]).line();
         let container = self.inner.settings().container().map(|_| ContainerShell::new(&self.inner));
         let line = match &container {

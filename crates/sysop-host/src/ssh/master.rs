@@ -38,7 +38,7 @@ pub(super) struct Master {
     socket: PathBuf,
     pid: Pid,
     printed: OwnedFd,
-    /// Ends ssh if this process is killed.
+    /// Kills ssh if this process is killed.
     watchdog: Watchdog,
 }
 
@@ -61,7 +61,7 @@ impl Master {
         let nothing = nothing.map_err(|error| here(error.into()))?;
         let pid = start(settings, line, [nothing.as_fd(), nothing.as_fd(), printed.as_fd()])?;
         let master = Self { socket, pid, printed, watchdog: Watchdog::default() };
-        // Started now, because a user may take long to answer; ssh connects meanwhile.
+        // Watched from now on: a user may take long to answer a prompt while ssh is connecting.
         master.watchdog.watch_until_drop(c"/bin/sh", pid);
         match questions.wait(settings.connect_timeout + LOGIN_MAX, master.ready(settings)).await {
             Some(Ok(())) => Ok(master),
@@ -119,7 +119,7 @@ impl Master {
 #[derive(Debug)]
 pub(super) enum LoginPrompts {
     Never,
-    /// Prompts of an external askpass program, for an unknown time.
+    /// Prompts from an external askpass program, for an unknown time.
     External,
     /// Prompts to users of the session, while the number of open prompts is above 0.
     Session(watch::Receiver<usize>),
@@ -208,7 +208,7 @@ pub(super) fn program(settings: &SshSettings, environment: &Environment) -> Resu
     environment.program(program).ok_or(SshError::NoContainerProgram { destination, program })
 }
 
-/// Waits in a thread for the end of a process that was asked to end, and kills the process after a while.
+/// Waits in a thread for a process that was asked to exit, and kills the process after a while.
 pub(super) fn reap(pid: Pid) {
     std::thread::spawn(move || {
         if let Ok(descriptor) = pidfd_open(pid, PidfdFlags::empty()) {

@@ -1,4 +1,4 @@
-//! Ends all processes that a command started on the remote host. Uses a second session, as `ssh` only hangs up.
+//! Kills all processes that a command started on the remote host, over a second session: `ssh` only hangs up.
 //!
 //! As on the local machine, a process belongs to a command if it is in the command's session, descends from the
 //! command, or has the command's mark in its environment. If there is no `/proc`, only descent and process group are
@@ -17,7 +17,7 @@ use super::session::{SILENT, SshSession};
 
 /// Maximum time for the remote script to start. After that, the connection counts as broken.
 const BEGIN_MAX: Duration = Duration::from_secs(5);
-/// Maximum time to find and end all processes. A host may have thousands of processes and may be busy.
+/// Maximum time to find and kill all processes. A host may have thousands of processes and may be busy.
 const END_MAX: Duration = Duration::from_secs(15);
 
 /// `$1` is the mark, `$2` the process id of the session's script, or empty.
@@ -89,7 +89,7 @@ pub(super) struct RemoteProcessTree {
 }
 
 impl RemoteProcessTree {
-    /// Ends all processes, first gracefully. Returns an error if the result is unknown.
+    /// Stops all processes, first with SIGTERM, then with SIGKILL. Returns an error if the result is unknown.
     pub(super) async fn end(&self) -> Result<(), SshError> {
         match self.ask().await {
             Ok(ScriptOutput { status: 0, .. }) => Ok(()),
@@ -117,7 +117,7 @@ impl RemoteProcessTree {
         let inner = &self.inner;
         let dropped =
             |why: &str| SshError::Dropped { destination: inner.name().to_owned(), why: why.to_owned() };
-        // A wait for other ends says nothing about the connection.
+        // Waiting for a permit says nothing about the connection.
         let permit = inner.spare_permit().await;
         let master = inner.running_master().await;
         if master.is_none() && inner.settings().container().is_none() {

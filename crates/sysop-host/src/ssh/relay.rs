@@ -73,7 +73,7 @@ pub(super) enum RelayProgram {
 }
 
 impl RelayProgram {
-    /// Finds a program on the remote host. Fails with `refused` if the host has no such program,
+    /// Finds a program on the remote host. Fails with `refused` if the host has no such program, and with
     /// [`SshError::ForwardNobody`] if nothing listens at `to`.
     pub(super) async fn find(
         inner: &ConnectionInner,

@@ -84,7 +84,8 @@ struct PipeEnds {
 }
 
 impl SshSession {
-    /// Opens a session, and connects first if necessary. If dropped while `asked` is empty, nothing started.
+    /// Opens a session, connecting first if necessary. If dropped while `asked` is empty, nothing has
+    /// started.
     pub(super) async fn open(
         inner: &ConnectionInner,
         sent: EncodedScript,
@@ -150,7 +151,7 @@ impl SshSession {
         Ok(Self { output, errors, _transport: held, writing, _permit: permit })
     }
 
-    /// Opens a session on a connection of its own, which logs in anew. It asks users if necessary, and if `may_ask` is true.
+    /// Opens a session on a new connection with its own login, which may prompt users if `may_ask` is true.
     pub(super) async fn open_fresh(
         inner: &ConnectionInner,
         sent: EncodedScript,

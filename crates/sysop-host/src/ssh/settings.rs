@@ -90,7 +90,8 @@ impl SshSettings {
         Container::parse(&self.destination).and_then(Result::ok)
     }
 
-    /// Returns the arguments common to every `ssh` of this connection. Those for socket and terminal are added.
+    /// Returns the arguments common to every `ssh` of this connection. Callers add those for socket and
+    /// terminal.
     ///
     /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed.
     /// It does not decide on options that would disturb a program (remote commands, forwards that another session

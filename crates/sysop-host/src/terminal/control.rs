@@ -32,7 +32,7 @@ const NEWS_LETTERS_MAX: usize = 1000;
 #[derive(Default)]
 pub(super) struct UserControl {
     holder: Option<ControlHolder>,
-    /// Notices for the model's next result.
+    /// Notices to report to the model with the next tool result.
     news: Vec<String>,
     /// Secrets typed into programs and not yet registered for redaction.
     entered: Vec<SecretString>,

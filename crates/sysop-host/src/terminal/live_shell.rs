@@ -40,7 +40,7 @@ const CAPTURE_BYTES_MAX: usize = 1024 * 1024;
 const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
 /// Maximum bytes queued for the program's input. Further input is dropped.
 const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Time to read remaining output after the shell has ended.
+/// Time to read remaining output after the shell has exited.
 const DRAIN: Duration = Duration::from_millis(200);
 /// Time between hang-up and kill of a shell.
 const HANG_UP_GRACE: Duration = Duration::from_millis(500);
@@ -187,7 +187,7 @@ impl LiveShell {
             self.typed_waiting.fetch_sub(bytes.len(), Ordering::Relaxed);
             return;
         }
-        // Fails only if the shell has ended.
+        // Fails only if the shell has exited.
         let _ = self.typing.send(bytes);
     }
 
@@ -344,7 +344,7 @@ impl LiveShell {
         inner.take(piece, &self.secrets)
     }
 
-    /// Waits for the end of the shell. If `stop` is canceled, ends the shell.
+    /// Waits for the shell to exit. If `stop` is canceled, terminates the shell.
     async fn wait(
         self: Arc<Self>,
         mut child: tokio::process::Child,
@@ -355,7 +355,7 @@ impl LiveShell {
             status = child.wait() => status.ok(),
             () = self.stop.cancelled() => {
                 if let Some(pid) = self.pid {
-                    // Fails if the shell has just ended.
+                    // Fails if the shell has just exited.
                     let _ = kill_process(pid, Signal::HUP);
                 }
                 let ended = timeout(HANG_UP_GRACE, child.wait()).await;

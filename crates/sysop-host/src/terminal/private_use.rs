@@ -11,7 +11,7 @@ use super::screen::TerminalScreen;
 #[derive(Default)]
 pub(super) struct PrivateUse {
     is_on: bool,
-    /// The screen without private output; `None` if there was no private output so far.
+    /// The screen without private output; `None` if there has been no private output so far.
     shared: Option<TerminalScreen>,
     /// Bytes not yet applied to `shared`.
     raw: Vec<u8>,

@@ -1,7 +1,7 @@
 //! State of the terminal, collected before a call is judged: the shell that would read a command, its folder, and the
 //! reader of keys at the cursor.
 //!
-//! On this machine, the kernel is asked about the shell. For a remote shell, the marks of its prompt are trusted.
+//! For a local shell, the kernel is queried. For a remote shell, the marks of its prompt are trusted.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(crate) struct TerminalPlace {
     pub(crate) machine: Option<String>,
     /// True if the shell runs on the terminal's own machine as the same user.
     pub(crate) is_home: bool,
-    /// True if no shell was started yet.
+    /// True if no shell has been started yet.
     pub(crate) is_new: bool,
     /// The program or prompt that would read keys typed now.
     pub(crate) focus: TerminalFocus,
@@ -117,7 +117,7 @@ impl SharedTerminal {
         }
     }
 
-    /// Returns the expected place of a shell that is not started yet.
+    /// Returns the expected place of a shell that has not been started yet.
     async fn new_place(&self) -> TerminalPlace {
         let start = self.machine.terminal().await.ok();
         let kind = start.and_then(|start| {
@@ -191,7 +191,7 @@ fn by_marks(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Returns the place of the local foreground shell from `/proc`. Uses marks if it is no known shell.
+/// Returns the place of the local foreground shell from `/proc`. Uses marks if that is no known shell.
 fn by_process(live: &LiveShell) -> TerminalPlace {
     let front = live.foreground().map(|group| group.as_raw_nonzero().get());
     let Some((pid, kind)) = front.and_then(|pid| Some((pid, kind_of_process(pid)?))) else {

@@ -133,7 +133,7 @@ impl Toolbox {
         Ok(change_outcome("OK, deleted".to_owned(), change_record(&path, kept.map(Some), GONE.to_owned())))
     }
 
-    /// Replaces the content of a file by `after`. Fails if the content is no longer `before`, which was read earlier.
+    /// Replaces the content of a file with `after`. Fails unless it is still `before`, which was read earlier.
     pub(super) async fn change(
         &self,
         path: &RootPath,

@@ -1,4 +1,4 @@
-//! `undo`: restores files to their state before the given changes. It restores all, or none if one has changed since.
+//! `undo`: restores files to their state before the given changes: all, or none if any has changed since.
 
 use std::collections::HashMap;
 use std::sync::Arc;
