@@ -50,7 +50,7 @@ pub(crate) struct Askpass {
 }
 
 struct AskpassState {
-    /// Name of the connection that asks, as shown to users.
+    /// Name of the connection that prompts, as shown to users.
     from: String,
     people: Mutex<Arc<dyn Prompter>>,
     open: watch::Sender<usize>,
@@ -79,8 +79,8 @@ impl std::fmt::Debug for AskpassState {
 }
 
 impl Askpass {
-    /// Listens on a new socket in `folder`, which only its owner may enter. `from` tells users which connection asks.
-    /// Must be called on a tokio runtime with IO.
+    /// Listens on a new socket in `folder`, which only its owner may enter. `from` names the connection to
+    /// users. Must be called on a tokio runtime with IO.
     pub(crate) fn listen(folder: &Path, from: String) -> io::Result<Self> {
         let socket = folder.join(format!("ask-{:016x}", rand::random::<u64>()));
         // Renamed only after `bind`, so that a socket with the final name always has a listener.
@@ -227,8 +227,8 @@ pub fn run_as_askpass() -> Option<u8> {
     }
 }
 
-/// Returns the prompt if `ssh` started this process to ask: the prompt is then the only argument, and `SSH_ASKPASS`
-/// names this program. The socket variable alone proves nothing, because it may be left over in a user's environment.
+/// Returns the prompt if `ssh` started this process to ask a user: the prompt is then the only argument, and
+/// `SSH_ASKPASS` names this program. The socket variable alone proves nothing: it may be left over.
 fn prompt_argument(
     arguments: &[OsString],
     asks_by: Option<OsString>,

@@ -1,5 +1,4 @@
-//! Uses several hosts as one: a call runs on all concurrently, and one outcome lists all results, outliers
-//! first.
+//! Uses several hosts as one: a call runs on all concurrently; one outcome lists the results, outliers first.
 //!
 //! A [`Fleet`] offers the tools that all its hosts have, except `view_image` and the terminal tools, because every host
 //! would need its own terminal and a user's attention. If a canary is set, a call that changes something first runs on

@@ -52,7 +52,7 @@ pub(crate) struct LocalMachine {
     variables: Arc<[CString]>,
     shell: CString,
     processes: ProcessRunner,
-    /// Configured shell of the terminal, if any.
+    /// Configured shell for the terminal, if any.
     terminal_shell: Option<PathBuf>,
     file_bytes_max: u64,
     session_start: SystemTime,

@@ -88,16 +88,16 @@ pub(crate) trait Machine: Send + Sync {
     /// further rounds resolve the targets of the scripts that the call runs.
     fn resolutions_max(&self) -> usize;
 
-    /// Returns the foreground program of a terminal of the machine (such as `/dev/pts/3`) in which the shell
+    /// Returns the foreground program of a terminal on the machine (such as `/dev/pts/3`) in which the shell
     /// with the process id `shell` runs. The query uses a connection other than the terminal's. Returns
     /// `None` if the program is unknown.
     async fn foreground(&self, tty: &str, shell: u32) -> Option<Foreground>;
 
-    /// Returns the command that starts a shell of the machine for the user and the model. The command runs in a
-    /// terminal of the computer on which sysop runs.
+    /// Returns the command that starts a shell on the machine for the user and the model. The command runs in
+    /// a terminal on the computer that runs sysop.
     async fn terminal(&self) -> Result<TerminalStart, MachineError>;
 
-    /// Returns the echo mode of a terminal of the machine (such as `/dev/pts/3`). The query uses a connection
+    /// Returns the echo mode of a terminal on the machine (such as `/dev/pts/3`). The query uses a connection
     /// other than the terminal's. Returns `None` if the mode is unknown.
     async fn echo(&self, tty: &str) -> Option<Echo>;
 }
@@ -106,7 +106,7 @@ pub(crate) trait Machine: Send + Sync {
 #[derive(Debug, Clone)]
 pub(crate) struct TimeLimit {
     pub(crate) time: Duration,
-    /// Cancelled once the limit is lifted.
+    /// Canceled once the limit is lifted.
     pub(crate) lifted: CancellationToken,
 }
 

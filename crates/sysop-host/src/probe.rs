@@ -14,8 +14,7 @@ use crate::tools::Toolbox;
 const PROBE_BYTES_MAX: usize = 1024 * 1024;
 
 impl Toolbox {
-    /// Runs a plan's probe to completion. `fence` must keep it from writing, or be off if the machine has
-    /// none.
+    /// Runs a plan's probe. `fence` must keep it from writing, or be off if the machine has no fences.
     pub(crate) async fn probe(
         &self,
         plan: &PreviewPlan,

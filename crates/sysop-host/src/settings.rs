@@ -39,7 +39,7 @@ pub struct LocalSettings {
     pub shell: Option<PathBuf>,
     /// Start of the session. Scripts changed since then are analyzed by their text.
     pub session_start: SystemTime,
-    /// Sandbox features of the kernel. If they are missing, a call that must be fenced does not run.
+    /// Sandbox features of the kernel. Without them, a call that must be fenced does not run.
     pub sandbox: SandboxSupport,
     /// Mode that decides which calls are fenced. Used here only to let the model ask to leave the sandbox.
     pub sandbox_mode: SandboxMode,

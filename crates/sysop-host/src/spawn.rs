@@ -1,7 +1,7 @@
 //! Starts a program as the leader of a new session, without a terminal, using `posix_spawn`.
 //!
-//! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of asking on the
-//! terminal of sysop, and all processes that a command starts can be found. `std` can create a session only in a hook
+//! Because of the new session, `sudo`, `ssh` and similar programs report a missing terminal instead of prompting on
+//! sysop's terminal, and all processes that a command starts can be found. `std` can create a session only in a hook
 //! between `fork` and `exec`, and `fork` copies the page tables of the whole process. With 300 MB in use, this takes 10
 //! ms, while `posix_spawn` takes 0.1 ms. All unsafe code in the crate is in this module.
 #![expect(unsafe_code, reason = "no safe call offers POSIX_SPAWN_SETSID, or waits for a descriptor of ours")]
@@ -59,7 +59,7 @@ pub(crate) struct SpawnSpec<'a> {
     pub(crate) arguments: &'a [CString],
     /// Environment as `NAME=VALUE`. The program inherits no other variables.
     pub(crate) environment: &'a [CString],
-    /// One more variable, which marks the processes of the call so that they can be found.
+    /// One more variable, which marks the call's processes so that they can be found.
     pub(crate) mark: Option<&'a CStr>,
     pub(crate) folder: &'a CStr,
     pub(crate) stdin: BorrowedFd<'a>,

@@ -9,9 +9,9 @@
 //!
 //! # Design
 //!
-//! 1. `master` starts one `ssh -M -N` per machine with the user's config (`settings`). It has no terminal; whatever it
-//!    asks goes to the user through [`crate::askpass`]. `connection` shares it among all sessions of the process, and
-//!    `control_folder` keeps its socket in a directory of the user alone.
+//! 1. `master` starts one `ssh -M -N` per machine with the user's config (`settings`). It has no terminal;
+//!    whatever it asks goes to the user through [`crate::askpass`]. `connection` shares it among all sessions
+//!    in the process, and `control_folder` keeps its socket in a directory private to the user.
 //! 2. `mux` speaks the protocol of that socket and opens sessions and channels over the connection. A refusal, a start
 //!    and a lost connection are different messages, and only a request without an answer may be repeated.
 //! 3. `script` encodes a command so that every login shell passes it on unchanged to `sh`. Everything else, nonces and

@@ -20,8 +20,8 @@
 //! 5. `private_use` keeps a second screen, for the model, which does not show the commands that users run for
 //!    themselves. `echo` decides which typed text may be reported: only what the terminal showed. `secret` and
 //!    `secret_reader` recognize a prompt for a secret and name the program that reads it.
-//! 6. `survey` reports the shell, its directory and the line at the cursor, so that keys are judged as the command that
-//!    they complete.
+//! 6. `survey` reports the shell, its directory and the line at the cursor, so that the policy treats keys as
+//!    the command that they complete.
 //!
 //! # Rejected
 //!

@@ -74,7 +74,7 @@ pub(crate) enum ToolError {
 
 pub(crate) struct CallContext<'a> {
     pub(crate) id: &'a CallId,
-    /// Sandbox rules for the programs of the call.
+    /// Sandbox rules for the call's programs.
     pub(crate) fence: &'a Fence,
     pub(crate) guard: Option<CallGuard<'a>>,
     pub(crate) sink: DeltaSink,
@@ -92,7 +92,7 @@ pub(crate) struct CallGuard<'a> {
 type ToolOutcome = Result<Outcome, ToolError>;
 
 impl Toolbox {
-    /// Runs one call to completion. The programs of the call run inside `fence`.
+    /// Runs one call to completion. The call's programs run inside `fence`.
     pub(crate) async fn run(
         &self,
         call: ToolCall,
@@ -263,8 +263,8 @@ fn outcome(status: Status, captured: CapturedOutput) -> Outcome {
     }
 }
 
-/// Converts the result of a program to an outcome. A line below the output says how the program ended; for exit code 0,
-/// it is added only if `say_success` is true. `limit` is the timeout that the program had.
+/// Converts the result of a program to an outcome. A line below the output says how the program ended; for
+/// exit code 0, it is added only if `say_success` is true. `limit` is the program's timeout.
 fn ended(exec: ExecResult, limit: Duration, captured: CapturedOutput, say_success: bool) -> Outcome {
     let (status, exit_code, note) = match exec.end {
         ExitReason::Exited(0) => (Status::Ok, Some(0), say_success.then(|| "[exit code 0]".to_owned())),

@@ -26,7 +26,7 @@ use crate::machine::{ExitReason, Program, TimeLimit};
 use crate::output::capture::Capture;
 use crate::tools::{CallContext, Toolbox, UNDO, push_line};
 
-/// Default maximum bytes of content that is kept per call.
+/// Default maximum bytes of content to save per call.
 pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
 
 const SCRIPT: &str = include_str!("undo/undo.sh");
@@ -43,7 +43,7 @@ const CHANGES_LISTED_MAX: usize = 200;
 /// Settings of the undo records that a machine keeps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoSettings {
-    /// Maximum bytes of content that is kept per call; 0 turns records off.
+    /// Maximum bytes of content to save per call; 0 turns records off.
     pub bytes_max: u64,
     /// Folder of the login user's records; `None` means below the home folder, or `/var/lib/sysop-undo` for
     /// root. Records of commands that use sudo are always in root's folder.

@@ -27,7 +27,7 @@ while read -r verb group; do
 done
 for g in $groups; do kill -KILL \"-$g\"; done 2>/dev/null";
 
-/// Watchdog of one machine. Its process starts with the first watched group.
+/// Watchdog for one machine. Its process starts with the first watched group.
 #[derive(Debug, Default)]
 pub(crate) struct Watchdog {
     running: OnceLock<Option<WatchdogProcess>>,

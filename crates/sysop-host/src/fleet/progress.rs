@@ -25,7 +25,7 @@ impl Progress {
         self.display.clone()
     }
 
-    /// Displays that the call ended on a host, unless that is the only one.
+    /// Displays that the call has finished on a host, unless there is only one host.
     pub(super) fn host_ended(&self, name: &str, outcome: &Outcome) {
         if self.all < 2 {
             return;

@@ -19,7 +19,7 @@ use crate::machine::{
 };
 use crate::path::{RootPath, shown, split};
 
-/// Maximum links that are followed in one path, as in Linux.
+/// Maximum symbolic links followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 
 pub(super) fn read(root: &Dir, path: &RootPath) -> Result<Vec<u8>, MachineError> {

@@ -13,7 +13,7 @@ use crate::ignore_rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, parse_rules}
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult, MachineError};
 
 const VISITED_MAX: usize = 1_000_000;
-/// Maximum depth of a search. It is limited because each level holds an open folder.
+/// Maximum depth of a search. Limited, because each level holds an open folder.
 const DEPTH_MAX: usize = 64;
 
 pub(super) fn find(

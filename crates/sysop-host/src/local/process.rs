@@ -164,8 +164,8 @@ struct RunningProcess<'a> {
 }
 
 impl RunningProcess<'_> {
-    /// Captures output until the program has ended and its output is closed, but at most for `DRAIN` after the
-    /// program's end. Returns true if another process still holds the output. Cancel safe.
+    /// Captures output until the program has exited and its output is closed, but at most for `DRAIN` after
+    /// the program's end. Returns true if another process still holds the output. Cancel safe.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> io::Result<bool> {
         let mut drained: Option<Instant> = None;
         loop {

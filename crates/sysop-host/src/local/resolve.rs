@@ -13,7 +13,7 @@ use sysop_core::policy::{Access, ResolvedFile, ResolvedTarget, Target};
 use super::repository;
 use crate::machine::{RESOLVED_FILES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
-/// Maximum links that are followed in one path, as in Linux.
+/// Maximum symbolic links followed in one path, as in Linux.
 const LINKS_MAX: usize = 40;
 const GLOB_NAMES_MAX: usize = 100_000;
 /// Maximum time by which a modification time may lag behind the clock, because the kernel's file timestamps are coarse.
@@ -69,7 +69,7 @@ fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     if !target.glob {
         return Some(vec![literal]);
     }
-    // An unmatched glob stands for itself. The word also stays because its quoting is no longer known.
+    // An unmatched glob stands for itself. The word is also kept because its quoting is no longer known.
     let mut paths = vec![literal];
     paths.extend(expand(Path::new(&base), rest)?);
     (paths.len() <= RESOLVED_FILES_MAX).then_some(paths)

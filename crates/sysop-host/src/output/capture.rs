@@ -233,8 +233,8 @@ impl CaptureSinks<'_> {
         self.writer = self.artifacts.map(|artifacts| artifacts.begin(self.excerpt.whole()));
     }
 
-    /// Ends the excerpt, the live display and the artifact. `rest` is the buffer and the number of its bytes that still
-    /// wait for the artifact.
+    /// Finishes the excerpt, the live display and the artifact. `rest` is the buffer and the number of its
+    /// bytes that still wait for the artifact.
     async fn finish(&mut self, secrets: Option<&Secrets>, rest: (Vec<u8>, usize)) -> CapturedOutput {
         self.throttle.finish();
         let excerpt = self.excerpt.finish();

@@ -26,7 +26,7 @@ pub(crate) struct Secrets {
 struct LearnedSecrets {
     /// Each entered secret with the other forms in which it may appear.
     entered: VecDeque<Vec<String>>,
-    /// All forms of the entered secrets, and the secrets of the config.
+    /// All forms of the entered secrets, and the secrets in the config.
     known: Arc<KnownSecrets>,
 }
 

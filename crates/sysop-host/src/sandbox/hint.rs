@@ -1,7 +1,7 @@
 //! Hint for the model if a command failed inside a fence.
 //!
-//! Without the hint, models mistake a refusal by the sandbox for a fault of the machine: a registry that is down, or a
-//! missing database.
+//! Without the hint, models mistake a refusal by the sandbox for a fault in the machine: a registry that is
+//! down, or a missing database.
 
 use std::path::Path;
 

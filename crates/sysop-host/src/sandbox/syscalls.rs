@@ -105,8 +105,8 @@ const PROCESS_CALLS: &[(i64, u8)] = &[
     (libc::SYS_sched_setattr, 0),
 ];
 
-/// Returns the filter of a fence. It is compiled only once per kind of fence, because compiling takes as long as
-/// building the rest of the fence.
+/// Returns the filter for a fence. It is compiled only once per kind of fence, because compiling takes as
+/// long as building the rest of the fence.
 pub(super) fn filter(fence: &Fence) -> Result<&'static BpfProgram, BackendError> {
     static FILTERS: [OnceLock<BpfProgram>; 4] = [const { OnceLock::new() }; 4];
     let kind = usize::from(has_network(fence)) + 2 * usize::from(matches!(fence, Fence::ReadOnly { .. }));

@@ -1,9 +1,8 @@
 //! Containers as remote machines: `docker:NAME`, `podman:NAME`, `kube:NAMESPACE/POD` and `kube:NAMESPACE/POD/CONTAINER`.
 //!
-//! The user's own `docker`, `podman` or `kubectl` takes the place of `ssh`: each session is one `exec` of it,
-//! which runs the same scripts as a session over ssh. Nothing is installed in the container; it needs a POSIX
-//! `sh`. Killing an `exec` leaves its program in the container running, so a second session kills it, as on
-//! ssh hosts.
+//! The user's own `docker`, `podman` or `kubectl` takes the place of `ssh`: each session is one `exec`, which
+//! runs the same scripts as over ssh. Nothing is installed in the container; it needs a POSIX `sh`. Killing
+//! an `exec` leaves its program in the container running, so a second session kills it, as on ssh hosts.
 
 use std::ffi::OsString;
 
@@ -123,7 +122,7 @@ pub fn is_container(destination: &str) -> bool {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionTerminal {
-    /// The caller's terminal is the session's.
+    /// The session uses the caller's terminal.
     Attached,
     None,
 }

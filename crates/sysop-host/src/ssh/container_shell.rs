@@ -29,7 +29,7 @@ impl ContainerShell {
         Self { inner: Arc::clone(inner), mark }
     }
 
-    /// Returns the beginning of the command line, which marks the shell.
+    /// Returns the start of the command line, which marks the shell.
     pub(super) fn prefix(&self) -> String {
         format!("export {}=1; ", self.mark)
     }
@@ -49,8 +49,7 @@ impl Drop for ContainerShell {
 }
 
 impl SshConnection {
-    /// Closes the connection with everything that runs over it, and aborts connecting. The next use
-    /// reconnects.
+    /// Closes the connection and everything running over it, and aborts connecting. The next use reconnects.
     pub async fn close(&self) {
         end_all(&self.0).await;
         self.disconnect().await;

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 /// Bytes of the longest socket path that every system accepts, with the NUL byte. macOS has the lowest limit.
 const SOCKET_BYTES_MAX: usize = 104;
-/// Length in bytes of the suffix that ssh appends to the socket's path temporarily.
+/// Length in bytes of the suffix that ssh temporarily appends to the socket's path.
 const SUFFIX_BYTES: usize = 17;
 /// Length in bytes of a socket's name with the preceding slash.
 const NAME_BYTES: usize = 1 + 16;
@@ -41,7 +41,7 @@ impl ControlFolder {
             sweep(&folder);
             return Ok(Self { path: folder, ours: false });
         }
-        // Random, so that no other user can prepare it.
+        // Random, so that no other user can create it in advance.
         let path = PathBuf::from(format!("/tmp/sysop-{:012x}", rand::random::<u64>() >> 16));
         DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self { path, ours: true })

@@ -28,7 +28,7 @@ pub enum SshError {
          administrator before you remove the old key with `ssh-keygen -R`"
     )]
     HostKeyChanged(String),
-    /// The host key is unknown, and no user could be asked.
+    /// The host key is unknown, and no user could be prompted.
     #[error("the host key of {0} is not known; run `ssh {0}` once, compare the fingerprint and accept it")]
     HostKeyUnknown(String),
     #[error(

@@ -26,12 +26,12 @@ use crate::pipe::discard_output;
 const DRAIN: Duration = Duration::from_millis(200);
 /// Maximum time of each wait while a command is being stopped: for its session, and for the report of its start.
 const BEGIN_MAX: Duration = Duration::from_secs(2);
-/// Maximum background programs whose output is discarded, so that a closed pipe does not kill them. Each of them holds
-/// a session of the connection.
+/// Maximum background programs whose output is discarded, so that a closed pipe does not kill them. Each of
+/// them holds a session on the connection.
 pub(super) const BACKGROUND_MAX: usize = 4;
 
-/// Sets the environment of every command, which is the same as on the local machine: it tells programs that there is no
-/// screen and no user. Variables that name shell startup files or describe a terminal are removed.
+/// Sets every command's environment, which is the same as on the local machine and tells programs that there
+/// is no screen and no user. Variables that name shell startup files or describe a terminal are removed.
 pub(super) const ENVIRONMENT: &str = "export PAGER=cat GIT_PAGER=cat MANPAGER=cat SYSTEMD_PAGER= \
     GIT_TERMINAL_PROMPT=0 DEBIAN_FRONTEND=noninteractive TERM=dumb NO_COLOR=1; \
     unset BASH_ENV ENV OLDPWD COLUMNS LINES FORCE_COLOR CLICOLOR_FORCE CDPATH";
@@ -88,7 +88,7 @@ u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" G
     (text, arguments.to_vec())
 }
 
-/// State shared by the programs of one host.
+/// State shared by all programs on one host.
 #[derive(Debug)]
 pub(super) struct RemotePrograms {
     inner: Arc<ConnectionInner>,
@@ -231,8 +231,8 @@ impl RunningProgram {
         self.running.state.started.as_ref().map(|(_, folder)| folder.clone())
     }
 
-    /// Collects output until the program and its output have ended, or until `DRAIN` has passed after the program's
-    /// end. Returns true if another process still holds the output. Cancel safe.
+    /// Collects output until the program has exited and closed its output, or until `DRAIN` has passed after
+    /// the program's end. Returns true if another process still holds the output. Cancel safe.
     async fn pump(&mut self, capture: &mut Capture<'_>) -> bool {
         let mut drained: Option<Instant> = None;
         loop {

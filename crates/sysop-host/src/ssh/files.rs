@@ -25,7 +25,7 @@ use crate::path::{RootPath, shown};
 const FILE_MAX: Duration = Duration::from_secs(300);
 const LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Maximum bytes of names that a search reads.
+/// Maximum bytes of file names that a search reads.
 pub(super) const TREE_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 const PRELUDE: &str = include_str!("files.sh");

@@ -231,9 +231,8 @@ impl std::fmt::Display for LoginFailure {
     }
 }
 
-/// Logs in over a connection of its own. The login must behave like `before`: if that prompted nobody, this
-/// must not either. If `confirm` is set, confirms that guard in the same session, so that the login is the
-/// proof.
+/// Logs in over a new connection. The login must behave like `before`: if that prompted nobody, this must not
+/// either. If `confirm` is set, confirms that guard in the same session, so that the login is the proof.
 pub(super) async fn fresh_login(
     inner: &ConnectionInner,
     before: Option<&FreshLogin>,

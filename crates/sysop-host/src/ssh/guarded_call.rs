@@ -371,7 +371,7 @@ fn left(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now()).max(Duration::from_secs(1))
 }
 
-/// Returns a reason that is short enough for the log of the host.
+/// Returns the reason, shortened for the host's log.
 fn short(why: &str) -> String {
     why.chars().filter(|c| !c.is_control()).take(200).collect()
 }

@@ -35,7 +35,7 @@ const ECHO: &str = r#"stty -a <"$1""#;
 /// Prints the process group of process `$2`, the foreground group of its terminal, the program of that group, and the
 /// modes of the terminal `$1`.
 const FOREGROUND: &str = r#"set -- "$1" $(ps -o pgid= -o tpgid= -p "$2" 2>/dev/null || { read -r l </proc/"$2"/stat; set -- ${l##*) }; echo "$3" "$6"; }); echo "$2 $3"; ps -o comm= -p "$3" 2>/dev/null || cat /proc/"$3"/comm; stty -a <"$1""#;
-/// Prints the directory and user of commands, and the host's clock.
+/// Prints the directory and user for commands, and the host's clock.
 ///
 /// Guards that are open or have failed come first.
 const CONTEXT: &str = r#"for d in "${SYSOP_GUARD_DIR:-/var/lib/sysop-guard}" "${HOME:-/nowhere}/.sysop-guard"; do for s in armed firing failed; do for f in "$d"/*/$s; do [ -f "$f" ] && echo "guard $f"; done; done; done; unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
@@ -101,7 +101,7 @@ impl SshMachine {
         Ok(self.resolved_root.get_or_init(|| resolved_root))
     }
 
-    /// Returns directory and user of `bash` commands, which are looked up once.
+    /// Returns the directory and user for `bash` commands, which are looked up once.
     async fn surroundings(&self) -> Result<&Surroundings, MachineError> {
         if let Some(surroundings) = self.surroundings.get() {
             return Ok(surroundings);

@@ -18,7 +18,7 @@ pub(super) enum ScriptMark {
     MachineInfo(String),
     /// The root cannot be entered; nothing ran.
     NoRoot,
-    /// The program ended with this status.
+    /// The program exited with this status.
     Ended(String),
 }
 

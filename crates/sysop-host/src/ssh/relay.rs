@@ -46,7 +46,7 @@ exit 127
 /// `relay` reads the input through a pipe, because only the first part of the pipeline can see the end of the input.
 /// That part then signals the main shell (`$$`), the main shell signals `relay`, and `relay` ends the program. The
 /// signal is passed on in this way because each shell knows only the process id of its own child. After the end of the
-/// program, `relay` waits until the first part has ended, so that no signal can reach a reused process id.
+/// program, `relay` waits until the first part has exited, so that no signal can reach a reused process id.
 const RELAY: &str = r#"
 c=; s=
 stop() { s=1; [ -z "$c" ] || kill "$c" 2>/dev/null; }

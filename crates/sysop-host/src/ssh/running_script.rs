@@ -102,7 +102,7 @@ impl ScriptState {
                 let (number, folder) = value.split_once(' ').unwrap_or((&value, ""));
                 self.started.get_or_insert_with(|| (number.to_owned(), folder.to_owned()));
             }
-            // Both marks precede the start; later ones are output of the program.
+            // Both marks precede the start; later ones are program output.
             ScriptMark::MachineInfo(text) if self.started.is_none() => self.facts = Some(text),
             ScriptMark::NoRoot if self.started.is_none() => self.no_root = true,
             ScriptMark::MachineInfo(_) | ScriptMark::NoRoot => {}
@@ -164,7 +164,7 @@ impl RunningScript {
             || !(self.output_open || self.errors_open)
     }
 
-    /// Returns true if the program has ended, even if the last messages of its shell have not arrived yet.
+    /// Returns true if the program has exited, even if the last messages of its shell have not arrived yet.
     pub(super) fn has_ended(&self) -> bool {
         self.state.status.is_some()
     }

@@ -60,7 +60,7 @@ impl Drop for SessionTransport {
         match self {
             Self::Multiplexed { .. } => {}
             Self::Dedicated(pid) => {
-                // It may already have ended.
+                // It may already have exited.
                 let _ = kill_process_group(*pid, Signal::TERM);
                 reap(*pid);
             }
@@ -84,8 +84,7 @@ struct PipeEnds {
 }
 
 impl SshSession {
-    /// Opens a session, connecting first if necessary. If dropped while `asked` is empty, nothing has
-    /// started.
+    /// Opens a session, connecting if necessary. If dropped while `asked` is empty, nothing has started.
     pub(super) async fn open(
         inner: &ConnectionInner,
         sent: EncodedScript,
@@ -209,7 +208,7 @@ async fn open_multiplexed(
     ends: &PipeEnds,
     asked: &PendingOpen,
 ) -> Result<MuxChannel, SessionOpenError> {
-    // A connection that ended since its last use is noticed here and reopened once.
+    // A connection that broke since its last use is detected here and reopened once.
     for _ in 0..2 {
         let master =
             inner.master().await.map_err(|error| SessionOpenError::Failed(RunError::not_run(error)))?;

@@ -85,18 +85,17 @@ impl SshSettings {
         }
     }
 
-    /// Returns the container of the destination, or `None` if `ssh` reaches it.
+    /// Returns the container that the destination names, or `None` for an ssh host.
     pub(super) fn container(&self) -> Option<Container> {
         Container::parse(&self.destination).and_then(Result::ok)
     }
 
-    /// Returns the arguments common to every `ssh` of this connection. Callers add those for socket and
-    /// terminal.
+    /// Returns the arguments common to every `ssh` of this connection. Callers add the socket and terminal.
     ///
-    /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be confirmed.
-    /// It does not decide on options that would disturb a program (remote commands, forwards that another session
-    /// holds, escape characters, banners), that would lend the user's keys to programs of the model (agent forwarding),
-    /// or that would delay the detection of a dead connection.
+    /// The user's config decides on user, host, keys and jump hosts, and whether an unknown host key may be
+    /// confirmed. It does not decide on options that would disturb a program (remote commands, forwards that
+    /// another session holds, escape characters, banners), that would lend the user's keys to the model's
+    /// programs (agent forwarding), or that would delay the detection of a dead connection.
     pub(super) fn arguments(&self) -> Vec<OsString> {
         self.arguments_saying("ERROR")
     }

@@ -246,7 +246,7 @@ impl TerminalCall<'_> {
         let wait = |limit| live.until(limit, is_ready);
         let interrupted = live.state().dirty;
         if interrupted {
-            // Part of a line typed by a person is there; it must not become part of the command.
+            // A person has typed part of a line, which must not become part of the command.
             live.state().ready = false;
             live.send(vec![0x03]);
             if wait(PROMPT_WAIT).await.is_none() {

@@ -229,7 +229,7 @@ async fn watch_lease(terminal: Weak<SharedTerminal>) {
     }
 }
 
-/// Returns true if the agent may type again, as the shell is at its prompt or a program ran when the person began.
+/// Returns true if the agent may type again: the shell is at its prompt, or was not when the person began.
 fn agent_may_resume(live: &LiveShell, at_prompt: bool) -> bool {
     let inner = live.state();
     inner.ready || inner.ended.is_some() || inner.shells.is_empty() || !at_prompt
@@ -248,7 +248,7 @@ fn joined(news: &[String]) -> Option<String> {
 /// Determines how text typed now becomes visible.
 fn visibility(live: &LiveShell) -> InputVisibility {
     if let Some(open) = secret_prompt(live) {
-        // The prompt of a program that the person started is private.
+        // Prompts from a program that the person started are private.
         let is_private = live.state().private_use.is_on();
         return InputVisibility::Secret { prompt: if is_private { String::new() } else { open.prompt } };
     }

@@ -198,8 +198,8 @@ impl LiveShell {
             inner.hide(hidden);
             let paste =
                 inner.shell_kind().is_some_and(|kind| kind.takes_paste()) && inner.screen.takes_paste();
-            // Text already on the line can be discarded: people's input was seen before, and a terminal reply may have
-            // arrived after the program that asked for it had ended.
+            // Text already on the line can be discarded: people's input was seen before, and a terminal reply
+            // may have arrived after the program that requested it had exited.
             let kill_line = char::from(KILL_LINE);
             if paste {
                 format!("{kill_line}\x1b[200~{line}\x1b[201~\r")

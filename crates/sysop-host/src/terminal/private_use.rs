@@ -1,8 +1,8 @@
 //! Private use of the shared terminal by people: hidden from the model, the log and the recording.
 //!
-//! Output is private from the first key that a person types at a prompt to the end of the command they run, or until a
-//! command of the model begins. The model sees a second screen without the private output. That screen is created when
-//! a person first types; until then, the model sees the full screen.
+//! Output is private from the first key that a person types at a prompt to the end of the command they run,
+//! or until one of the model's commands starts. The model sees a second screen without the private output.
+//! That screen is created when a person first types; until then, the model sees the full screen.
 
 use sysop_driver::prompter::TerminalSize;
 
@@ -37,7 +37,7 @@ impl PrivateUse {
         }
     }
 
-    /// Ends private use without a new line, because a command of the model begins at the last prompt.
+    /// Ends private use without a new line, because one of the model's commands starts at the last prompt.
     pub(super) fn end_silently(&mut self) {
         self.is_on = false;
     }

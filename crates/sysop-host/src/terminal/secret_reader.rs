@@ -18,7 +18,7 @@ const COMMAND_CHARS_MAX: usize = 200;
 /// Maximum names of other programs shown to people.
 const NAMES_MAX: usize = 8;
 
-/// Description of the asking program, for people.
+/// Description of the program that asks for a secret, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SecretReader {
     /// Program and machine, for example `sudo on this machine`.
@@ -125,7 +125,7 @@ fn other_names(processes: &[ReaderProcess], reader: &ReaderProcess) -> Vec<Strin
     names
 }
 
-/// Returns the processes of a group, sorted by process id.
+/// Returns the processes in a group, sorted by process id.
 fn foreground_processes(group: i32) -> Vec<ReaderProcess> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());

@@ -1,4 +1,4 @@
-//! Starts the shell of a terminal and installs our prompt hooks in it.
+//! Starts a terminal's shell and installs our prompt hooks in the shell.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -54,9 +54,9 @@ pub(super) struct TerminalState {
     prompt_at: Option<usize>,
     /// Key of the mark by which a command reports its start in a shell without hooks.
     pub(super) blind_key: Option<String>,
-    /// True if a program printed the mark of a password prompt and no line was entered since.
+    /// True if a program has printed a password prompt's mark and no line has been entered since.
     pub(super) asked: bool,
-    /// True if a secret was entered since our last typed line.
+    /// True if a secret has been entered since our last typed line.
     pub(super) entered: bool,
     /// Key of the mark that requests a password.
     pub(super) secret_key: String,
@@ -83,7 +83,7 @@ pub(super) struct NestedShell {
     running: Option<String>,
     /// Count that the shell reported with its last prompt.
     count: Option<u64>,
-    /// True if a command ended and the next prompt has not appeared yet.
+    /// True if a command has ended and the next prompt has not appeared yet.
     ended: bool,
     /// Terminal of the shell, if it was identified.
     place: Option<TtyLocation>,

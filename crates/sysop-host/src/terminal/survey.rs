@@ -1,5 +1,5 @@
-//! State of the terminal, collected before a call is judged: the shell that would read a command, its folder, and the
-//! reader of keys at the cursor.
+//! State of the terminal, collected before the policy decides on a call: the shell that would read a command,
+//! its folder, and the reader of keys at the cursor.
 //!
 //! For a local shell, the kernel is queried. For a remote shell, the marks of its prompt are trusted.
 
@@ -24,7 +24,7 @@ const TRANSPARENT: [&str; 14] = [
     "ssh", "tmux", "tmux: client", "zellij",
 ];
 
-/// State of the terminal that is relevant for judging a call.
+/// State of the terminal that is relevant to the decision on a call.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TerminalPlace {
     /// Language of the shell that would read a command.
@@ -44,8 +44,8 @@ pub(crate) struct TerminalPlace {
 }
 
 impl TerminalPlace {
-    /// Describes how `now` differs from this place, or returns `None` if it does not. A value that is unknown in this
-    /// place never counts as different, because the call was judged without relying on it.
+    /// Describes how `now` differs from this place, or returns `None` if it does not. A value that is unknown
+    /// in this place never counts as different, because the decision did not rely on it.
     fn difference(&self, now: &Self) -> Option<&'static str> {
         let moved = |known: &Option<String>, found: &Option<String>| known.is_some() && known != found;
         if (self.is_home && !now.is_home) || moved(&self.machine, &now.machine) {
@@ -94,12 +94,12 @@ impl SharedTerminal {
         place
     }
 
-    /// Records the place at which a call was judged, for [`Self::check_place`].
+    /// Records the place for which a call was surveyed, for [`Self::check_place`].
     pub(crate) fn note_place(&self, call: &CallId, place: &TerminalPlace) {
         *self.judged.lock() = Some((call.clone(), place.clone()));
     }
 
-    /// Fails if the terminal has changed since the call was judged, for example because a user typed.
+    /// Fails if the terminal has changed since the call was surveyed, for example because a user typed.
     pub(super) async fn check_place(
         &self,
         live: &LiveShell,

@@ -330,7 +330,7 @@ async fn input_that_a_remote_terminal_hides_is_not_logged() {
                     rig.types("hunter2\r");
                 }
                 rig.ready().await;
-                // The prompt of a program that a person started is private.
+                // Prompts from a program that a person started are private.
                 assert_eq!(rig.told(), [secret("")], "{shell}: {prompt}, {paste}");
             }
         }
