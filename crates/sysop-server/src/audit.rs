@@ -40,7 +40,7 @@ pub const FILE: &str = "audit.jsonl";
 /// Maximum number of lines waiting for the disk; further lines are refused.
 const WAITING_MAX: usize = 65_536;
 
-/// Error of writing the audit. `Display` is one sentence that tells the user what to do.
+/// Error when writing the audit log. `Display` is one sentence that tells the user what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
     #[error(
@@ -80,7 +80,7 @@ struct Queue {
 type QueuedEntries = (Vec<AuditEntry>, oneshot::Sender<Result<(), AuditError>>);
 
 impl Audit {
-    /// Creates an audit in a folder. The first line creates the folder, which only its owner can access.
+    /// Creates an audit log in a folder. Writing the first line creates the folder, for its owner only.
     pub fn in_folder(folder: &Path) -> Self {
         let path = folder.join(FILE);
         let file = Arc::new(Mutex::new(AuditFile::new(path.clone())));
@@ -93,7 +93,7 @@ impl Audit {
         }
     }
 
-    /// Also sends each line to the journal, after it was written to the file.
+    /// Also sends each line to the journal, after writing it to the file.
     #[cfg(unix)]
     #[must_use]
     pub fn with_journal(self, journal: Journal) -> Self {

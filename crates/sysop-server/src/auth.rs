@@ -13,7 +13,7 @@
 //! [`TokenAuth`] implements [`crate::Authenticator`]; every request passes it before its handler runs. It
 //! checks in this order, and the first failure is the answer:
 //!
-//! 1. `Host`: exactly one, and a known name ([`HostPolicy`]). A rebound name ends here.
+//! 1. `Host`: exactly one, and a known name ([`HostPolicy`]). A rebound name is refused here.
 //! 2. `Origin` and `Sec-Fetch-Site`: the page's own origin, an origin allowed by the operator, or none at all.
 //! 3. Token: `Authorization: Bearer`, or the page's cookie. A cookie is never accepted as a bearer token, nor a bearer token
 //!    as a cookie. Browsers attach cookies by themselves, so a request with a cookie that changes something or opens a

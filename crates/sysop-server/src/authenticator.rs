@@ -49,7 +49,7 @@ pub struct TokenOrigin {
 pub struct Caller {
     /// Display name, for the log and for other users.
     pub name: String,
-    /// System user to whom the caller's decisions count: the owner of the token.
+    /// System user to whom the caller's decisions are attributed: the owner of the token.
     pub person: String,
     /// Stable identity across requests: the id of the token, or of the token that the page was opened with.
     pub key: String,

@@ -40,7 +40,7 @@ pub struct OpenedSession {
     pub last: Seq,
 }
 
-/// A stored output of a call; streamed, because it may be too large for memory.
+/// A call's stored output; streamed, because it may be too large for memory.
 pub struct Artifact {
     /// Total size in bytes.
     pub bytes: u64,
@@ -98,7 +98,7 @@ pub trait SessionBackend: Send + Sync {
 
     async fn artifact(&self, id: &SessionId, name: &str) -> Result<Artifact, BackendError>;
 
-    /// Checks an image and stores it for a prompt. `name` is the name of its file, for display.
+    /// Checks an image and stores it for a prompt. `name` is the file name, for display.
     async fn store_image(
         &self,
         id: &SessionId,
@@ -167,12 +167,12 @@ pub trait SessionBackend: Send + Sync {
     /// Attributes the session's actions from now on to `who`, for the audit.
     fn attribute_to(&self, id: &SessionId, who: &str, trace: Option<&str>);
 
-    /// Audits a refused decision. It was refused because a command of the session may have created the caller's token.
+    /// Audits a decision refused because one of the session's commands may have created the caller's token.
     async fn audit_refusal(&self, id: &SessionId, who: &str, what: &str) {
         let _ = (id, who, what);
     }
 
-    /// Returns the model of this name, or the configured default.
+    /// Returns the model with this name, or the configured default.
     fn model(&self, wanted: Option<&str>) -> ModelRef;
 
     /// Calls a model once, outside any session.
@@ -195,7 +195,7 @@ pub trait SessionBackend: Send + Sync {
     async fn leave(&self);
 }
 
-/// Error of opening or finding a session. `Display` is one sentence.
+/// Error when opening or finding a session. `Display` is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
     #[error("session {0} not found")]

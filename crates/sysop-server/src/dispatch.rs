@@ -1,4 +1,4 @@
-//! Handles clients' messages, regardless of the transport that they arrived by.
+//! Handles clients' messages, regardless of the transport that they arrived over.
 
 use std::sync::Arc;
 
@@ -199,7 +199,7 @@ async fn check_queue_capacity(inner: &ServerInner, session_ref: &SessionRef) -> 
     Ok(())
 }
 
-/// Rejects images that are not stored here, and those whose stated format or size is not that of the stored bytes.
+/// Rejects images that are not stored here, and those whose stated format or size does not match the bytes.
 async fn check_images(inner: &ServerInner, images: &[PromptImage]) -> Result<(), MessageRejection> {
     if images.len() > PROMPT_IMAGES_MAX {
         let why = format!("a prompt may have at most {PROMPT_IMAGES_MAX} images");
@@ -353,8 +353,8 @@ pub(crate) fn require_operate(caller: &Caller) -> Result<(), MessageRejection> {
     ))
 }
 
-/// Fails if the caller may not decide in this session. A command of the session must not approve its own calls, so an
-/// unattended token created after the last prompt cannot decide.
+/// Fails if the caller may not decide in this session. A session's command must not approve the session's
+/// calls, so an unattended token created after the last prompt cannot decide.
 async fn require_decide(
     inner: &ServerInner,
     session_ref: &SessionRef,
@@ -376,7 +376,7 @@ async fn require_decide(
              decide; create one in your own terminal";
         return Err(rejection(ErrorCode::Forbidden, why));
     }
-    // Sessions are opened with `operate`: a page that only reads has the name of its token, but not this right.
+    // Sessions are opened with `operate`: a read-only page has the name of its token, but not this scope.
     if caller.scopes.decide || (caller.scopes.operate && known.is_opened_by(caller)) {
         return Ok(());
     }

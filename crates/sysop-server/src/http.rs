@@ -59,7 +59,7 @@ fn routes() -> Vec<Route> {
     [page_routes(), session_routes(), message_routes(), chat_routes()].into_iter().flatten().collect()
 }
 
-/// Routes of health probes and metrics, of the web page, and of data that belongs to no session.
+/// Routes for health probes and metrics, for the web page, and for data that belongs to no session.
 fn page_routes() -> Vec<Route> {
     let assets = &["text/javascript", "text/css", "image/svg+xml", "font/woff2"];
     vec![
@@ -167,7 +167,7 @@ fn session_routes() -> Vec<Route> {
     ]
 }
 
-/// Routes that carry the messages of clients without a WebSocket.
+/// Routes that carry messages from clients without a WebSocket.
 fn message_routes() -> Vec<Route> {
     vec![
         message(session!("/messages"), "user.message", "Send a prompt"),
@@ -189,7 +189,7 @@ fn message_routes() -> Vec<Route> {
     ]
 }
 
-/// Routes of lsimons-agent's web chat and of juni-cli.
+/// Routes for lsimons-agent's web chat and for juni-cli.
 fn chat_routes() -> Vec<Route> {
     let events = "Events `text {content}`, `tool {name, input}`, `approval`, `error`, and finally `done`";
     vec![

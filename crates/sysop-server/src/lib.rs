@@ -1,8 +1,8 @@
 //! Sessions over HTTP: WebSocket, SSE with POST, authentication, limits, and tools that run on clients.
 //!
-//! The server knows no model and no machine. Sessions come from a [`SessionBackend`], and callers are admitted by an
-//! [`Authenticator`]. The server makes no decision about a session either: it turns messages of clients into inputs,
-//! and events into messages.
+//! The server knows no model and no machine. Sessions come from a [`SessionBackend`], and callers are
+//! admitted by an [`Authenticator`]. The server makes no decision about a session either: it turns client
+//! messages into inputs, and events into messages.
 
 pub mod audit;
 pub mod auth;

@@ -1,4 +1,4 @@
-//! WebSocket of a client: passes the client's messages to the session, and the session's messages to the client.
+//! WebSocket of a client: passes messages between the client and the session.
 //!
 //! Reader and writer run in one task. A peer that does not read or is silent for too long is disconnected, without slowing
 //! the session. A malformed message gets an `error` reply, and the socket stays open.

@@ -1,4 +1,4 @@
-//! Tracing spans of turns, model calls and tool calls, derived from events after they are in the log.
+//! Tracing spans for turns, model calls and tool calls, derived from events once they are in the log.
 //!
 //! A span contains numbers and names: session, tool, durations, sizes, result. It never contains prompts, commands, file
 //! contents or replies: only the fields below are read from events.

@@ -1,4 +1,4 @@
-//! TLS with certificate and key from files, which can be replaced while the server runs.
+//! TLS with a certificate and key from files, which can be replaced while the server is running.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,10 +19,10 @@ pub struct Tls {
     config: Arc<ServerConfig>,
 }
 
-/// Error of loading the TLS files. `Display` is one sentence.
+/// Error when loading the TLS files. `Display` is one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A file is missing or has other content than expected.
+    /// A file is missing or does not have the expected content.
     #[error("cannot read {what} from {path}: {why}; use a PEM file")]
     File {
         /// Expected content.

@@ -18,7 +18,7 @@ pub struct AuditedCluster {
 }
 
 impl AuditedCluster {
-    /// Wraps a cluster; lines go to the audit of `store`.
+    /// Wraps a cluster; lines go to the audit log of `store`.
     pub fn new(inner: Arc<dyn Cluster>, store: Arc<AuditedStore>) -> Self {
         Self { inner, store }
     }

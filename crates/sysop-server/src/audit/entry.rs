@@ -1,4 +1,4 @@
-//! A line of the audit, and the chaining of lines.
+//! A line of the audit log, and the chaining of lines.
 
 use serde::{Deserialize, Serialize};
 use sysop_core::id::Timestamp;
@@ -19,7 +19,7 @@ pub enum Kind {
     Mended,
     /// A user answered an approval request.
     Decided,
-    /// A decision was refused, because a command of the session may have created the token of the user who decided.
+    /// A decision was refused: one of the session's commands may have created the deciding user's token.
     Refused,
     Started,
     /// A call finished, or was refused.
@@ -33,7 +33,7 @@ pub enum Kind {
 /// A line without its number and hash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// Time in RFC 3339.
+    /// Time in RFC 3339 format.
     pub at: String,
     pub kind: Kind,
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -1,7 +1,7 @@
-//! Sends audit lines to the journal of systemd, in its native protocol: one datagram per line, with fields. The journal
-//! adds the sender's process and user itself, which no sender can forge.
+//! Sends audit lines to systemd's journal, in its native protocol: one datagram per line, with fields. The
+//! journal adds the sender's process and user itself, which no sender can forge.
 //!
-//! The audit file stays the record: a line that the journal does not take is reported in the log of the server.
+//! The audit file is authoritative: a line that the journal does not accept is reported in the server's log.
 
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::entry::{AuditEntry, Kind};
 
 const SOCKET: &str = "/run/systemd/journal/socket";
-/// `syslog` facility of messages about authorization.
+/// `syslog` facility for authorization messages.
 const FACILITY: &str = "10";
 /// Id of all audit messages, for `journalctl MESSAGE_ID=…`.
 const MESSAGE_ID: &str = "0f3d1a8c5b764b6f9a2c7d41e8b05a16";
@@ -34,7 +34,7 @@ impl Journal {
         Ok(Self { path: path.to_owned(), socket })
     }
 
-    /// Sends a line. Never blocks. Fails if the journal is not there or does not take the line.
+    /// Sends a line. Never blocks. Fails if the journal is unavailable or does not accept the line.
     pub(super) fn send(&self, entry: &AuditEntry) -> io::Result<()> {
         let message = message(entry);
         let sent = self.socket.send_to(&message, &self.path)?;

@@ -9,14 +9,14 @@ use super::entry::{AuditEntry, AuditLine, ChainLink, LINE_BYTES_MAX, hex};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainSummary {
     pub files: usize,
-    /// Number of verified lines in all files.
+    /// Number of verified lines across all files.
     pub lines: u64,
     /// Hash of the last line. If a copy is stored in another place, it reveals later that the end was cut off or that
     /// everything was rewritten.
     pub end: String,
 }
 
-/// Break of a chain. `Display` names the first bad line.
+/// Break in a chain. `Display` names the first bad line.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
     /// A line was changed, removed or moved.
@@ -25,7 +25,7 @@ pub enum ChainError {
         path: String,
         /// Line number, from 1.
         line: u64,
-        /// Kind of the damage.
+        /// Kind of damage.
         why: &'static str,
     },
     /// A file cannot be read.

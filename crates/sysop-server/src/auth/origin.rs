@@ -1,7 +1,7 @@
-//! Checks of `Host` and `Origin`: the names that a server answers to, and the pages that may call it.
+//! Checks `Host` and `Origin`: the names that a server answers to, and the pages that may call it.
 //!
-//! Only known names are accepted, even on a loopback address. Otherwise, any DNS name could be rebound to the server's
-//! address, and the browser would take a foreign page for one of ours.
+//! Only known names are accepted, even on a loopback address. Otherwise, any DNS name could be rebound to the
+//! server's address, and the browser would mistake a foreign page for one of ours.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -191,7 +191,7 @@ impl HostPolicy {
     }
 }
 
-/// Reachability of a server, and the protection of its connections.
+/// Listen address of a server, and the encryption of its connections.
 #[derive(Debug, Clone)]
 pub struct Exposure {
     pub listen: SocketAddr,

@@ -18,7 +18,7 @@ pub struct BadNetwork;
 #[derive(Debug, Clone, Default)]
 pub struct Proxies(Vec<IpNet>);
 
-/// Address and scheme of the client, as far as trusted headers tell.
+/// Client address and scheme, taken from proxy headers only if the proxy is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ClientAddress {
     pub(crate) address: IpAddr,

@@ -32,7 +32,7 @@ const ALWAYS: [(HeaderName, HeaderValue); 8] = [
     ),
 ];
 
-/// Validity of `Strict-Transport-Security`: one year.
+/// `Strict-Transport-Security` value: a max-age of one year.
 const STRICT_TRANSPORT: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// Adds the default headers without overriding existing ones.
@@ -49,7 +49,7 @@ pub(super) fn add_response_headers(headers: &mut HeaderMap, scheme: Scheme) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AuthError {
     Host,
-    /// Request of a foreign page, or one with the page's cookie but without proof of its origin.
+    /// Request from a foreign page, or one with the page's cookie but without proof of its origin.
     Origin,
     Token,
     /// Like `Token`, but the client is a browser: answered with the login form.

@@ -7,7 +7,7 @@ use subtle::ConstantTimeEq;
 use sysop_core::id::Timestamp;
 use sysop_driver::tokens::{Scopes, TokenId, TokenKind, TokenRecord};
 
-/// Prefix of every token; lets secret scanners recognize a leaked one.
+/// Prefix of every token; lets secret scanners recognize a leaked token.
 const PREFIX: &str = "sysop_";
 /// Maximum length of a presented token, in bytes. Longer text is not hashed.
 const TOKEN_BYTES_MAX: usize = 256;
@@ -24,7 +24,7 @@ pub struct NewToken {
     pub expires: Option<Timestamp>,
     /// The token that opened the page, if this is a page's cookie.
     pub parent: Option<TokenId>,
-    /// True if the process that creates the token was possibly not started by a person.
+    /// True if the process creating the token may not have been started by a person.
     pub unattended: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Cache of the store's tokens. Refreshed twice a second, so that tokens revoked elsewhere soon end.
+//! Cache of the store's tokens. Refreshed twice a second, so that tokens revoked elsewhere soon stop working.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const PAGES_MAX: usize = 32;
 const LINK_MS: i64 = 600_000;
 /// Time in which a link that only gives the scope `read` must be opened, in milliseconds.
 const READ_LINK_MS: i64 = DAY_MS;
-/// Maximum number of links of one token, opened or not; the oldest is revoked first.
+/// Maximum number of links per token, opened or not; the oldest is revoked first.
 const LINKS_MAX: usize = 32;
 /// Maximum number of start tokens that stay valid; the oldest is revoked first.
 const STARTS_MAX: usize = 16;
@@ -163,8 +163,8 @@ impl Tokens {
     }
 
     /// Creates a token for the address of a link, which opens the page once in another browser: with the scopes of the
-    /// token `of`, or with fewer. It ends with `of` at the latest, together with the browser. Returns it with the time
-    /// until which the link must be opened, or `None` if `of` is no longer valid.
+    /// token `of`, or with fewer. It ends with `of` at the latest, and so does the browser's login. Returns it with the
+    /// time until which the link must be opened, or `None` if `of` is no longer valid.
     pub async fn link(
         &self,
         of: &TokenId,
@@ -340,7 +340,7 @@ impl Tokens {
         let _reading = self.reading.lock().await;
         let read = self.table().read;
         if read > moment {
-            return Ok(()); // another task's read was late enough
+            return Ok(()); // another task's read was recent enough
         }
         tokio::time::sleep_until(read + UNKNOWN_STEP).await;
         self.read_now().await

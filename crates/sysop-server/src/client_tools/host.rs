@@ -29,7 +29,7 @@ impl ClientToolHost {
     fn record_call(&self, call: &str, tool: &str, place: &'static str, began: Instant, outcome: &Outcome) {
         let took = began.elapsed();
         let status = outcome.status.as_str();
-        // Clients choose the names of their tools, so these must not become labels of metrics.
+        // Clients choose the names of their tools, so these must not become metric labels.
         let counted = if place == CLIENT { CLIENT } else { tool };
         self.session_context.metrics.tool_ended(counted, status, took, outcome.output.len());
         tracing::info!(

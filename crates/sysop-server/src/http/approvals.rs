@@ -1,4 +1,4 @@
-//! Endpoint that lists the approvals of all sessions that wait for an answer.
+//! Endpoint that lists the pending approvals of all sessions.
 
 use axum::Json;
 use axum::extract::State;
@@ -14,7 +14,7 @@ use super::{SharedServer, problem};
 
 /// Maximum number of sessions examined, the most recently changed first.
 const SESSIONS_MAX: usize = 1000;
-/// Number of events at the end of a log that are examined. A session that waits for an answer logs little else.
+/// Number of events examined at the end of a log. A session that is waiting for an answer logs little else.
 const EVENTS_MAX: u64 = 64;
 
 #[derive(Serialize, JsonSchema)]

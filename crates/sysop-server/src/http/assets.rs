@@ -43,7 +43,7 @@ pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
 pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
     let [guide, first] = GUIDE;
     if path == guide.trim_end_matches('/') {
-        // Links of the guide are relative to its folder.
+        // Links in the guide are relative to its folder.
         return Some((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, guide)]).into_response());
     }
     let name = if path == guide { first } else { path.strip_prefix('/').unwrap_or(path) };

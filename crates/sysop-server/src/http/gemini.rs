@@ -1,5 +1,5 @@
-//! The endpoints of juni-cli: single steps of a conversation whose history and tools the client manages. Works with any
-//! configured model.
+//! The endpoints for juni-cli: single steps of a conversation whose history and tools the client manages.
+//! Works with any configured model.
 
 use std::sync::Arc;
 
@@ -186,7 +186,7 @@ fn speaks_parts(model: &ModelRef) -> bool {
     matches!(model.provider.as_str(), "gemini" | "vertex")
 }
 
-/// Converts a reply to Gemini parts. A reply of Gemini itself keeps its own parts, including thought signatures.
+/// Converts a reply to Gemini parts. A reply from Gemini keeps its own parts, including thought signatures.
 fn parts(reply: Reply) -> Vec<Value> {
     if let Some(RawReply { model, value: Value::Array(parts) }) = &reply.raw
         && speaks_parts(model)

@@ -1,4 +1,4 @@
-//! Session endpoints: create, list, show, delete, and the messages of clients without a WebSocket.
+//! Session endpoints: create, list, show, delete, and messages from clients without a WebSocket.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -346,8 +346,8 @@ pub(super) struct ImageQuery {
     name: String,
 }
 
-/// `POST /api/agent/sessions/{id}/images`. A content type of an image is required, because a foreign page cannot send
-/// one without a preflight.
+/// `POST /api/agent/sessions/{id}/images`. An image content type is required, because a foreign page cannot
+/// send one without a preflight.
 pub(super) async fn store_image(
     State(shared): State<SharedServer>,
     Path(id): Path<String>,
@@ -386,7 +386,7 @@ pub(super) struct UndoRequest {
     step: Option<u64>,
 }
 
-/// Asks for the undo of a tool call, as the message `direct` with the tool `undo` does.
+/// Requests the undo of a tool call, like the message `direct` with the tool `undo`.
 pub(super) async fn undo(
     shared: State<SharedServer>,
     id: Path<String>,

@@ -34,7 +34,7 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 const HEAD_LINES_MAX: usize = 100;
 /// Delay before accepting again when the system is out of resources, such as file descriptors.
 const NO_ROOM_WAIT: Duration = Duration::from_millis(100);
-/// The same delay after an idle connection was dropped to free resources.
+/// The same delay, after an idle connection has been dropped to free resources.
 const ROOM_MADE_WAIT: Duration = Duration::from_millis(10);
 
 /// Listening socket with TLS, connection limits and trusted proxies.
@@ -63,8 +63,8 @@ impl Listener {
         self.listener.local_addr()
     }
 
-    /// Serves the router until `stop` is canceled. Then accepts no more connections, and returns when the existing ones
-    /// have ended. Drops a peer that accepts no bytes for longer than `write_timeout`.
+    /// Serves the router until `stop` is canceled. Then accepts no more connections, and returns when the
+    /// existing ones have closed. Drops a peer that accepts no bytes for longer than `write_timeout`.
     pub async fn serve(self, router: Router, stop: CancellationToken, write_timeout: Duration) {
         let connections = TaskTracker::new();
         while let Some((stream, peer)) = self.accept(&stop).await {

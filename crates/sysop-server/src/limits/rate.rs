@@ -44,7 +44,7 @@ impl RetryAfter {
 #[derive(Debug)]
 pub struct RateLimiter<K> {
     rate: Rate,
-    /// Time up to which each account is booked. A past entry is like none. `None` is the shared account.
+    /// Time up to which each account is booked. A past time counts as no entry. `None` is the shared account.
     booked: Mutex<HashMap<Option<K>, Instant>>,
 }
 

@@ -119,7 +119,7 @@ impl<'a> SocketReader<'a> {
                 if handle_message(self.inner, &self.session_ref, &self.caller, message).await?
                     == MessageOutcome::Ignored
                 {
-                    // The result came late, or no call asked for it.
+                    // The result came late, or no call is waiting for it.
                     tracing::debug!(session = %self.session_ref.state.id, "ignoring a result that no call is waiting for");
                 }
                 Ok(())
@@ -188,7 +188,7 @@ impl<'a> SocketReader<'a> {
 
     /// Sends a command to the writer. While the peer does not read, this waits, and nothing more is read from the peer.
     async fn send_to_writer(&self, command: WriterCommand) {
-        // If the writer has ended, it ends the socket as well.
+        // If the writer has stopped, it closes the socket as well.
         let _ = self.command.send(command).await;
     }
 }

@@ -16,7 +16,7 @@ use crate::authenticator::Caller;
 use crate::registry::SessionRef;
 use crate::session_feed::SessionFeed;
 
-/// Close codes of RFC 6455 and the IANA registry.
+/// Close codes from RFC 6455 and the IANA registry.
 const POLICY: u16 = 1008;
 const FAULT: u16 = 1011;
 const RESTART: u16 = 1012;
@@ -37,7 +37,7 @@ struct SocketClose {
     why: String,
 }
 
-/// End of a socket, by the peer or by the server.
+/// End of a socket, initiated by the peer or the server.
 enum SocketEnd {
     PeerGone,
     Closed(SocketClose),
