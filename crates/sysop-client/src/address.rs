@@ -46,7 +46,7 @@ impl ServerAddress {
         Ok(Self { base, token, certificate: None })
     }
 
-    /// Accepts this certificate of the server, and no other, whatever name it is for.
+    /// Accepts only this certificate from the server, whatever name the certificate is for.
     #[must_use]
     pub fn with_certificate(mut self, certificate: PinnedCertificate) -> Self {
         self.certificate = Some(certificate);

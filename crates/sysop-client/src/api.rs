@@ -17,9 +17,9 @@ use crate::{ClientError, ServerAddress};
 
 /// Maximum time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time from the start of a request until its whole response was read.
+/// Maximum time from the start of a request until its whole response has been read.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of a response, in bytes. It is larger than the default maximum of one call's stored output.
+/// Maximum size of a response, in bytes. It exceeds the default maximum for one call's stored output.
 const ANSWER_BYTES_MAX: usize = 80 * 1024 * 1024;
 /// Maximum length of an error message from the server, in characters.
 const SENTENCE_CHARS_MAX: usize = 400;
@@ -123,7 +123,7 @@ fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {
         // Reading the system's certificates takes milliseconds.
         (true, true) => builder.no_proxy().tls_certs_only([]),
         (true, false) => builder.no_proxy(),
-        (false, _) => builder, // proxies of the environment, certificates of the system
+        (false, _) => builder, // proxies from the environment, certificates from the system
     }
 }
 

@@ -1,4 +1,4 @@
-//! Approvals that wait on a server, for a program that answers one and ends.
+//! Pending approvals on a server, for a program that answers one and exits.
 
 use serde::Deserialize;
 use serde_json::json;
@@ -8,11 +8,11 @@ use sysop_core::policy::RiskClass;
 use crate::api::Api;
 use crate::{ClientError, ServerAddress};
 
-/// An approval that waits for an answer. Its texts are untrusted.
+/// An approval that is waiting for an answer. Its texts are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingApproval {
-    /// Name of the approval, which differs for each request.
+    /// Approval id, unique per request.
     pub id: String,
     pub session_id: SessionId,
     pub tool_call_id: CallId,
@@ -47,7 +47,7 @@ impl ApprovalClient {
         Api::new(server).map(Self)
     }
 
-    /// Lists the approvals that wait, oldest first. Fails if the server is unreachable or rejects the token.
+    /// Lists the pending approvals, oldest first. Fails if the server is unreachable or rejects the token.
     pub async fn waiting(&self) -> Result<Vec<WaitingApproval>, ClientError> {
         let list = self.0.get(&["api", "approvals"], &[]).await?;
         let list: ApprovalList = serde_json::from_value(list).map_err(|error| {
@@ -56,8 +56,8 @@ impl ApprovalClient {
         Ok(list.approvals)
     }
 
-    /// Allows a call once, or rejects it with a reason. Fails if the server is unreachable, rejects the token, or no
-    /// longer waits for this answer.
+    /// Allows a call once, or rejects it with a reason. Fails if the server is unreachable, rejects the
+    /// token, or is no longer waiting for this answer.
     pub async fn answer(&self, approval: &WaitingApproval, reject: Option<&str>) -> Result<(), ClientError> {
         let decision = match reject {
             None => json!({ "toolCallId": approval.tool_call_id, "decision": "allow" }),

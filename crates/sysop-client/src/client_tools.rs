@@ -1,5 +1,5 @@
-//! Tools of this machine, lent to a session on a server. Each call runs at most once, and only if the policy of this
-//! client's user permits it. When a call ends, the user sees one line about it.
+//! This machine's tools, lent to a session on a server. Each call runs at most once, and only if the policy
+//! of this client's user permits it. When a call ends, the user sees one line about it.
 
 mod ledger;
 mod local_policy;
@@ -37,7 +37,7 @@ pub(crate) use self::local_prompts::LOCAL_QUESTION_IDS_FROM;
 const RUNNING_MAX: usize = 16;
 /// Interval at which the client tells the server that a call is still running.
 const RUNS_STILL: Duration = Duration::from_secs(20);
-/// Maximum time to survey a call, that is, to collect the facts about this machine by which the policy judges the call.
+/// Maximum time to survey a call, that is, to collect the facts about this machine that the policy needs.
 const SURVEY_TIME_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of written files that the line about a finished call names.
 const FILES_NAMED_MAX: usize = 4;
@@ -259,7 +259,7 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Returns true while calls run.
+    /// Returns true while calls are running.
     pub(crate) fn is_busy(&self) -> bool {
         !self.running.lock().is_empty()
     }

@@ -24,7 +24,7 @@ pub use self::pinned::PinnedCertificate;
 pub use self::session::RemoteSession;
 pub use self::session_service::{NewSessionOptions, RemoteSessionService, ToolPlacement};
 
-/// Error of a connection to a server. `Display` is one sentence that says what to do next.
+/// Error from a connection to a server. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     #[error("{0}")]

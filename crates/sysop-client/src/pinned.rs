@@ -30,7 +30,7 @@ impl PinnedCertificate {
         Ok(Self(certificate))
     }
 
-    /// Returns the settings of connections to this server.
+    /// Returns the settings for connections to this server.
     pub(crate) fn client_config(&self) -> ClientConfig {
         let provider = ring::default_provider();
         let algorithms = provider.signature_verification_algorithms;

@@ -168,7 +168,7 @@ impl SessionHandle for RemoteSession {
                     "the server is unreachable, and the queue is full ({PENDING_MAX} messages)"
                 ));
             }
-            // Before sending, because the response must find the input recorded.
+            // Before sending: the input must be recorded when the response arrives.
             if let Some(tool_executor) = &self.shared.tool_executor {
                 tool_executor.observe_input(&input);
             }

@@ -1,4 +1,4 @@
-//! Lists and opens the sessions of a server for front ends.
+//! Lists and opens the sessions on a server for front ends.
 
 use std::collections::HashMap;
 use std::io;
@@ -38,7 +38,7 @@ const NO_HOST: &str = "none";
 /// Maximum time for connections to close.
 const CLOSE: Duration = Duration::from_secs(5);
 
-/// Settings of new sessions. The server's config provides the settings that are not given here.
+/// Settings for new sessions. The server's config provides the settings that are not given here.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewSessionOptions {
     pub model: Option<ModelRef>,
@@ -263,7 +263,7 @@ struct SkillList {
     skills: Vec<Skill>,
 }
 
-/// Reads a file up to one byte more than an image may have.
+/// Reads a file, up to one byte more than the maximum size of an image.
 async fn read_image_file(path: &Path) -> io::Result<Vec<u8>> {
     let file = tokio::fs::File::open(path).await?;
     if !file.metadata().await?.is_file() {

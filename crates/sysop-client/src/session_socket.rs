@@ -45,7 +45,7 @@ pub(crate) enum SocketEvent {
     Alive,
 }
 
-/// Reason that the connection ended.
+/// Reason that the connection closed.
 #[derive(Debug)]
 pub(crate) struct SocketError(pub(crate) String);
 
@@ -95,8 +95,8 @@ impl SessionSocket {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
-    /// Receives the next event. Fails if the connection ended or if nothing arrived within `SILENCE` after `since`, the
-    /// time of the last event. Cancel safe if the same `since` is passed to the next call.
+    /// Receives the next event. Fails if the connection has closed or if nothing arrives within `SILENCE`
+    /// after `since`, the time of the last event. Cancel safe if the same `since` is passed to the next call.
     pub(crate) async fn receive(&mut self, since: tokio::time::Instant) -> Result<SocketEvent, SocketError> {
         let Ok(heard) = tokio::time::timeout_at(since + SILENCE, self.socket.next()).await else {
             return Err(SocketError("no message from the server for 25 s".to_owned()));
@@ -124,7 +124,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
 
     /// Announces the end of the connection.
     pub(crate) async fn close(&mut self) {
-        // A peer that does not accept it will notice anyway.
+        // A peer that does not accept the announcement will notice the end anyway.
         let _ = tokio::time::timeout(WRITE, self.socket.close(None)).await;
     }
 

@@ -30,7 +30,7 @@ const CLAIM_CHARS_MAX: usize = 100;
 /// Maximum time to send pending messages before this client closes the connection.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Follows a session until `stop` is cancelled or the session is gone for good.
+/// Follows a session until `stop` is canceled or the session is gone for good.
 pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken) {
     let mut stream = SessionConnection {
         shared: Arc::clone(&shared),
@@ -263,7 +263,7 @@ impl SessionConnection {
                 }
             }
             ServerMessage::ApprovalRequest { tool_call_id, name, always, rules_file, .. } => {
-                // A rule of the server does not decide what may run here.
+                // A server-side rule does not decide what may run here.
                 let local = |executor: &Arc<LocalToolExecutor>| executor.is_announced(name);
                 let always =
                     always.clone().filter(|_| !self.shared.tool_executor.as_ref().is_some_and(local));
@@ -329,8 +329,8 @@ impl SessionConnection {
     }
 }
 
-/// Marks a question as coming from the server, and adds details that name the server as the recipient of the answer.
-/// The program's name and all other details are labeled as claims of the server.
+/// Marks a question as coming from the server, and adds details that name the server as the recipient of the
+/// answer. The program's name and all other details are labeled as claims by the server.
 fn from_server(question: Question, server: &str) -> Question {
     let claimed: String = sentence(&question.from).chars().take(CLAIM_CHARS_MAX).collect();
     let own = [

@@ -106,7 +106,7 @@ impl RemoteTerminal {
         if reset {
             let size = state.size.unwrap_or(TerminalSize { columns: 80, rows: 24 });
             for waits in std::mem::take(&mut state.opening) {
-                // A caller that stopped waiting ignores it.
+                // A caller that has stopped waiting ignores the screen state.
                 let _ = waits.send(Ok((size, bytes.clone())));
             }
         }

@@ -1,9 +1,9 @@
 //! Record of the calls that this machine has run. It prevents a call from running a second time, even if its result was
 //! lost on the way to the server or this process was killed.
 //!
-//! Each session has one file, which only one process at a time can lock. The file has a line for each call that started
-//! and a line for each result. If a call in the file has no result, the process ended during the call, and the server
-//! gets the status `interrupted` for it.
+//! Each session has one file, which only one process at a time can lock. The file has a line for each call
+//! that started and a line for each result. If a call in the file has no result, the process exited during
+//! the call, and the server gets the status `interrupted` for it.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -126,8 +126,8 @@ impl Ledger {
                 Some(LedgerCall::Forgotten) | None => text.extend(line(&LedgerLine::Began(id))),
             }
         }
-        // Written in place, because a new file would not carry the lock. A crash at this point makes earlier calls forgotten
-        // or interrupted; none of them is running.
+        // Rewritten in place, because a new file would not carry the lock. A crash at this point makes
+        // earlier calls forgotten or interrupted; none of them is running.
         state.file.set_len(0)?;
         state.file.write_all(&text)?;
         state.file.sync_data()

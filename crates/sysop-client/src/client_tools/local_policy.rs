@@ -1,9 +1,9 @@
 //! Policy for calls on this machine, independent of the server.
 //!
-//! The server decides which calls its session requests, and this machine decides which of them run. A call runs if it
-//! is read-only, if the local approval mode permits it, or if a user of this client approved exactly this call. An
-//! approval that was given elsewhere is only a claim of the server, so the user of this client is asked as well
-//! (`docs/adr/0013`).
+//! The server decides which calls its session requests, and this machine decides which of them run. A call
+//! runs if it is read-only, if the local approval mode permits it, or if a user of this client approved
+//! exactly this call. An approval that was given elsewhere is only a claim by the server, so the user of this
+//! client is asked as well (`docs/adr/0013`).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -53,7 +53,7 @@ pub(crate) enum LocalVerdict {
     /// Ask the user of this client.
     Ask {
         prompt: String,
-        /// Risk class at the time of the question. If the class turns out to be higher, the user is asked again.
+        /// Risk class when the user was asked. If the class turns out to be higher, the user is asked again.
         class: RiskClass,
         /// Findings, one sentence each.
         findings: Vec<String>,
@@ -283,7 +283,7 @@ fn assess(
     }
 }
 
-/// Returns the survey for a call of which only the text is known, because this machine has not surveyed it.
+/// Returns the survey for a call whose text alone is known, because this machine has not surveyed it.
 fn as_written() -> Survey {
     Survey::elsewhere(CommandContext::bash())
 }

@@ -1,4 +1,4 @@
-//! Questions of this machine to the user of this client: passwords that programs ask for, and calls that need approval.
+//! This machine's questions to the client's user: passwords that programs ask for, calls that need approval.
 //!
 //! These questions are never sent to the server, and an answer to the server's question never answers one of them.
 
@@ -18,7 +18,7 @@ use crate::fanout::UpdateFanout;
 /// from 1 and never reach it.
 pub(crate) const LOCAL_QUESTION_IDS_FROM: u64 = 1 << 52;
 
-/// Asks the questions of this machine in one session, and passes each answer to the code that asked.
+/// Asks this machine's questions in one session, and passes each answer to the code that asked.
 pub(crate) struct LocalPrompts {
     fanout: Arc<UpdateFanout>,
     state: Mutex<State>,
@@ -76,7 +76,7 @@ impl Drop for PendingPrompt<'_> {
     }
 }
 
-/// Prompter of a host that several sessions use one after another. Forwards questions to the session that is open now.
+/// Prompter for a host that several sessions use in turn. Forwards questions to the session that is open now.
 #[derive(Default)]
 pub(crate) struct CurrentSessionPrompter(Mutex<Weak<LocalPrompts>>);
 
