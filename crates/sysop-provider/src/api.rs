@@ -35,19 +35,19 @@ pub(crate) trait ModelApi: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    /// Called after a reply of `model`, before the reply is emitted. Returns a notice for the user, if any.
+    /// Called after a reply from `model`, before the reply is emitted. Returns a notice for the user, if any.
     fn after_reply<'a>(&'a self, http: &'a reqwest::Client, model: &'a str) -> BoxFuture<'a, Option<String>> {
         let _ = (http, model);
         Box::pin(async { None })
     }
 
-    /// Returns the context window of `model` in tokens if the server told it; called after `after_reply`.
+    /// Returns the context window of `model` in tokens if the server reported it; called after `after_reply`.
     fn context_window(&self, model: &str) -> Option<u32> {
         let _ = model;
         None
     }
 
-    /// Returns true if the model sees images and false if it does not, as the server told; called after `prepare`.
+    /// Returns true if the server reports that the model sees images, false if not; called after `prepare`.
     fn vision(&self) -> Option<bool> {
         None
     }

@@ -11,7 +11,7 @@ use memchr::{memchr, memchr2};
 
 use crate::api::Framing;
 
-/// Maximum bytes of a frame; a longer frame ends the reading with an error.
+/// Maximum bytes of a frame; a longer frame is an error.
 pub const FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Optional mark at the beginning of UTF-8 text.

@@ -1,7 +1,7 @@
 //! Models that run on this machine: named `local/NAME`, served by a program that is started on demand.
 //!
-//! The start of a server is the trait [`LocalServers`]. Starts no process and knows no files. The server speaks
-//! Chat Completions.
+//! The trait [`LocalServers`] starts the server; this module starts no process and accesses no files. The
+//! server speaks Chat Completions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::providers::Providers;
 use crate::settings::Endpoint;
 use crate::transport;
 
-/// Loading a model is mentioned if it takes longer than this.
+/// Loading a model is reported to the user if it takes longer than this.
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
 /// The client of the current server. A restarted server has another address and another key.
@@ -39,7 +39,7 @@ impl LocalClient {
     }
 }
 
-/// Streams a reply of a local model. Its server is started at the first poll, and in use until the end of the stream.
+/// Streams a reply from a local model. Its server starts at the first poll and is in use until the end.
 pub(crate) fn stream(
     providers: Providers,
     servers: Option<Arc<dyn LocalServers>>,

@@ -1,9 +1,9 @@
-//! The start of a server for models on this machine, as a trait. The binary implements it.
+//! Trait for starting servers for models on this machine. The binary implements the trait.
 
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-/// Servers of the models on this machine.
+/// Servers for the models on this machine.
 #[async_trait]
 pub trait LocalServers: Send + Sync {
     /// Returns a server that is ready for requests to a model, after starting it if necessary. The error is one

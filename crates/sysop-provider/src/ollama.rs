@@ -71,11 +71,11 @@ pub(crate) struct Ollama {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct OllamaModelInfo {
-    /// The server was asked for the model's capabilities.
+    /// The server has been queried for the model's capabilities.
     asked: bool,
     tools: Option<bool>,
     thinking: bool,
-    /// The model sees images, if the server tells its capabilities.
+    /// The model sees images; `None` if the server does not report it.
     vision: Option<bool>,
     window_checked: bool,
     /// Context window that the server loaded the model with, in tokens.

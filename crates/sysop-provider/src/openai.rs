@@ -26,7 +26,7 @@ pub(crate) use encode::{push_tools, reply_as_text};
 use responses::ResponsesDecoder;
 use window::WindowCache;
 
-/// Default for the longest wait for the first byte. It is long because a local server may read a prompt for minutes.
+/// Default for the longest wait for the first byte. Long, because local servers may process a prompt for minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
 /// Maximum tokens of a reply in the text protocol, unless the request sets its own limit.
 const TEXT_TOKENS_MAX: u32 = 2048;
@@ -45,7 +45,7 @@ const INCLUDE: &str = "include";
 /// Not a parameter, but a quirk: the server refuses a history with replies that lack `reasoning_content`.
 const ASSISTANT_REASONING: &str = "replies without reasoning_content";
 
-/// Not a parameter, but a quirk: the server refuses reasoning items of earlier replies.
+/// Not a parameter, but a quirk: the server refuses reasoning items from earlier replies.
 const REASONING_ITEMS: &str = "reasoning items";
 /// Not a parameter, but a quirk: the model needs the Responses API.
 const CHAT_COMPLETIONS: &str = "chat completions";
@@ -105,7 +105,7 @@ pub(crate) struct OpenAi {
 }
 
 impl OpenAi {
-    /// Returns the client of a server of llama.cpp.
+    /// Returns the client for a llama.cpp server.
     pub(crate) fn of_llama_cpp(endpoint: &Endpoint) -> Self {
         let client = Self::new(endpoint, OpenAiApi::Chat);
         client.is_llama_cpp.store(true, Ordering::Relaxed);
@@ -299,7 +299,7 @@ impl ModelApi for OpenAi {
         let lower = body.to_ascii_lowercase();
         let asks = asks_for_responses(&lower, refused_parameter(body).as_deref());
         if self.uses_responses(&request.model.name, &quirks.for_request(request)) {
-            // A gateway without it answers 404, or passes on the refusal of a server that it asks otherwise.
+            // A gateway without this API answers 404, or passes on a refusal from another API.
             let is_missing = status != 400 && !lower.contains("model");
             return (asks || is_missing) && mark_unsupported(quirks, RESPONSES);
         }

@@ -24,7 +24,7 @@ use crate::transport::{
 };
 use crate::vertex::Vertex;
 
-/// Longest time for a probe of a server.
+/// Maximum time to probe a server.
 pub const PROBE_MAX: Duration = Duration::from_secs(3);
 const MODELS_MAX: usize = 1_000;
 
@@ -69,7 +69,7 @@ struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
     target: &'static ProviderInfo,
-    /// JSON field that holds the list; `name` is the field of each entry that holds the model's name.
+    /// JSON field that holds the list; `name` is the field of each entry with the model's name.
     list: &'static str,
     name: &'static str,
 }
@@ -268,7 +268,7 @@ impl Providers {
         ));
         let endpoint = &remote_ollama.settings().endpoint;
         let mut context = self.context(endpoint, OLLAMA.base_url, api, OLLAMA_SSH);
-        // The near end of a tunnel is on this machine, whatever the remote address is.
+        // The local end of a tunnel is on this machine, whatever the remote address is.
         context.base_url = OLLAMA.base_url.to_owned();
         context.shown = Some(tunnel.origin.clone());
         context.silence = remote_ollama.silence();

@@ -18,13 +18,13 @@ pub const NO_REMOTE_MACHINE: &str = "ollama+ssh needs a host: --host DEST or [co
 /// If the connection is broken, the next call reconnects it.
 #[async_trait]
 pub trait RemoteMachine: Send + Sync {
-    /// Returns a local loopback address that leads to `to` (`host:port`, IPv6 in brackets) as seen from the remote
-    /// machine. Fails with [`RemoteError::NotListening`] if it is known that nothing listens at that address, otherwise
-    /// [`RemoteError::Failed`].
+    /// Returns a local loopback address that leads to `to` (`host:port`, IPv6 in brackets) as seen from the
+    /// remote machine. Fails with [`RemoteError::NotListening`] if it is known that nothing listens at that
+    /// address, otherwise with [`RemoteError::Failed`].
     async fn forward(&self, to: &str) -> Result<ForwardedPort, RemoteError>;
 
-    /// Returns the value of `OLLAMA_HOST` on the remote machine, or `None` if it is not set there. Fails if the remote
-    /// machine cannot be asked.
+    /// Returns the value of `OLLAMA_HOST` on the remote machine, or `None` if it is not set there. Fails if
+    /// the remote machine cannot be queried.
     async fn ollama_host(&self) -> Result<Option<String>, RemoteError>;
 }
 

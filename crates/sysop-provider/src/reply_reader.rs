@@ -24,7 +24,7 @@ pub(crate) struct ReplyReader {
     /// Tools whose names are recognized in calls written as text; `None` in chat mode, which has no calls.
     tools: Option<Arc<[ToolSpec]>>,
     visibility: Visibility,
-    /// Bytes of text and reasoning received so far, also of text that is withheld.
+    /// Bytes of text and reasoning received so far, including text that is withheld.
     text_bytes: usize,
 }
 

@@ -96,6 +96,6 @@ pub struct ProvidersSettings {
     pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,
-    /// Servers of downloaded models; `None` if this process has none.
+    /// Servers for downloaded models; `None` if this process has none.
     pub local: Option<Arc<dyn LocalServers>>,
 }

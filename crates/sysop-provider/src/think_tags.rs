@@ -24,7 +24,7 @@ enum State {
     Outside,
 }
 
-/// What a chunk adds to a reply; its reasoning comes before its text.
+/// Content that a chunk adds to a reply; its reasoning comes before its text.
 #[derive(Debug, Default)]
 pub(crate) struct ThinkSplit {
     reasoning: String,

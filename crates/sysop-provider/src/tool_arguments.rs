@@ -6,7 +6,7 @@ use sysop_core::message::Arguments;
 /// Maximum bytes of a tool name in OpenAI's API.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Parses arguments: an object, an object inside a string, or several run together, the first non-empty one counts.
+/// Parses arguments: an object, possibly inside a string, or the first non-empty one of several run together.
 pub(crate) fn parse_arguments(text: &str) -> Arguments {
     let strict = Arguments::parse(text);
     if matches!(strict, Arguments::Object(_)) {

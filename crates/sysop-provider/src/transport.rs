@@ -84,7 +84,7 @@ pub(crate) struct CallContext {
     pub(crate) target: &'static ProviderInfo,
     /// Server address, used to choose the HTTP client.
     pub(crate) base_url: String,
-    /// Address shown to the user, if it differs from the one that is connected to.
+    /// Address shown to the user, if it differs from the one used to connect.
     pub(crate) shown: Option<String>,
     /// Longest silence between two bytes.
     pub(crate) silence: Duration,
@@ -237,7 +237,7 @@ impl ModelCall {
         let response = match tokio::time::timeout(http_request.first_byte, sent).await {
             Err(_) => return self.retry_or_fail(self.silence_error(http_request.first_byte)),
             Ok(Err(error)) if may_be_idle && is_closed_connection(&error) && !self.reconnected => {
-                // Many servers close idle connections after a few seconds, some while a request is on its way.
+                // Many servers close idle connections after a few seconds, some while a request is in flight.
                 self.reconnected = true;
                 self.phase = CallPhase::Prepare;
                 return;
@@ -295,7 +295,7 @@ impl ModelCall {
         }
     }
 
-    /// Lets the API interpret a refusal. Retrying at once is ignored if no quirk changed, as retries would never end.
+    /// Lets the API interpret a refusal. Ignores `RetryNow` if no quirk changed, as retries would never end.
     fn learn_from_error(&mut self, status: u16, body: &str) -> Option<ErrorAction> {
         let before = self.quirks.clone();
         let switched = self.context.api.switch_endpoint(&self.request, status, body, &mut self.quirks);

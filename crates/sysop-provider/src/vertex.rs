@@ -30,7 +30,7 @@ const VERSION: &str = "v1";
 const GLOBAL: &str = "global";
 /// Locations that combine several regions.
 const MULTI_REGIONS: [&str; 2] = ["us", "eu"];
-/// Header that names the project whose quota and billing are used for requests of a user login.
+/// Header that names the project whose quota and billing are used for requests under a user login.
 const QUOTA_HEADER: &str = "x-goog-user-project";
 /// Entry of `ModelQuirks::unsupported_params` that is added or removed for each rejected token, so that the quirks
 /// change and the request is retried.

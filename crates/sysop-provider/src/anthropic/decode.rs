@@ -50,7 +50,7 @@ pub(super) struct AnthropicDecoder {
 }
 
 impl AnthropicDecoder {
-    /// Starts to decode a response of `model`. `key` is masked wherever server text is quoted.
+    /// Starts to decode a response from `model`. `key` is masked wherever server text is quoted.
     pub(super) fn new(model: ModelRef, key: Option<SecretString>) -> Self {
         Self {
             model,

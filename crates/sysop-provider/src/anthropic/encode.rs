@@ -127,7 +127,7 @@ fn strips_thinking(request: &ModelRequest, quirks: &ModelQuirks) -> bool {
         || (request.trimmed && !drops_unbound_thinking(request, quirks))
 }
 
-/// Returns true if a model, judged by its name, accepts `thinking: adaptive`. Names without a generation do not.
+/// Returns true if a model accepts `thinking: adaptive` according to its name, which must state a generation.
 fn is_adaptive(model: &str) -> bool {
     let Some(rest) = model.strip_prefix("claude-") else { return false };
     let mut words = rest.split('-');

@@ -13,7 +13,7 @@ use crate::server_text::{failure, quote_server_text};
 /// Longest wait that counts as a rate limit. A longer wait means that the quota is used up.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Backend that refused the request; selects the wording of messages and their hints.
+/// Backend that refused the request; determines the wording of messages and hints.
 pub(crate) enum GeminiBackend {
     Gemini,
     /// Vertex AI, with its location.

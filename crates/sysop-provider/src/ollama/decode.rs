@@ -65,7 +65,7 @@ struct ChatFunction<'a> {
     arguments: Option<&'a RawValue>,
 }
 
-/// Size of the prompt that was sent; used to judge whether the model read all of it.
+/// Size of the prompt that was sent; used to determine whether the model read all of it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PromptSize {
     pub(super) bytes: u64,

@@ -1,4 +1,4 @@
-//! Encodes a request of Ollama's native API. Each message is encoded once and cached beside the message.
+//! Encodes a request for Ollama's native API. Each message is encoded once and cached beside the message.
 
 use crate::text_protocol;
 use serde_json::{Value, json};
@@ -158,7 +158,7 @@ impl OllamaEncoding {
             (Message::ToolResults { results }, Self::Native | Self::NativeWithThinking) => {
                 let images = message.images().cloned().collect::<Vec<_>>();
                 let results = results.iter().map(tool_result).collect::<String>();
-                // The templates of most models show images of users only.
+                // The templates of most models show only the images in user messages.
                 match encoded_images(&images, data) {
                     images if images.is_empty() => results,
                     images => results + &user_message(RESULT_IMAGES, images),

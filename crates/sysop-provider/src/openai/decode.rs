@@ -1,4 +1,4 @@
-//! Decodes a reply of the Chat Completions API, streamed or whole. Accepts the deviations of real servers.
+//! Decodes a reply from the Chat Completions API, streamed or whole. Accepts the deviations of real servers.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -24,7 +24,7 @@ struct ChatChunk<'a> {
     #[serde(borrow, default)]
     choices: Option<Vec<ChunkChoice<'a>>>,
     usage: Option<ChunkUsage>,
-    /// Progress of the prompt, from llama.cpp.
+    /// Progress of prompt processing, from llama.cpp.
     #[serde(default)]
     prompt_progress: Option<PromptProgress>,
     #[serde(borrow, default)]
@@ -253,7 +253,7 @@ impl OpenAiDecoder {
         }
     }
 
-    /// Returns the call that a delta belongs to, adding a new call if needed. `None` if that would be too many.
+    /// Returns the call that a delta belongs to, adding a call if needed; `None` if that is one too many.
     fn partial_call(
         &mut self,
         index: Option<f64>,

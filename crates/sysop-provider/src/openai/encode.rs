@@ -1,4 +1,4 @@
-//! Encodes a request of the Chat Completions API. Each message is encoded once and cached beside the message.
+//! Encodes a request for the Chat Completions API. Each encoded message is cached beside the message.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -36,12 +36,12 @@ pub(super) enum Dialect {
     OpenAi,
     /// api.mistral.ai.
     Mistral,
-    /// A server of llama.cpp.
+    /// A llama.cpp server.
     LlamaCpp,
     Other,
 }
 
-/// Cached JSON of a session's tools, which are the same at each step.
+/// Cached JSON of a session's tools, which are the same in every step.
 #[derive(Debug, Default)]
 pub(super) struct EncodedToolsCache(Mutex<Option<EncodedTools>>);
 
@@ -286,7 +286,7 @@ fn text_message(role: &str, content: &str) -> String {
     format!("{{\"role\":\"{role}\",\"content\":{}}},", text(content))
 }
 
-/// Returns a message of the user. Without images, its content is the plain text, which every server understands.
+/// Returns a user message. Without images, its content is the plain text, which every server understands.
 fn user_message(content: &str, images: Vec<EncodedImage>) -> String {
     if images.is_empty() {
         return text_message("user", content);

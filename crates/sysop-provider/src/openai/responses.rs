@@ -1,8 +1,8 @@
 //! The Responses API of OpenAI, which its reasoning models need for tools.
 //!
-//! Requests are stateless: the whole history is sent as items, nothing is stored at the server. The items of a reply are
-//! kept and sent back verbatim and in order, because encrypted reasoning is valid only in front of the call that it led
-//! to.
+//! Requests are stateless: the whole history is sent as items, nothing is stored on the server. The items of
+//! a reply are kept and sent back verbatim and in order, because encrypted reasoning is valid only in front
+//! of the call that it led to.
 
 mod decode;
 mod encode;
@@ -13,7 +13,7 @@ pub(super) use encode::body;
 /// Field of a raw reply that holds the items as the server sent them.
 const ITEMS: &str = "responses";
 
-/// Names of models that OpenAI offers only through this API. The list omits the date with which some names end.
+/// Names of models that OpenAI offers only through this API, without the date at the end of some names.
 const ONLY_HERE: [&str; 14] = [
     "o1-pro", "o3-pro", "o3-deep-research", "o4-mini-deep-research", "computer-use-preview",
     "codex-mini-latest", "gpt-5-codex", "gpt-5.1-codex", "gpt-5.1-codex-max", "gpt-5.1-codex-mini",

@@ -1,7 +1,7 @@
-//! Context windows of models, as compatible servers tell them. OpenAI's own API does not.
+//! Context windows of models, as reported by compatible servers. OpenAI's own API does not.
 //!
-//! The window is the one that the server runs the model with, not the one that the model was trained with. A server that
-//! does not tell it is asked once; the failure is silent.
+//! The window is the one that the server runs the model with, not the one that the model was trained with. A
+//! server that does not report it is queried only once; failures are silent.
 //!
 //! Sources: llama.cpp `tools/server/server-context.cpp` (`/v1/models`, `/props`); vLLM `ModelCard`; LM Studio's REST API
 //! (`/api/v1/models`).
@@ -17,17 +17,17 @@ use crate::transport::query;
 
 /// Maximum number of models with a cached answer.
 const MODELS_MAX: usize = 256;
-/// Value of `owned_by` in the list of models of llama.cpp.
+/// Value of `owned_by` in llama.cpp's list of models.
 const LLAMA_CPP: &str = "llamacpp";
-/// Value of `owned_by` in the list of models of LM Studio.
+/// Value of `owned_by` in LM Studio's list of models.
 const LM_STUDIO: &str = "organization_owner";
 
-/// Answers of one server by model: tokens, or `None` if the server does not tell.
+/// Answers from one server, by model: tokens, or `None` if the server does not report them.
 #[derive(Debug, Default)]
 pub(super) struct WindowCache(Mutex<HashMap<String, Option<u32>>>);
 
 impl WindowCache {
-    /// Returns the window of a model in tokens if the server told it.
+    /// Returns a model's window in tokens if the server has reported it.
     pub(super) fn of(&self, model: &str) -> Option<u32> {
         self.0.lock().get(model).copied().flatten()
     }
@@ -50,7 +50,7 @@ impl WindowCache {
 }
 
 impl OpenAi {
-    /// Asks the server for the context window of a model, once in the life of the process.
+    /// Queries the server for a model's context window, once in the lifetime of the process.
     pub(super) async fn ask_window(&self, http: &reqwest::Client, model: &str) {
         if self.windows.is_first(model)
             && let Some(window) = self.query_window(http, model).await
@@ -88,14 +88,14 @@ impl OpenAi {
     }
 }
 
-/// Returns the entry of a model in a list of models. Servers with one model answer to every name.
+/// Returns a model's entry in a list of models. Servers with one model accept every name.
 fn entry_of<'a>(list: &'a Value, model: &str) -> Option<&'a Value> {
     let entries = list["data"].as_array()?;
     let named = entries.iter().find(|entry| entry["id"] == model);
     named.or_else(|| entries.first().filter(|_| entries.len() == 1))
 }
 
-/// Returns the window in an entry of llama.cpp or vLLM.
+/// Returns the window in an entry from llama.cpp or vLLM.
 fn listed_window(entry: &Value) -> Option<u32> {
     tokens(&entry["meta"]["n_ctx"]).or_else(|| tokens(&entry["max_model_len"]))
 }

@@ -18,7 +18,7 @@ use crate::transport::HttpClients;
 
 use super::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 
-/// Longest wait for the answer when the remote Ollama is asked for its version.
+/// Longest wait for the remote Ollama to report its version.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// URL that selects the HTTP client for tunnels, which uses neither proxy nor certificates.
 const LOOPBACK_URL: &str = "http://127.0.0.1";
@@ -89,8 +89,8 @@ impl RemoteOllama {
         }
     }
 
-    /// Returns the tunnel to use after a request through `failed` failed: the same tunnel if its remote end still
-    /// answers, otherwise a newer one.
+    /// Returns the tunnel to use after a request through `failed` has failed: the same tunnel if its remote
+    /// end still answers, otherwise a newer one.
     async fn tunnel_after_failure(&self, failed: &Arc<Tunnel>) -> Result<Arc<Tunnel>, ModelFailure> {
         let mut known = self.tunnel.lock().await;
         match known.as_ref() {
@@ -109,7 +109,7 @@ impl RemoteOllama {
         let base = self.remote_base_url(remote).await?;
         let origin = base.origin().ascii_serialization();
         if base.scheme() == "https" {
-            // A certificate names the remote host, but the near end of a tunnel has another name.
+            // A certificate names the remote host, but the local end of a tunnel has another name.
             return Err(bad_request(format!(
                 "Ollama on the remote host is at {origin}, but https does not work through ssh; set base_url in \
                  [providers.ollama+ssh] to an http address, or base_url in [providers.ollama] to {origin}"
@@ -207,7 +207,7 @@ pub(crate) struct RemoteOllamaModel {
 struct ActiveTunnel {
     tunnel: Arc<Tunnel>,
     model: OllamaModel,
-    /// A request was already made; a further request means that it failed.
+    /// A request was already made; a further one means that the earlier request failed.
     used: bool,
 }
 

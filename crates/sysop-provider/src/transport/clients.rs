@@ -23,7 +23,7 @@ pub(crate) struct HttpClients {
     network: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
     local_plain: OnceLock<Result<reqwest::Client, String>>,
-    /// Cached route by address, because every step of a turn uses the same address.
+    /// Cached routes by address, because every step of a turn uses the same address.
     known: Mutex<HashMap<String, ClientRoute>>,
     parsed: Mutex<HashMap<String, Url>>,
     /// Origins that answered a request, and to which a connection may therefore be idle in a pool.

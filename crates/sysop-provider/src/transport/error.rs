@@ -14,7 +14,7 @@ const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIss
 #[derive(Debug)]
 pub(super) struct RequestError {
     pub(super) kind: FailureKind,
-    /// Says what happened and where, without a full stop.
+    /// States what happened and where, without a period.
     pub(super) what: String,
     /// Hint that says what to do next.
     pub(super) next: String,

@@ -64,8 +64,8 @@ impl ModelCall {
         })
     }
 
-    /// Returns true if a refusal may be due to the images of the request. The request is then sent again without them,
-    /// and the user is told.
+    /// Returns true if a refusal may be due to the images in the request. The request is then sent again
+    /// without them, and the user is notified.
     pub(super) fn refuses_images(&mut self, status: u16, body: &str) -> bool {
         let may_see = self.vision() != Some(true) && !self.request.images.bytes.is_empty();
         let lower = body.to_ascii_lowercase();

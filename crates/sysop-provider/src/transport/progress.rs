@@ -1,4 +1,4 @@
-//! Progress of a reply: counts what arrives and decides how often that is told. Pure: the caller measures time.
+//! Progress of a reply: counts bytes and decides how often to report them. Pure: the caller measures time.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(super) struct ReplyMeter {
 }
 
 impl ReplyMeter {
-    /// Notes that `bytes` of the reply have arrived by `now`. Adds a report to the events if one is due.
+    /// Records that `bytes` of the reply have arrived by `now`. Adds a report to the events if one is due.
     pub(super) fn observe(&mut self, bytes: usize, now: Instant, out: &mut Vec<ModelEvent>) {
         for event in out.iter() {
             if let ModelEvent::Progress(ModelProgress { prompt, .. }) = event {

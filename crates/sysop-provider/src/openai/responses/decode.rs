@@ -1,6 +1,6 @@
-//! Decodes a stream of the Responses API.
+//! Decodes a stream from the Responses API.
 //!
-//! Text and reasoning are shown as they arrive. Only complete items, of `response.output_item.done`, are kept.
+//! Text and reasoning are shown as they arrive. Only the complete items of `response.output_item.done` are kept.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
