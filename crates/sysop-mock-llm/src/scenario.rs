@@ -1,7 +1,7 @@
 //! The scenario file: format and validation.
 //!
-//! The format is the one of the lsimons-agent design ("Scenarios File"). Additional optional fields of a response are
-//! described at [`Response`]. Parsing never guesses: an unknown field is an error.
+//! The format is that of the lsimons-agent design ("Scenarios File"). Additional optional fields of a
+//! response are described in [`Response`]. Parsing never guesses: an unknown field is an error.
 
 use std::fmt;
 use std::io::Read as _;
@@ -37,7 +37,7 @@ impl Scenarios {
         Self::parse("scenarios.json", BUILTIN).expect("a test reads the built-in file")
     }
 
-    /// Parses a scenario file; `file` is its name in error messages. `Invalid` names file, line and problem.
+    /// Parses a scenario file. Error messages call it `file`; `Invalid` names the file, line and problem.
     pub fn parse(file: &str, text: &str) -> Result<Self, ScenarioError> {
         let mut reader = serde_json::Deserializer::from_str(text);
         let invalid = |path: String, error: &serde_json::Error| ScenarioError::invalid(file, path, error);
@@ -155,7 +155,7 @@ pub struct DeliveryOptions {
     pub delay: Duration,
     /// Bytes of text per event.
     pub chunk_bytes: usize,
-    /// Bytes of each write of the body; `None` means one write per event or block.
+    /// Bytes per write of the body; `None` means one write per event or block.
     pub write_bytes: Option<usize>,
     /// Wait between two events or writes.
     pub chunk_delay: Duration,

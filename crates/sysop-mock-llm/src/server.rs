@@ -1,4 +1,4 @@
-//! HTTP: routes, reading of bodies, sending of responses at their pace, and the server that tests start.
+//! HTTP: routes, reading bodies, sending responses at their scripted pace, and a server for tests to start.
 //!
 //! Dropping a server aborts its responses, so that nothing outlives the server's owner.
 
@@ -91,7 +91,7 @@ pub(crate) struct ServerState {
     keep: RecordMode,
     record: Mutex<RequestLog>,
     open_replies: OpenReplies,
-    /// Number of requests so far for each response that has a scripted failure, indexed by the number of the response.
+    /// Number of requests so far for each response that has a scripted failure, indexed by response number.
     /// Requests are counted even if they no longer fail.
     failed: Vec<AtomicUsize>,
     stop: ShutdownSignal,
@@ -112,8 +112,8 @@ impl ServerState {
         }
     }
 
-    /// Returns the scripted failure of a response, and counts the request. Returns `None` if the response has no
-    /// failure, or if enough earlier requests failed.
+    /// Counts the request and returns the response's scripted failure, or `None` if there is none or `times`
+    /// earlier requests have already failed.
     fn failure<'a>(&self, response: &'a ScriptedResponse) -> Option<&'a ScriptedFailure> {
         let failure = response.failure.as_ref()?;
         let before = self.failed[response.number].fetch_add(1, Ordering::Relaxed);

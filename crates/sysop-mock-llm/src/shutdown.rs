@@ -26,7 +26,7 @@ impl ShutdownSignal {
         self.0.has_changed().is_ok()
     }
 
-    /// Sleeps for `wait`. Returns false if the server stopped before that time was over.
+    /// Sleeps for `wait`. Returns false if the server stopped before then.
     pub(crate) async fn sleep(&mut self, wait: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(wait) => true,

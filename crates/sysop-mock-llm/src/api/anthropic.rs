@@ -301,7 +301,7 @@ fn uses_of<'a>(index: usize, blocks: &[RequestBlock<'a>]) -> Result<Vec<&'a str>
     Ok(uses)
 }
 
-/// Fails unless the blocks of a user message begin with results for exactly the calls in `asked`, which precede it.
+/// Fails unless the blocks of a user message begin with results for exactly the preceding calls, `asked`.
 fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -> Result<(), ApiError> {
     let mut open = asked.to_vec();
     let mut closed = false;
@@ -334,7 +334,7 @@ fn validate_results(index: usize, asked: &[&str], blocks: &[RequestBlock<'_>]) -
     all_answered(index, open)
 }
 
-/// Fails if `open` contains calls, because these have no result. `index` is that of the message with the results.
+/// Fails if `open` contains calls, which have no result. `index` identifies the message with the results.
 fn all_answered(index: usize, open: Vec<&str>) -> Result<(), ApiError> {
     if open.is_empty() {
         return Ok(());

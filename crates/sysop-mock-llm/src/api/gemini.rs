@@ -99,7 +99,7 @@ impl ApiRequest for GenerateContentRequest {
 }
 
 impl GenerateContentRequest {
-    /// Returns the parts with the calls. As with Gemini 3, each call has an id and the first a signature.
+    /// Returns the parts with the calls. As with Gemini 3, each call has an id and the first has a signature.
     fn calls(&self, scripted: &ScriptedReply<'_>) -> Vec<Value> {
         let signed = requires_signatures(&self.model);
         let calls = scripted.response.tool_calls.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Gemini's rules for requests: roles, pairs of call and response, thought signatures and schemas.
+//! Gemini's rules for requests: roles, call/response pairs, thought signatures and schemas.
 //!
 //! The rules are stateless, because a signature carries its own proof.
 
@@ -246,7 +246,7 @@ fn validate_calls<'a>(parts: &'a [Value], before: &str) -> Result<Vec<PendingCal
     Ok(pending)
 }
 
-/// Fails unless a user turn begins with the responses to exactly the calls in `pending`, which precede it.
+/// Fails unless a user turn begins with the responses to exactly the preceding calls, `pending`.
 fn validate_responses(
     index: usize,
     parts: &[Value],

@@ -1,6 +1,6 @@
 //! Ollama's native API. A model whose name begins with `phi3` has no tools and writes its calls as text.
 //!
-//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`. The text protocol is the one of the Jexida design.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`; the Jexida design for the text protocol.
 
 use serde_json::{Value, json};
 

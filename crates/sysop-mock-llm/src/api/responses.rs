@@ -1,8 +1,8 @@
 //! OpenAI Responses. Validates the rules that clients break most often: tools are declared flat, each call is answered
 //! once, and reasoning is followed by the item that it led to.
 //!
-//! A request with `reasoning` gets a reasoning item in front of the answer. The item's `encrypted_content` contains its
-//! id, so that a changed or exchanged item is noticed when it comes back.
+//! A request with `reasoning` gets a reasoning item in front of the answer. The item's `encrypted_content`
+//! contains its id, so that a modified or swapped item is detected when it comes back.
 
 use std::collections::BTreeSet;
 
