@@ -1,4 +1,4 @@
-//! Unpacks the archive of a server build, whose hash was checked before, and finds the program in it.
+//! Unpacks a server build's archive, whose hash has already been verified, and finds the program in it.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -9,12 +9,12 @@ use flate2::read::GzDecoder;
 use crate::catalog::SERVER_NAME;
 
 const UNPACKED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// Depth at which the program is looked for: `llama-b11146/llama-server` or `build/bin/llama-server`.
+/// Maximum depth of the program in the folder: `llama-b11146/llama-server` or `build/bin/llama-server`.
 const DEPTH_MAX: usize = 3;
 
-/// Unpacks a `.tar.gz` file into the folder `target`, which is emptied first. The `tar` crate refuses entries outside.
+/// Unpacks a `.tar.gz` file into the folder `target`, which is emptied first. Fails on entries outside it.
 pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<(), String> {
-    let _ = fs::remove_dir_all(target); // of an earlier attempt
+    let _ = fs::remove_dir_all(target); // left by an earlier attempt
     fs::create_dir_all(target).map_err(|error| error.to_string())?;
     let file = File::open(archive).map_err(|error| error.to_string())?;
     let mut unpacked = tar::Archive::new(GzDecoder::new(file).take(UNPACKED_BYTES_MAX));

@@ -1,5 +1,5 @@
-//! The table of models and of builds of `llama-server`. The table is data in `models.toml`; entries of the user's
-//! config are added to it or replace parts of its entries.
+//! The table of models and of builds of `llama-server`. The table is data in `models.toml`; entries from the
+//! user's config are added to it or replace parts of its entries.
 
 use serde::Deserialize;
 use url::Url;
@@ -11,14 +11,14 @@ const TABLE: &str = include_str!("models.toml");
 /// Name of the program that runs models, and of its entry in the user's config.
 pub const SERVER_NAME: &str = "llama-server";
 
-/// Cache of keys and values per token, in bytes, that is assumed for a model that does not say.
+/// Size of the key-value cache per token, in bytes, assumed for a model that does not state it.
 const KV_BYTES_DEFAULT: u64 = 131_072;
-/// Context window, in tokens, of a model that does not say.
+/// Context window, in tokens, assumed for a model that does not state it.
 const CONTEXT_WINDOW_DEFAULT: u32 = 8_192;
 /// Free memory, in bytes, below which the small model is recommended.
 const SMALL_MEMORY_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Models and builds of the server.
+/// Models and server builds.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Catalog {
     #[serde(rename = "model")]
@@ -27,7 +27,7 @@ pub struct Catalog {
     servers: Vec<ServerBuild>,
 }
 
-/// A file that is known by its hash.
+/// A file pinned by its hash.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Pin {
     /// Source: `https`, `http` or `file`.
@@ -52,7 +52,7 @@ pub struct ModelEntry {
     pub license: String,
     /// Maximum tokens of prompt and reply; `None` if it is unknown.
     pub context_window: Option<u32>,
-    /// Cache of keys and values, in bytes per token.
+    /// Size of the key-value cache, in bytes per token.
     kv_bytes: Option<u64>,
     /// The model for machines with little memory.
     #[serde(default)]
@@ -76,7 +76,7 @@ pub struct ServerBuild {
     pub license: String,
 }
 
-/// One `[models."local/NAME"]` table of the user's config.
+/// One `[models."local/NAME"]` table in the user's config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelOverride {
     /// Name without `local/`.
@@ -88,7 +88,7 @@ pub struct ModelOverride {
     pub context_window: Option<u32>,
 }
 
-/// An entry of the config that cannot be used.
+/// A config entry that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
     /// The name is not usable as the name of a file.
@@ -114,8 +114,8 @@ impl Catalog {
         toml::from_str(TABLE).expect("a test parses the table")
     }
 
-    /// Returns the built-in table with the entries of the user's config. Entries that cannot be used are returned as
-    /// errors and leave the table as it is.
+    /// Returns the built-in table with the entries from the user's config. Entries that cannot be used are
+    /// returned as errors and leave the table as it is.
     pub fn with(overrides: impl IntoIterator<Item = ModelOverride>) -> (Self, Vec<CatalogError>) {
         let (mut catalog, mut errors) = (Self::built_in(), Vec::new());
         for change in overrides {
@@ -147,7 +147,7 @@ impl Catalog {
         let license = change.license;
         match self.models.iter_mut().find(|model| model.name == name) {
             Some(model) => {
-                // Another file has another hash and another size.
+                // A different file has a different hash and size.
                 if let Some(url) = url.filter(|url| *url != model.pin.url) {
                     model.pin = Pin { url, sha256: model.pin.sha256.take(), size: model.pin.size };
                 }
@@ -160,7 +160,7 @@ impl Catalog {
                 model.context_window = change.context_window.or(model.context_window);
             }
             None => {
-                // `[models."local/NAME"] context_window` alone may be about a model that is not installed from here.
+                // `[models."local/NAME"] context_window` alone may be for a model outside this table.
                 let Some(url) = url else {
                     return if sha256.is_none() && change.size.is_none() && license.is_none() {
                         Ok(())
@@ -209,7 +209,7 @@ impl Catalog {
         self.models.first().expect("the table is not empty")
     }
 
-    /// Returns the build of the server for a system and a processor, in the words of `std::env::consts`.
+    /// Returns the build of the server for a system and a processor, as named in `std::env::consts`.
     pub fn server(&self, system: &str, architecture: &str) -> Option<&ServerBuild> {
         self.servers.iter().find(|build| {
             build.version == CUSTOM || (build.system == system && build.architecture == architecture)
@@ -218,7 +218,7 @@ impl Catalog {
 }
 
 impl ModelEntry {
-    /// Returns the cache of keys and values, in bytes per token.
+    /// Returns the size of the key-value cache, in bytes per token.
     pub fn kv_bytes(&self) -> u64 {
         self.kv_bytes.unwrap_or(KV_BYTES_DEFAULT)
     }

@@ -1,4 +1,4 @@
-//! The way from a process to the server of this machine: starts the supervisor if there is none, and holds leases.
+//! Gives a process access to this machine's server: starts the supervisor if there is none, and holds leases.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,11 +15,11 @@ use tokio::time::Instant;
 use crate::server::START_MAX;
 use crate::supervisor::{Request, Response, socket_path};
 
-/// Longest time until a new supervisor listens.
+/// Maximum time until a new supervisor is listening.
 const SUPERVISOR_START_MAX: Duration = Duration::from_secs(20);
 const CONNECT_INTERVAL: Duration = Duration::from_millis(20);
 const RESPONSE_BYTES_MAX: u64 = 64 * 1024;
-/// Attempts if the supervisor ends between connection and answer.
+/// Maximum attempts if the supervisor exits between the connection and its answer.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// Command line that starts a supervisor. The process must call `setsid` itself.
@@ -29,7 +29,7 @@ pub struct SupervisorCommand {
     pub arguments: Vec<OsString>,
 }
 
-/// Access to the servers of this machine and user.
+/// Access to this user's servers on this machine.
 #[derive(Debug)]
 pub struct LocalServers {
     runtime_folder: PathBuf,
@@ -55,8 +55,8 @@ impl LocalServers {
         Self { runtime_folder: runtime_folder.into(), command, hold: Mutex::default() }
     }
 
-    /// Returns a lease on the server of a model. Starts the server if necessary, which takes seconds. The error is one
-    /// sentence, with a hint after `; ` where there is one.
+    /// Returns a lease on a model's server. Starts the server if necessary, which takes seconds. The error is
+    /// one sentence, with a hint after `; ` if there is one.
     pub async fn lease(&self, model: &str) -> Result<LocalLease, String> {
         let mut failure = String::new();
         for _ in 0..ATTEMPTS_MAX {
@@ -109,7 +109,7 @@ impl LocalServers {
                 *hold = Some(stream);
                 return Ok(());
             }
-            // A supervisor that is about to end has the lock for a moment; the next one starts after it.
+            // A supervisor that is about to exit still holds the lock; the next one starts after that.
             let runs = spawned
                 .as_mut()
                 .is_some_and(|child: &mut tokio::process::Child| matches!(child.try_wait(), Ok(None)));
@@ -130,7 +130,7 @@ impl LocalServers {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        // The folder of the first client may be on a disk that is to be unmounted.
+        // The first client's working directory may be on a disk that will be unmounted.
         command.current_dir("/");
         command.spawn().map_err(|error| format!("cannot start {} ({error})", self.command.program.display()))
     }

@@ -1,12 +1,12 @@
-//! Downloads one pinned file: resumable, checked, atomic.
+//! Downloads one pinned file: resumable, verified, atomic.
 //!
-//! The bytes go to `FILE.part`, which survives every interruption. The next attempt hashes what is there and asks for
-//! the rest. Only a file with the pinned hash is renamed to `FILE`; a part with another hash is removed. A lock keeps
-//! two downloads of one file apart.
+//! The bytes go to `FILE.part`, which survives every interruption. The next attempt hashes the existing bytes
+//! and requests the rest. Only a file with the pinned hash is renamed to `FILE`; a part with a different hash
+//! is removed. A lock prevents concurrent downloads of one file.
 //!
-//! Sources answer as Hugging Face does: a redirect to a signed address that expires, so an interrupted transfer always
-//! starts again at the first address. The first answer tells the hash and the size of the file, and a changed file is
-//! refused before anything is transferred.
+//! Sources answer as Hugging Face does: a redirect to a signed address that expires, so an interrupted
+//! transfer always starts again at the first address. The first answer reports the hash and size of the file,
+//! and a changed file is refused before anything is transferred.
 
 mod part;
 mod source;
@@ -23,16 +23,16 @@ use source::{Answer, Source, SourceError};
 
 pub(crate) use part::free_bytes;
 
-/// Attempts in a row that may fail without a new byte.
+/// Maximum consecutive attempts that fail without a new byte.
 const FRUITLESS_ATTEMPTS_MAX: u32 = 5;
 /// Longest wait before an attempt, whatever the server asks for.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Bytes that stay free on the disk.
+/// Bytes to leave free on the disk.
 const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;
 /// Bytes between two reports of progress.
 const PROGRESS_BYTES: u64 = 1024 * 1024;
 
-/// The network settings of the user.
+/// The user's network settings.
 #[derive(Debug, Clone)]
 pub struct DownloadOptions {
     /// Mirror that replaces `https://huggingface.co` (`HF_ENDPOINT`).
@@ -51,13 +51,13 @@ impl Default for DownloadOptions {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// An earlier download is continued.
+    /// An earlier download is resumed.
     Resumed { done: u64, total: Option<u64> },
     /// `done` bytes of the file are on disk.
     Bytes { done: u64, total: Option<u64> },
-    /// The transfer was interrupted and is tried again.
+    /// The transfer was interrupted and will be retried.
     Retry { why: String, wait: Duration },
-    /// The server or the part was not usable from the middle; the file is transferred from its beginning.
+    /// The download could not be resumed; the file is transferred from its beginning.
     Restarted { why: String },
 }
 
@@ -65,7 +65,7 @@ pub enum Progress {
 pub enum Downloaded {
     /// The file was transferred.
     Fetched,
-    /// The file was there already, with the pinned hash.
+    /// The file already existed, with the pinned hash.
     Present,
 }
 
@@ -73,7 +73,7 @@ pub enum Downloaded {
 pub enum DownloadError {
     #[error("the SHA-256 of this file is unknown")]
     NoHash,
-    /// Another process downloads the same file.
+    /// Another process is downloading the same file.
     #[error("another process is downloading this file")]
     Busy,
     /// The disk has less space than the file needs.
@@ -87,7 +87,7 @@ pub enum DownloadError {
     WrongFile { origin: String, what: &'static str, expected: String, found: String },
     #[error("{origin} refused the download: {why}")]
     Refused { origin: String, why: String },
-    /// The transfer failed too often in a row. The part is kept.
+    /// The transfer failed too many times in a row. The part is kept.
     #[error("the download was interrupted: {why}; {done} bytes are kept")]
     Interrupted { why: String, done: u64 },
     #[error("cannot write {}: {error}", path.display())]
@@ -103,8 +103,8 @@ pub(crate) fn part_path(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// Downloads the file of `pin` to `target`, whose folder exists. On an error, the file at `target` is missing or as it
-/// was before. Whatever was transferred is kept in the part if it may be of the pinned file.
+/// Downloads the file that `pin` describes to `target`, whose folder must exist. On error, the file at `target` is
+/// missing or unchanged. Transferred bytes are kept in the part if they may belong to the pinned file.
 pub async fn download(
     pin: &Pin,
     target: &Path,
@@ -125,7 +125,7 @@ pub async fn download(
     let source = Source::new(pin, options)?;
     let mut download = Download { pin, sha256, source, options, part, progress };
     if download.part.length() > 0 && !download.fetch_and_check().await? {
-        // The bytes of an earlier run may be damaged. The file gets a second chance from its beginning.
+        // The bytes of an earlier run may be damaged. Retry once from the beginning.
         let why = "the earlier part was damaged".to_owned();
         (download.progress)(Progress::Restarted { why });
         download.part.truncate()?;
@@ -146,7 +146,7 @@ struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Transfers what is missing. Returns false if the complete file has another hash; it is still in the part then.
+    /// Transfers the missing bytes. Returns false if the complete file in the part has a different hash.
     async fn fetch_and_check(&mut self) -> Result<bool, DownloadError> {
         self.fetch().await?;
         if self.part.hash() != self.sha256 {
@@ -186,7 +186,7 @@ impl Download<'_> {
         }
     }
 
-    /// Asks once for what is missing, and writes it.
+    /// Requests the missing bytes once, and writes them.
     async fn attempt(&mut self) -> Result<(), AttemptError> {
         let offset = self.part.length();
         if offset > 0 && self.pin.size == Some(offset) {
@@ -247,7 +247,7 @@ impl Download<'_> {
 
 enum AttemptError {
     Fatal(DownloadError),
-    /// Another attempt may succeed, after this wait if the server named one.
+    /// Another attempt may succeed, after this wait if the server requested one.
     Again {
         why: String,
         wait: Option<Duration>,
@@ -266,7 +266,7 @@ impl From<DownloadError> for AttemptError {
     }
 }
 
-/// Fails if the disk of `folder` has no space for `bytes` more.
+/// Fails if the disk that holds `folder` has no space for `bytes` more.
 fn check_space(folder: &Path, bytes: u64) -> Result<(), DownloadError> {
     let free = free_bytes(folder)
         .map_err(|error| DownloadError::Io { path: folder.to_owned(), error })?

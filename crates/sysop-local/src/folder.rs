@@ -1,7 +1,7 @@
-//! The folder with the models and the server builds: names of files, which of them are complete, and their removal.
+//! The folder with the models and the server builds: file names, which files are complete, and their removal.
 //!
-//! A file name contains the first digits of the hash, so a table with another pin finds another file. A file at its
-//! final name is complete; an unfinished one ends with `.part`.
+//! A file name contains the first digits of the hash, so a table with a different pin looks for a different
+//! file. A file at its final name is complete; an unfinished one ends with `.part`.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use crate::archive;
 use crate::catalog::{ModelEntry, Pin, SERVER_NAME, ServerBuild};
 
 const HASH_DIGITS: usize = 12;
-/// Ending of a model's file.
+/// Extension of a model's file.
 const GGUF: &str = ".gguf";
 
 #[derive(Debug, Clone)]
@@ -27,10 +27,10 @@ pub struct InstalledServer {
 
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot change {}: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
-    /// The archive of the server is not usable.
+    /// The server's archive is not usable.
     #[error("the archive of llama-server cannot be used: {0}")]
     Archive(String),
 }
@@ -44,7 +44,7 @@ impl ModelFolder {
         &self.0
     }
 
-    /// Creates the folder, readable by the user only.
+    /// Creates the folder, readable only by the user.
     pub fn create(&self) -> Result<(), FolderError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -65,7 +65,7 @@ impl ModelFolder {
         (model.pin.size.is_none_or(|size| size == length)).then_some(file)
     }
 
-    /// Returns the number of bytes of an unfinished download of the model, or 0 if there is none.
+    /// Returns the number of bytes in an unfinished download of the model, or 0 if there is none.
     pub fn part_bytes(&self, model: &ModelEntry) -> u64 {
         let part = self.model_file(model).map(|file| crate::download::part_path(&file));
         part.and_then(|part| fs::metadata(part).ok()).map_or(0, |part| part.len())
@@ -94,7 +94,7 @@ impl ModelFolder {
         let (target, fresh) = (self.0.join(&name), self.0.join(format!("{name}.fresh")));
         let unpacked = archive::unpack(&archive_file, &fresh).and_then(|()| {
             archive::find(&fresh).ok_or_else(|| format!("it contains no program {SERVER_NAME}"))?;
-            let _ = fs::remove_dir_all(&target); // an incomplete one of an earlier version
+            let _ = fs::remove_dir_all(&target); // left incomplete by an earlier version
             fs::rename(&fresh, &target).map_err(|error| error.to_string())
         });
         if let Err(why) = unpacked {
@@ -105,8 +105,8 @@ impl ModelFolder {
         archive::find(&target).ok_or_else(|| FolderError::Archive("it was removed at once".to_owned()))
     }
 
-    /// Removes all files of a model, or of the server, including unfinished ones and those with other hashes. Returns
-    /// the freed bytes; 0 if there was nothing.
+    /// Removes all files of a model, or of the server, including unfinished files and files with other
+    /// hashes. Returns the number of freed bytes; 0 if there was nothing.
     pub fn remove(&self, name: &str) -> Result<u64, FolderError> {
         let entries = match fs::read_dir(&self.0) {
             Ok(entries) => entries,
@@ -127,7 +127,7 @@ impl ModelFolder {
         Ok(freed)
     }
 
-    /// Returns the free bytes on the disk of the folder.
+    /// Returns the free bytes on the disk that holds the folder.
     pub fn free_bytes(&self) -> Result<u64, FolderError> {
         crate::download::free_bytes(&self.0).map_err(|error| self.failed(error))
     }
@@ -145,7 +145,7 @@ fn server_name(build: &ServerBuild) -> Option<String> {
     Some(format!("{SERVER_NAME}-{}", digits(&build.pin)?))
 }
 
-/// Returns true if `file` is `NAME-DIGITS` with an ending. Names may be prefixes of each other.
+/// Returns true if `file` is `NAME-DIGITS` with an extension. Names may be prefixes of each other.
 fn is_of(file: &str, name: &str) -> bool {
     let rest = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-'));
     rest.and_then(|rest| rest.split_at_checked(HASH_DIGITS)).is_some_and(|(hash, ending)| {

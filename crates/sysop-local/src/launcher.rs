@@ -1,7 +1,7 @@
-//! Starts a program that cannot outlive its parent, whatever ends the parent.
+//! Starts a program that cannot outlive its parent, however the parent dies.
 //!
-//! The kernel sends a signal to a process whose parent ends, but only if the process asked for it, and `llama-server`
-//! does not. So the supervisor starts its own executable again, which asks and then becomes the server.
+//! The kernel kills a process whose parent dies, but only if the process requests this, and `llama-server` does not. So
+//! the supervisor starts its own executable, which makes the request and then becomes the server.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -10,13 +10,13 @@ use std::process::Command;
 
 use rustix::process::{Pid, Signal};
 
-/// Variable that holds the id of the parent. It selects the launcher and is removed before the program starts.
+/// Variable with the parent's process id. Selects the launcher, and is removed before the program starts.
 const PARENT: &str = "SYSOP_LAUNCHER_PARENT";
 /// Exit code if the program cannot be started.
 const NOT_STARTED: u8 = 127;
 
-/// Becomes the program in the arguments, if this process was started as a launcher. Returns the exit code if that
-/// fails, and `None` if this process is no launcher. Must be called before any thread is started.
+/// Becomes the program in the arguments, if this process was started as a launcher. Returns the exit code if
+/// that fails, and `None` if this process is not a launcher. Must be called before any thread is started.
 pub fn run_as_launcher() -> Option<u8> {
     let parent = std::env::var(PARENT).ok()?;
     let mut arguments = std::env::args_os().skip(1);
@@ -25,7 +25,7 @@ pub fn run_as_launcher() -> Option<u8> {
         return Some(NOT_STARTED);
     }
     let error = Command::new(&program).args(arguments).env_remove(PARENT).exec();
-    // The parent reads standard error of the server.
+    // The parent reads the server's standard error.
     #[expect(clippy::print_stderr, reason = "the parent shows it")]
     {
         eprintln!("cannot start {}: {error}", program.display());
@@ -33,7 +33,7 @@ pub fn run_as_launcher() -> Option<u8> {
     Some(NOT_STARTED)
 }
 
-/// Asks the kernel to end this process with its parent. Returns false if the parent has already ended.
+/// Asks the kernel to kill this process when its parent dies. Returns false if the parent has already died.
 #[cfg(target_os = "linux")]
 fn follow(parent: &str) -> bool {
     let asked = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));

@@ -1,4 +1,4 @@
-//! Cores and free memory of this machine, and what follows from them for the server.
+//! This machine's cores and free memory, and the server settings derived from them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,10 +7,10 @@ use crate::catalog::ModelEntry;
 
 /// Context windows, in tokens, that the server is started with, largest first.
 const CONTEXTS: [u32; 4] = [32_768, 16_384, 8_192, 4_096];
-/// Memory, in bytes, that the server needs besides the model and its cache, and that stays free for other programs.
+/// Memory, in bytes, for the server besides the model and its cache, and for other programs.
 const OVERHEAD_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Properties of a machine that decide the number of threads and the context window.
+/// Properties of a machine that determine the number of threads and the context window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Machine {
     /// Memory that a new program can use without swapping, in bytes; `None` if it is unknown.

@@ -1,4 +1,4 @@
-//! One running `llama-server`: its start, its health check and its end.
+//! One running `llama-server`: its startup, health check and shutdown.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,15 +17,15 @@ use tokio::time::Instant;
 
 use crate::launcher;
 
-/// Longest time until a server is ready: a large model on a slow disk.
+/// Maximum time until a server is ready; a large model on a slow disk takes long.
 pub const START_MAX: Duration = Duration::from_secs(300);
 /// Time between two health checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Longest wait for the answer to a health check.
 const CHECK_MAX: Duration = Duration::from_secs(5);
-/// Time that a server has to end by itself.
+/// Time that a server has to exit by itself.
 const STOP_MAX: Duration = Duration::from_secs(5);
-/// Starts with different ports, in case another program takes the port first.
+/// Maximum starts, each with another port, in case another program takes the port first.
 const PORTS_TRIED_MAX: u32 = 3;
 /// Last lines of output that are kept for an error message.
 const LINES_MAX: usize = 12;
@@ -33,7 +33,7 @@ const LINE_BYTES_MAX: u64 = 400;
 /// Random bytes of the key.
 const KEY_BYTES: usize = 32;
 
-/// Everything that a start needs.
+/// Everything needed to start a server.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerSpec {
     pub(crate) program: PathBuf,
@@ -52,12 +52,12 @@ pub(crate) struct ServerSpec {
 pub enum ServerError {
     #[error("cannot start {program}: {why}")]
     Spawn { program: String, why: String },
-    /// The server ended before it was ready. Holds the end of its output.
+    /// The server exited before it was ready. Holds the last lines of its output.
     #[error("llama-server ended while it loaded {model}: {output}")]
     Ended { model: String, output: String },
     #[error("llama-server did not load {model} within {} s", START_MAX.as_secs())]
     TooSlow { model: String },
-    /// The server answers without the key.
+    /// The server accepts requests without the key.
     #[error("this llama-server ignores its API key; install a newer one with `sysop model get llama-server`")]
     Open,
 }
@@ -118,7 +118,7 @@ impl RunningServer {
         loop {
             let ended = tokio::time::timeout(CHECK_INTERVAL, self.child.wait()).await;
             if ended.is_ok() {
-                // The readers see the end of the output soon after the end of the process.
+                // The readers reach the end of the output soon after the process exits.
                 tokio::time::sleep(CHECK_INTERVAL).await;
                 return Err(ServerError::Ended { model: self.name.clone(), output: output.text() });
             }
@@ -142,22 +142,22 @@ impl RunningServer {
         request.send().await.ok().map(|response| response.status().as_u16())
     }
 
-    /// Returns false if the process has ended.
+    /// Returns false if the process has exited.
     pub(crate) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends the process: politely first.
+    /// Stops the process, gracefully at first.
     pub(crate) async fn stop(mut self) {
         let id =
             self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
         if let Some(id) = id {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM); // may have ended
+            let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM); // may have exited
             if tokio::time::timeout(STOP_MAX, self.child.wait()).await.is_ok() {
                 return;
             }
         }
-        let _ = self.child.kill().await; // may have ended
+        let _ = self.child.kill().await; // may have exited
     }
 }
 

@@ -1,25 +1,25 @@
-//! The process that owns the server of this machine and user.
+//! The process that owns this user's server on this machine.
 //!
 //! # Problem
 //!
-//! Several processes use one model at the same time, and each may end or crash at any moment. The server must exist
-//! once, must not end while someone uses it, and must not stay when nobody does.
+//! Several processes use one model at the same time, and each may exit or crash at any moment. There must be
+//! only one server; it must not stop while anyone is using it, and must not keep running when nobody is.
 //!
 //! # Design
 //!
-//! The supervisor listens on a Unix socket in a folder of the user. A process that may need a model keeps a connection
-//! open (`hold`), and opens another one for each request (`use NAME`). The kernel closes the connections of a process
-//! that ends for whatever reason, so counting them is enough. The supervisor stops the server and itself when the last
-//! connection closes, or when no request was made for [`IDLE_MAX`]. One model is loaded at a time: a request for another
-//! one waits until the current one is not in use.
+//! The supervisor listens on a Unix socket in a private folder. A process that may need a model keeps a
+//! connection open (`hold`), and opens another one for each request (`use NAME`). The kernel closes the
+//! connections of a process that exits for whatever reason, so counting them is enough. The supervisor stops
+//! the server and itself when the last connection closes, or when no request has been made for [`IDLE_MAX`].
+//! One model is loaded at a time: a request for another one waits until the current one is not in use.
 //!
 //! Clients send a name and no path or option, because a process in a sandbox may reach the socket and must not gain the
-//! supervisor's rights. A lock on a file, held for the lifetime of the supervisor, keeps it the only one.
+//! supervisor's privileges. A file lock, held for the lifetime of the supervisor, ensures that there is only one.
 //!
 //! # Invariants
 //!
 //! - Two supervisors never serve one folder.
-//! - A server ends with its supervisor, also if that is killed (`launcher`).
+//! - A server stops with its supervisor, even if the supervisor is killed (`launcher`).
 //! - Only processes of the same user are answered.
 
 use std::fs::{File, OpenOptions};
@@ -49,7 +49,7 @@ pub const IDLE_MAX: Duration = Duration::from_secs(600);
 /// Time that the first client has to connect.
 const FIRST_CLIENT_MAX: Duration = Duration::from_secs(30);
 const REQUEST_BYTES_MAX: u64 = 4096;
-/// Longest path of a socket that every system accepts, in bytes.
+/// Length in bytes of the longest socket path that every system accepts.
 const SOCKET_PATH_BYTES_MAX: usize = 100;
 const SOCKET: &str = "model.sock";
 const LOCK: &str = "model.lock";
@@ -107,8 +107,8 @@ pub(crate) fn socket_path(runtime_folder: &Path) -> Result<PathBuf, SupervisorEr
 }
 
 impl Supervisor {
-    /// Serves until the last client leaves, the server is idle for too long, or `stop` completes. Fails if another
-    /// supervisor runs, or the socket cannot be created.
+    /// Serves until the last client leaves, the server is idle for too long, or `stop` completes. Fails if
+    /// another supervisor is running, or the socket cannot be created.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), SupervisorError> {
         let (lock, listener) = self.listen()?;
         let state = Arc::new(SupervisorState {
@@ -123,7 +123,7 @@ impl Supervisor {
         let accepting = Arc::clone(&state);
         let accept = async move {
             loop {
-                // A failed accept is of one client only, or of too many open files, which passes.
+                // A failed accept concerns only one client, or is due to a temporary excess of open files.
                 match listener.accept().await {
                     Ok((stream, _)) => accepting.welcome(stream),
                     Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
@@ -135,7 +135,7 @@ impl Supervisor {
             () = state.wait_for_end() => {}
             () = &mut stop => {}
         }
-        // Clients that come now find no socket and start the next supervisor, which waits for the lock.
+        // New clients find no socket and start the next supervisor, which waits for the lock.
         let _ = std::fs::remove_file(state.spec.runtime_folder.join(SOCKET)); // it was just there
         // A server that is still loading is killed with this process.
         let server = tokio::time::timeout(Duration::from_secs(1), state.server.lock()).await;
@@ -161,7 +161,7 @@ impl Supervisor {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(SupervisorError::Running),
             Err(error) => return Err(failed(&lock_path)(error.into())),
         }
-        let _ = std::fs::remove_file(&path); // of a supervisor that was killed
+        let _ = std::fs::remove_file(&path); // left by a supervisor that was killed
         let listener = UnixListener::bind(&path).map_err(failed(&path))?;
         Ok((lock, listener))
     }
@@ -247,7 +247,7 @@ impl SupervisorState {
         }
     }
 
-    /// Adds a user of the model, after starting it if necessary.
+    /// Adds a user of the model's server, after starting the server if necessary.
     async fn acquire(&self, name: &str) -> Result<Response, String> {
         loop {
             let freed = self.changed.notified();
@@ -278,7 +278,7 @@ impl SupervisorState {
         }
     }
 
-    /// Waits until nobody needs the server any more.
+    /// Waits until nobody needs the server anymore.
     async fn wait_for_end(&self) {
         let start = Instant::now();
         let mut had_clients = false;
@@ -297,9 +297,9 @@ impl SupervisorState {
                 return;
             }
             let next = if nobody { FIRST_CLIENT_MAX } else { self.spec.idle.saturating_sub(since.elapsed()) };
-            // The first connection does not notify; it is noticed by the next look.
+            // The first connection does not notify; the next check notices it.
             let look = next.clamp(Duration::from_millis(20), Duration::from_secs(1));
-            let _ = tokio::time::timeout(look, changed).await; // both outcomes lead to another look
+            let _ = tokio::time::timeout(look, changed).await; // both outcomes lead to another check
         }
     }
 }

@@ -47,7 +47,7 @@ impl PartFile {
         Ok(Self { target: target.to_owned(), file, hash, length: 0, renamed: false, part })
     }
 
-    /// Hashes what is in the part. A part that is longer than the file is emptied.
+    /// Hashes the bytes in the part. A part that is longer than the file is emptied.
     pub(super) fn read(&mut self, size: Option<u64>) -> Result<(), DownloadError> {
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
@@ -106,7 +106,7 @@ impl PartFile {
 
     /// Writes the bytes to the disk, as far as possible.
     pub(super) fn sync(&self) {
-        let _ = self.file.sync_data(); // a lost byte is noticed by the hash
+        let _ = self.file.sync_data(); // the hash reveals a lost byte
     }
 
     /// Moves the complete and checked file to its final path.
@@ -169,7 +169,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Returns the bytes that this user may still write on the disk of `folder`.
+/// Returns the bytes that this user may still write on the disk that holds `folder`.
 pub(crate) fn free_bytes(folder: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(folder)?;
     Ok(disk.f_bavail.saturating_mul(disk.f_frsize))

@@ -37,7 +37,7 @@ pub(super) struct Answer {
     pub(super) body: Body,
     /// Offset of the first byte of the body in the file.
     pub(super) start: u64,
-    /// Size of the whole file, if the source tells it.
+    /// Size of the whole file, if the source reports it.
     pub(super) total: Option<u64>,
 }
 
@@ -52,10 +52,10 @@ pub(super) enum SourceError {
         why: String,
         wait: Option<Duration>,
     },
-    /// The server refuses for good. Holds the reason and a hint.
+    /// The server refuses permanently. Holds the reason and a hint.
     Refused(String),
     Unreadable(String),
-    /// The server tells that its file is another one.
+    /// The server reports that its file has changed.
     Changed {
         what: &'static str,
         expected: String,
@@ -91,7 +91,7 @@ impl Source {
         })
     }
 
-    /// Returns the source for messages: the host of a URL, or the path of a file. Never the signed part of an address.
+    /// Names the source for messages: the host of a URL, or the path of a file. Never the signed part of an address.
     pub(super) fn origin(&self) -> String {
         shown(&self.url)
     }
@@ -127,7 +127,7 @@ impl Source {
             .map_err(|error| again(format!("cannot connect to {} ({})", shown(url), cause(&error))))
     }
 
-    /// Fails if the headers tell another hash of the file. Hugging Face sends it in `X-Linked-Etag`.
+    /// Fails if the headers report a different hash. Hugging Face sends the file's hash in `X-Linked-Etag`.
     fn check_pin(&self, headers: &HeaderMap) -> Result<(), SourceError> {
         let text = headers.get("x-linked-etag").and_then(|value| value.to_str().ok());
         let hash = text.map(|text| text.trim_start_matches("W/").trim_matches('"').to_ascii_lowercase());
@@ -195,7 +195,7 @@ fn answer(response: Response, hop: usize, offset: u64) -> Result<Answer, SourceE
             Some(_) | None => Err(SourceError::TooShort),
         },
         StatusCode::RANGE_NOT_SATISFIABLE => Err(SourceError::TooShort),
-        // A signed address expires; the first address gives a new one.
+        // A signed address expires; the first address provides a new one.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE
             if hop > 0 =>
         {
@@ -242,7 +242,7 @@ fn is_web_page(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-/// Replaces the address of Hugging Face with that of a mirror.
+/// Replaces the Hugging Face address with a mirror's.
 fn mirrored(url: &Url, mirror: Option<&Url>) -> Url {
     let Some((mirror, path)) = mirror.zip(url.as_str().strip_prefix(HUGGING_FACE)) else {
         return url.clone();
