@@ -60,9 +60,9 @@ pub use self::status::{ActivityIndicator, StatusPart, StatusSegment, Tone};
 pub use self::text_area::rows as text_area_rows;
 use crate::{BY, RunningTurnPolicy};
 
-/// Time for which a short message is shown.
+/// Duration for which a flash message is shown.
 const FLASH: Duration = Duration::from_secs(4);
-/// Time for which a short message stays whatever happens.
+/// Minimum duration for which a flash message stays, even if something else happens.
 const FLASH_MIN: Duration = Duration::from_secs(1);
 /// Maximum time to wait until a sent input appears in the log. After that, the input counts as lost.
 const EXPECT: Duration = Duration::from_secs(2);
@@ -76,9 +76,9 @@ pub struct AppOptions {
     /// Prices of tokens, by `PROVIDER/NAME`.
     pub prices: HashMap<String, ModelPrice>,
     pub leaving: RunningTurnPolicy,
-    /// Parts of the status line, in this order; empty for the usual ones.
+    /// Parts of the status line, in order; the default parts if empty.
     pub status_line: Vec<StatusPart>,
-    /// The user's home folder on this machine, which is shown as `~`.
+    /// The user's local home directory, which is shown as `~`.
     pub home: Option<String>,
     /// Time at which the front end started, for countdowns; `None` if unknown.
     pub started: Option<Timestamp>,
@@ -91,7 +91,7 @@ pub struct ServiceCatalog {
     pub hosts: Vec<NamedItem>,
 }
 
-/// Part of the screen that gets keys if no overlay, question or proposal takes them.
+/// Part of the screen that receives keys unless an overlay, question or proposal handles them first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Focus {
     #[default]
@@ -124,9 +124,9 @@ pub struct App {
     start_screen: StartScreen,
     search: Option<TranscriptSearch>,
     selection: Option<copying::Selection>,
-    /// Text that was selected with the mouse and is not on the clipboard yet.
+    /// Text that was selected with the mouse and has not been copied to the clipboard yet.
     selected_text: Option<String>,
-    /// Composer while no turn runs.
+    /// Composer for the next prompt, in use while no turn is running.
     input: Composer,
     /// Composer while the session is busy; text sent from it is queued.
     next: Composer,
@@ -136,33 +136,33 @@ pub struct App {
     /// Call that the user allowed or rejected in this front end, and the state to show until the log confirms it.
     decided: Option<(CallId, State)>,
     question_prompt: Option<QuestionPrompt>,
-    /// Keys are ignored until this time, because a question closed while the user was typing the answer.
+    /// Time until which keys are ignored, because a question closed while the user was typing the answer.
     keys_muted_until: Option<Duration>,
     answered_questions: HashSet<QuestionId>,
     overlay: Option<Overlay>,
     /// Theme to restore if the user cancels the preview.
     theme_before: Option<ThemeName>,
-    /// True if the list of messages to fork from is to open as soon as the session being opened is loaded.
+    /// True if the list of messages to fork from must open once the session has been loaded.
     fork_next: bool,
     focus: Focus,
-    /// Short message, and the time until which it is shown.
+    /// Flash message, and the time until which it is shown.
     flash: Option<(String, Duration)>,
-    /// Input that was sent and is not in the log yet, and the time at which it was sent.
+    /// Input that was sent but is not in the log yet, and the time at which it was sent.
     pending_ack: Option<(PendingAck, Duration)>,
     meter: UsageMeter,
-    /// Prompts that wait for the end of the turn.
+    /// Prompts queued until the turn ends.
     queued: Vec<String>,
-    /// Those prompts of `queued` that were written in this front end.
+    /// Prompts in `queued` that were written in this front end.
     own_queued: Vec<String>,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
     /// Truncated item whose full text was last requested.
     recalled_for: Option<ItemId>,
-    /// True if the last turn used tools and ended well, and no key was pressed since.
+    /// True if the last turn used tools and succeeded, and no key has been pressed since.
     done: bool,
     pausing: bool,
-    /// True after the first Ctrl+C of a turn.
+    /// True after the first Ctrl+C in a turn.
     interrupted: bool,
     question_interrupted: bool,
     leave_asked: Option<Duration>,
@@ -228,7 +228,7 @@ impl App {
         }
     }
 
-    /// Stores the data of the session service once it is connected.
+    /// Stores the data from the session service once it is connected.
     pub fn connected(&mut self, catalog: ServiceCatalog) {
         self.known = CompletionNames {
             routines: catalog.routines.iter().map(|it| (it.name.clone(), it.description.clone())).collect(),
@@ -239,12 +239,12 @@ impl App {
         self.connected = true;
     }
 
-    /// Stores the skills and commands of the session once they are found.
+    /// Stores the session's skills and commands once they have been found.
     pub fn set_skills(&mut self, skills: Vec<Skill>) {
         self.skills = skills;
     }
 
-    /// Sets the prompt history once it is loaded.
+    /// Sets the prompt history once it has been loaded.
     pub fn set_prompt_history(&mut self, prompt_history: PromptHistory) {
         self.prompt_history = prompt_history;
     }
@@ -279,8 +279,8 @@ impl App {
         before
     }
 
-    /// Returns a request for the full text of the first visible item whose text was truncated. Returns `None` if there
-    /// is no such item or its text was already requested.
+    /// Returns a request for the full text of the first visible item with truncated text. Returns `None` if
+    /// there is no such item or its text has already been requested.
     pub fn backfill(&mut self) -> Option<Backfill> {
         let id = self.history.truncated_item()?.clone();
         if self.recalled_for.as_ref() == Some(&id) {
@@ -291,7 +291,7 @@ impl App {
         recall
     }
 
-    /// Restores the full text of items whose text was truncated.
+    /// Restores the full text of truncated items.
     pub fn recalled(&mut self, items: Vec<Item>) {
         self.transcript.restore_items(items);
     }
@@ -311,7 +311,7 @@ impl App {
         self.session.as_ref()
     }
 
-    /// Changes the theme, for this run only.
+    /// Changes the theme for this run only.
     pub fn set_theme(&mut self, theme: ThemeName) {
         match &mut self.theme_before {
             // A preview is on the screen.
@@ -320,7 +320,7 @@ impl App {
         }
     }
 
-    /// Returns the number of calls that have ended.
+    /// Returns the number of finished calls.
     pub fn finished_calls(&self) -> u32 {
         self.transcript.tool_calls()
     }
@@ -334,7 +334,7 @@ impl App {
         self.theme
     }
 
-    /// Returns the part of the screen that gets keys if nothing in front of it takes them.
+    /// Returns the part of the screen that receives keys unless something in front of it handles them.
     pub fn focus(&self) -> Focus {
         self.focus
     }
@@ -360,7 +360,7 @@ impl App {
         self.overlay.as_mut()
     }
 
-    /// Returns true if a proposal or question waits for the user.
+    /// Returns true if a proposal or question is waiting for the user.
     pub fn needs_user(&self) -> bool {
         self.review.is_some() || self.question_prompt.is_some()
     }
@@ -370,12 +370,12 @@ impl App {
         self.completion.as_ref()
     }
 
-    /// Returns the short message that is shown for a few seconds, if any.
+    /// Returns the current flash message, if any.
     pub fn flash(&self) -> Option<&str> {
         self.flash.as_ref().map(|(text, _)| text.as_str())
     }
 
-    /// Returns the composer in use: for the next prompt while the session is idle, for queued ones while it is busy.
+    /// Returns the composer in use: for the next prompt if the session is idle, for queued prompts if busy.
     pub fn composer(&self) -> &Composer {
         if self.state().is_busy() { &self.next } else { &self.input }
     }
@@ -390,7 +390,7 @@ impl App {
         self.input.text()
     }
 
-    /// Returns true while the existing log of the session is being read.
+    /// Returns true while the session's existing log is being replayed.
     pub fn is_replaying(&self) -> bool {
         self.transcript.seq() < self.replay_until
     }
@@ -439,8 +439,8 @@ impl App {
         Some(self.transcript.plan(review.call())?.risk.clone())
     }
 
-    /// Returns true if the proposal under review, with the command in its current form, is of a risk class for which
-    /// the user must always be asked.
+    /// Returns true if the command in the proposal under review, as currently edited, has a risk class that
+    /// always requires asking the user.
     pub fn is_dangerous(&self) -> bool {
         self.risk().is_some_and(|risk| risk.class.always_asks())
     }
@@ -488,7 +488,7 @@ impl App {
                 }
                 self.done = false;
             }
-            // Canceling a turn also drops the queued prompts, here as in the session.
+            // Canceling a turn also drops the queued prompts, both here and in the session.
             Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
             Event::TurnEnded { reason, .. } => {
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
@@ -569,7 +569,7 @@ impl App {
         self.history.draw(&self.transcript, middle.as_ref(), theme, area, buffer);
     }
 
-    /// Draws the history, including the item that is usually shown in the middle pane.
+    /// Draws the history, including the item that is usually shown in the middle pane instead.
     pub fn draw_whole_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {
         self.history.draw(&self.transcript, None, theme, area, buffer);
     }
@@ -586,8 +586,8 @@ impl App {
         }
     }
 
-    /// Resets the debounce because something else covers the screen. The question or proposal must be displayed again
-    /// before a key counts as an answer.
+    /// Resets the debounce because something else is covering the screen. The question or proposal must be
+    /// displayed again before a key counts as an answer.
     pub fn reset_debounce(&mut self) {
         if let Some(question_prompt) = &mut self.question_prompt {
             question_prompt.debounce = key_debounce::KeyDebounce::default();
@@ -597,7 +597,7 @@ impl App {
         }
     }
 
-    /// Records that the newest frame reached the terminal.
+    /// Records that the newest frame has reached the terminal.
     pub fn note_displayed(&mut self, now: Duration) {
         if self.overlay.is_some() {
             return;
@@ -609,7 +609,7 @@ impl App {
         }
     }
 
-    /// Returns true if the question or proposal was shown long enough for a key to be an answer, or there is none.
+    /// Returns true if no question or proposal is open, or it has been displayed long enough to be answered.
     pub fn accepts_answers(&self, now: Duration) -> bool {
         let debounce = match (&self.question_prompt, &self.review) {
             (Some(question_prompt), _) => question_prompt.debounce,
@@ -632,7 +632,7 @@ impl App {
         }
     }
 
-    /// Returns the time at which the screen next changes by itself, or `None` if it changes only on input or an update.
+    /// Returns the time of the next screen change that needs no input or update, or `None` if none is due.
     pub fn next_change(&self, now: Duration) -> Option<Duration> {
         let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
         let flash = self.flash.as_ref().map(|(_, until)| *until);
@@ -645,12 +645,12 @@ impl App {
         [spins, flash, pending_ack, debounce, self.leave_asked].into_iter().flatten().min()
     }
 
-    /// Shows a short message for a few seconds.
+    /// Shows a flash message.
     pub fn show_flash(&mut self, text: impl Into<String>, now: Duration) {
         self.flash = Some((text.into(), now + FLASH));
     }
 
-    /// Removes a short message that the user had time to read, because something else happens now.
+    /// Removes a flash message that has been shown for long enough, because something else is happening now.
     fn drop_old_flash(&mut self, now: Duration) {
         self.flash.take_if(|(text, until)| now + FLASH >= *until + FLASH_MIN && text != OPENING);
     }

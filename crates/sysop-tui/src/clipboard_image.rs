@@ -1,4 +1,4 @@
-//! Reads an image from the clipboard, by `wl-paste` or `xclip`.
+//! Reads an image from the clipboard with `wl-paste` or `xclip`.
 
 use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -12,15 +12,15 @@ use tokio::process::Command;
 
 use crate::ClipboardAccess;
 
-/// Maximum time for the program that reads the clipboard.
+/// Timeout for the program that reads the clipboard.
 const READ_MAX: Duration = Duration::from_secs(5);
 /// Maximum size of an image, in bytes.
 const IMAGE_BYTES_MAX: u64 = 20 * 1024 * 1024;
-/// Sentence for a clipboard without an image.
+/// Error message for a clipboard without an image.
 const NO_IMAGE: &str = "no image on the clipboard; paste text with the terminal's own key";
 
-/// Reads an image from the clipboard and writes it to a new file in `folder`, which only its owner can read. The error is
-/// one sentence for the user.
+/// Reads an image from the clipboard and writes it to a new file in `folder` that only its owner can read.
+/// The error is one sentence for the user.
 pub(crate) async fn read(access: ClipboardAccess, folder: &Path) -> Result<PathBuf, String> {
     let (program, arguments): (&str, &[&str]) = match access {
         ClipboardAccess::Wayland => ("wl-paste", &["--no-newline", "--type", "image/png"]),
@@ -57,7 +57,7 @@ async fn read_with(program: &str, arguments: &[&str], folder: &Path) -> Result<P
     written.map(|()| path.clone()).map_err(|error| format!("cannot write {} ({error})", path.display()))
 }
 
-/// Returns the standard output of a program; empty if the program failed or printed too much.
+/// Returns a program's standard output, or nothing if the program failed or printed too much.
 async fn output(program: &str, arguments: &[&str]) -> io::Result<Vec<u8>> {
     let mut command = Command::new(program);
     command

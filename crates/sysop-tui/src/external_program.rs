@@ -19,7 +19,7 @@ use tokio::process::{Child, Command};
 
 use crate::screen::{ProcessSignal, Screen, TerminalEvents, stop};
 
-/// Maximum size of a draft read back from the editor, in bytes.
+/// Maximum size of a draft when read back from the editor, in bytes.
 pub const DRAFT_BYTES_MAX: usize = 1024 * 1024;
 /// Editor that is used if the user has configured none.
 const EDITOR: &str = "vi";
@@ -32,15 +32,15 @@ pub enum EditorResult {
     Text(String),
     /// The editor exited with a nonzero code: keep the old text.
     Unchanged,
-    /// Editing failed: keep the old text. The reason is one sentence, with the draft file if it has text.
+    /// Editing failed: keep the old text. The reason is one sentence; it names the draft file unless empty.
     Failed(String),
 }
 
-/// Counter for unique names of drafts.
+/// Counter for unique draft file names.
 static DRAFTS: AtomicU32 = AtomicU32::new(0);
 
-/// Edits a text in the user's editor. `editor` is a command line; `ending` is the file extension (`md`, `sh`), from
-/// which editors derive the syntax highlighting. Fails if the terminal is gone.
+/// Edits text in the user's editor. `editor` is a command line; `ending` is the file extension (`md`, `sh`),
+/// from which editors derive the syntax highlighting. Fails if the terminal is gone.
 pub async fn edit(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -93,8 +93,8 @@ pub async fn edit(
     })
 }
 
-/// Shows a text in the user's pager. `pager` is a command line. Control sequences in the text are neutralized; if the
-/// pager is `less`, `styles` are shown as colors. The inner error is one sentence. Fails if the terminal is gone.
+/// Shows text in the user's pager. `pager` is a command line. Control sequences are neutralized; if the pager
+/// is `less`, `styles` are shown as colors. The inner error is one sentence. Fails if the terminal is gone.
 pub async fn page(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -164,7 +164,7 @@ fn draft(folder: &Path, ending: &str, text: &str) -> io::Result<PathBuf> {
                 file.write_all(text.as_bytes())?;
                 return Ok(path);
             }
-            // Left by an earlier process with the same id.
+            // Left behind by an earlier process with the same id.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
@@ -188,11 +188,11 @@ fn read_back(draft: &Path) -> Result<String, String> {
 }
 
 fn remove(draft: &Path) {
-    // The editor may have removed it.
+    // The editor may have removed the file.
     let _ = std::fs::remove_file(draft);
 }
 
-/// Runs a program on the terminal; the inner error means that it did not start.
+/// Runs a program on the terminal; the inner error means that the program could not be started.
 async fn run(
     screen: &mut Screen,
     events: &mut TerminalEvents,
@@ -223,7 +223,7 @@ async fn run(
     Ok(ended)
 }
 
-/// Waits for the program, and meanwhile handles the signals that both processes receive.
+/// Waits for the program while handling the signals that both processes receive.
 async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<ExitStatus> {
     loop {
         let request = tokio::select! {
@@ -231,7 +231,7 @@ async fn wait(child: &mut Child, events: &mut TerminalEvents) -> io::Result<Exit
             request = events.next_signal() => request,
         };
         let signal = match request {
-            // The program received Ctrl+C and Ctrl+\ as well, and they are meant for it.
+            // The program received Ctrl+C and Ctrl+\ as well, and it is the one they are meant for.
             ProcessSignal::Interrupt | ProcessSignal::Quit | ProcessSignal::Continued => continue,
             ProcessSignal::Suspend => {
                 stop(events).await?;

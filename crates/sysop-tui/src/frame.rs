@@ -29,7 +29,7 @@ use crate::view::mark_matches;
 const SIGN_COLUMNS: u16 = 2;
 /// Separator between the parts of a line.
 const DOT: &str = " · ";
-/// Minimum height of the region of the history, in rows, for its last row to be left empty.
+/// Minimum height of the history, in rows, at which its last row is left empty.
 const AIRY_ROWS_MIN: u16 = 10;
 /// Maximum width of the names in the completion list, in columns.
 const NAME_COLUMNS_MAX: usize = 28;
@@ -198,7 +198,7 @@ fn tone_role(tone: Tone) -> StyleRole {
     }
 }
 
-/// Draws the line above the composer: a short message or the current activity, and key hints.
+/// Draws the line above the composer: a flash message or the current activity, and key hints.
 fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration) {
     let columns = usize::from(area.width);
     let mut left = TextRow::default();
@@ -238,7 +238,7 @@ fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration)
     row.draw(buffer, area.x, area.y, area.width);
 }
 
-/// Returns the key hints that fit, most important first.
+/// Returns the leading key hints that fit in `room`; the list is ordered by importance.
 fn fitting<'a>(keys: &'a [&'a str], room: usize) -> &'a [&'a str] {
     let mut used = 0;
     let fits = keys.iter().enumerate().take_while(|(at, key)| {
@@ -260,7 +260,7 @@ fn hint(keys: &[&str], theme: Theme) -> TextRow {
     row
 }
 
-/// Returns the key hints for the current state, most important first. Returns none while keys are still ignored.
+/// Returns the key hints for the current state, most important first; empty while keys are still ignored.
 fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     if !app.accepts_answers(now) {
         return Vec::new();
@@ -396,7 +396,7 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     writes.then_some(at)
 }
 
-/// Wraps a text to `columns` and returns the last row, which contains the end of the text.
+/// Wraps text to `columns` and returns the last row, which contains the end of the text.
 fn tail(text: &str, columns: u16, theme: Theme) -> TextRow {
     let spans = [Span::new(text, theme.style(StyleRole::Text))];
     let rows = sysop_term::cells::wrap_exact(&spans, usize::from(columns.saturating_sub(1)).max(1));

@@ -37,13 +37,13 @@ pub const BY: &str = "tui";
 
 /// Everything the front end needs from its caller.
 pub struct TuiContext {
-    /// Future that connects to the session service and opens the first session. It runs after the first frame.
+    /// Future that connects to the session service and opens the first session; run after the first frame.
     pub open: BoxFuture<'static, OpenResult>,
     /// Prompt to send first, if any.
     pub task: Option<String>,
     /// File of the prompt history. If `None`, the history is not stored.
     pub history: Option<PathBuf>,
-    /// Short message to show at the start, if any.
+    /// Flash message to show at startup, if any.
     pub notice: Option<String>,
     pub theme: ThemeName,
     /// Saves the theme for the next start. Returns a sentence that names the file or the error. May block.
@@ -55,21 +55,21 @@ pub struct TuiContext {
     pub drafts: PathBuf,
     pub kind: screen::TerminalKind,
     pub leaving: RunningTurnPolicy,
-    /// True if the terminal is asked for its background, and the theme follows. `theme` is used until it answers.
+    /// True if the theme follows the terminal's background color; `theme` is used until that is known.
     pub detects_theme: bool,
-    /// Parts of the status line; empty for the usual ones.
+    /// Parts of the status line; the default parts if empty.
     pub status_line: Vec<StatusPart>,
-    /// The user's home folder, which is shown as `~`.
+    /// The user's home directory, which is shown as `~`.
     pub home: Option<String>,
     pub clipboard: ClipboardAccess,
 }
 
-/// Way to the clipboard of the user's desktop, from which images are pasted.
+/// Access to the clipboard of the user's desktop, from which images are pasted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClipboardAccess {
     Wayland,
     X11,
-    /// The terminal is on another machine, reached over ssh.
+    /// The terminal is on another machine, connected over ssh.
     Remote,
     /// There is no desktop.
     #[default]
@@ -85,7 +85,7 @@ pub enum RunningTurnPolicy {
     Continue,
 }
 
-/// Error of opening the first session. Its `Display` output is one sentence.
+/// Error from opening the first session. Its `Display` output is one sentence.
 pub type OpenError = Box<dyn std::error::Error + Send + Sync>;
 
 pub type OpenResult = Result<(Arc<dyn SessionService>, AttachedSession), OpenError>;

@@ -21,13 +21,13 @@ const PAGE_DEFAULT: usize = 10;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PickerItem {
-    /// Text of the row, which is searched.
+    /// Text of the row; searched.
     pub label: String,
-    /// Text at the right end of the row, shown if it fits, such as a host or a time. It is searched too.
+    /// Text at the right end of the row, such as a host or a time; searched, and shown only if it fits.
     pub detail: String,
-    /// Additional text, shown on a line of its own while the entry is selected.
+    /// Additional text, shown on a separate line while the entry is selected.
     pub preview: String,
-    /// True if `detail` is not searched.
+    /// True if `detail` is excluded from the search.
     pub only_label: bool,
 }
 
@@ -37,7 +37,7 @@ impl PickerItem {
         Self { label: label.to_owned(), detail: detail.to_owned(), preview: String::new(), only_label: false }
     }
 
-    /// Creates an entry that is found by its label only.
+    /// Creates an entry that is matched only by its label.
     pub fn titled(label: &str, detail: &str) -> Self {
         Self { only_label: true, ..Self::new(label, detail) }
     }
@@ -65,9 +65,9 @@ pub struct Picker {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PickerEvent {
-    /// No entry was chosen yet.
+    /// No entry has been chosen yet.
     Pending,
-    /// The user chose the entry with this index by Enter.
+    /// The user pressed Enter to choose the entry with this index.
     Chosen(usize),
     /// The user canceled with Escape.
     Cancelled,
@@ -109,7 +109,7 @@ impl Picker {
         self.search();
     }
 
-    /// Adds entries, by index and with a new preview, that were found in another way. They follow the other matches.
+    /// Adds entries found by other means, by index and with a new preview. They follow the other matches.
     pub fn add_found(&mut self, entries: Vec<(usize, String)>) {
         for (at, preview) in entries {
             let Some(entry) = self.entries.get_mut(at) else { continue };
@@ -208,7 +208,7 @@ impl Picker {
         if label.is_some() || entry.detail.is_empty() || entry.only_label {
             return label;
         }
-        // A match that needs the detail ranks below any match of a label.
+        // A match that needs the detail ranks below any match of the label alone.
         let both = format!("{} {}", entry.label, entry.detail);
         pattern.score(&both, letters).map(|score| score - 1_000_000)
     }

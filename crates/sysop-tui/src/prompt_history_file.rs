@@ -1,11 +1,11 @@
-//! The file of the prompt history.
+//! The prompt history file.
 
 use std::io;
 use std::path::Path;
 
 use crate::app::PromptHistory;
 
-/// Maximum size of a history file that is read, in bytes.
+/// Maximum number of bytes to read from a history file.
 const HISTORY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Reads the newest part of the file.

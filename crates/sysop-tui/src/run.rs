@@ -47,9 +47,9 @@ use extras::{Occasion, ago};
 
 /// Minimum interval between frames under load.
 const FRAME: Duration = Duration::from_millis(12);
-/// Minimum interval between frames while the log of an existing session is read. Nobody can follow that anyway.
+/// Minimum interval between frames while a log is being replayed, which is too fast to follow anyway.
 const REPLAY_FRAME: Duration = Duration::from_millis(200);
-/// Maximum number of updates handled before keys get their turn.
+/// Maximum number of updates to handle before checking for keys.
 const UPDATES_MAX: usize = 512;
 
 /// Result of running the front end.
@@ -67,7 +67,7 @@ enum FetchResult {
     Sessions(Result<Vec<SessionSummary>, String>),
     /// Sessions for the start screen.
     RecentSessions(Vec<SessionSummary>),
-    /// Sessions whose text contains these words.
+    /// Sessions whose text contains the searched words.
     SessionHits(String, Vec<SearchHit>),
     /// Branch of the repository at the root of a session.
     Branch(SessionId, Option<String>),
@@ -77,9 +77,9 @@ enum FetchResult {
     ToolServers(Result<Vec<ToolServer>, String>),
     Paths(String, Vec<String>),
     Artifact(Result<Vec<u8>, String>),
-    /// Restored items of a session. They are ignored if another session is shown by then.
+    /// Restored items of a session. They are ignored if another session is shown by the time they arrive.
     Backfilled(SessionId, Vec<Item>),
-    /// Status of a session in the background; `None` if it no longer runs.
+    /// Status of a background session; `None` if it is no longer running.
     BackgroundStatus(SessionId, Option<BackgroundStatus>),
     AllowedAlways(Result<(), String>),
     ThemeSaved(String),
@@ -94,7 +94,7 @@ fn wall_clock() -> Timestamp {
     Timestamp(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Runs the front end until the user exits. Fails if the first session cannot be opened, or the terminal fails.
+/// Runs the front end until the user exits. Fails if opening the first session or the terminal fails.
 pub async fn run(context: TuiContext) -> Result<TuiExit, OpenError> {
     let TuiContext { open, task, history, notice, theme, keep_theme, detects_theme, .. } = context;
     let TuiContext { prices, programs, drafts, kind, leaving, clipboard, status_line, home, .. } = context;
@@ -163,15 +163,15 @@ struct RunLoop {
     programs: ExternalPrograms,
     drafts: PathBuf,
     clipboard: ClipboardAccess,
-    /// Time at which the terminal was asked for its background, until it answers.
+    /// Time at which the terminal was queried for its background color; `None` once it has replied.
     asked_background: Option<Duration>,
     /// True if something has changed since the last frame.
     dirty: bool,
-    /// True if the user caused the change, so that it must be drawn without delay.
+    /// True if the change was caused by the user and must be drawn without delay.
     urgent: bool,
     /// True if the last frame may not have reached the terminal.
     unseen: bool,
-    /// True if the terminal has the focus, as far as the terminal reports that.
+    /// True if the terminal has the focus, as far as it reports focus changes.
     looks: bool,
     /// The session's terminal, while it is shown.
     pane: Option<TerminalPane>,
@@ -210,7 +210,7 @@ impl RunLoop {
                 update = next_update(&mut self.updates) => self.on_update(update),
                 () = self.screen.ready(), if self.unseen || (self.dirty && !self.screen.is_ready()) => {}
                 () = sleep_until(self.began, wake) => {
-                    // Messages that time out must disappear from the screen.
+                    // Flash messages that time out must disappear from the screen.
                     self.dirty = true;
                     self.app.tick(self.began.elapsed());
                 }
@@ -218,7 +218,7 @@ impl RunLoop {
         }
     }
 
-    /// Returns the time at which the loop must wake even if no event arrives, if any.
+    /// Returns the time at which the loop must wake up even if no event arrives, if any.
     fn wake(&mut self) -> Option<Duration> {
         let now = self.now();
         if self.dirty && self.screen.is_ready() {
@@ -260,7 +260,7 @@ impl RunLoop {
         Ok(())
     }
 
-    /// Looks up the rule to offer for "allow always" with the proposal that is about to be drawn.
+    /// Looks up the "allow always" rule to offer with the proposal that is about to be drawn.
     fn look_for_rule(&mut self) {
         let (Some(service), Some(session)) = (&self.service, &self.session) else { return };
         let Some(plan) = self.app.proposal_without_offer() else { return };
@@ -268,7 +268,7 @@ impl RunLoop {
         self.app.set_offered_rule(offered);
     }
 
-    /// Fetches the full text of truncated items that became visible.
+    /// Fetches the full text of truncated items that have become visible.
     fn backfill(&mut self) {
         let Some(session) = self.session.clone().filter(|_| !self.backfilling) else { return };
         let Some(mut recall) = self.app.backfill() else { return };
@@ -283,12 +283,12 @@ impl RunLoop {
                     break;
                 }
             }
-            // Fails if the user has exited.
+            // Fails if the user has already exited.
             let _ = result_sender.send(FetchResult::Backfilled(session.id().clone(), recall.items()));
         });
     }
 
-    /// Closes the pane when its terminal has ended, and switches the mouse between the program in the pane and the history.
+    /// Closes the pane once its terminal has closed. Sets the mouse mode for the pane or the history.
     fn follow_pane(&mut self) {
         if let Some(over) = self.pane.as_ref().and_then(|pane| pane.end_reason()).map(str::to_owned) {
             let now = self.now();
@@ -298,7 +298,7 @@ impl RunLoop {
         self.screen.set_mouse(self.pane.as_ref().map_or(Mouse::Drags, TerminalPane::mouse_mode));
     }
 
-    /// Closes the pane. Resets the debounce, as keys typed into it do not answer a proposal behind it.
+    /// Closes the pane. Resets the debounce: keys typed into the pane must not answer a proposal behind it.
     fn close_pane(&mut self) {
         self.pane = None;
         self.app.reset_debounce();
@@ -330,7 +330,7 @@ impl RunLoop {
                 self.perform_actions(actions).await?;
             }
             TerminalEvent::Paste(text) => {
-                // A dragged file arrives as the paste of its path.
+                // A file dragged onto the terminal arrives as a paste of its path.
                 let image = image::pasted_path(&text).filter(|path| Path::new(path).is_file());
                 let mention = image.map_or_else(|| text.clone(), |path| image::mention_of(&path) + " ");
                 let actions = self.app.paste_file(&text, &mention, now);
@@ -451,7 +451,7 @@ impl RunLoop {
         });
     }
 
-    /// Watches a session that the user left for as long as it runs, because it may need an answer.
+    /// Watches a session that the user has left for as long as it runs, because it may need an answer.
     fn watch_in_background(
         &mut self,
         session: Arc<dyn SessionHandle>,
@@ -477,7 +477,7 @@ impl RunLoop {
                 let Some(stands) = stands else { return };
                 standing = stands;
             }
-            // Fails if the user has exited.
+            // Fails if the user has already exited.
             let _ = result_sender.send(FetchResult::BackgroundStatus(left, None));
         });
         self.background_sessions.insert(id, (session, watcher.abort_handle()));
@@ -668,7 +668,7 @@ impl RunLoop {
     fn quit(&mut self, left: ExitReason) {
         if self.leaving == RunningTurnPolicy::Cancel {
             for (session, _) in self.background_sessions.values() {
-                // Fails if the session has ended.
+                // Fails if the session has already ended.
                 let _ = session.send(Input::Cancel);
             }
         }
@@ -691,7 +691,7 @@ impl RunLoop {
         };
         let (result_sender, fetched) = (self.result_sender.clone(), what(service));
         tokio::spawn(async move {
-            // Fails if the user has exited.
+            // Fails if the user has already exited.
             let _ = result_sender.send(fetched.await);
         });
     }
@@ -732,7 +732,7 @@ impl RunLoop {
     fn keep_theme(&self, theme: ThemeName) {
         let (keep, result_sender) = (Arc::clone(&self.keep_theme), self.result_sender.clone());
         tokio::task::spawn_blocking(move || {
-            // Fails if the user has exited.
+            // Fails if the user has already exited.
             let _ = result_sender.send(FetchResult::ThemeSaved(keep(theme)));
         });
     }
@@ -740,7 +740,7 @@ impl RunLoop {
     fn read_prompt_history(&self) {
         let (Some(path), result_sender) = (self.history.clone(), self.result_sender.clone()) else { return };
         tokio::task::spawn_blocking(move || {
-            // The file does not exist at first.
+            // The file does not exist on the first run.
             if let Ok(prompt_history) = read_prompt_history(&path) {
                 let _ = result_sender.send(FetchResult::PromptHistory(prompt_history));
             }
@@ -753,7 +753,7 @@ impl RunLoop {
     }
 }
 
-/// Adds the images that a prompt names as `@PATH`. Returns other inputs unchanged.
+/// Adds the images that a prompt mentions as `@PATH`. Returns other inputs unchanged.
 async fn with_images(
     service: Option<&dyn SessionService>,
     session: &SessionId,

@@ -1,9 +1,10 @@
 //! The user's terminal, which the front end takes over, hands to editors and pagers, and restores in any case.
 //!
-//! The front end never blocks on the terminal: keys are read when they are available ([`TerminalEvents`]), and frames
-//! are written by a separate thread, so only that thread waits for a terminal that accepts no output. The terminal is
-//! asked one thing, its background color, and only if the user chose no theme; nothing waits for the answer. Text reaches the terminal only through the cells of a frame, and no cell can contain a control
-//! character.
+//! The front end never blocks on the terminal: keys are read when they are available ([`TerminalEvents`]),
+//! and frames are written by a separate thread, so only that thread waits for a terminal that accepts no
+//! output. The only query sent to the terminal is for its background color, and only if the user chose no
+//! theme; nothing waits for the reply. Text reaches the terminal only through the cells of a frame, and no
+//! cell can contain a control character.
 
 mod backend;
 mod decode;
@@ -38,16 +39,16 @@ const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 const SIZE_DEFAULT: Size = Size::new(80, 24);
 /// Maximum number of rows or columns to draw. A terminal that reports a larger size is faulty.
 const SIZE_MAX: u16 = 1000;
-/// Maximum size of a copied text, in bytes. It fits the smallest known limit for OSC 52, which is hterm's.
+/// Maximum size of a copied text, in bytes. It fits the smallest known OSC 52 limit, which is hterm's.
 pub const COPY_BYTES_MAX: usize = 74_994;
 
-/// The user's terminal while the front end runs. Dropping the value restores the terminal.
+/// The user's terminal while the front end is running. Dropping the value restores the terminal.
 pub struct Screen {
     terminal: Terminal<CellBackend>,
     writer: ScreenWriter,
     kind: TerminalKind,
     mouse: Mouse,
-    /// Terminal attributes to restore; `None` while another program has the terminal.
+    /// Terminal attributes to restore; `None` while another program is using the terminal.
     before: Option<Termios>,
     /// Sequences to write before the next frame.
     pending_output: String,
@@ -57,7 +58,7 @@ pub struct Screen {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SuspendResult {
     Continued,
-    /// The process was not suspended, because there is no shell that could continue it.
+    /// The process was not suspended, because no shell could continue it.
     NoShell,
 }
 
@@ -80,7 +81,7 @@ impl Screen {
             ));
         }
         let out: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
-        // The theme has already decided about colors.
+        // The theme has already decided whether to use colors.
         crossterm::style::force_color_output(true);
         let terminal = Terminal::new(CellBackend::new(size()))?;
         let writer = ScreenWriter::start(out)?;
@@ -101,8 +102,8 @@ impl Screen {
         self.terminal.backend().size_now()
     }
 
-    /// Returns true if the last frame was written and another one can be drawn. A terminal that accepts no output is
-    /// not ready; meanwhile, the front end continues without drawing.
+    /// Returns true if the last frame has been written and another one can be drawn. While a terminal accepts
+    /// no output, it is not ready, and the front end continues without drawing.
     pub fn is_ready(&self) -> bool {
         self.before.is_some() && self.writer.is_idle()
     }
@@ -153,7 +154,7 @@ impl Screen {
         self.mouse = mouse;
     }
 
-    /// Copies a text to the user's clipboard through the terminal (OSC 52).
+    /// Copies text to the user's clipboard through the terminal (OSC 52).
     pub fn copy(&mut self, text: &str) -> CopyResult {
         if text.len() > COPY_BYTES_MAX {
             return CopyResult::TooLong;
@@ -163,13 +164,13 @@ impl Screen {
         CopyResult::Sent
     }
 
-    /// Shows a notification on the user's desktop, if the terminal supports that.
+    /// Shows a desktop notification, if the terminal supports that.
     pub fn notify(&mut self, text: &str) {
         let text = neutralize_line(text).replace(';', ",");
         self.pending_output.push_str(&modes::notification(self.kind, &text));
     }
 
-    /// Asks the terminal for its background color (OSC 11). The answer is a [`TerminalEvent::Background`], if any comes.
+    /// Queries the terminal's background color (OSC 11). Any reply arrives as [`TerminalEvent::Background`].
     pub fn ask_background(&mut self) {
         self.pending_output.push_str(modes::background_query(self.kind));
     }
@@ -179,8 +180,8 @@ impl Screen {
         self.pending_output.push('\x07');
     }
 
-    /// Restores the terminal and suspends the process, as Ctrl+Z does in a shell. Takes the terminal again when the
-    /// process is continued. Fails if the terminal is gone by then.
+    /// Restores the terminal and suspends the process, as Ctrl+Z does in a shell. Takes over the terminal
+    /// again when the process is continued. Fails if the terminal is gone by then.
     pub async fn suspend(&mut self, events: &mut TerminalEvents) -> io::Result<SuspendResult> {
         if !has_shell() {
             return Ok(SuspendResult::NoShell);
@@ -191,24 +192,24 @@ impl Screen {
         Ok(SuspendResult::Continued)
     }
 
-    /// Takes the terminal again after another process stopped and continued this one. Fails if it is gone.
+    /// Takes over the terminal again after another process stopped and continued us. Fails if it is gone.
     pub fn continued(&mut self) -> io::Result<()> {
         if let Some(before) = self.before.take() {
             self.take()?;
-            // The current attributes were set by another program; on exit the original ones are restored.
+            // The current attributes were set by another program; the original ones are restored on exit.
             self.before = Some(before);
         }
         Ok(())
     }
 
-    /// Restores the terminal for another program; [`Screen::take`] takes it again.
+    /// Restores the terminal for another program; [`Screen::take`] takes it over again.
     pub(crate) fn restore(&mut self) {
         let Some(before) = self.before.take() else { return };
         let pending_output = std::mem::take(&mut self.pending_output);
         self.writer.send(pending_output.as_bytes());
         self.writer.send(modes::leave(self.kind, self.mouse).as_bytes());
         self.writer.settle(EXIT_FLUSH_TIMEOUT);
-        // Does not wait for pending output, which a blocked terminal would never accept.
+        // Do not wait for pending output, which a blocked terminal would never accept.
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
         panic_hook::flush();
     }
@@ -218,7 +219,7 @@ impl Screen {
         let before = tcgetattr(io::stdin())?;
         let mut raw = before.clone();
         raw.make_raw();
-        // Keep input that was already typed.
+        // Keep input that has already been typed.
         tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
         panic_hook::capture();
         self.before = Some(before);
@@ -245,7 +246,7 @@ fn size() -> Size {
     Size::new(found.ws_col.min(SIZE_MAX), found.ws_row.min(SIZE_MAX))
 }
 
-/// Returns true if there may be a shell that can continue this process. None if our group is the session leader's.
+/// Returns true if there may be a shell that can continue this process: false in the leader's process group.
 fn has_shell() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }

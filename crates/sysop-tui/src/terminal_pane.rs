@@ -1,7 +1,7 @@
 //! The session's terminal as a pane, which shows the terminal's live screen and sends keys to it.
 //!
-//! The user's first key takes control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back immediately. Input
-//! goes only to the terminal, because it may be a secret.
+//! The user's first key takes control of the terminal from the agent; Ctrl+] or Ctrl+T gives it back
+//! immediately. The input is sent nowhere else, because it may be a secret.
 
 mod keys;
 
@@ -19,12 +19,12 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::prompter::{Terminal, TerminalOutput, TerminalSize, TerminalView};
 use sysop_term::grid::{Grid, GridSize, Mouse};
 
-/// Maximum number of output bytes processed before keys get their turn, which is about 3 ms of work.
+/// Maximum number of output bytes to process before checking for keys; takes about 3 ms.
 const OUTPUT_BATCH_BYTES_MAX: usize = 256 * 1024;
 /// Rows scrolled per step of the mouse wheel.
 const WHEEL_ROWS: i32 = 3;
 
-/// The session's terminal as shown to one user. Gives back control on drop.
+/// The session's terminal as shown to one user. Returns control of the terminal on drop.
 pub struct TerminalPane {
     terminal: Arc<dyn Terminal>,
     by: String,
@@ -34,13 +34,13 @@ pub struct TerminalPane {
 }
 
 enum State {
-    /// The terminal is being opened, which may need a connection.
+    /// The terminal is being opened, which may require a connection.
     Opening(BoxFuture<'static, Result<TerminalView, String>>),
     Open {
         live: BoxStream<'static, TerminalOutput>,
         grid: Box<Grid>,
     },
-    /// The terminal could not be opened or has ended. Holds the reason and the last screen, if any.
+    /// The terminal could not be opened or has closed. Holds the reason and the last screen, if any.
     Over(String, Option<Box<Grid>>),
 }
 
@@ -48,7 +48,7 @@ enum State {
 pub enum PaneKeyResult {
     /// The key was sent to the terminal or used for scrolling.
     Consumed,
-    /// Control was given back to the agent; close the pane.
+    /// Control was returned to the agent; close the pane.
     Released,
     /// The key has no meaning here.
     Ignored,
@@ -62,7 +62,7 @@ impl TerminalPane {
         Self { terminal, by: by.to_owned(), state, size: None, area: Rect::ZERO }
     }
 
-    /// Waits for a change of the pane and applies it. Cancel safe; never completes after the terminal has ended.
+    /// Waits for a change in the pane and applies it. Cancel safe; never completes once the terminal closed.
     pub async fn next_change(&mut self) {
         match &mut self.state {
             State::Opening(opening) => {
@@ -87,7 +87,7 @@ impl TerminalPane {
         }
     }
 
-    /// Returns one sentence with the reason why the terminal ended, or `None` while it is opening or running.
+    /// Returns one sentence with the reason why the terminal closed, or `None` if it has not closed.
     pub fn end_reason(&self) -> Option<&str> {
         match &self.state {
             State::Over(why, _) => Some(why),
@@ -103,7 +103,7 @@ impl TerminalPane {
             return PaneKeyResult::Released;
         }
         let State::Open { grid, .. } = &mut self.state else {
-            // There is no program to receive keys; Esc and Ctrl+C leave the pane.
+            // No program is left to receive keys; Esc and Ctrl+C leave the pane.
             let leaves = key.code == KeyCode::Esc || (control && key.code == KeyCode::Char('c'));
             return if leaves { PaneKeyResult::Released } else { PaneKeyResult::Ignored };
         };
@@ -130,7 +130,7 @@ impl TerminalPane {
         }
     }
 
-    /// Handles a mouse event in screen coordinates. Returns false if it was outside the pane.
+    /// Handles a mouse event in screen coordinates. Returns false if the event was outside the pane.
     pub fn mouse(&mut self, event: MouseEvent) -> bool {
         let at = Position { x: event.column, y: event.row };
         let State::Open { grid, .. } = &mut self.state else { return self.area.contains(at) };
@@ -178,8 +178,8 @@ impl TerminalPane {
         }
     }
 
-    /// Returns the status line, which shows who is typing and the key that gives back control. `holder` is the user in
-    /// control according to the transcript.
+    /// Returns the status line, which shows who is typing and the key that returns control. `holder` is the
+    /// user in control according to the transcript.
     pub fn status(&self, host: &str, holder: Option<&str>) -> String {
         let mut line = format!("terminal on {}", neutralize_line(host));
         match holder {
@@ -231,13 +231,13 @@ impl TerminalPane {
             }
             Err(why) => State::Over(why, None),
         };
-        // The terminal may have been opened after the resize request.
+        // The terminal may have opened after the resize request.
         if let Some(size) = self.size {
             self.terminal.resize(size);
         }
     }
 
-    /// Processes an output, and further output that is already available, up to a limit.
+    /// Processes an output chunk, and any further output that is already available, up to a limit.
     fn consume_output(&mut self, first: Option<TerminalOutput>) {
         let State::Open { live, grid } = &mut self.state else { return };
         let mut next = Some(first);

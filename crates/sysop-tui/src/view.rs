@@ -1,4 +1,4 @@
-//! The history: the items of a transcript as rows, drawn into a buffer. Independent of sessions and keys.
+//! The history: a transcript's items as rows, drawn into a buffer. Independent of sessions and keys.
 
 mod find;
 pub mod history;

@@ -15,19 +15,19 @@ pub enum Action {
     AllowAlways(OfferedRule),
     AnswerQuestion(QuestionId, PromptReply),
     OpenEditor(EditTarget, String),
-    /// Show a text in the user's pager; control characters are already neutralized.
+    /// Show text in the user's pager; control characters have already been neutralized.
     OpenPager(String),
     PageOutput(String, StyleRuns),
     /// Fetch an artifact by name and show it in the pager.
     PageArtifact(String),
-    /// Replace the current session by another one.
+    /// Replace the current session with another one.
     OpenSession(SessionSelector),
     ListSessions,
     /// Search the text of past sessions.
     SearchSessions(String),
-    /// Write the session to this file, or to one named after the session.
+    /// Export the session to this file, or to one named after the session.
     Export(Option<String>),
-    /// Copy a text to the user's clipboard.
+    /// Copy text to the user's clipboard.
     Copy(String),
     /// Paste an image from the user's clipboard as a mention.
     PasteImage,

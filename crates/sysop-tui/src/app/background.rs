@@ -28,7 +28,7 @@ impl BackgroundStatus {
 }
 
 impl App {
-    /// Sets the status of a background session; `None` if it no longer runs.
+    /// Sets the status of a background session; `None` if it is no longer running.
     pub fn set_background_status(
         &mut self,
         id: &SessionId,

@@ -111,8 +111,8 @@ impl App {
         Vec::new()
     }
 
-    /// Returns the skills and commands that can be called up by name: those in the log, or, if the log has none, those
-    /// that the service found.
+    /// Returns the skills and commands that can be invoked by name: those in the log, or, if the log has
+    /// none, those that the service found.
     pub(super) fn skills(&self) -> &[Skill] {
         match self.transcript.skills() {
             [] => &self.skills,
@@ -140,8 +140,8 @@ impl App {
         Vec::new()
     }
 
-    /// Changes the approval mode, or shows it if `mode` is `None`. If the chosen mode runs calls, shows a message that
-    /// offers the proposed steps.
+    /// Changes the approval mode, or shows it if `mode` is `None`. If the new mode allows running calls,
+    /// shows a message that offers the proposed steps.
     pub(super) fn approve(&mut self, mode: Option<ApprovalMode>, now: Duration) -> Vec<Action> {
         let Some(mode) = mode else {
             let mode = self.transcript.session_info().map_or(ApprovalMode::Ask, |facts| facts.approve);

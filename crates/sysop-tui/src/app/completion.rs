@@ -1,4 +1,4 @@
-//! Completion of the word at the cursor, which is a command or a path below the root.
+//! Completion of the word at the cursor, which is a command or a path under the root.
 
 use sysop_driver::frontend::NamedItem;
 use sysop_term::command::{self, CompletionNames};
@@ -14,11 +14,11 @@ pub struct Completion {
     pub offers: Vec<NamedItem>,
     /// Candidate selected with the arrow keys, if any.
     pub chosen: Option<usize>,
-    /// Text to put before the chosen candidate when it is inserted.
+    /// Text to insert before the chosen candidate.
     before: &'static str,
 }
 
-/// Kind of completion that the text at the cursor needs.
+/// Kind of completion needed for the text at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionRequest {
     Offers(Completion),
@@ -27,17 +27,17 @@ pub(super) enum CompletionRequest {
 }
 
 impl Completion {
-    /// Creates completions from the paths that were found for a word; `None` if there are none.
+    /// Creates completions from the paths found for a word; `None` if there are none.
     pub(super) fn paths(word: &str, paths: Vec<String>) -> Option<Self> {
         let offers: Vec<NamedItem> =
             paths.into_iter().map(|name| NamedItem { name, description: String::new() }).collect();
         (!offers.is_empty()).then(|| Self { word: format!("@{word}"), offers, chosen: None, before: "@" })
     }
 
-    /// Returns the replacement for the word, which is the selected candidate or else the first one.
+    /// Returns the replacement for the word: the selected candidate, or else the first one.
     pub(super) fn text(&self) -> Option<String> {
         let offer = self.offers.get(self.chosen.unwrap_or(0))?;
-        // After a folder, the path continues.
+        // After a directory, the path continues.
         let after = if offer.name.ends_with('/') { "" } else { " " };
         Some(format!("{}{}{after}", self.before, offer.name))
     }
@@ -53,7 +53,7 @@ impl Completion {
     }
 }
 
-/// Returns the completion that is needed at the cursor. `before` is the line up to the cursor; `whole` is true if the
+/// Returns the completion needed at the cursor. `before` is the line up to the cursor; `whole` is true if the
 /// composer contains nothing else.
 pub(super) fn completion_request(before: &str, whole: bool, known: &CompletionNames) -> CompletionRequest {
     let word = before.rsplit([' ', '\t']).next().unwrap_or_default();

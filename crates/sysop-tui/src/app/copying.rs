@@ -1,4 +1,4 @@
-//! Copying: text selected with the mouse, and the text of a card.
+//! Copying text selected with the mouse, and copying the text of a card.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use sysop_term::session_text::item_text;
 
 use super::{Action, App};
 
-/// A selection of text on the screen, as in terminals: it runs from one cell to another, row by row.
+/// A text selection on the screen. As in terminals, it runs row by row from one cell to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Selection {
     from: Position,
@@ -25,7 +25,7 @@ impl Selection {
         Self { from, to: from, is_complete: false }
     }
 
-    /// Returns true if the mouse has not left the cell.
+    /// Returns true if the mouse has not left the cell where the button was pressed.
     pub(super) fn is_click(&self) -> bool {
         self.from == self.to
     }
@@ -65,7 +65,7 @@ impl App {
         }
     }
 
-    /// Returns the text that was selected since the last call.
+    /// Returns the text selected since the last call.
     pub fn take_selected_text(&mut self) -> Option<String> {
         self.selected_text.take()
     }
@@ -84,7 +84,7 @@ impl App {
     }
 }
 
-/// Returns the text of a row of cells. A wide character takes its following cell with it.
+/// Returns the text of a row of cells. A wide character also covers the cell after it.
 fn row_text(buffer: &Buffer, row: Rect) -> String {
     let (mut text, mut skip) = (String::new(), 0);
     for x in row.left()..row.right() {

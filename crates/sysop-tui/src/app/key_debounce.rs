@@ -1,13 +1,13 @@
-//! Prevents keys from answering a question that was not displayed long enough to be read.
+//! Prevents keys from answering a question that has not been displayed long enough to be read.
 
 use std::time::Duration;
 
-/// Time for which a question ignores keys after it was displayed.
+/// Duration for which a question ignores keys after being displayed.
 pub const KEY_DEBOUNCE: Duration = Duration::from_millis(300);
-/// Time for which a question ignores keys after the last key that the user typed into something else.
+/// Duration for which a question ignores keys after the user last typed into something else.
 pub(super) const TYPING_DEBOUNCE: Duration = Duration::from_millis(700);
 
-/// Time at which a question begins to accept keys. It is unknown until the question was displayed.
+/// Time from which a question accepts keys, unknown until the question has been displayed.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct KeyDebounce {
     /// True if the newest rendered frame contains the question; that frame may not be on the terminal yet.
@@ -20,7 +20,7 @@ impl KeyDebounce {
         self.painted = true;
     }
 
-    /// Records that the newest frame reached the terminal.
+    /// Records that the newest frame has reached the terminal.
     pub(super) fn note_displayed(&mut self, now: Duration) {
         if self.painted {
             self.until.get_or_insert(now + KEY_DEBOUNCE);
@@ -49,7 +49,7 @@ impl KeyDebounce {
         self.until = self.until.map(|until| until.max(now + TYPING_DEBOUNCE));
     }
 
-    /// Returns the time at which keys begin to count, or `None` if it is unknown or has passed.
+    /// Returns the time until which keys are ignored, or `None` if it is unknown or has passed.
     pub(super) fn blocked_until(&self, now: Duration) -> Option<Duration> {
         self.until.filter(|until| *until > now)
     }

@@ -70,8 +70,8 @@ impl App {
         actions
     }
 
-    /// Returns true if a key must be ignored because the user is still typing the answer to a question that was closed.
-    /// Each such key extends the time for which keys are ignored.
+    /// Returns true if a key must be ignored because the user is still typing the answer to a question that
+    /// has closed. Each such key extends the time for which keys are ignored.
     fn are_keys_muted(&mut self, now: Duration) -> bool {
         self.keys_muted_until =
             self.keys_muted_until.filter(|until| now < *until).map(|_| now + TYPING_DEBOUNCE);
@@ -82,7 +82,7 @@ impl App {
         self.paste_file(text, text, now)
     }
 
-    /// Pastes `text`, the path of a file, or `mention` if the paste goes to the draft.
+    /// Pastes `mention` into a draft, or `text`, the path of a file, into anything else.
     pub fn paste_file(&mut self, text: &str, mention: &str, now: Duration) -> Vec<Action> {
         self.done = false;
         if self.are_keys_muted(now) {
@@ -203,7 +203,7 @@ impl App {
         Some(Vec::new())
     }
 
-    /// Returns true if the cursor is in a text being edited.
+    /// Returns true if the cursor is in editable text.
     fn is_editing(&self) -> bool {
         match &self.review {
             Some(review) => review.mode() != ReviewMode::Deciding,
@@ -211,7 +211,7 @@ impl App {
         }
     }
 
-    /// Handles Ctrl+C, which closes the frontmost layer, else cancels the turn, else exits.
+    /// Handles Ctrl+C: closes the frontmost layer, otherwise cancels the turn, otherwise exits.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
@@ -238,7 +238,7 @@ impl App {
         Vec::new()
     }
 
-    /// Exits and saves drafts to the prompt history.
+    /// Saves drafts to the prompt history and exits.
     pub fn leave(&mut self, left: ExitReason) -> Vec<Action> {
         let mut actions = Vec::new();
         for text in [self.input.take(), self.next.take()] {
@@ -281,7 +281,7 @@ impl App {
             | SessionPhase::Stopping => {
                 match self.review {
                     Some(_) => self.show_flash("Pausing after this step…", now),
-                    None => self.flash = None, // the activity line tells it
+                    None => self.flash = None, // the activity line shows it
                 }
                 vec![Action::Send(Input::Pause)]
             }
@@ -335,7 +335,7 @@ impl App {
                 self.enter_cards();
                 return Vec::new();
             }
-            // A draft is being written, so the key belongs to it.
+            // A draft is being written, so the key is meant for it.
             if !self.next.is_empty() {
                 return self.key_in_box(key, now);
             }
@@ -496,7 +496,7 @@ impl App {
         }
     }
 
-    /// Handles Esc, which cancels the turn, or scrolls to the end of the history if no turn runs.
+    /// Handles Esc, which cancels the turn, or scrolls to the end of the history if no turn is running.
     fn escape(&mut self) -> Vec<Action> {
         match (self.state(), self.transcript.phase()) {
             (_, SessionPhase::Stopping) => Vec::new(),
@@ -524,7 +524,7 @@ impl App {
         Vec::new()
     }
 
-    /// Handles the keys of the completion list. Returns `None` if the key is for the composer.
+    /// Handles keys for the completion list. Returns `None` if the key is meant for the composer.
     fn key_in_completion(&mut self, key: KeyEvent) -> Option<Vec<Action>> {
         let completion = self.completion.as_mut()?;
         match key.code {
@@ -585,7 +585,7 @@ impl App {
         Vec::new()
     }
 
-    /// Offers the paths that were found for `word`, unless the word at the cursor is a different one by now.
+    /// Offers the paths found for `word`, unless the word at the cursor has changed in the meantime.
     pub fn offer_paths(&mut self, word: &str, paths: Vec<String>) {
         if self.composer().word() == format!("@{word}")
             && self.review.is_none()
@@ -638,7 +638,7 @@ impl App {
             .then(|| Action::AppendPromptHistory(text.to_owned()))
     }
 
-    /// Returns true if no turn runs and nothing is being sent.
+    /// Returns true if no turn is running and nothing is being sent.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state(), State::Input | State::Done) && *self.transcript.phase() == SessionPhase::Idle
     }

@@ -16,7 +16,7 @@ pub(super) struct UsageMeter {
     phase: Duration,
     /// True once a part of the reply has arrived.
     answering: bool,
-    /// Last notice that arrived while waiting for the model.
+    /// Last notice that arrived while the session was waiting for the model.
     notice: Option<String>,
     report: CostReport,
 }
@@ -77,7 +77,7 @@ impl UsageMeter {
         self.notice.as_deref()
     }
 
-    /// Returns the model calls of the session with their cost.
+    /// Returns the session's model calls and their costs.
     pub(super) fn report(&self) -> &CostReport {
         &self.report
     }

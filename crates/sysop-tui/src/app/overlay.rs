@@ -1,4 +1,4 @@
-//! Overlays that take all keys until they are closed: the help, lists and forms.
+//! Overlays that receive all keys until they are closed: help, lists and forms.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::time::Duration;
@@ -24,9 +24,9 @@ const HELP_PAGE_ROWS: usize = 10;
 pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 
 pub enum Overlay {
-    /// The help, scrolled so that this row is the first visible one.
+    /// The help, scrolled so that this is the first visible row.
     Help(usize),
-    /// Labels with values, such as the status of the session, scrolled so that row `first` is the first visible one.
+    /// Labels with values, such as the session's status, scrolled so that `first` is the first visible row.
     Text { title: &'static str, lines: Vec<(String, String)>, first: usize },
     Picker {
         picker: Picker,
@@ -45,7 +45,7 @@ pub enum Overlay {
 pub(super) enum ListKind {
     Sessions,
     Models,
-    /// MCP servers, for reading only.
+    /// MCP servers; the list is read-only.
     ToolServers,
 }
 
@@ -58,17 +58,17 @@ pub enum PickerTarget {
     Theme(ThemeName),
     /// Earlier prompt to put into the composer.
     Message(String),
-    /// Nothing: the entry is for reading.
+    /// Nothing: the entry is read-only.
     Nothing,
-    /// Turn before which a forked session branches off, and the text of its prompt.
+    /// Turn before which the fork branches off, and the text of its prompt.
     Fork(TurnId, String),
     Routine(usize),
-    /// Command to run, or to put into the composer if it needs arguments.
+    /// Command to run, or to insert into the composer if it needs arguments.
     Command {
         name: &'static str,
         has_arguments: bool,
     },
-    /// Grant for the session to take back.
+    /// Session grant to revoke.
     Grant(Grant),
 }
 
@@ -162,7 +162,7 @@ impl App {
         }
     }
 
-    /// Closes the overlay and discards its changes. Returns false if there was none.
+    /// Closes the overlay and discards its changes. Returns false if no overlay was open.
     pub(super) fn close_overlay(&mut self) -> bool {
         if let Some(theme) = self.theme_before.take() {
             self.theme = theme;
@@ -171,7 +171,7 @@ impl App {
         self.overlay.take().is_some()
     }
 
-    /// Opens an empty list at once and requests its entries, so that it does not pop up over later typing.
+    /// Opens an empty list at once and requests its entries, so that it does not pop up during later typing.
     pub(super) fn fetch_list(&mut self, list: ListKind) -> Vec<Action> {
         let (title, action) = match list {
             ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),
@@ -191,7 +191,7 @@ impl App {
         self.show_flash(why, now);
     }
 
-    /// Fills the list that waits for its entries. Does nothing if the user has closed the list.
+    /// Fills the list that is waiting for its entries. Does nothing if the user has closed the list.
     pub(super) fn fill_list(
         &mut self,
         list: ListKind,
@@ -226,7 +226,7 @@ impl App {
         self.fill_list(ListKind::Models, "Models", choices);
     }
 
-    /// Fills the list of MCP servers. The preview of an entry shows its tools and the whole state.
+    /// Fills the list of MCP servers. The preview of an entry shows its tools and its full status.
     pub fn pick_tool_server(&mut self, servers: Result<Vec<ToolServer>, String>, now: Duration) {
         let servers = match servers {
             Ok(servers) if servers.is_empty() => return self.list_failed(NO_TOOL_SERVERS.to_owned(), now),
@@ -243,7 +243,7 @@ impl App {
         self.fill_list(ListKind::ToolServers, "MCP servers", choices);
     }
 
-    /// Opens the palette: all commands, with what they do.
+    /// Opens the palette, which lists all commands with descriptions.
     pub(super) fn pick_command(&mut self) {
         let choices = COMMANDS.iter().map(|(name, arguments, what)| {
             let target = PickerTarget::Command { name, has_arguments: !arguments.is_empty() };
@@ -253,7 +253,7 @@ impl App {
         self.pick("Commands", choices);
     }
 
-    /// Opens the list of what is allowed for the session.
+    /// Opens the list of session grants.
     pub(super) fn pick_grant(&mut self, now: Duration) {
         let grants = self.transcript.grants().to_vec();
         let choices: Vec<_> = grants
@@ -336,7 +336,7 @@ impl App {
         self.pick("Earlier messages", choices);
     }
 
-    /// Opens the form of a routine; runs the routine at once if it has no variables.
+    /// Opens a routine's form, or runs the routine immediately if it has no variables.
     fn fill(&mut self, at: usize, now: Duration) -> Vec<Action> {
         let Some(routine) = self.catalog.routines.get(at) else { return Vec::new() };
         let variables = routine.variables.iter();
@@ -376,7 +376,7 @@ impl App {
         }
     }
 
-    /// Opens a fork of the session that ends before a turn, whose prompt can be edited and sent again.
+    /// Opens a fork of the session that ends before a turn, and puts the turn's prompt into the composer.
     pub(super) fn fork_before(&mut self, before: TurnId, text: &str) -> Vec<Action> {
         let Some(from) = self.session.clone() else { return Vec::new() };
         self.composer_mut().set(text);

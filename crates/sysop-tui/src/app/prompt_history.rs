@@ -1,14 +1,14 @@
-//! The prompts of this and earlier sessions, which the user browses with the arrow keys, and its file format.
+//! Prompts from this and earlier sessions, which the user browses with the arrow keys, and their file format.
 
 const MESSAGES_MAX: usize = 10_000;
-/// Encoding of a newline in the history file. Reedline uses the same.
+/// Encoding of a newline in the history file, the same as in Reedline.
 const LINE_END: &str = "<\\n>";
 
 /// Earlier prompts, oldest first.
 #[derive(Debug, Default)]
 pub struct PromptHistory {
     messages: Vec<String>,
-    /// Index of the prompt that is shown while browsing; `None` while the user writes.
+    /// Index of the prompt shown while browsing; `None` while the user is writing.
     at: Option<usize>,
     /// Draft that was interrupted by browsing.
     begun: String,
@@ -33,7 +33,7 @@ impl PromptHistory {
         self.messages.iter().rev().map(String::as_str)
     }
 
-    /// Adds a prompt. Returns false if it is blank or equals the last one.
+    /// Adds a prompt. Returns false if it is blank or equal to the last one.
     pub fn push(&mut self, message: &str) -> bool {
         self.at = None;
         if message.trim().is_empty() || self.messages.last().is_some_and(|last| last == message) {
@@ -58,7 +58,7 @@ impl PromptHistory {
         Some(&self.messages[at])
     }
 
-    /// Goes to the next prompt, or from the last prompt to the draft, and returns its text. `None` if not browsing.
+    /// Goes to the next prompt, or from the last one to the draft. Returns its text; `None` if not browsing.
     pub fn newer(&mut self) -> Option<&str> {
         let at = self.at? + 1;
         match self.messages.get(at) {

@@ -1,5 +1,5 @@
-//! Prompt for a program's question. The user types a secret invisibly or a text visibly; if the kind of question is
-//! doubtful, the user first chooses one of the two.
+//! Prompt for a program's question. A secret is typed invisibly, other text visibly; if it is unclear whether
+//! the question asks for a secret, the user chooses first.
 #![expect(clippy::wildcard_enum_match_arm, reason = "most keys have no binding")]
 
 use std::fmt;
@@ -12,7 +12,7 @@ use sysop_core::question::{Question, QuestionId, QuestionKind};
 
 use super::key_debounce::KeyDebounce;
 
-/// Maximum length of an answer in bytes, which is the limit of a terminal's line discipline.
+/// Maximum length of an answer, in bytes: the limit of a terminal's line discipline.
 const ANSWER_BYTES_MAX: usize = 4_095;
 
 #[derive(Debug)]
@@ -50,12 +50,12 @@ impl QuestionPrompt {
         &self.question
     }
 
-    /// Returns true if the user must first say whether the question asks for a secret.
+    /// Returns true until the user has said whether the question asks for a secret, if that is unclear.
     pub fn is_doubtful(&self) -> bool {
         self.doubtful
     }
 
-    /// Returns the typed text, or `None` if it must not be shown.
+    /// Returns the typed text, or `None` if the text must not be shown.
     pub fn shown(&self) -> Option<&str> {
         match self.question.kind {
             QuestionKind::Text => Some(&self.line.0),

@@ -32,7 +32,7 @@ pub struct Review {
     proposed: String,
     /// True if the proposal is a command, which can be edited.
     editable: bool,
-    /// True if only `Y` runs the call, because Enter is pressed too easily.
+    /// True if only `Y` runs the call, because Enter is too easy to press by accident.
     takes_capital_y: bool,
     /// True if the call can be allowed for the rest of the session.
     session: bool,
@@ -44,17 +44,17 @@ pub struct Review {
     /// Number of rows below the visible ones; set when the pane is drawn.
     below: u16,
     page: u16,
-    /// True if the editor shows the whole command.
+    /// True if the whole command is visible in the editor.
     whole: bool,
-    /// Command whose preview was requested last.
+    /// Command for which a preview was last requested.
     previewed: String,
-    /// Rule for "allow always". `None` until it is looked up, `Some(None)` if there is none.
+    /// Rule for "allow always": `None` until looked up, `Some(None)` if no rule is possible.
     offered: Option<Option<OfferedRule>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReviewEvent {
-    /// The key was handled, and nothing else is to be done.
+    /// The key was handled, and nothing else needs to be done.
     Consumed,
     Decided(Decision),
     /// The call was allowed, and this rule must be written.
@@ -95,7 +95,7 @@ impl Review {
         }
     }
 
-    /// Returns true once the rule for "allow always" was looked up.
+    /// Returns true once the rule for "allow always" has been looked up.
     pub(super) fn knows_offer(&self) -> bool {
         self.offered.is_some()
     }
@@ -105,7 +105,7 @@ impl Review {
         self.offered = Some(offered);
     }
 
-    /// Returns the rule for "allow always", or `None` if there is none or the command was edited.
+    /// Returns the rule for "allow always", or `None` if there is none or the command has been edited.
     pub fn offered_rule(&self) -> Option<&OfferedRule> {
         self.offered.as_ref()?.as_ref().filter(|_| !self.is_edited())
     }
@@ -143,7 +143,7 @@ impl Review {
         self.editable && self.command() != self.proposed
     }
 
-    /// Returns the command if it was edited since its preview was last requested, and is not being edited now.
+    /// Returns the command if it has been edited since the last preview request and is not being edited now.
     pub(super) fn take_preview_request(&mut self) -> Option<String> {
         let command = self.command();
         let is_new = self.editable && self.mode != ReviewMode::Editing && command != self.previewed;
@@ -157,12 +157,12 @@ impl Review {
         &self.area
     }
 
-    /// Returns the editor of the command, for setting styles.
+    /// Returns the command editor, for setting styles.
     pub fn area_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.area
     }
 
-    /// Returns the editor of the feedback for the model.
+    /// Returns the editor for the feedback to the model.
     pub fn reason_mut(&mut self) -> &mut TextArea<'static> {
         &mut self.reason
     }
@@ -185,17 +185,17 @@ impl Review {
         self.scroll
     }
 
-    /// Returns true if the editor shows the whole command.
+    /// Returns true if the whole command is visible in the editor.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Records the number of rows that the editor needs (`wants`) and the number that it has.
+    /// Records the number of rows that the editor needs (`wants`) and the number available to it (`rows`).
     pub fn set_editor_rows(&mut self, wants: u16, rows: u16) {
         self.whole = wants <= rows;
     }
 
-    /// Replaces the command by the text from the user's editor.
+    /// Replaces the command with the text from the user's editor.
     pub(super) fn edited(&mut self, text: &str) {
         let text = text.strip_suffix('\n').unwrap_or(text);
         text_area::replace(&mut self.area, &text_area::strip_invisible(text));
@@ -261,7 +261,7 @@ impl Review {
         }
     }
 
-    /// Displays the offered rule, because the user must see it before a key confirms it.
+    /// Displays the offered rule, because the user must see the rule before confirming it with a key.
     fn show_rule(&mut self) -> ReviewEvent {
         if self.is_edited() {
             return ReviewEvent::Message(RULE_IS_FOR_PROPOSED);
@@ -318,7 +318,7 @@ impl Review {
 
     fn edit(&mut self, key: KeyEvent) -> ReviewEvent {
         match key.code {
-            // The command must have been displayed completely before it runs.
+            // The whole command must have been displayed before it runs.
             KeyCode::Enter if !text_area::is_newline(key) && !self.whole => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
                 ReviewEvent::Message("scroll to the end before running")

@@ -1,4 +1,4 @@
-//! The answer "allow always": the offered rule, and the proposal's state while the rule is written.
+//! The answer "allow always": the offered rule, and the proposal's state while the rule is being written.
 
 use std::time::Duration;
 

@@ -36,12 +36,12 @@ impl App {
         self.search.as_ref()
     }
 
-    /// Starts to read a search text.
+    /// Starts reading the search text.
     pub(super) fn begin_search(&mut self) {
         self.search = Some(TranscriptSearch { pattern: String::new(), is_typing: true });
     }
 
-    /// Handles a key of the search. Returns `None` if the key is for something else.
+    /// Handles a key for the search. Returns `None` if the key is meant for something else.
     pub(super) fn key_in_search(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Action>> {
         let search = self.search.as_mut()?;
         if !search.is_typing {

@@ -1,4 +1,4 @@
-//! The list of past sessions: found by title, and by their text once the store has searched it.
+//! The list of past sessions, filtered by title and, once the store has searched the logs, by text.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::overlay::{ListKind, Overlay, PickerTarget};
 use super::{Action, App, BackgroundStatus};
 use crate::picker::PickerItem;
 
-/// Minimum length of a text that is searched in the logs of sessions, in characters.
+/// Minimum length, in characters, of a text to search for in session logs.
 const SEARCH_CHARS_MIN: usize = 3;
-/// Characters of a session's id in the list; enough to tell sessions apart that began in the same hour.
+/// Number of characters of a session's id to show; enough to distinguish sessions started in the same hour.
 const ID_CHARS: usize = 13;
 
 impl App {
@@ -48,7 +48,7 @@ impl App {
         self.search_sessions()
     }
 
-    /// Requests a search in the text of sessions if the list of sessions is open and enough is typed.
+    /// Requests a search in session texts if the session list is open and enough characters are typed.
     pub(super) fn search_sessions(&mut self) -> Vec<Action> {
         let Some(Overlay::Picker { picker, targets }) = &mut self.overlay else { return Vec::new() };
         let is_sessions = matches!(targets.first(), Some(PickerTarget::Session(_)));
@@ -59,7 +59,7 @@ impl App {
         vec![Action::SearchSessions(typed)]
     }
 
-    /// Adds the sessions whose text was found to the list, below those whose title matches.
+    /// Adds the sessions whose text matches to the list, below those whose title matches.
     pub fn offer_sessions(&mut self, typed: &str, hits: &[SearchHit]) {
         let Some(Overlay::Picker { picker, targets }) = &mut self.overlay else { return };
         if picker.typed().trim() != typed {

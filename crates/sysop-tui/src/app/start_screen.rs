@@ -1,4 +1,4 @@
-//! The start screen of an empty session: name, place, examples and recent sessions.
+//! The start screen of an empty session: name, location, examples and recent sessions.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ const EXAMPLES: [&str; 3] = [
     "which services failed since yesterday?",
     "show me the largest files in this folder",
 ];
-/// Task to try with the model `demo`, which knows only its script.
+/// Task to try with the model `demo`, which only follows a script.
 const DEMO_EXAMPLES: [&str; 1] = ["demo"];
 
-/// Data of the start screen that must be fetched, and the places of its rows.
+/// Data for the start screen that must be fetched, and the positions of its rows.
 #[derive(Debug, Default)]
 pub struct StartScreen {
     recent: Vec<RecentSession>,
@@ -35,7 +35,7 @@ pub struct RecentSession {
     pub age: String,
 }
 
-/// Something on the start screen that a click chooses.
+/// Something on the start screen that can be clicked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartTarget {
     Example(&'static str),
@@ -56,7 +56,7 @@ impl App {
             && self.transcript().items().next().is_none()
     }
 
-    /// Stores the sessions to offer on the start screen, most recent first.
+    /// Stores the recent sessions to offer on the start screen, newest first.
     pub fn set_recent_sessions(&mut self, mut recent: Vec<RecentSession>) {
         recent.retain(|session| !session.title.is_empty() && Some(&session.id) != self.session.as_ref());
         recent.truncate(StartScreen::RECENT_MAX);
@@ -92,7 +92,7 @@ impl App {
         true
     }
 
-    /// Chooses what is at a row of the start screen, if anything.
+    /// Handles a click on a row of the start screen. Does nothing if the row is not clickable.
     pub(super) fn click_start_screen(&mut self, row: u16, _now: Duration) -> Vec<Action> {
         if !self.shows_start_screen() || self.overlay.is_some() {
             return Vec::new();

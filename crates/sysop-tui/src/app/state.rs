@@ -1,4 +1,4 @@
-//! States shown to the user, derived from the transcript and the user's last action. They are the six of agent-rs.
+//! States shown to the user (the six of agent-rs), derived from the transcript and the user's last action.
 
 use sysop_core::event::Decision;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
@@ -37,7 +37,7 @@ impl State {
         }
     }
 
-    /// Returns the state to show after a decision, until the log confirms the decision.
+    /// Returns the state to show after a decision until the log confirms it.
     pub(super) fn after(decision: &Decision) -> Self {
         match decision {
             Decision::Allow { .. } | Decision::AllowSession { .. } => Self::Executing,
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-/// Returns true if the newest item, not counting notices, is a finished tool output, to which no reply came yet.
+/// Returns true if the newest item, not counting notices, is a finished tool output that has no reply yet.
 fn has_new_outcome(transcript: &Transcript) -> bool {
     let newest = transcript.items().rev().find(|item| !matches!(item.body, ItemBody::Notice(_)));
     newest.is_some_and(|item| matches!(&item.body, ItemBody::ToolOutput(output) if output.outcome.is_some()))

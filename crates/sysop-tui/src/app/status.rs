@@ -1,4 +1,4 @@
-//! Text of the two status lines: one shows the current activity, the other the status of the session.
+//! Text of the two status lines: one shows the current activity, the other the session's status.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "�
 pub enum Tone {
     Plain,
     Dim,
-    /// Name of the host, which is emphasized because acting on the wrong host is costly.
+    /// Name of the host, emphasized because acting on the wrong host is costly.
     Host,
     Busy,
     Good,
@@ -34,17 +34,17 @@ pub enum StatusPart {
     Host,
     /// Root of the file tools.
     Folder,
-    /// Branch of the repository at the root.
+    /// Current branch of the repository at the root.
     Branch,
     Model,
     Approval,
     Sandbox,
-    /// Share of the model's context window in use.
+    /// Fraction of the model's context window in use.
     Context,
     /// Tokens sent and received.
     Tokens,
     Cost,
-    /// Time since the start of the turn.
+    /// Time since the turn started.
     Time,
     Step,
 }
@@ -78,7 +78,7 @@ impl StatusPart {
         Self::Step,
     ];
 
-    /// Returns the part with a name, or `None` if there is none.
+    /// Returns the part with this name, or `None` if there is none.
     pub fn of(name: &str) -> Option<Self> {
         Self::ALL.iter().find(|(_, known)| *known == name).map(|(part, _)| *part)
     }
@@ -126,7 +126,7 @@ impl App {
         let chosen = if self.status_line.is_empty() { &StatusPart::USUAL[..] } else { &self.status_line };
         let mut parts: Vec<StatusSegment> = Vec::new();
         for part in chosen {
-            // The branch belongs to the folder.
+            // The branch belongs to the directory.
             match (part, self.part(*part, facts, now)) {
                 (StatusPart::Branch, Some(branch)) => match parts.last_mut() {
                     Some(last) if chosen.contains(&StatusPart::Folder) => {
@@ -138,7 +138,7 @@ impl App {
                 (_, None) => {}
             }
         }
-        // The host and the mode are always told: acting on the wrong host is costly.
+        // The host and the mode are always shown: acting on the wrong host is costly.
         for part in [StatusPart::Approval, StatusPart::Host] {
             if !chosen.contains(&part) {
                 parts.splice(0..0, self.part(part, facts, now));
@@ -216,7 +216,7 @@ impl App {
         })
     }
 
-    /// Returns the session's root, with the user's home folder on this machine as `~`.
+    /// Returns the session's root, with the user's local home directory as `~`.
     pub fn folder(&self) -> String {
         let Some(facts) = self.transcript().session_info() else { return String::new() };
         let home = self.home.as_deref().filter(|home| ui_text::is_local_host(&facts.host) && home.len() > 1);
@@ -237,12 +237,12 @@ impl App {
         self.started.map(|started| Timestamp(started.0.saturating_add(elapsed)))
     }
 
-    /// Returns true while a turn runs.
+    /// Returns true while a turn is running.
     pub fn is_working(&self) -> bool {
         !self.is_replaying() && *self.transcript().phase() != SessionPhase::Idle
     }
 
-    /// Returns the current activity, or `None` if the session only waits for a prompt.
+    /// Returns the current activity, or `None` if the session is only waiting for a prompt.
     pub fn activity(&self, now: Duration) -> Option<ActivityIndicator> {
         if self.is_replaying() {
             return None;

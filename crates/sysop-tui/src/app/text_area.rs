@@ -141,8 +141,8 @@ fn moved(area: &mut TextArea<'_>, to: CursorMove) -> EditResult {
     EditResult::Moved
 }
 
-/// Removes control characters except newline and tab, and removes bidirectional formatting characters. A text area
-/// would hide or obey these characters.
+/// Removes bidirectional formatting characters, and control characters except newline and tab. A text area
+/// would hide or obey them.
 pub(super) fn strip_control(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     let hides = |sign: char| {
@@ -152,7 +152,7 @@ pub(super) fn strip_control(text: &str) -> String {
     text.chars().filter(|sign| !hides(*sign)).collect()
 }
 
-/// Removes everything that a text area would hide, so that the visible command is the one that runs.
+/// Removes all characters that a text area would hide, so that the visible command is exactly what runs.
 pub(super) fn strip_invisible(command: &str) -> String {
     visible_text(&strip_control(command))
 }

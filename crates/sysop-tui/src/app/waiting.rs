@@ -1,4 +1,4 @@
-//! The question or proposal that waits for the user.
+//! The question or proposal waiting for the user.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{App, Focus, QuestionPrompt, Review, ReviewMode, key_debounce};
 use crate::BY;
 
 impl App {
-    /// Opens the question or proposal that waits for the user, and closes one that no longer waits.
+    /// Opens the question or proposal waiting for the user, and closes one that is no longer waiting.
     pub(super) fn sync_questions(&mut self, now: Duration) {
         if self.is_replaying() {
             return;
@@ -36,7 +36,7 @@ impl App {
                 if self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding) => {}
             (Some(question), _) => self.question_prompt = Some(QuestionPrompt::of(question)),
             (None, Some(question_prompt)) => {
-                // Discard the rest of the typing: it may be a secret.
+                // Discard the rest of the typed keys: they may be part of a secret.
                 self.keys_muted_until =
                     question_prompt.is_begun().then_some(now + key_debounce::TYPING_DEBOUNCE);
                 self.question_prompt = None;
@@ -90,8 +90,8 @@ impl App {
     }
 }
 
-/// Returns a message about a proposal that was decided elsewhere. Returns `None` if it was decided in this front end or
-/// is still undecided.
+/// Returns a message about a proposal that was decided elsewhere. Returns `None` if the proposal was decided
+/// in this front end or is still undecided.
 fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
     match &plan.state {
         ProposalState::Allowed { by: Decider::Person(by), .. }

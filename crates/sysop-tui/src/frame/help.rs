@@ -11,7 +11,7 @@ use sysop_term::{Span, TextRow};
 const KEY_COLUMNS: usize = 22;
 const COMMAND_COLUMNS: usize = 26;
 
-/// Sections of the help, each with its keys and what they do.
+/// Sections of the help, each with keys and their descriptions.
 const KEYS: &[(&str, &[(&str, &str)])] = &[
     (
         "Input",
@@ -65,7 +65,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Draws the help from row `first`, or from an earlier row if the last page would not be full. Returns the used row.
+/// Draws the help from row `first`, or an earlier one to fill the last page. Returns the first row drawn.
 pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) -> usize {
     let rows = rows(theme);
     let page = usize::from(area.height).saturating_sub(1);

@@ -20,9 +20,9 @@ pub struct Regions {
     pub status: Rect,
 }
 
-/// Minimum width of the screen, in columns, for the history to be shown to the left of the session's terminal.
+/// Minimum width of the screen, in columns, for showing the history to the left of the session's terminal.
 const BESIDE_COLUMNS_MIN: u16 = 168;
-/// Minimum height of the screen, in rows, for the history to be shown above the session's terminal.
+/// Minimum height of the screen, in rows, for showing the history above the session's terminal.
 const ABOVE_ROWS_MIN: u16 = 33;
 /// Minimum width of the session's terminal when it shares the screen, in columns; `TERMINAL_ROWS` is the height.
 const TERMINAL_COLUMNS: u16 = 100;
@@ -55,8 +55,8 @@ pub(super) fn pane_regions(area: Rect) -> PaneRegions {
     PaneRegions { history: None, pane: area }
 }
 
-/// Divides an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the numbers of rows that
-/// the middle pane and the composer need. If `middle` is 0, there is no middle pane.
+/// Divides an area of at least [`COLUMNS_MIN`] by [`ROWS_MIN`] cells. `middle` and `input` are the numbers of
+/// rows needed by the middle pane and the composer. If `middle` is 0, there is no middle pane.
 pub fn regions(area: Rect, middle: u16, input: u16) -> Regions {
     // The two lines take one row each.
     let rest = area.height.saturating_sub(2);

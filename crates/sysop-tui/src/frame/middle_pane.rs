@@ -30,8 +30,8 @@ pub(super) enum MiddlePane {
         rows: Vec<TextRow>,
         content: MiddleContent,
     },
-    /// The command editor: a title, the rows above the editor, the number of rows that it needs, and the rows below it.
-    /// `least` is the minimum number of rows.
+    /// The command editor: a title, the rows above the editor, the number of rows that the editor needs, and
+    /// the rows below it. `least` is the minimum number of rows.
     Editing {
         title: TextRow,
         above: Vec<TextRow>,
@@ -46,9 +46,9 @@ pub(super) enum MiddlePane {
 pub(super) enum MiddleContent {
     /// A proposal, which must be scrolled to its end before it can be answered.
     Proposal,
-    /// A question, of which the beginning is shown.
+    /// A question; only its beginning is shown if it does not fit.
     Question,
-    /// Live output, of which the end is shown.
+    /// Live output; only its end is shown if it does not fit.
     Live,
 }
 
@@ -69,7 +69,7 @@ impl MiddlePane {
                 let wants =
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
                 let above = reason_rows(plan, columns, theme);
-                // The card keeps its height, so that nothing moves under the eye.
+                // The card keeps its height, so that the layout does not jump while the user is reading.
                 let least = proposal_rows(plan, &review.command(), &risk, facts, theme, columns).len();
                 let below = risk_rows(plan, &risk, theme, columns);
                 return Self::Editing { title, above, wants, below, least };
@@ -235,7 +235,7 @@ fn proposal_rows(
     let mut rows = reason_rows(plan, columns, theme);
     let (host, _) = facts.place_of(&plan.call.name);
     if ui_text::is_fleet(host) {
-        // One answer starts the command on several hosts; make that obvious.
+        // A single answer starts the command on several hosts; make that obvious.
         let text = format!("on {}", ui_text::place(host));
         rows.extend(wrap(&[Span::new(&text, theme.style(StyleRole::Warn))], columns));
         rows.extend(canary_rows(plan, facts, columns, theme));
@@ -253,13 +253,13 @@ fn proposal_rows(
     rows
 }
 
-/// Returns the preview of the command as it is edited now; empty if it is not known yet.
+/// Returns the preview of the command as currently edited, or an empty slice if it is not available yet.
 fn shown_preview<'a>(plan: &'a Proposal, command: &str) -> &'a [String] {
     let described = plan.preview_command.as_deref().unwrap_or(&plan.command);
     if !is_command(plan) || described == command { &plan.preview } else { &[] }
 }
 
-/// Returns rows with the rule and the file that it would be written to.
+/// Returns rows that show the rule and the file to which it would be written.
 fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow> {
     let mut rows = Vec::new();
     for line in offered.toml.lines() {
@@ -271,7 +271,7 @@ fn rule_rows(offered: &OfferedRule, theme: Theme, columns: usize) -> Vec<TextRow
     rows
 }
 
-/// Returns rows with the risk of the call and with the scope of allowing it "for this session".
+/// Returns rows that show the risk of the call and the scope of allowing it "for this session".
 fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<TextRow> {
     let (sign, ink) = match risk.class {
         RiskClass::ReadOnly => ("✓ ", StyleRole::Good),

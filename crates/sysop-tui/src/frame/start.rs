@@ -1,4 +1,4 @@
-//! Drawing of the start screen.
+//! Draws the start screen.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -12,12 +12,12 @@ use sysop_term::{Span, TextRow};
 use super::DOT;
 use crate::app::{App, StartTarget};
 
-/// Columns left of the text.
+/// Number of columns to the left of the text.
 const INDENT: usize = 2;
 /// Maximum width of a session's title, in columns.
 const TITLE_COLUMNS_MAX: usize = 48;
 
-/// Draws the start screen at the bottom of `area`, above the composer. Rows that do not fit are left out from the top.
+/// Draws the start screen at the bottom of `area`, above the composer. Top rows that do not fit are dropped.
 pub(super) fn draw(app: &mut App, theme: Theme, area: Rect, buffer: &mut Buffer) {
     let rows = rows(app, theme, usize::from(area.width));
     let room = usize::from(area.height);

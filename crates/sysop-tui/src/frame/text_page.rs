@@ -1,4 +1,4 @@
-//! A page of labels and values, such as the status of the session.
+//! A page of labels and values, such as the session's status.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -8,11 +8,11 @@ use sysop_term::cells::{hang, width, wrap};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
 
-/// Columns left of the text.
+/// Number of columns to the left of the text.
 const INDENT: usize = 2;
 
-/// Draws the page at the bottom of `area`, from row `first` or an earlier row if the last page would not be full. Returns
-/// the row that was used.
+/// Draws the page at the bottom of `area`, from row `first` or from an earlier row to fill the last page.
+/// Returns the first row drawn.
 pub(super) fn draw(
     theme: Theme,
     area: Rect,

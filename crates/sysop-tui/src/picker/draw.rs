@@ -50,7 +50,7 @@ fn safe(text: &str) -> Cow<'_, str> {
 }
 
 impl Picker {
-    /// Returns a suitable area in which to show the list as a popup.
+    /// Returns an area of the screen in which to show the list as a popup.
     pub fn popup_area(&self, screen: Rect) -> Rect {
         let width = screen.width.min((screen.width / 8 * 7).max(72)).min(110);
         let wanted = u16::try_from(self.entries.len()).unwrap_or(u16::MAX).saturating_add(5).max(8);
@@ -63,8 +63,8 @@ impl Picker {
         }
     }
 
-    /// Draws the list over the existing content and returns the cursor position if the cursor is visible. Remembers the
-    /// number of rows as the page size.
+    /// Draws the list over the existing content and returns the cursor position if the cursor is visible.
+    /// Stores the number of visible rows as the page size.
     pub fn draw(&mut self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Option<Position> {
         let area = area.intersection(buffer.area);
         Clear.render(area, buffer);
@@ -164,7 +164,7 @@ fn draw_row(
     }
 }
 
-/// Truncates a text to the width and marks the truncation.
+/// Truncates text to the width and marks the truncation.
 fn cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -10,7 +10,7 @@ const NEXT: i32 = 15;
 const BEGINNING: i32 = 10;
 /// Penalty for a gap between two matching letters: a fixed part, and a part for each skipped character.
 const GAP: (i32, i32) = (3, 1);
-/// Maximum number of characters of a text that are searched. Later characters are ignored.
+/// Maximum number of characters of a text to search. Later characters are ignored.
 const QUEUE_BATCH_MAX: usize = 512;
 
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ impl FuzzyPattern {
         self.words.iter().try_fold(0, |sum, word| Some(sum + fit(word, letters, None)?))
     }
 
-    /// Returns the indexes of the characters of `text` that match.
+    /// Returns the indexes of the characters in `text` that match.
     pub(super) fn places(&self, text: &str) -> Vec<usize> {
         let (mut letters, mut places) = (Vec::new(), Vec::new());
         self.prepare(text, &mut letters);
@@ -44,7 +44,7 @@ impl FuzzyPattern {
 
     fn prepare(&self, text: &str, letters: &mut Vec<char>) {
         letters.clear();
-        // One character per character, so that indexes stay the same.
+        // Map each character to exactly one character, so that the indexes stay the same.
         let lower = |letter: char| letter.to_lowercase().next().unwrap_or(letter);
         let all = text.chars().take(QUEUE_BATCH_MAX);
         if self.exact_case { letters.extend(all) } else { letters.extend(all.map(lower)) }
@@ -71,7 +71,7 @@ fn fit(word: &[char], letters: &[char], places: Option<&mut Vec<usize>>) -> Opti
 
 fn follow(word: &[char], letters: &[char], start: usize, mut places: Option<&mut Vec<usize>>) -> Option<i32> {
     let (mut at, mut score) = (start, 0);
-    // Prefers matches near the beginning, with a small effect.
+    // Slightly prefer matches near the beginning.
     score -= i32::try_from(start.min(8)).unwrap_or(0);
     for (number, letter) in word.iter().enumerate() {
         let found = at + letters.get(at..)?.iter().position(|candidate| candidate == letter)?;

@@ -1,4 +1,4 @@
-//! A single-line text field for the search of a list and the values of a form. Pure.
+//! A single-line text field, used for searching a list and for entering values in a form. Pure.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::text::neutralize_line;

@@ -22,7 +22,7 @@ pub struct VariableForm {
     variables: Vec<FormVariable>,
     answers: Vec<String>,
     field: TextField,
-    /// Reason why the last answer was refused, if it was.
+    /// Reason that the last answer was rejected, if it was.
     wrong: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Clipboard, notifications, the theme that fits the terminal, and small requests to the session service.
+//! Clipboard, notifications, theme detection, and small requests to the session service.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use crate::app::{RecentSession, StartScreen};
 use crate::clipboard_image;
 use crate::screen::CopyResult;
 
-/// Minimum duration of a turn whose end is worth a notification.
+/// Minimum duration of a turn for its end to be worth a notification.
 const LONG_TURN: Duration = Duration::from_secs(10);
-/// Maximum time that the exit waits for the terminal's answer about its background.
+/// Maximum time to wait at exit for the terminal's reply about its background color.
 const ANSWER_WAIT_MAX: Duration = Duration::from_millis(200);
-/// A terminal that has not answered by then will not answer.
+/// Time after which a terminal that has not replied is assumed never to reply.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Occasion of a notification.
@@ -47,7 +47,7 @@ impl RunLoop {
         self.dirty = true;
     }
 
-    /// Notifies a user who looks elsewhere, as far as the terminal reports that.
+    /// Sends a notification if the terminal reports that it does not have the focus.
     pub(super) fn notify(&mut self, occasion: Occasion) {
         if self.looks {
             return;
@@ -67,14 +67,14 @@ impl RunLoop {
         }
     }
 
-    /// Chooses the theme that fits the terminal's background.
+    /// Chooses the theme that matches the terminal's background.
     pub(super) fn note_background(&mut self, is_light: bool) {
         if self.asked_background.take().is_some() {
             self.app.set_theme(if is_light { ThemeName::Light } else { ThemeName::Dark });
         }
     }
 
-    /// Waits shortly for an answer of the terminal that would otherwise be typed into the user's shell.
+    /// Waits briefly for a reply from the terminal that would otherwise end up as input in the user's shell.
     pub(super) async fn await_background(&mut self) {
         let Some(asked) = self.asked_background else { return };
         if self.now().saturating_sub(asked) > ANSWER_MAX {
@@ -87,7 +87,7 @@ impl RunLoop {
                 crate::screen::TerminalEvent::Background { .. } | crate::screen::TerminalEvent::Lost
             ) {}
         };
-        // A terminal need not answer.
+        // The terminal may never reply.
         let _ = tokio::time::timeout(ANSWER_WAIT_MAX, answered).await;
     }
 
@@ -141,7 +141,7 @@ impl RunLoop {
         let result_sender = self.result_sender.clone();
         tokio::spawn(async move {
             let image = clipboard_image::read(access, &folder).await;
-            // Fails if the user has exited.
+            // Fails if the user has already exited.
             let _ = result_sender.send(FetchResult::PastedImage(image));
         });
     }
@@ -162,7 +162,7 @@ impl RunLoop {
     }
 }
 
-/// Formats the age of something.
+/// Formats an age, given in milliseconds.
 pub(super) fn ago(milliseconds: i64) -> String {
     match milliseconds / 1_000 {
         ..60 => "just now".to_owned(),

@@ -47,12 +47,12 @@ impl CellBackend {
         &self.output
     }
 
-    /// Discards the output after it was written.
+    /// Discards the output once it has been written.
     pub(super) fn clear_output(&mut self) {
         self.output.clear();
     }
 
-    /// Sets the links of a frame whose cells are already drawn, and redraws the cells whose link changed.
+    /// Sets the links of a frame whose cells have been drawn, and redraws the cells whose link changed.
     pub(super) fn set_links(&mut self, links: &[Hyperlink], cells: &Buffer) -> io::Result<()> {
         let links = links.iter().filter(|link| is_plain(&link.address)).cloned().collect();
         let before = std::mem::replace(&mut self.links, links);
@@ -81,7 +81,7 @@ impl CellBackend {
         self.draw(changed.into_iter())
     }
 
-    /// Draws and clears `run`, neighboring cells with the same link or none. Each run positions the cursor.
+    /// Draws and clears `run`, adjacent cells that share a link or have none. Positions the cursor first.
     fn draw_run(&mut self, run: &mut Vec<(u16, u16, &Cell)>, link: Option<&str>) -> io::Result<()> {
         if run.is_empty() {
             return Ok(());
@@ -112,7 +112,7 @@ fn address(links: &[Hyperlink], at: Position) -> Option<&str> {
     links.iter().find(|link| link.area.contains(at)).map(|link| link.address.as_str())
 }
 
-/// Returns true if all terminals agree that the symbol is one cell wide. After others the cursor is positioned.
+/// Returns true if terminals agree that the symbol is one cell wide. After others, the cursor must be moved.
 fn is_one_cell(symbol: &str) -> bool {
     let mut signs = symbol.chars();
     matches!((signs.next(), signs.next()), (Some(' '..='~' | '\u{2500}'..='\u{259f}'), None))

@@ -1,7 +1,7 @@
 //! Decodes terminal input into keys, pastes, clicks and focus changes. Pure: the caller measures time.
 //!
-//! Supports the keys of xterm and the Linux console, rxvt's encoding of Alt, the kitty keyboard protocol, and both
-//! mouse encodings. Drops replies to queries that an earlier program sent to the terminal.
+//! Supports the keys of xterm and the Linux console, rxvt's encoding of Alt, the kitty keyboard protocol, and
+//! both mouse encodings. Drops replies to queries that an earlier program sent to the terminal.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent,
 
 use super::events::TerminalEvent;
 
-/// Maximum time to wait for the end of a sequence before its ESC counts as the Escape key.
+/// Maximum time to wait for the rest of a sequence before its ESC counts as the Escape key.
 const REST_OF_SEQUENCE: Duration = Duration::from_millis(30);
-/// Maximum pause within a paste. After a longer pause, the part so far is reported, the rest as another paste.
+/// Maximum pause within a paste. After a longer one, the paste so far is reported; the rest is another paste.
 const REST_OF_PASTE: Duration = Duration::from_secs(2);
 /// Maximum length of a sequence, in bytes; a longer sequence is discarded.
 const SEQUENCE_BYTES_MAX: usize = 4096;
-/// Maximum size of a paste, in bytes; everything beyond it is dropped.
+/// Maximum size of a paste, in bytes; the excess is dropped.
 const PASTE_BYTES_MAX: usize = 4 * 1024 * 1024;
 const PASTE_END: &[u8] = b"\x1b[201~";
 
@@ -31,7 +31,7 @@ pub(super) struct InputDecoder {
 
 /// Result of decoding the start of the input.
 enum DecodeStep {
-    /// This many bytes are consumed. They are an event, or are dropped if there is none.
+    /// This many bytes were consumed. They form the event, or were dropped if it is `None`.
     Consumed(usize, Option<TerminalEvent>),
     Incomplete,
 }
@@ -118,7 +118,7 @@ impl InputDecoder {
     }
 }
 
-/// Appends the input before the end marker to a paste. Returns the number of bytes consumed, or `None` without one.
+/// Appends the input before the end marker to a paste. Returns the bytes consumed; `None` without a marker.
 fn take_paste(paste: &mut Vec<u8>, bytes: &[u8]) -> Option<usize> {
     let end = bytes.windows(PASTE_END.len()).position(|window| window == PASTE_END)?;
     paste.extend_from_slice(&bytes[..end.min(PASTE_BYTES_MAX.saturating_sub(paste.len()))]);
@@ -179,10 +179,10 @@ fn escape(bytes: &[u8], rest: &[u8]) -> DecodeStep {
         [b'O', last, ..] => {
             DecodeStep::Consumed(3, code_of_letter(*last).and_then(|code| key(code, KeyModifiers::NONE)))
         }
-        // Alt in rxvt.
+        // Alt as encoded by rxvt.
         [0x1b, b'[' | b'O', ..] => with_alt(escape(rest, &rest[1..])),
         [0x1b, ..] => DecodeStep::Consumed(1, key(KeyCode::Esc, KeyModifiers::NONE)),
-        // Replies to queries of other programs.
+        // Replies to queries from other programs.
         [b']', b'0'..=b'9', ..] | [b'P', b'0'..=b'9' | b'>' | b'!' | b'+' | b'$', ..] => string(bytes),
         _ => with_alt(step(rest)),
     }
@@ -209,7 +209,7 @@ fn string(bytes: &[u8]) -> DecodeStep {
     }
 }
 
-/// Returns the event for an answer about the background color: `ESC ] 11 ; rgb:RRRR/GGGG/BBBB`.
+/// Returns the event for a background color reply: `ESC ] 11 ; rgb:RRRR/GGGG/BBBB`.
 fn background(bytes: &[u8]) -> Option<TerminalEvent> {
     let text = std::str::from_utf8(bytes).ok()?;
     let color = text.strip_prefix("\x1b]11;")?.trim_end_matches(['\x07', '\\', '\x1b']);
@@ -233,7 +233,7 @@ fn csi(bytes: &[u8]) -> DecodeStep {
     let took = end + 3;
     let (parameters, last) = (&body[..end], body[end]);
     match (parameters, last) {
-        // F1 to F5 of the Linux console.
+        // F1 to F5 on the Linux console.
         (b"", b'[') => {
             return match body.get(1) {
                 Some(letter @ b'A'..=b'E') => {
@@ -243,7 +243,7 @@ fn csi(bytes: &[u8]) -> DecodeStep {
                 None => DecodeStep::Incomplete,
             };
         }
-        // Mouse event in the old encoding, without SGR.
+        // Mouse event in the old encoding (not SGR).
         (b"", b'M') => {
             let Some(&[button, column, row]) = body.get(1..4) else { return DecodeStep::Incomplete };
             let at = |byte: u8| u16::from(byte.saturating_sub(33));
@@ -251,7 +251,7 @@ fn csi(bytes: &[u8]) -> DecodeStep {
             let released = button & 0b11 == 3 && button < 32;
             return DecodeStep::Consumed(6, mouse(button, at(column), at(row), released));
         }
-        // Not part of the sequence, but the start of something else.
+        // Not part of the sequence, but the start of the next input.
         (_, 0..=0x1f | 0x7f..) => return DecodeStep::Consumed(took - 1, None),
         _ => {}
     }
@@ -353,7 +353,7 @@ fn key_of(code: u32, held: KeyModifiers) -> Option<TerminalEvent> {
         9 if held.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
         9 => KeyCode::Tab,
         8 | 127 => KeyCode::Backspace,
-        // Keypad.
+        // Keypad digits.
         57399..=57408 => KeyCode::Char(char::from_digit(code - 57399, 10)?),
         57409..=57413 => KeyCode::Char(['.', '/', '*', '-', '+'][usize::try_from(code - 57409).ok()?]),
         57415 => KeyCode::Char('='),

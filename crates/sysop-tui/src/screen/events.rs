@@ -18,32 +18,32 @@ use tokio::time::{Instant, sleep_until};
 use super::decode::InputDecoder;
 
 const READ_BYTES: usize = 4096;
-/// Maximum number of reads in a row before other tasks get their turn.
+/// Maximum number of consecutive reads before yielding to other tasks.
 const READS_MAX: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TerminalEvent {
     Key(KeyEvent),
-    /// A text was pasted; newlines are `\n`. It may contain any characters.
+    /// Text was pasted; newlines are `\n`. It may contain any characters.
     Paste(String),
     Mouse(MouseEvent),
-    /// The terminal gained or lost the focus.
+    /// The terminal gained (true) or lost the focus.
     Focused(bool),
-    /// The terminal's answer about its background color.
+    /// The terminal's reply to the background color query.
     Background {
-        /// True if the background is rather light than dark.
+        /// True if the background is light rather than dark.
         is_light: bool,
     },
     Resized,
     /// A signal from the system or another program.
     Signal(ProcessSignal),
-    /// The terminal is gone; there will be no more input.
+    /// The terminal is gone; no more input will arrive.
     Lost,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessSignal {
-    /// SIGINT: interrupt. It was sent by another program, because Ctrl+C arrives as a key.
+    /// SIGINT: interrupt. Sent by another program, because Ctrl+C arrives as a key.
     Interrupt,
     /// SIGQUIT: exit.
     Quit,
@@ -53,7 +53,7 @@ pub enum ProcessSignal {
     Hangup,
     /// SIGTSTP: suspend until continued.
     Suspend,
-    /// SIGCONT: this process was stopped by another one, and has been continued.
+    /// SIGCONT: this process was stopped by another one and has been continued.
     Continued,
 }
 
@@ -103,8 +103,8 @@ impl SignalStreams {
 }
 
 impl TerminalEvents {
-    /// Starts listening for input and signals. From now on, the signals of [`ProcessSignal`] no longer end or stop the
-    /// process by themselves. Fails if standard input cannot be polled, or if not called within a tokio runtime.
+    /// Starts listening for input and signals. From now on, the signals in [`ProcessSignal`] do not terminate
+    /// or stop the process. Fails if standard input cannot be polled, or outside a tokio runtime.
     pub fn new() -> io::Result<Self> {
         let input = listen(io::stdin().as_fd().try_clone_to_owned()?)?;
         Ok(Self {

@@ -1,17 +1,17 @@
 //! Terminal modes that the front end enables, and the sequences that reset them.
 //!
-//! Nothing here waits for the terminal: a reply could take a second over a slow connection, or never come. Terminals
-//! ignore modes that they do not support.
+//! Nothing here waits for the terminal: a reply could take a second over a slow connection, or never arrive.
+//! Terminals ignore modes that they do not support.
 
 use sysop_term::grid::Mouse;
 
-/// Kind of the terminal, as far as it affects the output.
+/// Kind of terminal, as far as it affects the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalKind {
     /// True if the terminal handles or ignores the kitty keyboard protocol and cursor shapes. The Linux console would
     /// print parts of both.
     rich: bool,
-    /// True if the terminal shows notifications of rxvt (OSC 777) rather than those of iTerm2 (OSC 9).
+    /// True if the terminal shows rxvt notifications (OSC 777) rather than iTerm2 ones (OSC 9).
     rxvt_notifications: bool,
 }
 
@@ -23,10 +23,10 @@ impl TerminalKind {
     }
 }
 
-/// Returns the sequence of a notification. The text must not contain control characters or semicolons.
+/// Returns the escape sequence for a notification. The text must have no control characters or semicolons.
 pub(super) fn notification(kind: TerminalKind, text: &str) -> String {
     match kind {
-        // The Linux console would print it.
+        // The Linux console would print the sequence.
         TerminalKind { rich: false, .. } => String::new(),
         TerminalKind { rxvt_notifications: true, .. } => format!("\x1b]777;notify;sysop;{text}\x07"),
         TerminalKind { rxvt_notifications: false, .. } => format!("\x1b]9;{text}\x07"),
@@ -62,7 +62,7 @@ pub(super) fn enter(kind: TerminalKind) -> String {
 
 /// Returns the sequences that reset all modes in reverse order. They work even in the middle of a frame.
 pub(super) fn leave(kind: TerminalKind, mouse: Mouse) -> String {
-    // Ends an open hyperlink and an unfinished synchronized update.
+    // End an open hyperlink and an unfinished synchronized update.
     let mut all = String::from("\x1b]8;;\x1b\\\x1b[?2026l");
     all.push_str(&switch_mouse(mouse, Mouse::Off));
     if kind.rich {

@@ -1,4 +1,4 @@
-//! Buffers panic messages until the terminal is restored. They would garble the alternate screen.
+//! Buffers panic messages until the terminal is restored, because they would garble the alternate screen.
 
 use std::io::Write as _;
 use std::sync::Once;
@@ -10,7 +10,7 @@ use sysop_core::text::neutralize;
 const PANICS_MAX: usize = 8;
 
 struct PanicBuffer {
-    /// True while the front end has the terminal.
+    /// True while the front end is using the terminal.
     capturing: bool,
     messages: Vec<String>,
 }

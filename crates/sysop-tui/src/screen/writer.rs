@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use tokio::sync::Notify;
 
-/// Maximum number of bytes that wait to be written; further output is dropped. Frames wait until there are none.
+/// Maximum number of bytes waiting to be written; excess output is dropped. Frames wait for an empty queue.
 const WAITING_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Queue to the writer thread.
@@ -22,7 +22,7 @@ struct WriterQueue {
     state: Mutex<State>,
     /// Notified when there is output to write, or the queue is closed.
     work_available: Condvar,
-    /// Notified when output was written, or when it cannot be written.
+    /// Notified when output has been written or cannot be written.
     written: Condvar,
     /// Like `written`, for async tasks.
     idle: Notify,
@@ -74,7 +74,7 @@ impl ScreenWriter {
         self.queue.state.lock().lost
     }
 
-    /// Waits until all output is written, without a time limit.
+    /// Waits until all output has been written, without a time limit.
     pub(super) async fn idle(&self) {
         loop {
             let notified = self.queue.idle.notified();
@@ -85,7 +85,7 @@ impl ScreenWriter {
         }
     }
 
-    /// Waits until all output is written, but for at most `longest`.
+    /// Waits at most `longest` for all output to be written.
     pub(super) fn settle(&self, longest: Duration) {
         let until = Instant::now() + longest;
         let mut state = self.queue.state.lock();

@@ -82,14 +82,14 @@ pub(super) fn paste(text: &str, modes: TerminalModes) -> Vec<u8> {
             '\n' | '\r' => typed.push('\r'),
             '\t' => typed.push('\t'),
             letter if is_plain(letter) => typed.push(letter),
-            // Not replaced by a visible form, which would be typed literally.
+            // Dropped, because a visible replacement would be typed literally.
             _ => {}
         }
     }
     if modes.marked_paste { format!("\x1b[200~{typed}\x1b[201~").into_bytes() } else { typed.into_bytes() }
 }
 
-/// Returns true for a character that is shown as itself, and for the zero-width joiner, which text needs.
+/// Returns true for a character that is displayed as is, and for the zero-width joiner, used in some text.
 fn is_plain(letter: char) -> bool {
     let mut bytes = [0; 4];
     letter == '\u{200d}'
@@ -125,7 +125,7 @@ pub(super) fn mouse(event: MouseEvent, (column, row): (u16, u16), modes: Termina
         let last = if released { 'm' } else { 'M' };
         return Some(format!("\x1b[<{code};{column};{row}{last}").into_bytes());
     }
-    // The old encoding has one byte per coordinate and one code for every release.
+    // The old encoding has one byte per coordinate and the same code for every release.
     let code = if released { code | 3 } else { code };
     let byte = |number: u16| u8::try_from(number + 32).ok();
     Some(vec![0x1b, b'[', b'M', byte(code)?, byte(column)?, byte(row)?])

@@ -1,4 +1,4 @@
-//! Search for a text in the history.
+//! Text search in the history.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -17,7 +17,7 @@ pub enum SearchDirection {
     Newer,
 }
 
-/// A text to search for, in lower case unless the user typed an upper case letter.
+/// Text to search for, in lower case unless the user typed an upper case letter.
 #[derive(Debug, Clone)]
 struct Pattern {
     letters: Vec<char>,
@@ -51,8 +51,8 @@ impl Pattern {
 }
 
 impl HistoryView {
-    /// Goes to the next match of `typed` in a direction, and around the end. Focuses the item and unfolds it. Returns
-    /// false if there is no match.
+    /// Goes to the next match of `typed` in a direction, wrapping around at the end. Focuses the item and
+    /// unfolds it. Returns false if there is no match.
     pub fn find(&mut self, transcript: &Transcript, typed: &str, direction: SearchDirection) -> bool {
         let pattern = Pattern::new(typed);
         let count = transcript.items().len();
@@ -72,7 +72,7 @@ impl HistoryView {
         is_found
     }
 
-    /// Returns the row of the item's layout that contains the text; the first row if the text is wrapped.
+    /// Returns the layout row that contains the text, or the first row if wrapping splits the text.
     pub(super) fn row_of(rows: impl Iterator<Item = String>, typed: &str) -> usize {
         let pattern = Pattern::new(typed);
         let mut rows = rows;
@@ -91,7 +91,7 @@ pub fn mark_matches(typed: &str, style: Style, area: Rect, buffer: &mut Buffer) 
                 continue;
             }
             let symbol = buffer[(x, y)].symbol();
-            // A hyperlink is in front of its cell's text.
+            // A hyperlink precedes its cell's text.
             let symbol = sysop_term::link::shown(symbol).0;
             skip = width(symbol).saturating_sub(1);
             for letter in symbol.chars() {
@@ -107,7 +107,7 @@ pub fn mark_matches(typed: &str, style: Style, area: Rect, buffer: &mut Buffer) 
     }
 }
 
-/// The match that a search went to last.
+/// The match that the last search went to.
 #[derive(Debug, Clone)]
 pub(super) struct FoundMatch {
     pub(super) id: ItemId,

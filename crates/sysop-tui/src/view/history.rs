@@ -1,7 +1,7 @@
 //! View of the history: any number of items, of which only the visible ones are laid out.
 //!
-//! The scroll position is an item and a row within it, so that nothing moves when items are added below, removed above or
-//! folded. The view follows the end unless the user has scrolled away.
+//! The scroll position is an item and a row within it, so that nothing moves when items are added below,
+//! removed above or folded. The view follows the end unless the user has scrolled away.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use sysop_term::theme::{StyleRole, Theme};
 use super::find::FoundMatch;
 use super::item::{ItemLayout, LayoutOptions, ToolLocation};
 
-/// Maximum number of laid-out rows that are kept in memory besides the visible ones.
+/// Maximum number of laid-out rows to keep in memory besides the visible ones.
 pub const CACHED_ROWS_MAX: usize = 10_000;
 
 /// Minimum number of rows to evict per frame while too many are in memory.
@@ -30,7 +30,7 @@ pub struct HistoryView {
     new_rows: usize,
     /// Items to evict, each with the frame in which it was last drawn. The oldest is at the end.
     eviction_queue: Vec<(u64, ItemId)>,
-    /// Frame counter, for finding items not drawn recently.
+    /// Frame counter, for finding items that have not been drawn recently.
     frame: u64,
     cache_key: Option<LayoutCacheKey>,
     place: ScrollAnchor,
@@ -39,7 +39,7 @@ pub struct HistoryView {
     focus: Option<ItemId>,
     /// True if the next frame must scroll the focused item into view.
     seek: bool,
-    /// Match that the search went to last.
+    /// Match that the last search went to.
     found: Option<FoundMatch>,
     /// True if the next frame must scroll that match into view.
     seek_match: bool,
@@ -58,7 +58,7 @@ pub enum Scroll {
     End,
 }
 
-/// Parameters that all cached layouts share.
+/// Parameters shared by all cached layouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LayoutCacheKey {
     columns: u16,
@@ -122,12 +122,12 @@ enum ScrollAnchor {
         /// Last known index of the item.
         index: usize,
         row: usize,
-        /// Height of the item when the position was recorded, in rows.
+        /// Height of the item in rows when the position was recorded.
         of: usize,
     },
 }
 
-/// A row of the history, as the index of an item and the row within it. The empty row before it counts.
+/// A row of the history: the index of an item and a row within it, including the empty row before the item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RowPosition {
     index: usize,
@@ -180,7 +180,7 @@ impl HistoryView {
         self.focus = None;
     }
 
-    /// Returns the item that the search for a text went to last.
+    /// Returns the item that the last search for this text went to.
     pub(super) fn found_at(&self, typed: &str) -> Option<&ItemId> {
         self.found.as_ref().filter(|found| found.typed == typed).map(|found| &found.id)
     }
@@ -315,7 +315,7 @@ impl HistoryView {
             // Sorted so that the oldest is popped first.
             self.eviction_queue.sort_unstable_by(|a, b| b.cmp(a));
         }
-        // Spreads the eviction over frames, so that no frame is late.
+        // Spread the eviction over several frames, so that no frame is late.
         let least =
             self.cached_rows.saturating_sub(EVICTED_ROWS_MIN.max(2 * std::mem::take(&mut self.new_rows)));
         while self.cached_rows > least.max(CACHED_ROWS_MAX / 2) {
@@ -425,15 +425,15 @@ impl HistoryLayout<'_, '_> {
         RowPosition { index, row: row.min(height.saturating_sub(1)) }
     }
 
-    /// Returns the index of an item that was last seen at index `hint`, or `None` if it was removed. Searches backward
-    /// from `hint` first, because items are only removed from the beginning.
+    /// Returns the index of an item that was last seen at index `hint`, or `None` if it has been removed.
+    /// Searches backward from `hint` first, because items are only removed from the beginning.
     fn index_of(&self, id: &ItemId, hint: usize) -> Option<usize> {
         let is = |index: &usize| self.transcript.at(*index).is_some_and(|item| item.id == *id);
         let count = self.transcript.items().len();
         (0..=hint.min(count)).rev().find(is).or_else(|| (hint..count).find(is))
     }
 
-    /// Returns the row that is the first visible one when the last row is at the bottom.
+    /// Returns the first visible row for which the last row is at the bottom.
     fn end(&mut self) -> RowPosition {
         let mut rows = self.history.rows;
         for index in (0..self.transcript.items().len()).rev() {
@@ -563,7 +563,7 @@ fn is_card(item: &Item) -> bool {
     }
 }
 
-/// Returns true if no empty row separates two successive items.
+/// Returns true if two successive items are drawn without an empty row between them.
 fn is_close(before: &Item, item: &Item) -> bool {
     match (&before.body, &item.body) {
         (ItemBody::Proposal(_), ItemBody::ToolOutput(_)) | (ItemBody::Notice(_), ItemBody::Notice(_)) => true,

@@ -1,4 +1,4 @@
-//! Layout of a single item. Each kind of item has its own symbol, so that the kinds can be told apart without colors.
+//! Layout of a single item. Each kind of item has a distinct symbol, to tell kinds apart without colors.
 
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
@@ -16,7 +16,7 @@ use super::{output, plan};
 const GUTTER: usize = 2;
 /// Maximum number of rows of a prompt; a longer prompt is folded.
 const PROMPT_ROWS_MAX: usize = 12;
-/// Number of rows that are shown of the model's reasoning while it streams.
+/// Number of rows of the model's reasoning to show while it is streaming.
 const LIVE_THOUGHT_ROWS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(super) struct ItemLayout {
     rows: Vec<TextRow>,
     /// Text that may grow, shown below `rows`.
     document: Option<MarkdownDocument>,
-    /// Number of rows at the end of the document that are shown.
+    /// Number of rows to show from the end of the document.
     window: usize,
     after: Vec<TextRow>,
     first: Span,
@@ -69,7 +69,7 @@ impl ItemLayout {
         }
     }
 
-    /// Updates the layout of a changed item. Text that has grown is extended rather than laid out again.
+    /// Updates the layout of a changed item. If its text has only grown, the layout is extended, not rebuilt.
     pub(super) fn update(&mut self, item: &Item, options: LayoutOptions<'_>) {
         match &item.body {
             ItemBody::Answer(text) if self.document.is_some() => self.update_text(text, options.theme),
@@ -169,7 +169,7 @@ fn prompt(text: &str, options: LayoutOptions<'_>) -> ItemLayout {
     item_layout
 }
 
-/// Returns true if the text of the model's reasoning is shown, and not only its title.
+/// Returns true if the text of the model's reasoning is shown, not only its title.
 fn is_shown(text: &StreamedText, options: LayoutOptions<'_>) -> bool {
     options.open || text.state == TextState::Streaming
 }
@@ -235,7 +235,7 @@ fn signed(sign: &str, text: &str, options: LayoutOptions<'_>, role: StyleRole) -
     hang(rows, &Span::new(sign, style), &Span::new("  ", style))
 }
 
-/// Keeps the first and last rows if there are more than `rows_max`, and adds a row that says how many are hidden.
+/// If there are more than `rows_max` rows, replaces the middle ones with a row that says how many are hidden.
 pub(super) fn fold(mut rows: Vec<TextRow>, rows_max: usize, first: usize, style: Style) -> Vec<TextRow> {
     if rows.len() <= rows_max {
         return rows;

@@ -14,7 +14,7 @@ use super::item::fold;
 /// Maximum number of rows of an output; a longer one is folded to its first `FIRST_ROWS` and its last rows.
 const ROWS_MAX: usize = 12;
 const FIRST_ROWS: usize = 5;
-/// Maximum number of rows that are shown of a running tool's output.
+/// Maximum number of rows to show of a running tool's output.
 const LIVE_ROWS: usize = 10;
 
 /// Returns the rows of an output. A long output is folded unless `open` is true.

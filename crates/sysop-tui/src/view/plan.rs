@@ -63,7 +63,7 @@ pub(super) fn history_rows(
     match &plan.state {
         ProposalState::Waiting => note("approval required", StyleRole::Warn),
         ProposalState::Allowed { .. } => {
-            // The outcome follows; that the user allowed it goes without saying.
+            // The outcome follows, so it goes without saying that the user allowed the call.
             let text = ui_text::decision_summary(plan, crate::BY).filter(|text| text != "allowed");
             if let Some(text) = text {
                 note(&text, StyleRole::Dim);
