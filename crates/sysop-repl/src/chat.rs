@@ -1,8 +1,8 @@
 //! `sysop chat`: the line REPL. It turns lines into `Input`s and updates into rows, and decides nothing.
 //!
-//! The terminal is read by one reader at a time: by the line editor while the session waits for a prompt, by an
-//! approval or program prompt while one is open, by the session's terminal after `/shell`, and by nobody while a turn
-//! runs. Keys typed during a turn stay in the terminal until the next prompt and never answer a question.
+//! The terminal is read by one reader at a time: by the line editor while the session waits for a prompt, by
+//! an approval or program prompt while one is open, by the session's terminal after `/shell`, and by nothing
+//! while a turn is running. Keys typed during a turn wait for the next prompt and never answer a question.
 
 pub(crate) mod approval;
 pub(crate) mod editor;
@@ -69,7 +69,7 @@ impl ReplLayout {
 /// Everything that a run of the REPL needs from its caller.
 pub struct ReplContext {
     pub opened: AttachedSession,
-    /// Task to start with, if any.
+    /// Initial task, if any.
     pub task: Option<String>,
     /// Service that finds and opens other sessions.
     pub service: Arc<dyn SessionService>,
@@ -95,8 +95,8 @@ pub enum ExitBehavior {
     KeepRunning,
 }
 
-/// Runs the REPL until the user leaves. Returns `Failed` if the session is gone, `Interrupted` if the user left a running
-/// turn with Ctrl+C, and `Terminated` or `HungUp` after SIGTERM or SIGHUP.
+/// Runs the REPL until the user leaves. Returns `Failed` if the session is gone, `Interrupted` if the user
+/// left a running turn with Ctrl+C, and `Terminated` or `HungUp` after SIGTERM or SIGHUP.
 pub async fn run(context: ReplContext) -> anyhow::Result<Exit> {
     repl::Repl::new(context)?.run().await
 }

@@ -52,9 +52,9 @@ pub use sequence::{
 use sequence::{ConfirmSender, SequenceRun};
 pub use standard_input::{InputEnd, InputLimits, StandardInput, attach, read_standard_input};
 
-/// Maximum time that a stopped turn gets to end and to kill its commands.
+/// Maximum time for a stopped turn to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
-/// Maximum time that an open prompt gets at exit to restore the terminal.
+/// Maximum time to wait at exit for an open prompt to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
 /// Maximum length of a task from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -67,7 +67,7 @@ pub enum ExecTask {
     Prompt(String),
     /// A routine's rendered command.
     Routine(String),
-    /// Calls without a model, one after another.
+    /// Calls made without a model, one after another.
     Sequence(Box<dyn CommandSequence>),
     /// Undo of a tool call.
     Undo {
@@ -85,7 +85,7 @@ pub enum ExecFormat {
     Json,
 }
 
-/// Request to end the process.
+/// Request to exit the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopSignal {
     /// SIGINT.
@@ -107,7 +107,7 @@ pub struct ExecContext {
     pub opened: AttachedSession,
     pub task: ExecTask,
     pub images: Vec<ImageRef>,
-    /// Schema that the answer must match; the model is asked again if it does not.
+    /// Schema that the answer must match; if it does not, the model is asked again.
     pub schema: Option<AnswerSchema>,
     /// Format of `out`.
     pub form: ExecFormat,
@@ -119,17 +119,17 @@ pub struct ExecContext {
     pub call_output: CallOutput,
     /// Handler for approvals; `None` if nobody can be asked.
     pub ask: Option<ApprovalHandler>,
-    /// Handler for prompts of programs; `None` if nobody can be asked.
+    /// Handler for programs' prompts; `None` if nobody can be asked.
     pub ask_for_program: Option<ProgramPromptHandler>,
-    /// Handler for questions of a sequence; `None` if nobody can be asked.
+    /// Handler for a sequence's questions; `None` if nobody can be asked.
     pub confirm: Option<ConfirmHandler>,
     /// Service that saves rules; `None` if "always" is not offered.
     pub service: Option<Arc<dyn SessionService>>,
-    /// Requests to end the process.
+    /// Requests to exit the process.
     pub stops: UnboundedReceiver<StopSignal>,
 }
 
-/// Returns a channel that receives the signals of this process as requests to end.
+/// Returns a channel that receives this process's signals as requests to exit.
 pub fn signals() -> io::Result<UnboundedReceiver<StopSignal>> {
     use tokio::signal::unix::{SignalKind, signal};
     let (send, stops) = tokio::sync::mpsc::unbounded_channel();
@@ -199,7 +199,7 @@ pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask
 pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     let session = context.opened.session.clone();
-    // From the start of the log: the first event names the host and the tools.
+    // Subscribe from the start of the log: the first event names the host and the tools.
     let mut updates = session.subscribe(Seq(0));
     let encoder = match context.form {
         ExecFormat::Human => None,
@@ -225,7 +225,7 @@ pub async fn run(context: ExecContext) -> Exit {
         service: context.service,
         plan_only,
     };
-    // A turn left running is canceled, because nobody may be there to answer its prompts.
+    // Cancel a turn that is left running, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
     if let Some(exit) = run.start(left.into_iter().chain(input)) {
         return exit;
@@ -304,16 +304,16 @@ struct ExecRun {
     transcript: Transcript,
     printer: ExecPrinter,
     schema: Option<AnswerSchema>,
-    /// Number of times that the model was asked to correct its answer.
+    /// Number of times the model has been asked to correct its answer.
     corrections: u32,
     turn: Option<TurnId>,
     sequence: Option<SequenceRun>,
-    /// Exit code, and the time by which the turn must have ended; set once the end was requested.
+    /// Exit code, and the deadline for the turn to end; set once an exit has been requested.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
     service: Option<Arc<dyn SessionService>>,
-    /// Proposals are printed and not decided.
+    /// True if proposals are printed but not decided.
     plan_only: bool,
 }
 
@@ -341,7 +341,7 @@ impl ExecRun {
             Update::Delta(delta) => return self.handle_program_prompt(delta, replies),
         };
         match &logged.event {
-            // A turn that ran before ours is ended by our prompt and is not the task.
+            // A turn that was running before ours is ended by our prompt and is not part of the task.
             Event::TurnStarted { turn, .. } if self.turn.is_none() => {
                 self.turn = Some(*turn);
                 None
@@ -370,7 +370,7 @@ impl ExecRun {
     }
 
     fn print(&mut self, update: &Update) -> io::Result<()> {
-        // The end of a canceled earlier turn is not output of the task.
+        // The end of an earlier, canceled turn is not part of the task's output.
         if self.turn.is_none() && !self.printer.is_for_programs() {
             return Ok(());
         }
@@ -414,8 +414,8 @@ impl ExecRun {
         if exit == Exit::Done { self.check_answer() } else { Some(exit) }
     }
 
-    /// Prints the answer if it matches the schema; otherwise asks the model to correct it. Returns the exit code unless
-    /// the model was asked.
+    /// Prints the answer if it matches the schema; otherwise asks the model to correct it. Returns the exit
+    /// code unless the model was asked.
     fn check_answer(&mut self) -> Option<Exit> {
         let Some(schema) = &self.schema else { return Some(Exit::Done) };
         let mut answer = "";
@@ -560,20 +560,20 @@ impl ExecRun {
             StopSignal::HangUp => Exit::HungUp,
         };
         if self.sequence.as_ref().is_some_and(|run| !run.is_busy) {
-            return Some(exit); // nothing runs between two calls
+            return Some(exit); // nothing is running between two calls
         }
-        // A second request does not wait.
+        // After a second request, do not wait.
         if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
             return Some(exit);
         }
         self.end(exit)
     }
 
-    /// Stops the turn and waits until its commands are killed. Returns `exit` if there is nothing to wait for.
+    /// Stops the turn and waits until its commands have been killed. Returns `exit` if no wait is needed.
     fn end(&mut self, exit: Exit) -> Option<Exit> {
         self.ending = Some((exit, Instant::now() + CANCEL_WAIT));
         self.printer.ending = true;
-        // A terminal that is gone needs no cleanup.
+        // If the terminal is gone, it needs no cleanup.
         let _ = self.printer.close_stream();
         self.withdrawn.store(true, Ordering::Relaxed);
         self.questions.withdrawn.store(true, Ordering::Relaxed);

@@ -10,7 +10,7 @@ pub enum Exit {
     Failed,
     /// The command line or the config is invalid.
     Usage,
-    /// An approval was needed, but nobody could give it, so nothing ran.
+    /// An approval was needed but nobody could give it, so nothing ran.
     ApprovalNeeded,
     /// Another front end stopped the turn.
     Stopped,

@@ -1,7 +1,7 @@
 //! Rows of the REPL: panels, proposals and their styles.
 //!
-//! Rows, wrapping and Markdown come from `sysop-term`. The code that writes a row to the terminal decides whether to
-//! use the colors of the terminal's palette or plain text.
+//! Rows, wrapping and Markdown come from `sysop-term`. The code that writes a row to the terminal decides
+//! whether to use the terminal palette's colors or plain text.
 
 pub(crate) mod panel;
 pub(crate) mod plan;
@@ -14,11 +14,11 @@ use sysop_core::text::neutralize;
 use sysop_term::cells;
 use sysop_term::{Span, StyleRole, TextRow, Theme, ThemeName};
 
-/// Minimum width of the terminal, in columns, for a panel to have sides.
+/// Minimum width of the terminal, in columns, for panels to have sides.
 pub(crate) const BOX_COLUMNS_MIN: usize = 40;
 /// Maximum width of a panel in columns, so that lines stay readable.
 pub(crate) const PANEL_COLUMNS_MAX: usize = 120;
-/// The terminal's own palette, which fits its background.
+/// The terminal's own palette, which matches its background.
 pub(crate) const THEME: Theme = Theme { name: ThemeName::Terminal };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(crate) fn wrap(row: &TextRow, columns: usize, indent: usize) -> Vec<TextRow>
     cells::wrap_hanging(&row.spans, columns, indent)
 }
 
-/// Truncates a row to `columns`. A row that was cut ends in an ellipsis.
+/// Truncates a row to `columns`. A truncated row ends in an ellipsis.
 pub(crate) fn truncate(row: &TextRow, columns: usize) -> TextRow {
     cells::truncate(&row.spans, columns, THEME.style(StyleRole::Dim))
 }
@@ -65,7 +65,7 @@ pub fn terminal_width() -> usize {
     terminal_size().0
 }
 
-/// Returns the reported size of a terminal. A zero, as some report, is replaced with that of 80×24.
+/// Returns the reported size of a terminal. A reported zero is replaced with the size of an 80×24 terminal.
 fn usable((columns, rows): (u16, u16)) -> (usize, usize) {
     let or = |said: u16, usual: usize| if said == 0 { usual } else { usize::from(said) };
     (or(columns, 80), or(rows, 24))

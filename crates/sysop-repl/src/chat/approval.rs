@@ -1,9 +1,9 @@
 //! Approval prompt on a terminal, answered with single keys.
 //!
-//! A key counts only if it was pressed after the prompt appeared. First, the proposal is drawn. Then all pending keys
-//! are discarded, and so is every key pressed within `GUARD`; each such key restarts that time. Only then is the prompt
-//! drawn and a key accepted. So keys typed ahead for the next prompt never approve a command. A proposal longer than
-//! the screen is shown page by page before the prompt.
+//! A key counts only if it was pressed after the prompt appeared. First, the proposal is drawn. Then all
+//! pending keys are discarded, as is every key pressed within `GUARD`; each such key restarts that period.
+//! Only then is the prompt drawn and a key accepted. So keys typed ahead for the next prompt never approve a
+//! command. A proposal longer than the screen is shown page by page before the prompt.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,9 +21,9 @@ use super::editor::edit_once;
 
 use crate::render::{row, terminal_size, wrap};
 
-/// Time after a proposal was drawn during which keys are ignored.
+/// Period after a proposal has been drawn during which keys are ignored.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
-/// Interval at which an open prompt checks whether it was answered elsewhere.
+/// Interval at which an open prompt checks whether it has been answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Message for a call that can only be allowed once.
@@ -63,7 +63,7 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) command: Option<String>,
     /// Description of the session grant; empty if the call can be allowed only once.
     pub(crate) covers: String,
-    /// Rule that "always" would save, if one is possible.
+    /// Rule that "always" would save, or `None` if no rule is possible.
     pub(crate) rule: Option<OfferedRule>,
 }
 
@@ -76,11 +76,11 @@ pub(crate) trait ApprovalIo {
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Returns the number of columns and rows of the screen.
     fn size(&self) -> (usize, usize);
-    /// Lets the user edit a line that at first contains `text`. Returns `None` if the user cancels.
+    /// Lets the user edit a line that initially contains `text`. Returns `None` if the user cancels.
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
 
-/// Prompts the user until there is an answer or `withdrawn` is set.
+/// Prompts the user until they answer or `withdrawn` is set.
 pub(crate) fn ask(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
@@ -145,7 +145,7 @@ fn confirm_rule(
     }
 }
 
-/// Asks a question that is answered with yes or no.
+/// Asks a yes-or-no question.
 pub(crate) fn confirm(
     console: &mut impl ApprovalIo,
     question: &str,
@@ -277,7 +277,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// Converts a key to a lowercase letter, Ctrl+C to ETX, and Enter to line feed. `None` for all other keys.
+/// Converts a character to lowercase, Ctrl+C to ETX, and Enter to line feed. Returns `None` for other keys.
 fn letter(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');
@@ -299,7 +299,7 @@ impl TtyApprovalIo {
     /// Switches the terminal to raw mode until the value is dropped.
     pub(crate) fn new(color: bool) -> io::Result<Self> {
         terminal::enable_raw_mode()?;
-        // A paste then arrives as one event that answers nothing.
+        // A paste then arrives as a single event that answers nothing.
         crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
         Ok(Self { started: std::time::Instant::now(), color })
     }
@@ -342,7 +342,7 @@ impl ApprovalIo for TtyApprovalIo {
 
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {
         let edited = edit_once(label, text, self.color);
-        // The editor disables both.
+        // The editor disables both raw mode and bracketed paste.
         terminal::enable_raw_mode()?;
         crossterm::execute!(io::stderr(), EnableBracketedPaste)?;
         edited

@@ -1,4 +1,4 @@
-//! Line editor with history, completion of commands, hints, multiple lines and sanitized pastes.
+//! Line editor with history, command completion, hints, multiple lines and sanitized pastes.
 
 use std::borrow::Cow;
 use std::io;
@@ -25,7 +25,7 @@ const MENU: &str = "commands";
 
 #[derive(Debug, Clone)]
 pub(crate) struct PromptLabel {
-    /// Text before the sign, already sanitized.
+    /// Text before the prompt sign, already sanitized.
     pub(crate) left: String,
     pub(crate) sign: &'static str,
 }
@@ -95,7 +95,7 @@ pub(crate) fn editor(
     (editor, None)
 }
 
-/// Lets the user edit a text of one or more lines that is not a prompt. Returns `None` if the user cancels.
+/// Lets the user edit text, of any number of lines, that is not a prompt. Returns `None` if canceled.
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
@@ -103,7 +103,7 @@ pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Opti
     Ok(match editor.read_line(&label)? {
         Signal::Success(text) => Some(text),
         Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,
-        // Unknown signals of a newer version are not text.
+        // Signals added by a newer version are not text.
         _ => None,
     })
 }
@@ -141,7 +141,7 @@ fn restrict_to_owner(path: &Path) -> io::Result<()> {
     file.set_permissions(std::fs::Permissions::from_mode(0o600))
 }
 
-/// Edit mode that removes control characters from pasted text, because the editor would draw them unchanged.
+/// Edit mode that removes control characters from pasted text, because the editor would draw them as is.
 struct SanitizedPaste(Emacs);
 
 impl EditMode for SanitizedPaste {
@@ -163,8 +163,8 @@ fn sanitize_edit(command: EditCommand) -> EditCommand {
     command
 }
 
-/// Reduces a text to characters that a keyboard could type: removes control characters except line feed and tab, and
-/// removes bidirectional and invisible characters.
+/// Reduces text to characters that a keyboard could type: removes control characters except line feed and
+/// tab, and removes bidirectional and invisible characters.
 pub(crate) fn sanitize_pasted_text(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.chars()
@@ -176,7 +176,7 @@ pub(crate) fn sanitize_pasted_text(text: &str) -> String {
         .collect()
 }
 
-/// Highlighter that disables colors and disables the expansion of `!`, which starts a shell command here.
+/// Highlighter without colors and without `!` history expansion, because `!` starts a shell command here.
 struct PlainHighlighter;
 
 impl Highlighter for PlainHighlighter {

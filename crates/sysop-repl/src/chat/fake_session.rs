@@ -1,4 +1,4 @@
-//! Session for tests of the front ends; the words of the prompt select its behavior.
+//! Session for testing the front ends; words in the prompt select its behavior.
 
 use std::sync::{Arc, Weak};
 
@@ -24,7 +24,7 @@ use sysop_driver::prompter::{PromptReply, Terminal, TerminalOutput, TerminalSize
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// Prompt of ssh for an unknown host.
+/// Prompt that ssh shows for an unknown host.
 const HOST_KEY: &str = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\
     ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.\n\
     \u{1b}[2JAre you sure you want to continue connecting (yes/no/[fingerprint])? ";
@@ -36,7 +36,7 @@ pub(crate) struct FakeSession {
     terminal: Option<Arc<FakeTerminal>>,
 }
 
-/// Terminal that answers in capitals; `exit` ends it.
+/// Terminal that answers in uppercase; `exit` closes it.
 pub(crate) struct FakeTerminal {
     session: Weak<FakeSession>,
     asks_first: bool,
@@ -120,12 +120,12 @@ struct State {
     questions: Vec<Question>,
     asked: u64,
     refused: Vec<QuestionId>,
-    /// Answers to programs, in order.
+    /// Answers given to programs, in order.
     answers: Vec<String>,
 }
 
 impl FakeSession {
-    /// Creates a session with its first event.
+    /// Creates a session that contains only its first event.
     pub(crate) fn new() -> Arc<Self> {
         Self::on("web1")
     }
@@ -158,7 +158,7 @@ impl FakeSession {
         })
     }
 
-    /// Returns the answers to programs, in order.
+    /// Returns the answers given to programs, in order.
     pub(crate) fn answers(&self) -> Vec<String> {
         self.state.lock().answers.clone()
     }
@@ -168,7 +168,7 @@ impl FakeSession {
         AttachedSession { session: self.clone(), last, spec: Arc::new(spec(&self.host)) }
     }
 
-    /// Returns the inputs from front ends.
+    /// Returns the inputs received from front ends.
     pub(crate) fn inputs(&self) -> Vec<Input> {
         self.state.lock().inputs.clone()
     }
@@ -177,12 +177,12 @@ impl FakeSession {
         self.state.lock().listeners.clear();
     }
 
-    /// Answers a program's prompt as another front end.
+    /// Answers a program's prompt as if from another front end.
     pub(crate) fn answer_as_other(&self) {
         self.state.lock().answered_elsewhere();
     }
 
-    /// Sends an input as another front end.
+    /// Sends an input as if from another front end.
     pub(crate) fn send_as_other(&self, input: Input) {
         self.state.lock().input(input);
     }
@@ -439,7 +439,7 @@ impl State {
         self.end(StopReason::EndTurn, None);
     }
 
-    /// Runs a command with these prompts and reports which answers were right.
+    /// Runs a command that shows these prompts, and reports which answers were correct.
     fn runs_sudo(&mut self, questions: &[(&str, QuestionKind)]) {
         let call = self.call("bash", json!({ "command": "sudo id" }));
         self.reply("", vec![call.clone()]);
@@ -484,7 +484,7 @@ impl State {
         if self.questions.is_empty()
             && let Some(call) = self.running.take()
         {
-            // Answers are compared here, as a program would, and never shown.
+            // Answers are compared here, as a program would do, and never shown.
             let right =
                 self.answers.iter().all(|answer| ["geheim", "yes", "123456"].contains(&answer.as_str()));
             let output = if right { "all right\n" } else { "not right\n" };

@@ -1,7 +1,7 @@
 //! The screen of a front end that only appends rows: permanent rows, and below them one last row that is replaced.
 //!
-//! While the line editor owns the terminal, rows are printed through the editor's printer. While a prompt or the
-//! session's terminal is open, rows wait.
+//! While the line editor owns the terminal, rows are printed through the editor's printer. While a prompt or
+//! the session's terminal is open, rows are held back.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use sysop_term::{StyleRole, TextRow, paint};
 
 use crate::render::{RenderOptions, row, truncate};
 
-/// Maximum number of rows that wait for the terminal; the oldest are dropped first.
+/// Maximum number of rows waiting for the terminal; the oldest are dropped first.
 const PENDING_ROWS_MAX: usize = 5_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(crate) struct InlineScreen {
     lost: usize,
     given: bool,
     last: Option<String>,
-    /// Number of line ends at the end of the text so far; 2 before any text.
+    /// Number of newlines at the end of the text so far; 2 before any text.
     ends: usize,
 }
 
@@ -86,7 +86,7 @@ impl InlineScreen {
         self.flush_pending()
     }
 
-    /// Appends text that is already sanitized and need not end a row. Used by the plain layout.
+    /// Appends text that is already sanitized and need not end with a newline. Used by the plain layout.
     pub(crate) fn text(&mut self, text: &str) -> io::Result<()> {
         let bare = text.trim_end_matches('\n');
         let ends = text.len() - bare.len();
@@ -95,7 +95,7 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Records that the user's Enter ended the row.
+    /// Records that the user ended the row by pressing Enter.
     pub(crate) fn note_enter(&mut self) {
         self.ends = 1;
     }
@@ -104,7 +104,7 @@ impl InlineScreen {
         if self.ends == 0 { self.text("\n") } else { Ok(()) }
     }
 
-    /// Ensures that one blank row follows the output of [`Self::text`].
+    /// Ensures that the output of [`Self::text`] is followed by one blank row.
     pub(crate) fn blank_row(&mut self) -> io::Result<()> {
         if self.ends < 2 { self.text(&"\n".repeat(2 - self.ends)) } else { Ok(()) }
     }
@@ -171,10 +171,10 @@ impl InlineScreen {
         self.out.flush()
     }
 
-    /// Returns true if the line editor has shown all rows. It must not be interrupted before that.
+    /// Returns true if the line editor has printed all rows. The editor must not be interrupted before that.
     pub(crate) fn printer_is_idle(&mut self) -> bool {
         let Some(printer) = &self.printer else { return true };
-        // The printer holds one message, so a second, empty one is accepted only after the first is printed.
+        // The printer holds one message, so a second, empty one is accepted only once the first is printed.
         if self.given && !matches!(printer.try_send(String::new()), Err(TrySendError::Full(_))) {
             self.given = false;
         }
@@ -190,7 +190,7 @@ impl InlineScreen {
                 self.given = true;
                 self.pending.clear();
             }
-            // The editor takes it later; a closed channel means that the front end is about to end.
+            // The editor prints the message later; a closed channel means that the front end is exiting.
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
         }
     }

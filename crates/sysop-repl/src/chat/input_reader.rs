@@ -38,7 +38,7 @@ const LEAVE_KEY: u8 = 0x1d;
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Maximum number of bytes per read from the terminal.
 const READ_BYTES_MAX: usize = 4096;
-/// Capacity of the printer's channel. `InlineScreen` relies on it to learn whether the last message was shown.
+/// Capacity of the printer's channel. `InlineScreen` relies on it to detect that a message was printed.
 const PRINTER_MESSAGES_MAX: usize = 1;
 
 pub(crate) enum ReadRequest {
@@ -60,7 +60,7 @@ pub(crate) enum UserInput {
     Interrupt,
     /// Ctrl+D or the end of the input.
     End,
-    /// The request was withdrawn. Contains the text that was typed so far.
+    /// The request was withdrawn. Contains the text typed so far.
     Withdrawn(String),
     /// The user's decision on a proposal.
     Approval(ApprovalOutcome),
@@ -82,7 +82,7 @@ pub(crate) struct InputReader {
 }
 
 impl InputReader {
-    /// Starts a reader with a line editor, on a terminal.
+    /// Starts a reader with a line editor on a terminal.
     pub(crate) fn on_terminal(
         history: Option<PathBuf>,
         known: Arc<RwLock<CompletionNames>>,
@@ -115,7 +115,7 @@ impl InputReader {
         })
     }
 
-    /// Starts a reader that reads plain lines from standard input.
+    /// Starts a reader of plain lines from standard input.
     pub(crate) fn by_lines() -> Self {
         Self::start(None, |requests, said, withdrawn| {
             let mut lines = io::stdin().lock();
@@ -158,7 +158,7 @@ impl InputReader {
         Self { requests, said, withdrawn, printer }
     }
 
-    /// Returns the channel for rows that are to be printed while a line is edited, if there is a line editor.
+    /// Returns the channel for rows to print above the line being edited, or `None` without a line editor.
     pub(crate) fn printer(&self) -> Option<SyncSender<String>> {
         self.printer.clone()
     }
@@ -166,7 +166,7 @@ impl InputReader {
     /// Sends a request. The answer to the previous request must have been received.
     pub(crate) fn request(&self, request: ReadRequest) {
         self.withdrawn.store(false, Ordering::Relaxed);
-        // A thread that ended has sent its reason, which is still to be received.
+        // A thread that has exited has already sent the reason, which will be received next.
         let _ = self.requests.send(request);
     }
 
@@ -174,21 +174,21 @@ impl InputReader {
         self.withdrawn.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the next input, or `None` if no more input can come.
+    /// Returns the next input, or `None` if no more input will arrive.
     pub(crate) async fn next_input(&mut self) -> Option<UserInput> {
         self.said.recv().await
     }
 }
 
 fn emit(said: &UnboundedSender<UserInput>, what: UserInput) {
-    // The receiver is gone if the front end is about to end.
+    // The receiver is gone if the front end is about to exit.
     let _ = said.send(what);
 }
 
 fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
     match reply {
         Ok(reply) => UserInput::ProgramPrompt(reply),
-        // No more input can come.
+        // No more input will arrive.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             UserInput::ProgramPrompt(PromptOutcome::Refused)
         }
@@ -196,11 +196,11 @@ fn prompt_input(reply: io::Result<PromptOutcome>) -> UserInput {
     }
 }
 
-/// Forwards keys to the session's terminal until the user presses the key that leaves or the request is withdrawn.
+/// Forwards keys to the session's terminal until the user presses the leave key or the request is withdrawn.
 fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> UserInput {
     let pass_on = || -> io::Result<()> {
         let _raw = TtyPromptIo::new(false)?;
-        // The user may type a password here.
+        // The user may be typing a password.
         let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
         while !withdrawn.load(Ordering::Relaxed) {
             let count = read_terminal(bytes.as_mut_slice(), LOOK_UP)?;
@@ -223,7 +223,7 @@ fn forward_keys(terminal: &dyn prompter::Terminal, withdrawn: &AtomicBool) -> Us
     }
 }
 
-/// Asks a program's question and reads the answer as a line from a pipe. The answer is not echoed.
+/// Shows a program's question and reads the answer as a line from a pipe. The answer is not echoed.
 fn reply_by_lines(
     lines: &mut impl BufRead,
     sheet: &ProgramPrompt,
@@ -260,7 +260,7 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
     match editor.read_line(label) {
         Ok(Signal::Success(line)) => {
-            // A failed write of the history must not lose the line.
+            // A failure to write the history must not lose the line.
             let _ = editor.sync_history();
             UserInput::Line(line)
         }
@@ -275,8 +275,8 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
 }
 
-/// Reads the next line, or returns `None` at the end of the input. If no terminal has echoed the line, prints it, so
-/// that the output shows the whole dialog.
+/// Reads the next line, or returns `None` at the end of the input. If no terminal has echoed the line, prints
+/// it, so that the output shows the whole dialog.
 fn read_echoed_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
     let line = next_line(lines)?;
     if !rustix::termios::isatty(&*lines) {
@@ -295,8 +295,8 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
     Ok(Some(text.trim_end_matches(['\n', '\r']).to_owned()))
 }
 
-/// Asks about a proposal and reads the answer from the same lines as prompts. On a terminal, text that was typed before
-/// the question is discarded. Lines from a pipe always precede the question, so they count as answers.
+/// Shows a proposal and reads the answer from the same lines as prompts. On a terminal, text typed before the
+/// question is discarded. Lines from a pipe always precede the question, so they count as answers.
 fn ask_by_lines(
     lines: &mut (impl BufRead + AsFd),
     question: &ApprovalPrompt,

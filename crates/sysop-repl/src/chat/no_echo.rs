@@ -1,5 +1,5 @@
-//! Terminal mode while nothing is read: keys are not echoed and stay in the terminal until the next prompt; Ctrl+C and
-//! Ctrl+\ still send signals. Dropping the guard restores the previous mode.
+//! Terminal mode while nothing is being read: keys are not echoed and stay in the terminal until the next
+//! prompt; Ctrl+C and Ctrl+\ still send signals. Dropping the guard restores the previous mode.
 
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 
@@ -17,13 +17,13 @@ impl NoEcho {
         Some(quiet)
     }
 
-    /// Enters the quiet mode again after another program used the terminal.
+    /// Enters the quiet mode again after another program has used the terminal.
     pub(crate) fn apply(&self) {
         let mut mode = self.before.clone();
         mode.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-        // A signal does not discard type-ahead.
+        // Do not let a signal discard type-ahead.
         mode.local_modes.insert(LocalModes::ISIG | LocalModes::NOFLSH);
-        // Enter stays distinguishable from Ctrl+J for the line editor.
+        // Keep Enter distinguishable from Ctrl+J for the line editor.
         mode.input_modes.remove(InputModes::ICRNL);
         set(&mode);
     }
@@ -41,6 +41,6 @@ impl Drop for NoEcho {
 }
 
 fn set(mode: &Termios) {
-    // A terminal that is gone needs no mode.
+    // If the terminal is gone, its mode does not matter.
     let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, mode);
 }

@@ -29,7 +29,7 @@ use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 
 const OUTPUT_HEAD_ROWS: usize = 60;
 const OUTPUT_TAIL_ROWS: usize = 20;
-/// Maximum length of an output line that has not ended yet, in bytes.
+/// Maximum length of an unfinished output line, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
 const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
@@ -45,7 +45,7 @@ pub(crate) struct PanelView {
     exit_code: Option<i32>,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
-    /// Newest line of a command that runs on several hosts.
+    /// Newest output line of a command running on several hosts.
     newest_line: String,
     frame: usize,
     phase_began: Option<Instant>,
@@ -191,7 +191,7 @@ impl PanelView {
                 let begin = self.reasoning.len().saturating_sub(200);
                 self.reasoning.drain(..self.reasoning.ceil_char_boundary(begin));
             }
-            // Lines of several hosts arrive mixed: only the newest is shown during the run, and all groups at the end.
+            // Lines from several hosts are interleaved: show only the newest now, and all groups at the end.
             Delta::Output { text, .. }
                 if transcript.session_info().is_some_and(|it| words::is_fleet(&it.host)) =>
             {
@@ -221,7 +221,7 @@ impl PanelView {
                         .rows(&[row(&format!("· {}", words::control(holder.as_deref())), StyleRole::Dim)])?;
                 }
             }
-            // The main loop asks and reports the result.
+            // The main loop asks the question and reports the result.
             Delta::Progress { .. } | Delta::Question { .. } | Delta::QuestionClosed { .. } => {}
         }
         let content = self.moving_row(transcript, screen.render_options().width);
@@ -348,13 +348,13 @@ impl PanelView {
         screen.rows(&rows)
     }
 
-    /// Draws the part of a finished reply that was not streamed. Redraws all if the streamed text differed.
+    /// Draws the part of a finished reply that was not streamed, or all of it if the streamed text differed.
     fn replied(&mut self, step: StepId, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
         let streamed = match &self.answer {
             Some(answer) if answer.step == step => answer.streamed.clone(),
             Some(_) | None => String::new(),
         };
-        // Leading blank deltas were not drawn.
+        // Leading blank deltas have not been drawn.
         let rest = text.trim_start().strip_prefix(streamed.trim_start()).map(str::to_owned);
         match rest {
             Some(rest) if !streamed.is_empty() => {
@@ -496,7 +496,7 @@ impl PanelView {
         screen.rows(&end_rows(outcome, columns, THEME))
     }
 
-    /// Returns the panel of a call's output, creating it if necessary.
+    /// Returns the panel for a call's output, creating it if necessary.
     fn output_of(
         &mut self,
         call: &CallId,
@@ -555,7 +555,7 @@ impl PanelView {
         screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])
     }
 
-    /// Returns the live row, which shows streaming text or what the session waits for. `None` if it is empty.
+    /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
     fn moving_row(&mut self, transcript: &Transcript, columns: usize) -> Option<TextRow> {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
@@ -671,7 +671,7 @@ impl LiveOutput {
         }
     }
 
-    /// Returns the text that the live row shows for output that is not printed yet, if any.
+    /// Returns the text that the live row shows for output that has not been printed yet, if any.
     fn waiting(&self) -> Option<String> {
         let more = self.hidden + self.tail.len();
         if more > 0 {

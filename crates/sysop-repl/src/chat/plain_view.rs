@@ -175,7 +175,7 @@ impl PlainView {
             }
             Delta::Restarted { .. } => Ok(()),
             Delta::Output { call, text } => {
-                // Hosts of a fleet are shown together when all have finished.
+                // Output of a fleet's hosts is shown together once all have finished.
                 let fleet = transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
                 if fleet || !is_direct(call, transcript) {
                     return Ok(());
@@ -193,7 +193,7 @@ impl PlainView {
                 }
                 Ok(())
             }
-            // The main loop asks and reports the result.
+            // The main loop asks the question and reports the result.
             Delta::Progress { .. } | Delta::Question { .. } | Delta::QuestionClosed { .. } => Ok(()),
         }
     }

@@ -1,9 +1,9 @@
 //! Asks the user what a running program wants to know: a password, a passphrase, or whether a host key is right.
 //!
-//! The rules of approval prompts apply: the prompt is drawn, everything typed before it or within `GUARD` after it is
-//! discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that their length stays
-//! hidden. The text comes from a program or a remote machine, so it is indented below a line of sysop that names the
-//! origin, and cannot be mistaken for sysop's own text.
+//! The rules of approval prompts apply: the prompt is drawn, everything typed before it or within `GUARD`
+//! after it is discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that
+//! their length stays hidden. The text comes from a program or a remote machine, so it is indented below a
+//! line by sysop that names the origin, and cannot be mistaken for sysop's own text.
 
 use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
@@ -25,15 +25,15 @@ use super::prompt_field::{FieldInput, PromptField};
 use crate::render::panel::Panel;
 use crate::render::{RenderOptions, THEME, row, safe, terminal_width, wrap};
 
-/// Interval at which an open prompt checks whether it was answered elsewhere.
+/// Interval at which an open prompt checks whether it has been answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
-/// Maximum delay between Esc and the next byte of a key's escape sequence.
+/// Maximum delay between Esc and the next byte of an escape sequence.
 const ESCAPE: Duration = Duration::from_millis(50);
 /// Maximum length of a program's prompt that is quoted in a sentence, in characters.
 const PROMPT_CHARS_IN_A_LINE_MAX: usize = 200;
 /// Maximum number of bytes per read from the terminal.
 const READ_BYTES_MAX: usize = 256;
-/// Maximum number of reads that discard input after an answer.
+/// Maximum number of reads that discard leftover input after an answer.
 const REST_READS_MAX: usize = 256;
 
 /// The user's answer.
@@ -77,19 +77,19 @@ fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
 
 /// Terminal from which bytes are read and on which the prompt is drawn.
 pub(crate) trait PromptIo {
-    /// Reads typed bytes into `into` and returns their number. Returns 0 if none arrive within `wait`, and an error if
-    /// no more can come.
+    /// Reads typed bytes into `into` and returns their number. Returns 0 if none arrive within `wait`, and an
+    /// error if no more will arrive.
     fn read(&mut self, into: &mut [u8], wait: Duration) -> io::Result<usize>;
     /// Returns the time since a fixed point.
     fn now(&self) -> Duration;
     /// Draws a row and moves to the next one.
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
-    /// Redraws the row of the answer and leaves the cursor in it.
+    /// Redraws the answer's row and leaves the cursor in it.
     fn answer_row(&mut self, row: &TextRow) -> io::Result<()>;
     fn columns(&self) -> usize;
 }
 
-/// Prompts the user until there is an answer or `withdrawn` is set.
+/// Prompts the user until they answer or `withdrawn` is set.
 pub(crate) fn ask(
     keyboard: &mut impl PromptIo,
     sheet: &ProgramPrompt,
@@ -165,14 +165,14 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
     let mut line = row("› ", StyleRole::Title);
     if seen == AnswerEcho::Visible {
         let text = row(&field.echo_text(), StyleRole::Text);
-        // Shows the end of a text that is longer than the row.
+        // Show the end of a text that is longer than the row.
         let room = keyboard.columns().saturating_sub(4);
         line.append(wrap_exact(&text.spans, room).pop().unwrap_or_default());
     }
     keyboard.answer_row(&line)
 }
 
-/// Asks the user whether a prompt of unknown kind is for a secret. Returns `None` if it is, and otherwise the outcome.
+/// Asks the user whether a prompt of unknown kind asks for a secret. Returns `None` if so, else the outcome.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
     say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
     let mut escape = false;
@@ -188,7 +188,7 @@ fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Res
             (_, 0x03) => return Ok(Some(PromptOutcome::Interrupted)),
             (_, 0x04) => return Ok(Some(PromptOutcome::Refused)),
             (_, 0x1b) => escape = true,
-            // A key that sends more than one byte.
+            // A key that sends several bytes.
             (_, _) if escape => {
                 drop_early_bytes(keyboard, withdrawn)?;
                 escape = false;
@@ -214,7 +214,7 @@ fn drop_early_bytes(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io:
     }
 }
 
-/// Discards pasted input after the answer, because it may be secret and must not answer anything else.
+/// Discards input pasted after the answer, because it may be secret and must not answer anything else.
 fn drop_the_rest(keyboard: &mut impl PromptIo) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0; READ_BYTES_MAX]);
     for _ in 0..REST_READS_MAX {
@@ -236,7 +236,7 @@ pub(crate) fn ask_on_terminal(
     withdrawn: &AtomicBool,
 ) -> io::Result<PromptOutcome> {
     let mut terminal = TtyPromptIo::new(color)?;
-    // Events that the key reader has buffered are type-ahead, too.
+    // Events buffered by the key reader are type-ahead, too.
     while crossterm::event::poll(Duration::ZERO)? {
         crossterm::event::read()?;
     }
@@ -254,7 +254,7 @@ impl TtyPromptIo {
     pub(crate) fn new(color: bool) -> io::Result<Self> {
         crossterm::terminal::enable_raw_mode()?;
         let raw = Self { started: Instant::now(), color };
-        // Rows printed by other parts of the program still start in the first column.
+        // Keep newline translation, so that rows printed by other code still start in the first column.
         let mut mode = tcgetattr(io::stdin())?;
         mode.output_modes.insert(OutputModes::OPOST);
         tcsetattr(io::stdin(), OptionalActions::Now, &mode)?;
@@ -291,8 +291,8 @@ impl PromptIo for TtyPromptIo {
     }
 }
 
-/// Reads standard input and returns the number of bytes, or 0 if none arrive within `wait`. Bypasses buffers, which
-/// would keep a copy.
+/// Reads standard input and returns the number of bytes, or 0 if none arrive within `wait`. Bypasses buffers,
+/// which would keep a copy.
 pub(super) fn read_terminal(into: &mut [u8], wait: Duration) -> io::Result<usize> {
     let stdin = io::stdin();
     let mut ready = [PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)];

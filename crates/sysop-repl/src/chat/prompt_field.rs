@@ -8,7 +8,7 @@ use std::fmt;
 use secrecy::SecretString;
 use secrecy::zeroize::{Zeroize, Zeroizing};
 
-/// Maximum length of an answer, in bytes. This is also the limit of a line that a terminal reads in line mode.
+/// Maximum length of an answer, in bytes; also the limit for a line in a terminal's canonical mode.
 pub(super) const ANSWER_BYTES_MAX: usize = 4095;
 
 /// State of the field after a byte.
@@ -20,7 +20,7 @@ pub(super) enum FieldInput {
     Refused,
     /// Ctrl+C.
     Interrupted,
-    /// Enter on invalid UTF-8, which was discarded.
+    /// Enter after invalid UTF-8, which was discarded.
     InvalidUtf8,
 }
 
@@ -28,7 +28,7 @@ pub(super) enum FieldInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EscapeState {
     None,
-    /// After an Esc, which is a key of its own if nothing follows.
+    /// After an Esc, which is a key by itself if nothing follows.
     Escape,
     /// After `ESC O`; one more byte ends the sequence.
     Ss3,
@@ -54,7 +54,7 @@ impl PromptField {
 
     pub(super) fn push(&mut self, byte: u8) -> FieldInput {
         match (self.sequence, byte) {
-            // Sequences of keys without a character are not part of an answer.
+            // Sequences for keys without a character are not part of an answer.
             (EscapeState::Escape, b'[') => self.sequence = EscapeState::Csi,
             (EscapeState::Escape, b'O') => self.sequence = EscapeState::Ss3,
             (EscapeState::Escape, 0x1b) => return FieldInput::Refused,
@@ -84,7 +84,7 @@ impl PromptField {
             0x04 if self.bytes.is_empty() => return FieldInput::Refused,
             0x1b => self.sequence = EscapeState::Escape,
             0x7f | 0x08 => self.erase_character(),
-            // Ctrl+U and Ctrl+W clear the whole line, because a hidden line has no visible words.
+            // Ctrl+U and Ctrl+W both clear the whole line, because a hidden line has no visible words.
             0x15 | 0x17 => self.clear(),
             0x00..=0x1f => {}
             byte if self.bytes.len() < ANSWER_BYTES_MAX => self.bytes.push(byte),
@@ -95,7 +95,7 @@ impl PromptField {
 
     fn enter(&mut self) -> FieldInput {
         let typed = match std::str::from_utf8(&self.bytes) {
-            // An exactly sized box: shrinking a longer buffer would leave a copy in freed memory.
+            // An exact-size box: shrinking a larger buffer would leave a copy in freed memory.
             Ok(text) => FieldInput::Submitted(SecretString::new(text.into())),
             Err(_) => FieldInput::InvalidUtf8,
         };

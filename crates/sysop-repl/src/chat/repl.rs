@@ -48,11 +48,11 @@ use shell::AttachedShell;
 
 /// Interval at which live rows are redrawn.
 const TICK: Duration = Duration::from_millis(120);
-/// Maximum time for which the prompt is held back after a turn was requested.
+/// Maximum time to hold back the prompt after a turn was requested.
 const EXPECT: Duration = Duration::from_secs(2);
-/// Maximum time that the line editor gets at exit to restore the terminal.
+/// Maximum time to wait at exit for the line editor to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
-/// Request to the user that is open now.
+/// Request that the user is currently answering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
     None,
@@ -85,12 +85,12 @@ pub(super) struct Repl {
     active_read: ActiveRead,
     withdrawing: bool,
     answered: Option<CallId>,
-    /// Prompts of programs that were answered in this front end.
+    /// Programs' prompts that were answered in this front end.
     settled: HashSet<QuestionId>,
     drawn_prompt: Option<QuestionId>,
     /// Set after Ctrl+C declined a program's prompt in this turn. The next Ctrl+C stops the turn.
     question_interrupted: bool,
-    /// Connection to the session's terminal while the user uses it.
+    /// Connection to the session's terminal while the user is using it.
     shell: Option<AttachedShell>,
     /// The user's terminal while the session's terminal is shown on it.
     alternate_screen: Option<AlternateScreen>,
@@ -126,7 +126,7 @@ impl ReplSignals {
     }
 }
 
-/// Returns the transcript to start with before the first update: complete if new, empty if a log is replayed.
+/// Returns the initial transcript: complete for a new session, empty if a log will be replayed.
 fn transcript_of(spec: &SessionSpec, last: Seq) -> Transcript {
     if last == Seq(0) { Transcript::of(spec) } else { Transcript::new() }
 }
@@ -223,8 +223,8 @@ impl Repl {
         }
     }
 
-    /// Restores the quiet mode after another program may have used the terminal. Does nothing while a line editor or
-    /// prompt reads, because these set their own modes.
+    /// Restores the quiet mode after another program may have used the terminal. Does nothing while a line
+    /// editor or prompt is reading, because these set their own modes.
     fn resume_from_suspend(&self) {
         if self.active_read == ActiveRead::None
             && let Some(no_echo) = &self.no_echo
@@ -271,7 +271,7 @@ impl Repl {
             };
         };
         match (&self.expected, &logged.event) {
-            // Earlier events are not the result of the sent input.
+            // Earlier events cannot be the result of the sent input.
             _ if logged.seq <= self.replay_until => {}
             (Some((AwaitedUpdate::Turn, _)), Event::TurnStarted { .. })
             | (Some((AwaitedUpdate::Event, _)), _) => {
@@ -298,7 +298,7 @@ impl Repl {
         Ok(())
     }
 
-    /// If the approval that is open here was decided elsewhere, reports who decided it.
+    /// If the approval that is open here has been decided elsewhere, reports who decided it.
     fn decided_elsewhere(&mut self, event: &Event) -> io::Result<()> {
         let Event::Decided { call, decision, by } = event else { return Ok(()) };
         if self.active_read != ActiveRead::Approval(call.clone()) || self.answered.as_ref() == Some(call) {
@@ -315,7 +315,7 @@ impl Repl {
         self.transcript.seq() < self.replay_until
     }
 
-    /// Describes the session and its last turn, once, as soon as they are known.
+    /// Describes the session and its last turn, once, as soon as both are known.
     fn introduce(&mut self) -> io::Result<()> {
         if self.introduced || self.transcript.session_info().is_none() {
             return Ok(());
@@ -349,7 +349,7 @@ impl Repl {
             | SessionPhase::Stopping => None,
         };
         match (&self.active_read, proposal, self.open_question()) {
-            // An open approval prompt is not replaced while the user reads it.
+            // An open approval prompt is not replaced while the user is reading it.
             (ActiveRead::Approval(open), Some(call), _) if open == call => {
                 return ActiveRead::Approval(call.clone());
             }
@@ -378,7 +378,7 @@ impl Repl {
             (ActiveRead::None, ActiveRead::Approval(call)) => self.ask_question(&call),
             (ActiveRead::None, ActiveRead::ProgramPrompt(_)) => self.ask_for_program(),
             (ActiveRead::None, ActiveRead::Terminal) => self.enter_shell(),
-            // An open line stays while another front end works; events are printed above it.
+            // An open line stays while another front end is in use; events are printed above it.
             (ActiveRead::Line, ActiveRead::Line | ActiveRead::None)
             | (ActiveRead::None, ActiveRead::None) => Ok(()),
             (
@@ -454,7 +454,7 @@ impl Repl {
             }
         };
         match said {
-            // A line that arrived in spite of its withdrawal was written before the question appeared.
+            // A line that arrives despite its withdrawal was written before the question appeared.
             UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
                 self.note("a prompt appeared; the line was not sent")?;
                 self.draft = line;
@@ -662,7 +662,7 @@ impl Repl {
     pub(super) async fn open(&mut self, which: SessionSelector) -> io::Result<()> {
         match self.context.service.open(which).await {
             Ok(opened) => {
-                // The previous session is released; a session on a server would otherwise keep lending its tools.
+                // Release the previous session, so that a server no longer uses this machine's tools for it.
                 self.context.opened = opened.clone();
                 let AttachedSession { session, last, spec } = opened;
                 self.updates = session.subscribe(Seq(0));
@@ -737,7 +737,7 @@ impl Repl {
         }
         self.alternate_screen = None;
         self.left_shell(false);
-        // A line of the plain layout cannot be withdrawn.
+        // In the plain layout, a line cannot be withdrawn.
         let can_be_taken_back = match self.context.form {
             ReplLayout::Panels { .. } => self.active_read != ActiveRead::None,
             ReplLayout::Plain => matches!(self.active_read, ActiveRead::ProgramPrompt(_)),

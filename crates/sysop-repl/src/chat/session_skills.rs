@@ -1,4 +1,4 @@
-//! Skills and custom commands of the session: found in the background, for completion and for lines that call them up.
+//! The session's skills and custom commands: found in the background, for completion and for invoking them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl SessionSkills {
         }));
     }
 
-    /// Returns the skills in the log, or, if the log has none, those that were found in the background. Waits at most
+    /// Returns the skills in the log, or, if the log has none, those found in the background. Waits at most
     /// `WAIT_MAX` for them.
     pub(super) async fn found(&mut self, logged: &[Skill]) -> &[Skill] {
         if let Some(finding) = self.finding.take() {

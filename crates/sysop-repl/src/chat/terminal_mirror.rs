@@ -11,7 +11,7 @@ use sysop_term::{TextRow, paint};
 
 use crate::render::{pad, truncate};
 
-/// The screen in memory, and the lines of it that are drawn.
+/// An in-memory screen, and the lines of it that have been drawn.
 pub(super) struct TerminalMirror {
     grid: Grid,
     size: TerminalSize,
@@ -33,7 +33,7 @@ impl TerminalMirror {
         self.grid.feed(bytes);
     }
 
-    /// Starts over with a new screen on which `picture` is drawn.
+    /// Starts over with a new screen and draws `picture` on it.
     pub(super) fn redraw(&mut self, picture: &[u8]) {
         self.grid = grid(self.size, picture);
     }
@@ -43,7 +43,7 @@ impl TerminalMirror {
         self.grid.resize(GridSize { columns: size.columns, rows: size.rows });
     }
 
-    /// Records that nothing of the screen is visible any more, so that the next frame redraws everything.
+    /// Records that no part of the screen is visible any more, so that the next frame redraws everything.
     pub(super) fn invalidate(&mut self) {
         self.drawn.clear();
     }

@@ -1,4 +1,4 @@
-//! Interface that the layouts of the REPL implement.
+//! Interface implemented by the layouts of the REPL.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use super::inline_screen::InlineScreen;
 
 /// Draws a session on a screen.
 pub(crate) trait ReplView: Send {
-    /// Draws the changes of an update that the transcript already contains.
+    /// Draws the changes from an update that has already been applied to the transcript.
     fn update(
         &mut self,
         update: &Update,

@@ -6,11 +6,11 @@ use jsonschema::Validator;
 use serde_json::Value;
 use sysop_core::text::neutralize;
 
-/// Maximum bytes of a schema, because the model gets all of it.
+/// Maximum size of a schema in bytes, limited because the model receives all of it.
 pub const SCHEMA_BYTES_MAX: usize = 64 * 1024;
-/// Number of times that the model may correct its answer.
+/// Maximum number of times that the model may correct its answer.
 pub(super) const CORRECTIONS_MAX: u32 = 3;
-/// Maximum validation errors that the model gets with one answer.
+/// Maximum number of validation errors reported to the model per answer.
 const ERRORS_MAX: usize = 5;
 const ERROR_CHARS_MAX: usize = 300;
 
@@ -21,8 +21,8 @@ pub struct AnswerSchema {
 }
 
 impl AnswerSchema {
-    /// Parses a schema. Fails if the text is no JSON, or no valid JSON Schema, or it refers to other documents. The
-    /// error is one sentence.
+    /// Parses a schema. Fails if the text is not JSON, is not a valid JSON Schema, or refers to other
+    /// documents. The error is one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > SCHEMA_BYTES_MAX {
             return Err(format!("it is longer than {SCHEMA_BYTES_MAX} bytes"));
@@ -43,9 +43,9 @@ impl AnswerSchema {
         )
     }
 
-    /// Returns the JSON value in an answer as text, if it matches. The answer is the value alone, or has it in its only
-    /// code fence. Fails if the answer holds no JSON value, or the value does not match. The error says so in
-    /// sentences.
+    /// Returns, as text, the JSON value in an answer if it matches the schema. The answer must be only the
+    /// value, or contain it in its only code fence. Fails if the answer contains no JSON value or the value
+    /// does not match. The error consists of sentences.
     pub(super) fn check(&self, answer: &str) -> Result<String, String> {
         let answer = answer.trim();
         let (text, value) = match serde_json::from_str::<Value>(answer) {
@@ -82,8 +82,8 @@ fn fenced(answer: &str) -> Option<&str> {
     (!after.contains("```")).then(|| content.trim())
 }
 
-/// Returns the same JSON value as a text that a terminal can show. Characters that a terminal would obey or hide occur
-/// only inside strings and are escaped there; carriage returns occur only between tokens.
+/// Returns the same JSON value as text that is safe for a terminal. Characters that a terminal would obey or
+/// hide occur only inside strings and are escaped there; carriage returns occur only between tokens.
 fn printable(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for sign in json.chars() {

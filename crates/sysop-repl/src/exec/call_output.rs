@@ -1,11 +1,11 @@
-//! Display of the output of tool calls.
+//! Display of tool calls' output.
 
 use sysop_core::outcome::Outcome;
 use sysop_core::text::{Stripper, strip_controls};
 
 use crate::render::safe;
 
-/// Number of lines that are shown from the start of an output, and also from its end.
+/// Number of lines to show from the start of an output, and also from its end.
 const EXCERPT_LINES: usize = 20;
 pub(super) const LINE_CHARS_MAX: usize = 400;
 
@@ -42,8 +42,8 @@ pub(super) fn call_output_lines(output: &str, shown: CallOutput) -> Vec<String> 
     }
 }
 
-/// Returns the part of an output that was not streamed: its end, or the whole output of a call on several hosts. If a
-/// call on a single host streamed nothing, returns an empty text, because its outcome then contains only text of sysop.
+/// Returns the part of an output that was not streamed: its end, or the whole output of a call on several
+/// hosts. Empty if a call on a single host streamed nothing, as its outcome then has only sysop's text.
 pub(super) fn unprinted_output(stripped: Option<Stripper>, outcome: &Outcome) -> String {
     match stripped {
         Some(mut stripped) => stripped.finish(),

@@ -21,11 +21,11 @@ pub(super) struct ExecPrinter {
     out: ExecOutput,
     err: Box<dyn Write + Send>,
     pub(super) call_output: CallOutput,
-    /// True if the output of calls belongs on standard output.
+    /// True if calls' output belongs on standard output.
     pub(super) routine: bool,
-    /// True if answers are not printed as they come, because they must match a schema.
+    /// True if answers are held back because they must match a schema.
     pub(super) holds_answer: bool,
-    /// Set after the end was requested and its reason was printed. Later output is dropped.
+    /// Set once an exit was requested and its reason has been printed. Later output is dropped.
     pub(super) ending: bool,
 }
 
@@ -85,7 +85,7 @@ impl ExecPrinter {
         let _ = self.err.flush();
     }
 
-    /// Prints a line about the progress of a run.
+    /// Prints a line about the run's progress.
     pub(super) fn note(&mut self, text: &str) {
         if !self.ending {
             self.progress(&safe(text));
@@ -116,8 +116,8 @@ impl ExecPrinter {
         matches!(self.out, ExecOutput::Json { .. })
     }
 
-    /// Handles an update from before this task. It is not printed, but the JSON encoder must see it because later
-    /// messages build on it.
+    /// Handles an update from before this task. The update is not printed, but the JSON encoder must see it
+    /// because later messages build on it.
     pub(super) fn replayed(&mut self, update: &Update) {
         if let ExecOutput::Json { encoder, .. } = &mut self.out {
             json_lines(encoder, update);
@@ -143,7 +143,7 @@ impl ExecPrinter {
     }
 
     fn delta(&mut self, delta: &Delta, transcript: &Transcript) -> io::Result<()> {
-        // Hosts of a fleet are printed together when all have finished.
+        // Output of a fleet's hosts is printed together once all have finished.
         let fleet = || transcript.session_info().is_some_and(|facts| words::is_fleet(&facts.host));
         match delta {
             Delta::Text { .. } if self.holds_answer => Ok(()),
@@ -257,7 +257,7 @@ impl ExecPrinter {
         Ok(())
     }
 
-    /// Prints an answer that matches its schema, unless it was printed as a message.
+    /// Prints an answer that matches its schema, unless it has already been printed as a message.
     pub(super) fn json_answer(&mut self, json: &str) -> io::Result<()> {
         self.pause()?;
         match &mut self.out {
@@ -301,7 +301,7 @@ impl ExecPrinter {
         }
     }
 
-    /// Prints the name of a call that never started, because the policy rejected it. Others are named at their start.
+    /// Prints the name of a call that the policy rejected. Names of other calls are printed when they start.
     fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
         let Some(ItemBody::Proposal(plan)) =
             transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)

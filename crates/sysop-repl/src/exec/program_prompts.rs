@@ -1,5 +1,5 @@
-//! Prompts of programs while a task runs, for passwords, passphrases and host keys. One prompt is shown at a time.
-//! Other output waits meanwhile, because the terminal is in raw mode.
+//! Prompts from programs while a task is running, for passwords, passphrases and host keys. One prompt is
+//! shown at a time. Other output waits in the meantime, because the terminal is in raw mode.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,7 +15,7 @@ use super::{BY, ExecRun};
 use crate::Exit;
 use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome, ask_on_terminal, one_line_summary};
 
-/// Maximum number of updates that are deferred while a prompt is open; the oldest are dropped first.
+/// Maximum number of updates to defer while a prompt is open; the oldest are dropped first.
 const DEFERRED_UPDATES_MAX: usize = 4_096;
 
 /// Handler that asks the user a program's question. It blocks until there is an answer.
@@ -41,7 +41,7 @@ pub(super) struct ProgramPrompts {
     settled: Vec<QuestionId>,
     /// Set after Ctrl+C declined a prompt. The next Ctrl+C stops the task.
     interrupted: bool,
-    /// Updates to print when the terminal is free.
+    /// Updates to print once the terminal is free.
     deferred: VecDeque<Update>,
 }
 
@@ -82,7 +82,7 @@ impl ExecRun {
         }
     }
 
-    /// Declines a program's prompt because nobody can answer it, and ends the task, which needs an answer.
+    /// Declines a program's prompt because nobody can answer it, and ends the task, which needs the answer.
     fn refuse(&mut self, question: &Question) -> Option<Exit> {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;

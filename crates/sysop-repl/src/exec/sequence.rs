@@ -1,4 +1,4 @@
-//! Calls that run one after another without a model, each in a turn of its own. Their purpose is unknown here.
+//! Calls made one after another without a model, each in its own turn. Their purpose is unknown here.
 
 use std::io;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use super::ExecRun;
 use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, TtyApprovalIo, confirm};
 
-/// Source of the calls of a run. It decides each next call by the outcome of the one before.
+/// Source of a run's calls. Each call is chosen based on the outcome of the previous one.
 pub trait CommandSequence: Send {
-    /// Returns the next step of the run. It is called at the start, and again after each call and each answer.
+    /// Returns the next step of the run. Called at the start, and again after each call and each answer.
     fn next(&mut self, event: SequenceEvent<'_>) -> SequenceStep;
 }
 
-/// Event since the last step of a run.
+/// Event since the last step of the run.
 #[derive(Debug, Clone, Copy)]
 pub enum SequenceEvent<'a> {
     Started,
@@ -48,7 +48,7 @@ pub struct SequenceStep {
 #[derive(Debug, Clone, PartialEq)]
 pub enum SequenceAction {
     Run(SequenceCall),
-    /// Ask the user this question, which is answered with yes or no.
+    /// Ask the user this yes-or-no question.
     Ask(String),
     /// End the run.
     Finish {
@@ -58,7 +58,7 @@ pub enum SequenceAction {
     },
 }
 
-/// Call of a tool, judged by the policy like a call of a model.
+/// Tool call, checked against the policy like a call by a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SequenceCall {
     pub tool: String,
@@ -69,7 +69,7 @@ pub struct SequenceCall {
     pub delay: Duration,
 }
 
-/// Handler that asks the user a question that is answered with yes or no. It blocks until there is an answer.
+/// Handler that asks the user a yes-or-no question. It blocks until there is an answer.
 #[derive(Clone)]
 pub struct ConfirmHandler(pub(super) Arc<ConfirmFn>);
 
@@ -84,14 +84,14 @@ pub fn confirm_on_terminal(color: bool) -> ConfirmHandler {
 
 pub(super) type ConfirmSender = tokio::sync::mpsc::UnboundedSender<io::Result<ApprovalOutcome>>;
 
-/// State of a run of a sequence.
+/// State of a running sequence.
 pub(super) struct SequenceRun {
     pub(super) sequence: Box<dyn CommandSequence>,
-    /// Outcome of the call of the current turn.
+    /// Outcome of the call in the current turn.
     pub(super) outcome: Option<Outcome>,
-    /// True if a call was sent and has not ended.
+    /// True if a call has been sent and has not ended.
     pub(super) is_busy: bool,
-    /// Call that waits for its time.
+    /// Call scheduled for a later time.
     pub(super) scheduled: Option<(Instant, Input)>,
     pub(super) confirm: Option<ConfirmHandler>,
     pub(super) answers: ConfirmSender,
@@ -119,14 +119,14 @@ impl ExecRun {
         self.advance(SequenceEvent::Started)
     }
 
-    /// Keeps the outcome of a sequence's call until its turn has ended.
+    /// Keeps the outcome of a sequence's call until the turn has ended.
     pub(super) fn keep_outcome(&mut self, outcome: &Outcome) {
         if let Some(run) = &mut self.sequence {
             run.outcome = Some(outcome.clone());
         }
     }
 
-    /// Goes on with the sequence, or returns the exit code of the task.
+    /// Continues the sequence, or returns the task's exit code.
     pub(super) fn turn_ended(&mut self, turn: TurnId, reason: StopReason) -> Option<Exit> {
         let is_going = self.ending.is_none() && reason != StopReason::Cancelled;
         match self.sequence.as_mut().and_then(|run| run.outcome.take()).filter(|_| is_going) {
@@ -135,7 +135,7 @@ impl ExecRun {
         }
     }
 
-    /// Carries out the next step of the sequence. Returns the exit code if the run has ended.
+    /// Executes the next step of the sequence. Returns the exit code if the run has ended.
     pub(super) fn advance(&mut self, event: SequenceEvent<'_>) -> Option<Exit> {
         let run = self.sequence.as_mut()?;
         run.is_busy = false;

@@ -1,7 +1,7 @@
 //! Data on the standard input of `sysop exec`, which is attached to the task.
 //!
-//! A pipe may stay open without ever sending anything, because whoever started sysop left it open. Reading therefore
-//! begins with a short wait, and each further silence is limited, too.
+//! A pipe may stay open without any data ever arriving, because whoever started sysop left it open.
+//! Therefore, reading begins with a short timeout, and each later pause is limited, too.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -13,9 +13,9 @@ use sysop_core::redact::{KnownSecrets, REDACTED};
 use sysop_core::text::strip_controls;
 
 const ATTACHED_BYTES_MAX: usize = 1024 * 1024;
-/// Time in which the first byte must arrive.
+/// Timeout for the first byte.
 const FIRST_BYTE_WAIT: Duration = Duration::from_secs(1);
-/// Maximum silence between the first byte and the end.
+/// Maximum pause between the first byte and the end of the input.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +43,15 @@ pub enum InputEnd {
 #[derive(Debug, Clone, Copy)]
 pub struct InputLimits {
     pub bytes: usize,
-    /// Time in which the first byte must arrive.
+    /// Timeout for the first byte.
     pub first_byte: Duration,
-    /// Maximum silence between the first byte and the end.
+    /// Maximum pause between the first byte and the end of the input.
     pub silence: Duration,
 }
 
 impl InputLimits {
-    /// Returns the limits for a model with this context window in tokens. An attachment may fill half of the window, at
-    /// four bytes a token.
+    /// Returns the limits for a model with this context window, in tokens. An attachment may fill half of the
+    /// window, at four bytes per token.
     pub fn for_window(window: Option<u32>) -> Self {
         let room = window.map_or(usize::MAX, |tokens| usize::try_from(tokens).unwrap_or(usize::MAX));
         let bytes = room.saturating_mul(2).min(ATTACHED_BYTES_MAX);
@@ -59,8 +59,8 @@ impl InputLimits {
     }
 }
 
-/// Reads standard input up to the limits. Never waits longer for the next byte than the limits say. Fails if the input
-/// cannot be read, for example because it is a directory.
+/// Reads standard input up to the limits. Never waits longer for the next byte than the limits allow. Fails
+/// if the input cannot be read, for example because it is a directory.
 pub fn read_standard_input(input: impl AsFd, limits: InputLimits) -> io::Result<StandardInput> {
     let mut bytes = Vec::new();
     let mut chunk = vec![0; 64 * 1024];
@@ -105,7 +105,7 @@ fn is_ready(input: impl AsFd, wait: Duration) -> io::Result<bool> {
 pub fn attach(task: &str, bytes: &[u8], end: InputEnd, secrets: &KnownSecrets) -> String {
     let whole = String::from_utf8_lossy(bytes);
     let whole = if end == InputEnd::TooLong { whole.trim_end_matches('\u{fffd}') } else { &whole };
-    // Removing control characters may join the parts of a secret.
+    // Removing control characters may join parts of a secret.
     let plain = strip_controls(whole);
     let clean = secrets.redact(&plain, REDACTED);
     let extent = match end {

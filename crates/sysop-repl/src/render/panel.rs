@@ -1,11 +1,11 @@
-//! Boxes with a title, which are drawn as a whole, or row by row while text streams.
+//! Boxes with a title, drawn as a whole or, while text is streaming, row by row.
 
 use sysop_term::cells::width;
 use sysop_term::{StyleRole, TextRow};
 
 use super::{BOX_COLUMNS_MIN, PANEL_COLUMNS_MAX, RenderOptions, pad, row, span, truncate};
 
-/// Box of a fixed width.
+/// Box with a fixed width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Panel {
     columns: usize,

@@ -1,4 +1,4 @@
-//! A proposal in a front end without a full screen. Words say everything important, as styles may be missing.
+//! A proposal in a front end without a full screen. Everything important is in words: styles may be missing.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{Proposal, SessionInfo};
@@ -13,8 +13,8 @@ pub(crate) struct ProposalLocation<'a> {
     pub(crate) root: &'a str,
 }
 
-/// Returns everything that the user must know before answering: the reason, location, command, risk and the scope of
-/// the session grant.
+/// Returns everything that the user must know before answering: the reason, location, command, risk and the
+/// scope of the session grant.
 pub(crate) fn rows(
     plan: &Proposal,
     place: ProposalLocation<'_>,
@@ -24,7 +24,7 @@ pub(crate) fn rows(
     let mut out = reason_rows(plan, columns, THEME);
     let several = words::is_fleet(place.host);
     let text = format!("on {} in {}", words::place(place.host), place.root);
-    // An answer that starts a command on many hosts must stand out.
+    // An answer that starts a command on several hosts must stand out.
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));
     out.extend(info.map_or_else(Vec::new, |info| canary_rows(plan, info, columns, THEME)));
@@ -49,7 +49,7 @@ fn risk_rows(plan: &Proposal, columns: usize) -> Vec<TextRow> {
         let (start, end) = whole_words(&plan.command, finding.start, finding.end);
         let mut text = row("! ", role);
         text.push(span(&plan.command[start..end], StyleRole::Marked));
-        // A finding about the whole call marks no part of it.
+        // A finding about the whole call marks no part of the command.
         let separator = if start == end { "" } else { " — " };
         text.push(span(&format!("{separator}{}", finding.why), role));
         out.extend(wrap(&text, columns, 2));
@@ -69,7 +69,7 @@ fn whole_words(command: &str, start: usize, end: usize) -> (usize, usize) {
         .rfind(char::is_whitespace)
         .map_or(0, |at| at + command[at..].chars().next().map_or(0, char::len_utf8));
     let after = command[end..].find(char::is_whitespace).map_or(command.len(), |at| end + at);
-    // A range that ends in white space ends with a word already.
+    // A range that ends in white space already ends at a word boundary.
     let after = if command[..end].ends_with(char::is_whitespace) { end } else { after };
     (before, after)
 }

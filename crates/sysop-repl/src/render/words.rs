@@ -1,4 +1,4 @@
-//! Words for events and risk classes. Most of them are shared with the other front ends.
+//! Words for events and risk classes, most of them shared with the other front ends.
 
 use sysop_core::id::Timestamp;
 use sysop_core::policy::RiskClass;

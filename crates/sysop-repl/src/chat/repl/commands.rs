@@ -1,4 +1,4 @@
-//! Prompts, and commands of the REPL about sessions, jobs and routines.
+//! Prompts, and the REPL's commands for sessions, jobs and routines.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,11 +18,11 @@ use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
 use super::{AwaitedUpdate, Repl};
 
-/// Number of past sessions that are listed.
+/// Maximum number of past sessions to list.
 const SESSIONS_LISTED: usize = 15;
 
 impl Repl {
-    /// Sends a prompt with the images that it names as `@PATH`.
+    /// Sends a prompt with the images that it mentions as `@PATH`.
     pub(super) async fn prompt(&mut self, text: String) -> io::Result<()> {
         match prompt_with_images(self.context.service.as_ref(), self.session.id(), text).await {
             Ok(input) => {
@@ -57,7 +57,7 @@ impl Repl {
         }
     }
 
-    /// Lists past sessions, or those with `words` in their title or text.
+    /// Lists past sessions; if `words` is set, only those with these words in their title or text.
     pub(super) async fn list_sessions(&mut self, words: Option<&str>) -> io::Result<()> {
         let service = Arc::clone(&self.context.service);
         let mut sessions = match service.list().await {
@@ -86,7 +86,7 @@ impl Repl {
         self.note("open one with /resume ID; find one with /sessions WORDS")
     }
 
-    /// Opens a copy of the session that ends before a turn, or lists the turns.
+    /// Forks the session before a turn, or lists the turns.
     pub(super) async fn fork(&mut self, turn: Option<u32>) -> io::Result<()> {
         let prompts = self.transcript.items().filter_map(|item| match (&item.id, &item.body) {
             (ItemId::Prompt(turn), ItemBody::Prompt(text)) => Some((*turn, text.clone())),
@@ -121,7 +121,7 @@ impl Repl {
         }
     }
 
-    /// Changes the model, or lists the models that the servers offer.
+    /// Changes the model, or lists the models offered by the servers.
     pub(super) async fn model(&mut self, name: Option<&str>) -> io::Result<()> {
         let Some(current) = self.transcript.session_info().map(|facts| facts.model.clone()) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Prompts of programs in the REPL. One is shown at a time, and each is answered once.
+//! Prompts from programs in the REPL. One is shown at a time, and each is answered once.
 
 use std::io;
 
@@ -60,7 +60,7 @@ impl Repl {
             }
             PromptOutcome::NoSecret => {
                 self.session.answer(id, prompter::PromptReply::NoSecret);
-                // A user who says so knows what to type instead.
+                // A user who answers this knows what to type instead.
                 if self.session.terminal().is_some() && self.context.form != ReplLayout::Plain {
                     self.request_shell()?;
                 }
@@ -81,7 +81,7 @@ impl Repl {
         }
     }
 
-    /// Returns a message if the update closed the drawn prompt and the prompt was not answered here.
+    /// Returns a message if the update closed the displayed prompt and the prompt was not answered here.
     pub(super) fn closed_prompt_text(&mut self, update: &Update) -> Option<String> {
         let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return None };
         if self.settled.remove(id) || self.drawn_prompt != Some(*id) {

@@ -19,7 +19,7 @@ use crate::chat::terminal_mirror::{AlternateScreen, TerminalMirror};
 use crate::chat::{BY, ReplLayout};
 use crate::render::{row, terminal_size, terminal_width, words};
 
-/// Maximum number of pending output chunks that are drawn together.
+/// Maximum number of pending output chunks to draw together.
 const PIECES_AT_ONCE: usize = 256;
 
 /// State of the user's connection to the session's terminal.
@@ -42,7 +42,7 @@ enum State {
 pub(super) enum ShellEvent {
     /// Opening succeeded or failed.
     Opened(Result<TerminalView, String>),
-    /// Output, or `None` if the terminal closed for good.
+    /// Output, or `None` once the terminal has closed for good.
     Output(Option<TerminalOutput>),
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn next_shell_event(shell: &mut Option<AttachedShell>) -> Shell
     }
 }
 
-/// Returns the size of the user's terminal without the status row of sysop.
+/// Returns the size of the user's terminal minus sysop's status row.
 fn size_within() -> TerminalSize {
     let (columns, rows) = terminal_size();
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
@@ -87,7 +87,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Opens the session's terminal, or attaches the user's keys to it. Called once nothing else is read from the user.
+    /// Opens the session's terminal, or attaches the user's keys. Called once nothing else reads input.
     pub(super) fn enter_shell(&mut self) -> io::Result<()> {
         let Some(shell) = &mut self.shell else { return Ok(()) };
         match &mut shell.state {
@@ -150,15 +150,15 @@ impl Repl {
         self.note(why)
     }
 
-    /// Called when the user's keys no longer go to the session's terminal. Gives back control and ends the connection,
-    /// unless the user was only called away to answer a prompt.
+    /// Called once the user's keys no longer go to the session's terminal. Returns control and closes the
+    /// connection, unless the user was only called away to answer a prompt.
     pub(super) fn left_shell(&mut self, called_away: bool) {
         if !called_away && let Some(shell) = self.shell.take() {
             shell.terminal.release(BY);
         }
     }
 
-    /// Cancels the opening of the session's terminal on Ctrl+C. Returns false if the terminal is not being opened.
+    /// Handles Ctrl+C by no longer opening the session's terminal. Returns false if it is not being opened.
     pub(super) fn cancel_shell(&mut self) -> bool {
         self.active_read == ActiveRead::None && self.shell.take().is_some()
     }
@@ -189,7 +189,7 @@ impl Repl {
         alternate_screen.draw(&frame, mirror.modes())
     }
 
-    /// Gives the terminal to a local shell until it ends.
+    /// Hands the terminal to a local shell until the shell exits.
     async fn run_local_shell(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
         let mut command = (self.context.shell)();
         if let Some(no_echo) = &self.no_echo {
@@ -199,7 +199,7 @@ impl Repl {
         if let Some(no_echo) = &self.no_echo {
             no_echo.apply();
         }
-        // Interrupts during the shell were meant for the shell.
+        // Interrupts received while the shell was running were meant for the shell.
         while signals.interrupt.recv().now_or_never().is_some() {}
         while signals.quit.recv().now_or_never().is_some() {}
         if let Err(error) = ended {
