@@ -1,5 +1,5 @@
-//! Renders program output as rows. Keeps colors and attributes, applies overwriting within a line, removes all other
-//! sequences, and shows remaining control characters instead of obeying them.
+//! Renders program output as rows. Keeps colors and attributes, applies overwriting within a line, removes
+//! all other sequences, and shows the remaining control characters instead of obeying them.
 
 use ratatui::style::{Color, Modifier, Style};
 use sysop_core::style::{Color as CoreColor, StyleRuns, TextAttribute, TextStyle};
@@ -9,7 +9,7 @@ use unicode_width::UnicodeWidthChar;
 use crate::cells::{Span, TextRow};
 use crate::theme::Theme;
 
-/// Maximum characters of a line; further characters are not shown.
+/// Maximum number of characters in a line; further characters are not shown.
 pub const LINE_CHARS_MAX: usize = 8 * 1024;
 /// The named terminal colors, by palette index.
 pub(crate) const ANSI_COLORS: [Color; 16] = [
@@ -55,7 +55,7 @@ struct AnsiRenderer {
     look: TextStyle,
     /// The ratatui style for `look`.
     style: Style,
-    /// The current line, one cell per column; a wide character is followed by an empty cell.
+    /// The current line, with one cell per column; a wide character is followed by an empty cell.
     line: Vec<AnsiCell>,
     at: usize,
     lines: Vec<TextRow>,
@@ -91,7 +91,7 @@ impl AnsiRenderer {
         let mut reader = SequenceReader::default();
         for sign in text.chars() {
             match sign {
-                // 8-bit introducers are shown.
+                // Show 8-bit introducers instead of obeying them.
                 '\u{80}'..='\u{9f}' if reader.is_in_text() => self.print(sign),
                 _ => reader.push(sign, |part| self.part(part)),
             }
@@ -134,14 +134,14 @@ impl AnsiRenderer {
     fn print(&mut self, sign: char) {
         let wide = sign.width().unwrap_or(0);
         if wide == 0 && !sign.is_control() && self.at > 0 {
-            // A combining mark belongs to the character before it.
+            // A combining mark belongs to the preceding character.
             let before = self.at.min(self.line.len());
             if let Some(cell) = self.line[..before].iter_mut().rev().find(|cell| cell.sign != '\0') {
                 cell.marks.push(sign);
                 return;
             }
         }
-        // NUL has a meaning in cells; a literal one is shown as its symbol.
+        // NUL has a special meaning in cells, so a literal NUL is shown as its symbol.
         self.put(if sign == '\0' { '␀' } else { sign });
         if wide == 2 {
             self.put('\0');
@@ -197,16 +197,16 @@ impl AnsiRenderer {
         }
     }
 
-    /// Sets the style of the following text. If text and background have the same color, the background is dropped,
-    /// because it would hide the text.
+    /// Sets the style of the following text. If foreground and background have the same color, the background
+    /// is dropped, because it would hide the text.
     fn look(&mut self, look: TextStyle) {
         self.look = look;
         self.style = text_style(look, self.theme, self.base);
     }
 }
 
-/// Converts a style of program output to a ratatui style on top of `base`. If text and background have the same color,
-/// the background is dropped, because it would hide the text.
+/// Converts a style from program output to a ratatui style on top of `base`. If foreground and background
+/// have the same color, the background is dropped, because it would hide the text.
 pub fn text_style(look: TextStyle, theme: Theme, base: Style) -> Style {
     let look = look.legible();
     let mut style = base;

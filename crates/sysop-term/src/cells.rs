@@ -1,8 +1,8 @@
 //! Rows of cells. Makes text safe, measures it as a terminal does, and wraps, truncates and draws it.
 //!
-//! Terminals disagree on the width of some clusters: an emoji with a selector or skin tone, a half-width sound mark.
-//! Such clusters are rewritten in a form that all terminals agree on, so that the width computed here is the width on
-//! screen.
+//! Terminals disagree on the width of some clusters: an emoji with a selector or skin tone, a half-width
+//! sound mark. Such clusters are rewritten in a form that all terminals agree on, so that the width computed
+//! here is the width on screen.
 
 use std::borrow::Cow;
 use std::num::NonZeroU16;
@@ -19,20 +19,20 @@ use crate::theme::{StyleRole, Theme};
 
 /// Maximum number of combining marks per character; further marks are not drawn.
 const MARKS_MAX: usize = 6;
-/// Columns between tab stops in code and text.
+/// Number of columns between tab stops, in code and in text.
 const TAB_COLUMNS: usize = 4;
 
-/// Part of a row with one style, safe to display.
+/// Part of a row with a single style, safe to display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     text: String,
     pub style: Style,
-    /// Link target. It must be a value that [`link::target`] returned.
+    /// Link target. Must be a value returned by [`link::target`].
     pub link: Option<Arc<str>>,
 }
 
 impl Span {
-    /// Creates a span from a text and makes the text safe: line breaks become visible, and tabs become spaces.
+    /// Creates a span and makes its text safe: line breaks become visible, and tabs become spaces.
     ///
     /// ```
     /// use ratatui::style::Style;
@@ -99,7 +99,7 @@ impl TextRow {
         self.spans.extend(row.spans);
     }
 
-    /// Draws the row at (`x`, `y`) of the buffer. Fills all `columns`.
+    /// Draws the row at (`x`, `y`) in the buffer and fills all `columns`.
     pub fn draw(&self, buffer: &mut Buffer, x: u16, y: u16, columns: u16) {
         let area = Rect::new(x, y, columns, 1).intersection(buffer.area);
         let (mut at, end) = (area.left(), area.right());
@@ -146,7 +146,7 @@ impl From<Vec<Span>> for TextRow {
     }
 }
 
-/// Returns the width of a safe text in cells.
+/// Returns the width of safe text in cells.
 pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
@@ -155,9 +155,9 @@ fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }
 
-/// Splits a safe text into clusters. A cluster is a character that takes cells, together with its combining marks. As
-/// in a terminal, each character that takes cells is a cluster of its own, even within a grapheme of several characters
-/// (a flag is two letters).
+/// Splits safe text into clusters. A cluster is a character that occupies cells, together with its combining
+/// marks. As in a terminal, each character that occupies cells is a separate cluster, even within a grapheme
+/// of several characters (a flag consists of two letters).
 fn clusters(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -185,7 +185,7 @@ fn sanitize_row(text: &str) -> String {
     if safe.is_ascii() { safe.into_owned() } else { normalize_widths(&safe) }
 }
 
-/// Rewrites a text so that it only contains characters on whose width all terminals agree.
+/// Rewrites text so that it contains only characters whose width is the same in all terminals.
 fn normalize_widths(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut marks = None;
@@ -202,19 +202,19 @@ fn normalize_widths(text: &str) -> String {
     out
 }
 
-/// Returns true for half-width sound marks, which take a cell in some terminals and no cell in others.
+/// Returns true for half-width sound marks, which occupy a cell in some terminals and none in others.
 fn is_sound_mark(c: char) -> bool {
     matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }
 
-/// Returns true for characters that only modify an emoji, which not every terminal supports.
+/// Returns true for characters that only modify an emoji, because not every terminal supports them.
 fn is_dropped(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// Converts a text to spans that show each of its characters exactly. Characters that would be hidden, have an effect
-/// or be drawn differently are shown by name in style `odd`, so that they cannot be confused with the same letters
-/// written out.
+/// Converts text to spans that show each of its characters exactly. Characters that would be hidden, have an
+/// effect or be drawn differently are shown by name in the style `odd`, so that they cannot be confused with
+/// the same name in the text.
 pub fn exact(text: &str, style: Style, odd: Style) -> Vec<Span> {
     let mut spans = Vec::new();
     let mut plain = String::new();
@@ -277,10 +277,10 @@ pub fn wrap(spans: &[Span], columns: usize) -> Vec<TextRow> {
     wrap_hanging(spans, columns, 0)
 }
 
-/// Wraps spans into rows between words. Indents the rows after the first, unless that would leave no room for text.
+/// Wraps spans into rows between words. Indents all rows but the first, unless no room would be left.
 pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRow> {
     let columns = columns.max(1);
-    // The widest character takes two columns.
+    // The widest character occupies two columns.
     let indent = if indent + 2 <= columns { indent } else { 0 };
     let space = Span::new(&" ".repeat(indent), Style::new());
     let cells = cells(spans);
@@ -315,7 +315,7 @@ pub fn wrap_hanging(spans: &[Span], columns: usize, indent: usize) -> Vec<TextRo
     }
 }
 
-/// Wraps spans into rows wherever a row is full. Nothing is left out, not even spaces.
+/// Wraps spans wherever a row is full. Nothing is omitted, not even spaces.
 pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     let cells = cells(spans);
     let mut rows = Vec::new();
@@ -343,7 +343,7 @@ fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {
     cells.len()
 }
 
-/// Returns the last position at or before `end` where a row may be broken.
+/// Returns the last position, at or before `end`, at which a row may be broken.
 fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<usize> {
     let first_word = (start..end).find(|&at| cells[at].text != " ")?;
     (first_word + 1..=end).rev().find(|&at| {
@@ -352,7 +352,7 @@ fn break_before(cells: &[GraphemeCell<'_>], start: usize, end: usize) -> Option<
     })
 }
 
-/// Truncates a row to `columns`. A row that was cut ends in an ellipsis.
+/// Truncates a row to `columns`. A truncated row ends in an ellipsis.
 pub fn truncate(spans: &[Span], columns: usize, ellipsis: Style) -> TextRow {
     let cells = cells(spans);
     if cells.iter().map(|cell| cell.width).sum::<usize>() <= columns {

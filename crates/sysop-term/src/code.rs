@@ -1,6 +1,6 @@
-//! Syntax highlighting, one line at a time. Recognizes comments, strings, numbers and words by the tables of
-//! `language`, not by a grammar. So it needs only a few kilobytes, loads nothing, and gives the same result for part of
-//! a file as for the whole (`docs/adr/0012-highlight-by-tables.md`).
+//! Syntax highlighting, one line at a time. Recognizes comments, strings, numbers and words with the tables
+//! in `language`, not with a grammar. Therefore, it needs only a few kilobytes, loads nothing, and gives the
+//! same result for part of a file as for the whole file (`docs/adr/0012-highlight-by-tables.md`).
 
 mod language;
 
@@ -12,7 +12,7 @@ use crate::theme::{StyleRole, Theme};
 pub use language::Language;
 use language::{Quote, SyntaxFamily};
 
-/// Maximum bytes of a line; a longer line is not highlighted.
+/// Maximum length of a line in bytes; a longer line is not highlighted.
 const LINE_BYTES_MAX: usize = 4 * 1024;
 
 /// Construct that is open at the end of a line and continues on the next line.
@@ -47,7 +47,7 @@ impl Highlighter {
         spans
     }
 
-    /// Splits the next line into tokens, each with one role, and passes them to `put`. Together they are the line.
+    /// Splits the next line into tokens, each with one role, and passes them to `put`. Nothing is omitted.
     pub fn tokens<'a>(&mut self, line: &'a str, put: &mut impl FnMut(&'a str, Option<StyleRole>)) {
         let Some(language) = self.language.filter(|_| line.len() <= LINE_BYTES_MAX) else {
             put(line, None);
@@ -126,7 +126,7 @@ impl Highlighter {
     fn quoted(&mut self, language: &'static Language, line: &str, at: usize) -> Option<SyntaxToken> {
         let rest = &line[at..];
         let quote = *language.quotes.iter().find(|quote| rest.starts_with(quote.mark))?;
-        // An apostrophe within a word or of a lifetime is not a quote.
+        // An apostrophe within a word or at the start of a lifetime is not a quote.
         if quote.mark == "'" && (ends_in_word(&line[..at]) || language.is_rust() && !is_char_literal(rest)) {
             return Some(SyntaxToken { length: 1, role: None });
         }
@@ -164,7 +164,7 @@ impl SyntaxToken {
     }
 }
 
-/// Passes on tokens, and joins adjacent text without a role into one token.
+/// Passes on tokens, joining adjacent text without a role into one token.
 struct TokenWriter<'a, 'p, P> {
     line: &'a str,
     plain: usize,
@@ -252,7 +252,7 @@ fn word(language: &Language, line: &str, at: usize) -> SyntaxToken {
 }
 
 fn begins_comment(mark: &str, line: &str, at: usize) -> bool {
-    // In shells and similar languages `#` starts a comment only at the start of a word.
+    // In shells and similar languages, `#` starts a comment only at the start of a word.
     line[at..].starts_with(mark)
         && (mark != "#" || at == 0 || line[..at].ends_with([' ', '\t', ';', '(', ',', '}']))
 }

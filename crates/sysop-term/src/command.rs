@@ -1,4 +1,4 @@
-//! Parses a line that a user typed. Used by the full screen and the REPL. Pure.
+//! Parses a line typed by the user. Used by the full screen and the REPL. Pure.
 
 use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::effort::Effort;
@@ -11,7 +11,7 @@ use sysop_core::text::neutralize_line;
 
 use crate::theme::ThemeName;
 
-/// Names that can be completed in the session, each with its description.
+/// Names that can be completed in the session, each with a description.
 #[derive(Debug, Clone, Default)]
 pub struct CompletionNames {
     /// Skills and custom commands, without the slash.
@@ -73,7 +73,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/retry", "", "Retry the last prompt with an empty history"),
 ];
 
-/// Message of `/mcp` if the config has no servers.
+/// Message for `/mcp` if the config has no servers.
 pub const NO_TOOL_SERVERS: &str = "no MCP servers; add one with `sysop mcp add NAME -- COMMAND`";
 
 /// Form of `/jobs`.
@@ -88,12 +88,12 @@ pub enum JobsCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionsCommand {
     List,
-    /// Take back the grant with this number, counted from 1.
+    /// Revoke the grant with this number, counted from 1.
     Revoke(usize),
     RevokeAll,
 }
 
-/// Parsed form of a line.
+/// Parsed line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputLine {
     Empty,
@@ -107,9 +107,9 @@ pub enum InputLine {
     Cost,
     Status,
     Permissions(PermissionsCommand),
-    /// Past sessions, or those that contain these words.
+    /// List past sessions, or only those that contain these words.
     Sessions(Option<String>),
-    /// Fork before the message of this turn; `None` to choose one.
+    /// Fork before this turn's message; `None` to choose one.
     Fork(Option<u32>),
     /// Export to this file, or to one named after the session.
     Export(Option<String>),
@@ -136,16 +136,16 @@ pub enum InputLine {
     OpenShell,
     Jobs(JobsCommand),
     Background,
-    /// Undo of the tool call with this number, or of the last change.
+    /// Undo the tool call with this number, or the last change if `None`.
     Undo(Option<u64>),
     Pause,
     Stop,
     Retry,
-    /// A line that was not understood. Holds a sentence that explains the valid form.
+    /// Invalid line. Holds a sentence that explains the valid form.
     Wrong(String),
 }
 
-/// Parses a line. `skills` can be called up by name; commands of the same name take precedence.
+/// Parses a line. `skills` can be invoked by name; built-in commands with the same name take precedence.
 ///
 /// ```
 /// use sysop_term::command::{InputLine, parse};
@@ -162,7 +162,7 @@ pub fn parse(line: &str, skills: &[Skill]) -> InputLine {
     if let Some(command) = text.strip_prefix('!') {
         return shell(command.trim(), "!COMMAND");
     }
-    // Only letters follow the slash of a command; anything else is a path or a comment.
+    // The slash of a command is followed only by letters; anything else is a path or a comment.
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     let is_command = word.strip_prefix('/').is_some_and(|name| name.chars().all(|c| c.is_ascii_alphabetic()));
     let is_skill = word.strip_prefix('/').is_some_and(|name| skills.iter().any(|skill| skill.name == name));
@@ -263,7 +263,7 @@ fn undo(rest: &str) -> InputLine {
     }
 }
 
-/// Returns the arguments of the call `undo`.
+/// Returns the arguments for a call of the tool `undo`.
 pub fn undo_arguments(step: Option<u64>) -> serde_json::Value {
     match step {
         Some(step) => serde_json::json!({ "step": step }),
@@ -351,7 +351,7 @@ fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Returns the maximum edit distance of a command that is meant by `word`: a short word resembles too many others.
+/// Returns the maximum edit distance for `word` to mean a command: a short word resembles too many others.
 fn edits_max(word: &str) -> usize {
     if word.len() <= "/cost".len() { 1 } else { 2 }
 }
@@ -377,7 +377,7 @@ fn distance(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-/// Returns completions of the last word of `line`, each with its description.
+/// Returns the completions for the last word of `line`, each with a description.
 pub fn completions(line: &str, known_names: &CompletionNames) -> Vec<(String, String)> {
     if !line.starts_with('/') {
         return Vec::new();

@@ -7,12 +7,12 @@ use sysop_core::message::ToolCall;
 use crate::cells::{Span, TextRow, exact, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum lines of texts that are compared. Beyond it, all old lines are removed and all new ones added.
+/// Maximum number of lines to compare. Beyond it, all old lines are shown as removed and new ones as added.
 const LINES_MAX: usize = 2_000;
-/// Number of unchanged lines that are shown around a change.
+/// Number of unchanged lines to show around a change.
 const CONTEXT_LINES: usize = 3;
 
-/// The change requested by a call of a file tool.
+/// The change requested by a call to a file tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileEdit<'a> {
     pub path: &'a str,
@@ -40,7 +40,7 @@ impl<'a> FileEdit<'a> {
         matches!(argument, "path" | "old_string" | "new_string" | "content")
     }
 
-    /// Returns the removed and added lines, wrapped. They show the change exactly, to the last byte.
+    /// Returns the removed and added lines, wrapped. They show the change exactly, byte for byte.
     pub fn rows(&self, columns: usize, theme: Theme) -> Vec<TextRow> {
         let painter = DiffPainter { columns, theme };
         let mut out = Vec::new();
@@ -85,7 +85,7 @@ impl<'a> FileEdit<'a> {
     }
 }
 
-/// Returns a row that describes a change of the final line end, which has no line of its own. `None` if unchanged.
+/// Returns a row about a change to the final newline, which has no line of its own. `None` if unchanged.
 fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     let (text, role) = match (old.ends_with('\n'), new.ends_with('\n')) {
         (true, false) => ("- newline at end of file", StyleRole::Removed),
@@ -95,7 +95,7 @@ fn last_end(old: &str, new: &str, theme: Theme) -> Option<TextRow> {
     Some(TextRow::of(text, theme.style(role)))
 }
 
-/// Splits a text into lines without their line ends. A final line end does not add an empty line.
+/// Splits text into lines without their newlines. A final newline does not add an empty line.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     if lines.last().is_some_and(|last| last.is_empty()) && lines.len() > 1 {
@@ -168,7 +168,7 @@ impl DiffPainter {
     }
 }
 
-/// Returns the byte offset of the first difference, and the number of bytes that are equal at the end.
+/// Returns the byte offset of the first difference, and the number of equal bytes at the end.
 fn changed(old: &str, new: &str) -> (usize, usize) {
     let start = old.chars().zip(new.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum();
     let (old, new) = (&old[start..], &new[start..]);

@@ -1,5 +1,5 @@
-//! Model of a terminal's screen and its scrollback. The bytes of a `TerminalView` are drawn on the model, which is then
-//! converted to cells of ratatui. Whatever a cell contains, only printable characters leave the model.
+//! Model of a terminal's screen and its scrollback. The bytes of a `TerminalView` are drawn on the model,
+//! which is then converted to ratatui cells. Whatever a cell contains, only printable characters leave it.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -19,12 +19,12 @@ use crate::ansi::ANSI_COLORS;
 use crate::paint;
 
 const SCROLLBACK_ROWS: usize = 2_000;
-/// Maximum columns or rows of a screen.
+/// Maximum number of columns or rows of a screen.
 const CELLS_MAX: u16 = 1_000;
-/// Maximum number of combining marks drawn per character. More marks only serve to break screens.
+/// Maximum number of combining marks to draw per character. More marks only serve to garble the screen.
 const MARKS_MAX: usize = 8;
-/// Sequences that reset modes which an earlier program may have left enabled. A picture of the screen does not reset
-/// them.
+/// Sequences that reset modes which an earlier program may have left enabled. A picture of the screen does
+/// not reset them.
 const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\x0f";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,13 +32,13 @@ pub struct TerminalModes {
     /// DECCKM: arrow keys, Home and End are sent as `ESC O` and a letter.
     pub application_cursor: bool,
     pub marked_paste: bool,
-    /// Mouse events that the program requests.
+    /// Mouse events requested by the program.
     pub mouse: Mouse,
     /// Mouse events are sent in the SGR encoding, which has no limit on columns.
     pub sgr_mouse: bool,
 }
 
-/// Mouse events that a program requests.
+/// Mouse events that a program can request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mouse {
     /// No mouse events, so that the mouse selects text.
@@ -107,7 +107,7 @@ impl Grid {
         self.parser.advance(&mut self.term, bytes);
     }
 
-    /// Draws `picture` over the screen after part of the output was lost. Keeps the scrollback.
+    /// Draws `picture` over the screen after part of the output has been lost. Keeps the scrollback.
     pub fn redraw(&mut self, picture: &[u8]) {
         // An incomplete sequence belongs to the lost output.
         self.parser.stop_sync(&mut self.term);
@@ -120,12 +120,12 @@ impl Grid {
         self.term.resize(size);
     }
 
-    /// Returns the deadline of a synchronized update, if one is in progress.
+    /// Returns the deadline of the synchronized update in progress, if any.
     pub fn synchronized_until(&self) -> Option<Instant> {
         self.parser.sync_timeout().sync_timeout()
     }
 
-    /// Ends a synchronized update that the program has not finished, so that its state so far is shown.
+    /// Ends a synchronized update that the program has not finished, so that its current state is shown.
     pub fn end_synchronized_update(&mut self) {
         self.parser.stop_sync(&mut self.term);
     }
@@ -215,7 +215,7 @@ impl Grid {
     }
 }
 
-/// Content of the screen, for output line by line.
+/// Content of the screen, for printing line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GridFrame {
     /// Lines as text with color sequences, without trailing blanks.
@@ -236,14 +236,14 @@ fn draw_cell(cell: &Cell, is_last: bool, x: u16, y: u16, buffer: &mut Buffer) {
     target.set_char(cell.c);
     let marks = cell.zerowidth().into_iter().flatten().filter(|mark| is_printable(**mark)).take(MARKS_MAX);
     let symbol: String = std::iter::once(cell.c).chain(marks.copied()).collect();
-    // A character with marks may have another width.
+    // A character with marks may have a different width.
     let width = unicode_width::UnicodeWidthStr::width(symbol.as_str());
     if symbol.len() > cell.c.len_utf8() && width == if is_wide { 2 } else { 1 } {
         target.set_symbol(&symbol);
     }
 }
 
-/// Returns true for characters that only print. False for tabs and for characters that reorder or hide text.
+/// Returns true for characters that only print, false for tabs and for characters that reorder or hide text.
 fn is_printable(letter: char) -> bool {
     letter.is_ascii_graphic()
         || letter == ' '

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 pub const TARGET_BYTES_MAX: usize = 2_000;
 
-/// Returns the address as a link target for a terminal, or `None` if it is not a plain http(s) address. A plain address
-/// is printable ASCII and has a host but no user.
+/// Returns the address as a link target for a terminal, or `None` if it is not a plain http(s) address. A
+/// plain address is printable ASCII and has a host but no user name.
 pub fn target(address: &str) -> Option<Arc<str>> {
     let plain =
         address.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`'));
@@ -47,18 +47,18 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
-/// Returns the address to write beside the text of a link, for output in which links cannot be clicked. Returns `None`
-/// if the text itself states the address.
+/// Returns the address to write beside a link's text, for output in which links cannot be clicked. Returns
+/// `None` if the text itself states the address.
 pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     (text.trim() != address).then_some(Cow::Borrowed(address))
 }
 
-/// Returns true if a text equals the address, apart from the scheme, a `www.` or a final slash.
+/// Returns true if text equals the address, ignoring the scheme, a leading `www.` and a final slash.
 fn same_place(text: &str, address: &str) -> bool {
     let Some(bare) = after_scheme(address) else { return false };
     let said = after_scheme(text).unwrap_or(text);
     let trim = |text: &'_ str| text.strip_suffix('/').unwrap_or(text).to_owned();
-    // A text with http is acceptable for an https target; the reverse is misleading.
+    // Text with http is acceptable for an https target; the reverse is misleading.
     let honest = !(text.to_ascii_lowercase().starts_with("https:")
         && address.to_ascii_lowercase().starts_with("http:"));
     honest
@@ -66,7 +66,7 @@ fn same_place(text: &str, address: &str) -> bool {
         && (trim(said) == trim(bare) || trim(said) == trim(bare.trim_start_matches("www.")))
 }
 
-/// Returns true if a text may be mistaken for an address, because any of its words contains a dot, a scheme or an `@`.
+/// Returns true if text may be mistaken for an address: one of its words has a dot, a scheme or an `@`.
 fn looks_like_address(text: &str) -> bool {
     text.split_whitespace().any(|word| {
         let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -76,7 +76,7 @@ fn looks_like_address(text: &str) -> bool {
     })
 }
 
-/// Finds the first address in a text, as a byte range. An address ends before blanks, quotes and sentence punctuation.
+/// Finds the first address in text, as a byte range. It ends before blanks, quotes and sentence punctuation.
 pub fn find(text: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(found) = text.get(from..)?.find("http") {
@@ -123,8 +123,8 @@ const OPEN: &str = "\u{1b}]8;id=";
 const END: &str = "\u{1b}\\";
 const CLOSE: &str = "\u{1b}]8;;\u{1b}\\";
 
-/// Encodes a cluster as a link. Each cell is a complete link, so that any part of a row can be drawn. The id, which
-/// cells with the same target share, tells the terminal that the cells belong together.
+/// Encodes a cluster as a link. Each cell is a complete link, so that any part of a row can be drawn. The id,
+/// which is shared by all cells with the same target, tells the terminal that they belong together.
 pub(crate) fn osc8_cell(cluster: &str, target: &str) -> String {
     format!("{OPEN}{:08x};{target}{END}{cluster}{CLOSE}", id(target))
 }
@@ -138,7 +138,7 @@ pub fn shown(symbol: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns the link id of a target, which is its FNV-1a hash. Equal targets must have equal ids.
+/// Returns the link id for a target: its FNV-1a hash, so that equal targets have equal ids.
 fn id(target: &str) -> u32 {
     target.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,6 +1,6 @@
-//! Markdown as it streams. A text is split into chunks. Later text cannot change a finished chunk, so each is laid out
-//! once; only the open chunk is laid out again as it grows. The rows do not depend on how the text was split when it
-//! arrived.
+//! Streaming Markdown. Text is split into chunks. Later text cannot change a finished chunk, so each is laid
+//! out once; only the open chunk is laid out again as it grows. The rows do not depend on the pieces in which
+//! the text arrived.
 //!
 //! A chunk is a paragraph, a heading, a table, a quote, a list item with everything in it, or a line of a code block.
 //! Within a chunk the text is CommonMark (with tables, tasks and strikethrough). Constructs across chunks, such as a
@@ -20,18 +20,18 @@ use crate::cells::{Span, TextRow, truncate, width, wrap_exact};
 use crate::code::{Highlighter, Language};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum bytes of a line; a longer line is read in parts.
+/// Maximum length of a line in bytes; a longer line is parsed in parts.
 const LINE_BYTES_MAX: usize = 4 * 1024;
-/// Number of bytes after which a chunk ends at the next line end.
+/// Number of bytes after which a chunk ends at the next newline.
 const CHUNK_BYTES_MAX: usize = 8 * 1024;
-/// Minimum number of columns for code to have a gutter beside it.
+/// Minimum width of code, in columns, for it to have a gutter.
 const GUTTER_COLUMNS_MIN: usize = 8;
 
-/// The layout of a growing text.
+/// The layout of growing text.
 #[derive(Debug, Clone)]
 pub struct MarkdownDocument {
     markdown_style: MarkdownStyle,
-    /// Complete lines read so far. Used to detect that a different text is passed.
+    /// Complete lines processed so far. Used to detect that unrelated text is passed.
     read: String,
     parser: ChunkParser,
     rows: Vec<TextRow>,
@@ -46,7 +46,7 @@ pub(super) struct MarkdownStyle {
     pub(super) columns: usize,
     pub(super) theme: Theme,
     pub(super) base: Style,
-    /// True if link targets are written out, because the text cannot be clicked.
+    /// True if link targets are written out, because the output cannot be clicked.
     pub(super) write_targets: bool,
 }
 
@@ -67,7 +67,7 @@ struct ChunkParser {
     last: Option<ChunkKind>,
     /// True if an empty line followed the last chunk.
     blank: bool,
-    /// Number of the next item of the current numbered list, and its delimiter.
+    /// Number of the next item in the current numbered list, and its delimiter.
     next: Option<(u64, char)>,
 }
 
@@ -90,7 +90,7 @@ struct Chunk {
     fence: Option<CodeFence>,
     /// True if the chunk's last line is empty.
     blank: bool,
-    /// True if the chunk continues a chunk that was cut because it was too long.
+    /// True if the chunk continues one that was cut because it was too long.
     cut: bool,
 }
 
@@ -125,14 +125,14 @@ impl MarkdownDocument {
         }
     }
 
-    /// Creates a document and lays out a whole text in it.
+    /// Creates a document and lays out the whole text.
     pub fn of(text: &str, columns: usize, theme: Theme, base: Style) -> Self {
         let mut document = Self::new(columns, theme, base);
         document.update(text);
         document
     }
 
-    /// Lays out a text, which usually is the previous text with more at its end.
+    /// Lays out text, which is usually the previous text with more at its end.
     pub fn update(&mut self, text: &str) {
         if self.settled || !text.starts_with(self.read.as_str()) {
             *self = Self::with_style(self.markdown_style);
@@ -157,7 +157,7 @@ impl MarkdownDocument {
         out
     }
 
-    /// Declares the text complete, and frees the data that is needed only if more text follows.
+    /// Marks the text as complete, and frees the data that is needed only if more text follows.
     pub fn settle(&mut self) {
         self.read = String::new();
         self.rows.append(&mut self.tail);
@@ -182,8 +182,8 @@ impl MarkdownDocument {
     }
 }
 
-/// Returns the length of the first line in bytes, including its line end, or `None` if the line may still grow. A line
-/// that is too long is cut after the last space before the limit.
+/// Returns the length of the first line in bytes, including its newline, or `None` if the line may still
+/// grow. A line that is too long is cut after the last space before the limit.
 fn whole_line(text: &str) -> Option<usize> {
     let head = &text.as_bytes()[..text.len().min(LINE_BYTES_MAX)];
     if let Some(at) = head.iter().position(|b| *b == b'\n') {
@@ -286,7 +286,7 @@ impl ChunkParser {
         }
     }
 
-    /// Ends a chunk that is too long. A new chunk, which begins with the next line, continues it.
+    /// Ends a chunk that is too long. It is continued by a new chunk, which begins with the next line.
     fn cut(&mut self, text: &str, end: usize, markdown_style: &MarkdownStyle, out: &mut Vec<TextRow>) {
         self.finish(text, markdown_style, out);
         self.blank = false;
@@ -378,12 +378,12 @@ impl Chunk {
             self.fence = line.get(content..).and_then(line::fence).map(|(fence, _)| fence);
             return true;
         }
-        // A line without indent continues an item only as text of its last paragraph.
+        // A line without an indent continues an item only as text in the item's last paragraph.
         !self.blank && !line::start(line).interrupts()
     }
 }
 
-/// Returns the gutter to the left of code, which is empty if there is no room.
+/// Returns the gutter to the left of code, or an empty one if there is no room.
 pub(super) fn gutter(markdown_style: &MarkdownStyle) -> Span {
     let sign = if markdown_style.columns < GUTTER_COLUMNS_MIN { "" } else { "▏ " };
     Span::new(sign, markdown_style.style(StyleRole::Dim))

@@ -1,4 +1,4 @@
-//! Outcome of a tool call: the newest lines of its output, its summary, and a summary for each host.
+//! Outcome of a tool call: the newest lines of its output, its summary, and a summary per host.
 
 use ratatui::style::Style;
 use sysop_core::outcome::{Outcome, Status};
@@ -9,9 +9,9 @@ use crate::ansi;
 use crate::cells::{Span, TextRow, hang, wrap, wrap_exact};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum rows of one line; a longer line is folded.
+/// Maximum number of rows per line; a longer line is folded.
 pub const LINE_ROWS_MAX: usize = 3;
-/// Maximum bytes of a running tool's output that are rendered.
+/// Maximum number of bytes to render of a running tool's output.
 const LIVE_BYTES_MAX: usize = 16 * 1024;
 
 pub fn status_role(status: Status) -> StyleRole {
@@ -26,7 +26,7 @@ pub fn status_role(status: Status) -> StyleRole {
 pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme) -> Vec<TextRow> {
     let tail = &output.tail;
     let from = tail.ceil_char_boundary(tail.len().saturating_sub(LIVE_BYTES_MAX));
-    // Starts at a whole line, so that a cut sequence is not shown as text.
+    // Start at a whole line, so that a truncated sequence is not shown as text.
     let from = match from {
         0 => 0,
         _ => tail[from..].find('\n').map_or(from, |at| from + at + 1),
@@ -46,7 +46,7 @@ pub fn live_rows(output: &ToolOutput, columns: usize, rows: usize, theme: Theme)
     out
 }
 
-/// Returns the outcome on each of several hosts, with one entry per group of equal outcomes. Outliers come first.
+/// Returns the outcomes on several hosts, one entry per group of equal outcomes. Outliers come first.
 pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
     let mut out = Vec::new();
     for (text, status) in ui_text::host_groups(&outcome.hosts) {
@@ -65,7 +65,7 @@ pub fn end_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow>
     hang(wrap(&[text], columns.saturating_sub(2).max(1)), &sign, &Span::new("  ", style))
 }
 
-/// Returns the output without the line about the exit code that tools add for the model, because the summary tells it.
+/// Returns the output without the exit code line that tools add for the model, because the summary states it.
 pub fn shown_text(outcome: &Outcome) -> &str {
     let text = outcome.output.trim_end_matches('\n');
     let Some(code) = outcome.exit_code else { return text };

@@ -1,6 +1,6 @@
 //! Formats rows as text, for terminals to which lines are written.
 //!
-//! The only control sequences in the output are SGR sequences made from styles. The text of a span has none.
+//! The only control sequences in the output are SGR sequences made from styles. A span's text contains none.
 
 use std::fmt::Write as _;
 
@@ -31,7 +31,7 @@ pub fn row(row: &TextRow, color: bool) -> String {
     out
 }
 
-/// Formats a line of a buffer. Leaves out trailing blanks and links.
+/// Formats a line of a buffer, without trailing blanks and links.
 pub fn buffer_line(buffer: &Buffer, y: u16) -> String {
     let mut pieces: Vec<(String, String)> = Vec::new();
     let mut x = buffer.area.left();
@@ -63,7 +63,7 @@ fn push(out: &mut String, text: &str, parameters: &str) {
     }
 }
 
-/// Returns the SGR parameters that select a style after a reset. They are empty for plain text.
+/// Returns the SGR parameters that select a style after a reset; empty for plain text.
 fn sgr(style: Style) -> String {
     let mut out = String::new();
     for (modifier, number) in MODIFIERS {

@@ -1,4 +1,4 @@
-//! A tool call before it runs. It is drawn in such a way that the text shown is exactly what runs, to the last byte.
+//! A tool call before it runs. It is drawn so that the displayed text is exactly what runs, byte for byte.
 
 use ratatui::style::Style;
 use serde_json::Value;
@@ -13,8 +13,8 @@ use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
 
-/// Returns true if the proposal is a command. A client tool may have an argument named `command` with another effect.
-/// For such a tool, the session describes the call by a different text, so false is returned.
+/// Returns true if the proposal is a command. A client tool may have an argument named `command` with another
+/// meaning. For such a tool, the session describes the call with a different text, so false is returned.
 pub fn is_command(plan: &Proposal) -> bool {
     plan.call.text_argument("command") == Some(plan.command.as_str())
 }
@@ -46,14 +46,14 @@ pub fn preview_rows(
     rows
 }
 
-/// Returns the rows about the guard of a call; none if the call would run without a guard.
+/// Returns the rows about a call's guard; none if the call would run without a guard.
 pub fn guard_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let text = plan.guarded.map(ui_text::guarded);
     text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Strong))], columns)).collect()
 }
 
-/// Returns the rows of a preview: what the command would do. `preview` holds summary lines, then lines of a diff. The
-/// text comes from the host, so control characters are made visible.
+/// Returns the rows of a preview, which shows the effects of the command. `preview` holds summary lines, then
+/// diff lines. The text comes from the host, so control characters are made visible.
 pub fn effect_rows(preview: &[String], columns: usize, theme: Theme) -> Vec<TextRow> {
     let mut rows = Vec::new();
     let mut in_diff = false;
@@ -74,13 +74,13 @@ pub fn effect_rows(preview: &[String], columns: usize, theme: Theme) -> Vec<Text
     rows
 }
 
-/// Returns the rows of the model's reason for a call.
+/// Returns the rows with the model's reason for a call.
 pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());
     lines.flat_map(|line| wrap(&[Span::new(line, theme.style(StyleRole::Text))], columns)).collect()
 }
 
-/// Returns the rows of a command with its findings marked. Nothing is left out; hidden characters become visible.
+/// Returns the rows of a command with its findings marked. Hidden characters are made visible.
 pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: Theme) -> Vec<TextRow> {
     let dim = theme.style(StyleRole::Dim);
     let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
@@ -157,7 +157,7 @@ fn part_role(part: HighlightKind) -> StyleRole {
     }
 }
 
-/// Returns the rows of a call that is not a command, with every argument in full. Edits are removed and added lines.
+/// Returns the rows of a call that is not a command, with all arguments in full. Edits are shown as diffs.
 pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (code, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let edit = FileEdit::of(&plan.call);
@@ -207,8 +207,8 @@ fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec
     out
 }
 
-/// Returns a row with the hosts on which a change runs first. Empty for a call that only reads, which runs on all at
-/// once.
+/// Returns a row with the hosts on which a change runs first. Empty for a read-only call, which runs on all
+/// hosts at once.
 pub fn canary_rows(plan: &Proposal, facts: &SessionInfo, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (host, _) = facts.place_of(&plan.call.name);
     let changes = plan.risk.class > RiskClass::ReadsRemote && host == facts.host;

@@ -5,22 +5,22 @@ use sysop_core::question::Question;
 use crate::cells::{Span, TextRow, exact, wrap};
 use crate::theme::{StyleRole, Theme};
 
-/// Maximum characters of a prompt that are shown. Of a longer prompt, the start and the end are shown.
+/// Maximum number of characters of a prompt to show. If longer, only its start and end are shown.
 const PROMPT_CHARS_MAX: usize = 4_000;
 
-/// Returns the rows of a program's prompt. Indented, so that they do not pass for sysop's line above.
+/// Returns the rows of a program's prompt, indented so that they cannot be mistaken for sysop's line above.
 pub fn prompt_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let (plain, odd) = (theme.style(StyleRole::Code), theme.style(StyleRole::Warn));
     let gap = Span::new("  ", theme.style(StyleRole::Text));
     shortened(question.prompt.trim())
         .split(['\n', '\r'])
-        // Wrapped between words, so that a fingerprint stays in one piece.
+        // Wrap between words, so that a fingerprint is not broken.
         .flat_map(|line| wrap(&exact(line, plain, odd), columns.saturating_sub(2)))
         .map(|row| row.with_prefix(gap.clone()))
         .collect()
 }
 
-/// Returns the host's observations about the program. They are sysop's own text, a row per sentence.
+/// Returns the host's observations about the program. They are sysop's own text, one sentence per row.
 pub fn detail_rows(question: &Question, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = |detail: &str| {
         theme.style(if detail.starts_with("Warning") { StyleRole::Warn } else { StyleRole::Text })

@@ -1,5 +1,5 @@
-//! Answers to `/status` and `/permissions`, and the texts of a transcript's items. Used by the full screen and the REPL.
-//! Pure.
+//! Answers to `/status` and `/permissions`, and the text of a transcript's items. Used by the full screen and
+//! the REPL. Pure.
 
 use std::borrow::Cow;
 
@@ -17,11 +17,11 @@ use crate::command::PermissionsCommand;
 pub enum PermissionsAnswer {
     /// Lines to show.
     Lines(Vec<String>),
-    /// Grants to take back.
+    /// Grants to revoke.
     Revoke(Vec<Grant>),
 }
 
-/// Returns the status of a session as labels and values. `branch` is the branch of the repository at the root, if any.
+/// Returns a session's status as labels and values. `branch` is the current branch at the root, if any.
 pub fn status_lines(
     transcript: &Transcript,
     cost: &CostReport,
@@ -55,7 +55,7 @@ pub fn status_lines(
     lines.into_iter().map(|(label, value)| (label, neutralize_line(&value).into_owned())).collect()
 }
 
-/// Returns the share of the model's context window in use, in percent, if both are known.
+/// Returns the percentage of the model's context window in use, or `None` if one of the two is unknown.
 pub fn context_percent(transcript: &Transcript) -> Option<u64> {
     let window = u64::from(transcript.context_window()?);
     let used = transcript.context_tokens();
@@ -94,7 +94,7 @@ pub fn grant_line(grant: &Grant) -> String {
     }
 }
 
-/// Answers `/permissions`. Fails with one sentence if there is no grant with the number.
+/// Answers `/permissions`. Fails with one sentence if no grant has this number.
 pub fn permissions(
     transcript: &Transcript,
     command: PermissionsCommand,
@@ -122,7 +122,7 @@ pub fn permissions(
     }
 }
 
-/// Returns the text of an item, as a user would search or copy it. The text is untrusted.
+/// Returns an item's text as a user would search or copy it. The text is untrusted.
 pub fn item_text(body: &ItemBody) -> Cow<'_, str> {
     match body {
         ItemBody::Prompt(text) => Cow::Borrowed(text),

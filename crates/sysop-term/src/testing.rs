@@ -1,4 +1,4 @@
-//! Hostile text and checks of drawn rows, for the tests of this crate and of the front ends.
+//! Hostile text, and checks of drawn rows, for the tests of this crate and the front ends.
 #![expect(clippy::missing_panics_doc, clippy::unwrap_used, reason = "for tests only")]
 
 use ratatui::buffer::Buffer;
@@ -38,7 +38,7 @@ pub fn buffer(columns: u16, rows: u16) -> Buffer {
     Buffer::empty(Rect::new(0, 0, columns, rows))
 }
 
-/// Draws rows below one another, without trailing blanks.
+/// Draws rows below one another and removes trailing blanks.
 pub fn drawn(rows: &[TextRow], columns: u16) -> String {
     let mut buffer = buffer(columns, u16::try_from(rows.len()).unwrap());
     for (row, y) in rows.iter().zip(0..) {
@@ -63,7 +63,7 @@ pub fn screen(buffer: &Buffer) -> String {
     out
 }
 
-/// Returns the first cell with forbidden content: a control character outside of the link sequences added here.
+/// Returns the first cell with a control character that is not part of a link sequence added here.
 pub fn intruder(buffer: &Buffer) -> Option<String> {
     buffer.content.iter().map(|cell| cell.symbol()).find_map(|symbol| {
         let (shown, target) = link::shown(symbol);
@@ -76,7 +76,7 @@ pub fn intruder(buffer: &Buffer) -> Option<String> {
     })
 }
 
-/// Everything known to act on a terminal, or to hide or reorder text.
+/// Everything known to affect a terminal, or to hide or reorder text.
 pub const HOSTILE: &[&str] = &[
     "\u{1b}[2J\u{1b}[H",
     "\u{1b}]0;title\u{7}",
@@ -112,13 +112,13 @@ pub const HOSTILE: &[&str] = &[
     "a\u{2028}b\u{2029}c",
 ];
 
-/// Returns true for characters that act on a terminal or reorder its text.
+/// Returns true for characters that affect a terminal or reorder its text.
 fn moves(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// Returns the first part of painted text that is no text or style: a control character, or a sequence other than SGR.
+/// Returns the first part of painted output that is neither text nor style, such as a non-SGR sequence.
 pub fn painted_intruder(painted: &str) -> Option<String> {
     let mut rest = painted;
     while let Some(at) = rest.find(|c: char| moves(c) && c != '\n') {
@@ -136,7 +136,7 @@ pub fn painted_intruder(painted: &str) -> Option<String> {
     None
 }
 
-/// Returns the first part of a row that a terminal would obey. The text of a row must not contain styles either.
+/// Returns the first part of a row that a terminal would obey. A row's text must not contain styles either.
 pub fn row_intruder(row: &TextRow) -> Option<String> {
     let text = paint::row(row, false);
     let control = text.chars().find(|c| moves(*c)).map(|c| c.escape_debug().to_string());

@@ -39,7 +39,7 @@ pub enum StyleRole {
     Dim,
     Strong,
     Title,
-    /// A user's prompt, which has a background of its own if there are colors.
+    /// A user's prompt, which has its own background if there are colors.
     Prompt,
     /// Signs that guide the eye, such as those before a prompt or an answer.
     Sign,
@@ -142,7 +142,7 @@ const fn on(color: u8, ground: u8) -> Style {
     fg(color).bg(Color::Indexed(ground))
 }
 
-// Only colors from 16 on, which no palette changes.
+// Uses only colors from 16 on, which no palette changes.
 fn dark(role: StyleRole) -> Style {
     match role {
         StyleRole::Text | StyleRole::Operator => Style::new(),

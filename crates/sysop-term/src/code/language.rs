@@ -1,8 +1,8 @@
-//! Tables of languages: their comments, strings and words.
+//! Tables for languages: their comments, strings and words.
 
 #[derive(Debug)]
 pub struct Language {
-    /// Names used in code blocks, and file extensions. Like all word lists here, they are separated by spaces.
+    /// Names used in code blocks, and file extensions, separated by spaces like all word lists here.
     names: &'static str,
     pub(super) family: SyntaxFamily,
     pub(super) line_comments: &'static [&'static str],
@@ -11,15 +11,15 @@ pub struct Language {
     pub(super) keywords: &'static str,
     /// Words that are constants.
     pub(super) values: &'static str,
-    /// Prefix that begins an attribute or directive.
+    /// Prefix that starts an attribute or directive.
     pub(super) attributes: &'static str,
-    /// True if a dollar sign begins a variable.
+    /// True if a dollar sign starts a variable.
     pub(super) dollar: bool,
     /// True if keywords are case-insensitive.
     pub(super) any_case: bool,
     /// True if capitalized words are types.
     pub(super) types: bool,
-    /// True if the first word of a command is the program that is called.
+    /// True if the first word of a command is the program to run.
     pub(super) shell: bool,
 }
 
@@ -66,7 +66,7 @@ impl Quote {
 }
 
 impl Language {
-    /// Returns the language with this name or file extension, if it is known.
+    /// Returns the language with this name or file extension, or `None` if it is unknown.
     pub fn named(name: &str) -> Option<&'static Self> {
         let word = name.split([' ', ',', '{', ':', '\t']).next().unwrap_or_default().trim_start_matches('.');
         if word.is_empty() || word.len() > 20 {

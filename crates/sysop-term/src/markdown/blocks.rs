@@ -1,4 +1,4 @@
-//! Layout of one chunk.
+//! Layout of a single chunk.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::code::{Highlighter, Language};
 use crate::link;
 use crate::theme::StyleRole;
 
-/// Minimum width of an indented block, in columns. If an indentation would leave fewer, the width is not reduced.
+/// Minimum width of an indented block, in columns. An indent that leaves fewer does not reduce the width.
 const COLUMNS_MIN: usize = 8;
 
-/// Lays out a chunk. `number` is the number of its first list item, if it has one.
+/// Lays out a chunk. `number` is the number of its first list item, if any.
 pub(super) fn rows(source: &str, number: Option<u64>, markdown_style: &MarkdownStyle) -> Vec<TextRow> {
     let options = Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS | Options::ENABLE_STRIKETHROUGH;
     let mut layout = BlockRenderer {
@@ -42,7 +42,7 @@ struct BlockRenderer {
     /// Open blocks, outermost first; the root always stays.
     containers: Vec<Container>,
     lines: Vec<Vec<InlineText>>,
-    /// Styles of the open inline marks.
+    /// Styles of the open inline elements.
     styles: Vec<Style>,
     link: Option<OpenLink>,
     table: Option<Table>,
@@ -53,7 +53,7 @@ struct Container {
     block: ContainerKind,
     columns: usize,
     rows: Vec<TextRow>,
-    /// True if the container's last block was text. If text follows, an empty row is put between the two.
+    /// True if the container's last block was text. If more text follows, an empty row separates the two.
     text: bool,
 }
 
@@ -107,7 +107,7 @@ impl BlockRenderer {
                 self.lines.push(Vec::new());
             }
             Event::InlineHtml(html) => self.put(&html, self.markdown_style.style(StyleRole::Dim)),
-            // Models do not wrap their lines: a line break is intended.
+            // Models do not wrap their lines, so a line break is intentional.
             Event::SoftBreak | Event::HardBreak => self.lines.push(Vec::new()),
             Event::Rule => {
                 let row = TextRow::of(
@@ -257,8 +257,8 @@ impl BlockRenderer {
         self.put(text, style);
     }
 
-    /// Adds text to the current line, and joins it with preceding text of the same style. So an address that the parser
-    /// split at an underscore becomes whole again.
+    /// Adds text to the current line, joining it with preceding text in the same style. This rejoins an
+    /// address that the parser split at an underscore.
     fn put(&mut self, text: &str, style: Style) {
         let target = self.link.as_mut().and_then(|link| {
             link.text.push_str(text);

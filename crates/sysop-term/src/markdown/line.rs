@@ -36,7 +36,7 @@ pub(super) enum LineStart<'a> {
 }
 
 impl LineStart<'_> {
-    /// Returns true if the line ends a preceding paragraph. A line of dashes turns it into a heading.
+    /// Returns true if the line ends a preceding paragraph. A line of dashes turns that into a heading.
     pub(super) fn interrupts(self) -> bool {
         match self {
             Self::CodeFence(..) | Self::Heading | Self::Quote => true,
@@ -72,7 +72,7 @@ pub(super) fn start(line: &str) -> LineStart<'_> {
     item(text, indent)
 }
 
-/// Returns the code fence that a line opens and the language after it, or `None` if the line opens none.
+/// Returns the code fence that a line opens and the language after it, or `None` if the line opens no fence.
 pub(super) fn fence(line: &str) -> Option<(CodeFence, &str)> {
     let indent = indent(line);
     let text = &line[indent..];

@@ -6,17 +6,17 @@ use super::{MarkdownDocument, MarkdownStyle, OpenBlock, line};
 use crate::cells::TextRow;
 use crate::theme::Theme;
 
-/// Texts that close emphasis which may be open. An open row is settled if none of these changes it.
+/// Text that could close open emphasis. An open row is settled if appending any of these does not change it.
 const CLOSERS: [&str; 13] = ["*", "x*", "**", "x**", "***", "x***", "_", "x_", "__", "x__", "~", "~~", "x~~"];
 
-/// Takes text in chunks and emits rows. The rows do not depend on how the text was split, with one exception: if the
-/// head of a table does not begin with a bar and is longer than a row, some of its rows may be emitted before its first
-/// bar arrives. These rows are then emitted again as part of the table.
+/// Takes text in chunks and emits rows. The rows do not depend on how the text was split, with one exception:
+/// if a table's header does not begin with a bar and is longer than a row, some of its rows may be emitted
+/// before its first bar arrives. These rows are then emitted again as part of the table.
 #[derive(Debug)]
 pub struct MarkdownStream {
     document: MarkdownDocument,
     text: String,
-    /// Number of rows emitted.
+    /// Number of rows emitted so far.
     given: usize,
     /// Rows that were emitted while their chunk was still open, with their indices.
     early: Vec<(usize, TextRow)>,
@@ -42,7 +42,7 @@ impl MarkdownStream {
         rows
     }
 
-    /// Adds a chunk. Returns the rows that are settled now.
+    /// Adds a chunk. Returns the rows that are now settled.
     pub fn push(&mut self, piece: &str) -> Vec<TextRow> {
         self.text.push_str(piece);
         self.document.update(&self.text);
@@ -50,7 +50,7 @@ impl MarkdownStream {
         self.give(self.document.rows.len() + self.settled_open_rows())
     }
 
-    /// Returns the last row as it looks so far, or `None` if every row was emitted.
+    /// Returns the last row as it looks so far, or `None` if every row has been emitted.
     pub fn tail(&self) -> Option<&TextRow> {
         let last = self.document.len().checked_sub(1)?;
         if last < self.given { None } else { self.document.row(last) }
@@ -71,7 +71,7 @@ impl MarkdownStream {
         rows
     }
 
-    /// Detects rows that changed after they were emitted early. They and all later ones are emitted again.
+    /// Detects early emitted rows that changed since, so that these and all later rows are emitted again.
     fn take_back(&mut self) {
         let changed =
             |(at, row): &(usize, TextRow)| self.document.row(*at).is_none_or(|now| now.text() != row.text());
@@ -83,7 +83,7 @@ impl MarkdownStream {
         self.early.retain(|(at, _)| *at >= settled);
     }
 
-    /// Returns the number of rows of the open paragraph or item that are settled. The last row may grow.
+    /// Returns the number of settled rows in the open paragraph or item. The last row may grow.
     fn settled_open_rows(&self) -> usize {
         let tail = &self.document.tail;
         let start = match &self.document.parser.open {
@@ -116,9 +116,9 @@ impl MarkdownStream {
     }
 }
 
-/// Returns true if it is not certain yet whether the last line starts another block, or if the mark at its end may
-/// become longer. A line of dashes turns the text before it into a heading, unless more text follows that makes it part
-/// of a paragraph. A fence of backticks stays a fence only until another backtick arrives.
+/// Returns true if the last line may still start another block, or if the mark at its end may become longer.
+/// A line of dashes turns the text before it into a heading, unless more text follows that makes it part of a
+/// paragraph. A fence of backticks stays a fence only until another backtick arrives.
 fn may_begin_block(text: &str) -> bool {
     let last = text.rsplit('\n').next().unwrap_or_default();
     let underlines = |line: &str| {
@@ -132,9 +132,9 @@ fn may_begin_block(text: &str) -> bool {
         || text.lines().any(underlines)
 }
 
-/// Returns the first offset in an open paragraph at which a construct begins that later text may shorten: a code span,
-/// a link, a tag, an entity or an escape. Returns 0 if there is a bar, because it may turn the whole paragraph into a
-/// table.
+/// Returns the first offset in an open paragraph at which a construct begins that later text may shorten: a
+/// code span, a link, a tag, an entity or an escape. Returns 0 if the paragraph contains a bar, because it
+/// may become a table.
 fn unfinished(text: &str) -> Option<usize> {
     if text.contains('|') {
         return Some(0);

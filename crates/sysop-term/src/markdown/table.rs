@@ -1,5 +1,5 @@
-//! Tables. Columns have their natural width if they fit; otherwise their cells are wrapped. If there is no room even
-//! for that, each row becomes a list of its values.
+//! Tables. Columns have their natural width if they fit; otherwise their cells are wrapped. If even that
+//! leaves too little room, each row becomes a list of its values.
 
 use pulldown_cmark::Alignment;
 
@@ -25,7 +25,7 @@ impl Table {
         self.row.push(spans);
     }
 
-    /// Ends the current row. The first row is the head.
+    /// Ends the current row. The first row is the header.
     pub(super) fn end_row(&mut self) {
         self.rows.push(std::mem::take(&mut self.row));
     }
