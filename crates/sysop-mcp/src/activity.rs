@@ -1,4 +1,4 @@
-//! Signs of life of a server: progress, questions to the user, and a changed list of tools.
+//! Signs of activity from a server: progress, questions to the user, and changes to its list of tools.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Activity {
     last: Mutex<Instant>,
-    /// Time in which questions were open, and the start of the open one.
+    /// Total time during which questions were open, and the start of the one that is open now.
     asked: Mutex<(Duration, Option<Instant>)>,
     questions: AtomicUsize,
     question_ended: Notify,
@@ -36,7 +36,7 @@ impl Activity {
         *self.last.lock()
     }
 
-    /// Returns the time in which questions were open. Calls run one by one, so it belongs to the call of `start`.
+    /// Returns an upper bound for the time during which questions have been open since `start`.
     pub(crate) fn asked_for(&self, start: Instant) -> Duration {
         let (total, open) = *self.asked.lock();
         total.min(start.elapsed()) + open.map(|open| open.elapsed()).unwrap_or_default()
@@ -62,7 +62,7 @@ impl Activity {
         self.list_changed.store(true, Ordering::SeqCst);
     }
 
-    /// Returns true if the list of tools changed since the last call.
+    /// Returns true if the list of tools has changed since this was last called.
     pub(crate) fn take_list_changed(&self) -> bool {
         self.list_changed.swap(false, Ordering::SeqCst)
     }

@@ -23,10 +23,10 @@ use crate::activity::Activity;
 use crate::elicitation;
 use crate::settings::ServerName;
 
-/// Maximum time that a question stays open, because possibly nobody is there to answer.
+/// Maximum time for a question to stay open, because nobody may be there to answer it.
 const QUESTION_MAX: Duration = Duration::from_secs(600);
 
-/// People and display of the call that runs now.
+/// Prompter and display for the call that is running now.
 #[derive(Default)]
 pub(crate) struct CallContext {
     pub(crate) prompter: Option<Arc<dyn Prompter>>,
@@ -69,7 +69,7 @@ impl rmcp::ClientHandler for ClientHandler {
             let context = self.context.lock();
             (context.prompter.clone(), context.call.as_ref().map(|(id, _)| id.clone()))
         };
-        // A server asks only on behalf of a call; at other times nobody expects its questions.
+        // A server may ask only during a call; at other times nobody expects its questions.
         let (Some(prompter), Some(call)) = (prompter, call) else { return Ok(elicitation::declined()) };
         let _open = self.activity.ask();
         let answering = elicitation::answer(&self.server, request, prompter.as_ref(), call);

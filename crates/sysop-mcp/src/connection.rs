@@ -1,7 +1,7 @@
-//! A connection to one server: its start, the list of its tools, calls, and its end.
+//! A connection to one server: starting it, listing its tools, calling them, and shutting it down.
 //!
-//! Both eras of the protocol are spoken: `server/discover` is tried first, then `initialize`. The list of tools is read
-//! once the server has started, and again after the server says that it changed.
+//! Both generations of the protocol are supported: `server/discover` is tried first, then `initialize`. The
+//! list of tools is fetched once the server has started, and again after the server reports a change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,19 +30,19 @@ use crate::client_handler::ClientHandler;
 use crate::definition::ToolDefinition;
 use crate::settings::{ServerSettings, ServerTransport};
 
-/// Maximum bytes of one message of a server; longer ones are dropped.
+/// Maximum size of a message from a server, in bytes; larger ones are dropped.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const TOOLS_MAX: usize = 1_000;
 const PAGES_MAX: usize = 50;
-/// Maximum lines of a server's standard error that are kept.
+/// Maximum number of lines to keep from a server's standard error.
 const STDERR_LINES_MAX: usize = 8;
-/// Maximum bytes of a kept line of standard error.
+/// Maximum length of a kept line from standard error, in bytes.
 const STDERR_LINE_BYTES_MAX: usize = 512;
-/// Factor of the call's timeout after which a call ends even if the server reports progress.
+/// Multiple of the call's timeout after which a call is aborted even if the server reports progress.
 const PROGRESS_FACTOR_MAX: u32 = 10;
-/// Time that a server has to end by itself, and again after SIGTERM.
+/// Grace period for a server to exit on its own, and again after SIGTERM.
 const STOP_GRACE: Duration = Duration::from_millis(500);
-/// Time that the pipes of an ended server may still hold its last words.
+/// Time to wait for a failed server to exit, so that the error can report its exit status.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -65,7 +65,7 @@ pub enum ConnectionError {
     Canceled,
 }
 
-/// Lines that a server wrote to standard error, the newest last.
+/// Lines that a server has written to standard error, newest last.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StderrTail(Arc<Mutex<Vec<String>>>);
 
@@ -95,7 +95,7 @@ impl StderrTail {
         });
     }
 
-    /// Returns the kept lines as a suffix for an error, or an empty text.
+    /// Returns the kept lines as a suffix for an error; empty if there are none.
     fn suffix(&self) -> String {
         let lines = self.0.lock();
         if lines.is_empty() {
@@ -123,13 +123,13 @@ pub struct Connection {
     program: tokio::sync::Mutex<Option<PipedProgram>>,
     stderr: StderrTail,
     activity: Arc<Activity>,
-    /// Definitions that the server stated last.
+    /// Definitions from the server's latest list.
     tools: Mutex<Vec<ToolDefinition>>,
     call_timeout: Duration,
 }
 
 impl Connection {
-    /// Starts or reaches a server and reads the list of its tools.
+    /// Starts the server or connects to it, and fetches the list of its tools.
     pub(crate) async fn open(
         settings: &ServerSettings,
         handler: ClientHandler,
@@ -201,7 +201,7 @@ impl Connection {
         error
     }
 
-    /// Returns the definitions that the server states now.
+    /// Returns the current definitions from the server.
     pub async fn tools(&self) -> Result<Vec<ToolDefinition>, ConnectionError> {
         if self.activity.take_list_changed() {
             timeout(self.call_timeout, self.list_tools()).await.map_err(|_| {
@@ -232,7 +232,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Calls a tool and waits for its result. Canceled on the server by `cancel` or the time limit.
+    /// Calls a tool and waits for its result. On `cancel` or a timeout, the call is canceled on the server.
     pub(crate) async fn call(
         &self,
         tool: &str,
@@ -301,10 +301,10 @@ impl Connection {
         neutralize_line(&text).into_owned()
     }
 
-    /// Closes the connection and ends the server's processes.
+    /// Closes the connection and terminates the server's processes.
     pub async fn close(self) {
         let Self { mut service, program, .. } = self;
-        // A server that does not read delays this; its processes end in any case.
+        // A server that does not read delays this; its processes are terminated in any case.
         let _ = service.close_with_timeout(STOP_GRACE).await;
         drop(service);
         if let Some(program) = program.into_inner() {
@@ -330,7 +330,7 @@ fn start_timeout(settings: &ServerSettings, stderr: String) -> ConnectionError {
     ConnectionError::StartTimeout { limit: settings.startup_timeout, stderr }
 }
 
-/// Returns the transport for a URL. Requests follow no redirect, because a redirect would carry the headers elsewhere.
+/// Returns the transport for a URL. Redirects are not followed: they would send the headers elsewhere.
 fn http_transport(
     url: &url::Url,
     headers: &[(String, secrecy::SecretString)],
@@ -345,7 +345,7 @@ fn http_transport(
         value.set_sensitive(true);
         custom.insert(name, value);
     }
-    // Fails only if the process already has a default provider, which serves as well.
+    // Fails only if the process already has a default provider, which works as well.
     rustls::crypto::ring::default_provider().install_default().ok();
     let client = match url.host_str() {
         Some("localhost" | "127.0.0.1" | "[::1]") => reqwest::Client::builder().no_proxy(),

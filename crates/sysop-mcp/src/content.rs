@@ -21,8 +21,8 @@ enum ContentPart<'a> {
     Image(&'a str),
 }
 
-/// Returns the content of a result. Images are stored as artifacts with the server's name; sound and other binary data are
-/// named, not included.
+/// Returns the content of a result. Images are stored as artifacts under the server's name; audio and other
+/// binary data are mentioned, not included.
 pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &OutcomeBuilder) -> ResultContent {
     let (mut parts, mut images) = (Vec::new(), Vec::new());
     for block in &result.content {
@@ -76,7 +76,7 @@ fn part(block: &ContentBlock) -> ContentPart<'_> {
     })
 }
 
-/// Describes data that is not included. `base64` is the number of its characters in base64.
+/// Describes data that is not included. `base64` is its length in base64 characters.
 fn binary(what: &str, kind: &str, base64: usize) -> String {
     format!("[{what} {kind}, {} bytes, not shown]", base64 / 4 * 3)
 }

@@ -1,8 +1,8 @@
-//! Definitions of tools, as servers state them and as models get them.
+//! Tool definitions, as servers send them and as models receive them.
 //!
-//! A definition is text of the server. It is pinned when a user sees it, and compared by its hash from then on. Models
-//! get a definition only if it is pinned, without invisible characters, within size limits, and labeled as the server's
-//! words. Annotations are hints of the server that matter only if the user believes the server.
+//! A definition is text from the server. It is pinned when a user sees it, and compared by its hash from then
+//! on. Models receive only pinned definitions, without invisible characters, within size limits, and labeled
+//! as the server's words. Annotations are the server's hints. They matter only if the user trusts it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -14,12 +14,12 @@ use crate::settings::{ServerApproval, ServerName};
 
 const DESCRIPTION_BYTES_MAX: usize = 2 * 1024;
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
-/// Maximum bytes of a tool's name for models; the limit of the OpenAI API.
+/// Maximum length of a tool's name for models, in bytes; the limit of the OpenAI API.
 const NAME_BYTES_MAX: usize = 64;
 const RAW_NAME_BYTES_MAX: usize = 256;
-/// Characters of the hash that ends a name that had to be changed.
+/// Number of hash characters at the end of a name that had to be changed.
 const NAME_HASH_CHARS: usize = 8;
-/// Minimum bytes of a tool's name that counts as a mention in another server's description; shorter names are words.
+/// Minimum length, in bytes, for a tool's name in another server's description to count as a mention.
 const MENTION_BYTES_MIN: usize = 6;
 /// Keys of a schema whose values are prose.
 const PROSE_KEYS: [&str; 3] = ["description", "title", "$comment"];
@@ -31,19 +31,19 @@ pub struct ToolDefinition {
     #[serde(default)]
     pub description: String,
     pub input_schema: Value,
-    /// Hints of the server; `null` if there are none.
+    /// Hints from the server; `null` if there are none.
     #[serde(default)]
     pub annotations: Value,
 }
 
 impl ToolDefinition {
-    /// Returns the BLAKE3 hash of the definition in hexadecimal. The order of the keys does not matter.
+    /// Returns the BLAKE3 hash of the definition in hexadecimal. The order of keys does not affect it.
     pub fn hash(&self) -> String {
         let parts = serde_json::json!([self.name, self.description, self.input_schema, self.annotations]);
         blake3::hash(canonical(&parts).to_string().as_bytes()).to_hex().to_string()
     }
 
-    /// Returns true if the server says that the tool changes nothing.
+    /// Returns true if the server says that the tool is read-only.
     pub fn is_read_only(&self) -> bool {
         let hint = |name: &str| self.annotations.get(name).and_then(Value::as_bool);
         hint("readOnlyHint") == Some(true) && hint("destructiveHint") != Some(true)
@@ -83,8 +83,8 @@ impl ToolDefinition {
         })
     }
 
-    /// Returns the tools of other servers that the definition mentions. A server that talks about another server's tools
-    /// may try to change the way a model uses them.
+    /// Returns the other servers' tools that the definition mentions. A server that talks about another
+    /// server's tools may be trying to change the way a model uses them.
     pub fn mentions<'a>(&self, others: impl Iterator<Item = (&'a ServerName, &'a str)>) -> Vec<String> {
         let text = format!("{} {}", self.description, self.input_schema);
         let names = others.filter(|(server, tool)| {
@@ -95,15 +95,15 @@ impl ToolDefinition {
     }
 }
 
-/// Returns true if the text contains the name as a word of its own.
+/// Returns true if the text contains the name as a separate word.
 fn is_mentioned(text: &str, name: &str) -> bool {
     let is_part = |sign: char| sign.is_alphanumeric() || sign == '_' || sign == '-';
     text.match_indices(name)
         .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part))
 }
 
-/// Returns the name of a tool for models. If the tool's own name has other characters or is too long, the name ends with
-/// a hash of it, so that different tools keep different names.
+/// Returns the name of a tool for models. If the tool's own name contains other characters or is too long,
+/// the returned name ends with a hash of it, so that different tools keep different names.
 pub fn model_name(server: &ServerName, tool: &str) -> String {
     let prefix = format!("{EXTERNAL_PREFIX}{server}__");
     let valid = |sign: char| sign.is_ascii_alphanumeric() || sign == '_' || sign == '-';
@@ -117,7 +117,7 @@ pub fn model_name(server: &ServerName, tool: &str) -> String {
     format!("{prefix}{}_{}", &clean[..kept], &hash[..NAME_HASH_CHARS])
 }
 
-/// Returns the value with the keys of all objects in order.
+/// Returns the value with the keys of all objects sorted.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -147,8 +147,8 @@ fn schema(schema: &Value) -> Result<Value, String> {
     Ok(clean)
 }
 
-/// Strips invisible characters from prose. Elsewhere in a schema such a character would change the meaning of a call,
-/// so it is an error there.
+/// Strips invisible characters from prose. Elsewhere in a schema, such a character would change the meaning
+/// of a call, so it is an error there.
 fn clean_object(map: &Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut clean = Map::new();
     for (name, value) in map {

@@ -1,7 +1,7 @@
-//! Elicitation: a server's questions to the user. Each field is one question of the session, for all front ends.
+//! Elicitation: a server's questions to the user. Each field becomes a question in the session.
 //!
-//! A form is flat, and its answers are checked against the types of its fields. Answers are shown while they are typed and
-//! may be logged: a server must not ask for secrets in a form, and the question says so. A URL is shown, never opened.
+//! A form is flat, and its answers are checked against the types of its fields. Answers are visible and may
+//! be logged, so a form must not ask for secrets, and the question says so. A URL is shown, never opened.
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use secrecy::ExposeSecret;
@@ -14,11 +14,11 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 use crate::settings::ServerName;
 
 const FIELDS_MAX: usize = 16;
-/// Maximum bytes of a server's text in a question.
+/// Maximum size of a server's text in a question, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
-/// Number of answers to one field, after which the form is declined.
+/// Number of invalid answers to one field after which the form is declined.
 const ATTEMPTS_MAX: usize = 3;
-/// Warning that stands with every question.
+/// Warning shown with every question.
 const WARNING: &str = "The question comes from an MCP server. Do not enter passwords or keys.";
 
 pub(crate) fn declined() -> ElicitResult {
@@ -158,12 +158,12 @@ enum FieldKind {
     Integer,
     Boolean,
     Choice(Vec<(String, String)>),
-    /// Some of these values, with their titles.
+    /// Some of these values, each with a title.
     Choices(Vec<(String, String)>),
 }
 
 impl FieldKind {
-    /// Returns the kind, or `None` if it is none that a form may have.
+    /// Returns the kind, or `None` if a form may not have this kind.
     fn of(field: &Value) -> Option<Self> {
         let kind = field.get("type").and_then(Value::as_str);
         if kind == Some("array") {
@@ -243,7 +243,7 @@ fn listed(choices: &[(String, String)]) -> String {
     choices.iter().enumerate().map(shown_choice).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the choice with this value, title or number from 1.
+/// Returns the choice with this value, title or number (from 1).
 fn pick(choices: &[(String, String)], text: &str) -> Result<Value, String> {
     let named = choices.iter().find(|(value, title)| value == text || title == text);
     let number = text.parse::<usize>().ok().and_then(|number| choices.get(number.wrapping_sub(1)));

@@ -1,4 +1,4 @@
-//! A host that adds the tools of MCP servers to those of another host.
+//! A host that adds MCP servers' tools to those of another host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use crate::content::{self, ResultContent};
 use crate::definition::{ToolDefinition, model_name};
 use crate::settings::{ServerApproval, ServerName, ServerSettings};
 
-/// Records the definitions that a server states now, because they differ from those that the user saw.
+/// Records a server's current definitions, because they differ from those that the user has seen.
 pub type RecordChange = Arc<dyn Fn(&ServerName, &[ToolDefinition]) + Send + Sync>;
 
 /// Settings of an [`McpHost`].
 pub struct McpHostSettings {
-    /// Servers that the user agreed to, with the definitions that the user saw.
+    /// Servers that the user agreed to, with the definitions that the user has seen.
     pub servers: Vec<(ServerSettings, Vec<ToolDefinition>)>,
     pub outcomes: OutcomeBuilder,
     pub record_change: RecordChange,
 }
 
-/// A tool of a server, as a session offers it.
+/// A server's tool, as offered by a session.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalTool {
     pub server: ServerName,
@@ -45,16 +45,16 @@ pub struct ExternalTool {
 /// State of a server in a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ServerState {
-    /// No tool was called yet.
+    /// No tool has been called yet.
     #[default]
     NotStarted,
-    /// The server runs. Holds its name, its version and the version of the protocol.
+    /// The server is running. Holds its name, its version and the protocol version.
     Running(String),
     /// The server failed. Holds the reason.
     Failed(String),
 }
 
-/// A server of a session.
+/// A server used by a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     pub name: ServerName,
@@ -63,12 +63,12 @@ pub struct ServerStatus {
     pub tools: Vec<String>,
 }
 
-/// Tools of MCP servers, and those of another host.
+/// Tools of MCP servers, together with those of another host.
 pub struct McpHost {
     inner: Arc<dyn Host>,
     tools: HashMap<String, ExternalTool>,
     servers: HashMap<ServerName, Server>,
-    /// Reasons why tools of a resumed session cannot be called, by name.
+    /// Reasons why tools of a resumed session cannot be called, by tool name.
     blocked: HashMap<String, String>,
     outcomes: OutcomeBuilder,
     record_change: RecordChange,
@@ -79,11 +79,11 @@ struct Server {
     settings: ServerSettings,
     context: Arc<Mutex<CallContext>>,
     state: Mutex<ServerState>,
-    /// The connection; `None` before the first call and after a failure. Calls run one after the other.
+    /// The connection; `None` before the first call and after a failure. Calls run one at a time.
     connection: tokio::sync::Mutex<Option<Connection>>,
 }
 
-/// Returns the tools that sessions offer, in the order of the names of servers and tools. Tools that cannot be offered are
+/// Returns the tools that sessions offer, ordered by server and tool name. Tools that cannot be offered are
 /// returned with the reason.
 pub fn offered_tools(
     servers: &[(ServerSettings, Vec<ToolDefinition>)],
@@ -118,7 +118,7 @@ fn is_selected(globs: &[String], name: &str) -> bool {
 }
 
 impl McpHost {
-    /// Adds the tools of servers to a host. Starts no server.
+    /// Adds servers' tools to a host. Starts no server.
     pub fn new(inner: Arc<dyn Host>, settings: McpHostSettings) -> Self {
         let (offered, _) = offered_tools(&settings.servers);
         let tools = offered.into_iter().map(|tool| (tool.spec.name.clone(), tool)).collect();
@@ -138,8 +138,8 @@ impl McpHost {
         }
     }
 
-    /// Blocks the tools of a resumed session whose definition or rights have changed since the session started: the
-    /// session would judge their calls by the old ones.
+    /// Blocks a resumed session's tools whose definition or permissions have changed since the session
+    /// started: the session's policy would check calls against the old ones.
     #[must_use]
     pub fn for_resumed(mut self, tools: &[ToolSpec]) -> Self {
         for old in tools.iter().filter(|tool| tool.effect.is_external()) {
@@ -157,7 +157,7 @@ impl McpHost {
         self
     }
 
-    /// Returns the servers, by name.
+    /// Returns the servers, sorted by name.
     pub fn servers(&self) -> Vec<ServerStatus> {
         let mut servers: Vec<_> = self
             .servers
@@ -173,7 +173,7 @@ impl McpHost {
         servers
     }
 
-    /// Closes all connections at once and ends the servers' processes.
+    /// Closes all connections at once and terminates the servers' processes.
     pub async fn close(&self) {
         join_all(self.servers.values().map(|server| async {
             if let Some(connection) = server.connection.lock().await.take() {
@@ -183,7 +183,7 @@ impl McpHost {
         .await;
     }
 
-    /// Returns true if the call is one of this host's own tools, or one that a server had when the session started.
+    /// Returns true if the call is to a tool of this host, or one that a server had at the session's start.
     fn owns(&self, call: &ToolCall) -> bool {
         self.tools.contains_key(&call.name)
             || self.blocked.contains_key(&call.name)
@@ -236,7 +236,7 @@ impl McpHost {
         };
         let mut outcome = self.outcomes.outcome(status, &content.text).await;
         outcome.images = content.images;
-        // The other host knows the secrets that users entered in this session.
+        // The other host knows the secrets that users have entered in this session.
         let clean = self.inner.redact(&outcome.output);
         if clean != outcome.output {
             outcome.output = clean;
@@ -294,7 +294,7 @@ impl McpHost {
         Ok((status, content::read(&result, tool.server.as_str(), &self.outcomes).await))
     }
 
-    /// Returns a phrase if the server now states something else about the tool than the user saw.
+    /// Returns a phrase if the server's current definition of the tool differs from the one seen by the user.
     fn difference(&self, tool: &ExternalTool, stated: &[ToolDefinition]) -> Option<String> {
         let name = model_name(&tool.server, &tool.definition.name);
         match stated.iter().find(|stated| stated.name == tool.definition.name) {
@@ -313,13 +313,13 @@ impl Host for McpHost {
         self.inner.tools()
     }
 
-    // Fenced calls, too, go to the wrapped host, which has no tools of servers: the policy gives those calls no fence.
+    // Fenced calls also go to the wrapped host, which has no server tools: the policy never fences those.
     fn wrapped(&self) -> Option<&dyn Host> {
         Some(&*self.inner)
     }
 
     async fn survey(&self, call: &ToolCall) -> Survey {
-        // Paths in the arguments are judged as written: only the server knows where they lead.
+        // Paths in the arguments are checked as written: only the server knows where they lead.
         let inner = inner_call(call);
         if self.owns(&inner) {
             Survey::elsewhere(CommandContext::bash())

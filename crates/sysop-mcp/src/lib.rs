@@ -1,18 +1,18 @@
-//! Tools of MCP servers (Model Context Protocol), as a host around another host.
+//! Tools of MCP servers (Model Context Protocol), as a host that wraps another host.
 //!
-//! An MCP server is a program of this machine, or an address, that offers tools. Everything that it says is untrusted: the
-//! names, descriptions and schemas of its tools, its annotations, its questions, and its results. Four rules follow.
+//! An MCP server is a program on this machine, or an address, that offers tools. All its data is untrusted:
+//! the tools' names, descriptions, schemas and annotations, questions, and results. Four rules follow.
 //!
 //! - A server starts only if the user agreed to exactly its command line or address ([`record`]). The binary asks.
-//! - A session offers the definitions that the user saw. Opening a session starts no server; the first call does. If the
-//!   server then states another definition of the called tool, nothing is called.
-//! - Each call passes the policy of the session like a call of any other tool, as a call whose effect only the server
-//!   knows. Annotations lower that only for servers that the user believes.
-//! - Results pass the output limits, and lose control sequences and secrets, before anyone sees them.
+//! - A session offers the definitions that the user has seen. Opening a session starts no server; the first
+//!   call does. If the server then sends a different definition of the called tool, the call is not made.
+//! - Each call is checked against the session's policy like a call to any other tool, as a call with unknown
+//!   effects. Annotations relax that only for servers that the user trusts.
+//! - Results are cut to the output limits, without control sequences and secrets, before anyone sees them.
 //!
-//! A server on this machine gets only the environment that the config states, no terminal, and no rights over sysop. It
-//! runs with all other rights of the user. Each session has its own connections, because servers keep state, and because
-//! the questions of a server belong to the session whose call it runs.
+//! A server on this machine gets only the environment set in the config, no terminal, and no permissions in
+//! sysop. It otherwise runs with all privileges of the user. Each session has its own connections, because
+//! servers keep state, and because a server's questions belong to the session whose call it is running.
 //!
 //! This crate opens no session, asks for no approval, and knows no model.
 
@@ -33,8 +33,8 @@ pub use self::host::{
     ExternalTool, McpHost, McpHostSettings, RecordChange, ServerState, ServerStatus, offered_tools,
 };
 
-/// Starts or reaches a server outside a session, to see its tools. The server cannot ask questions. Fails if the server
-/// does not start or fails.
+/// Starts a server or connects to it outside a session, to see its tools. The server cannot ask questions.
+/// Fails if the server cannot be started or returns an error.
 pub async fn probe(settings: &settings::ServerSettings) -> Result<Connection, ConnectionError> {
     let handler = client_handler::ClientHandler::new(settings.name.clone(), Arc::default());
     Connection::open(settings, handler).await

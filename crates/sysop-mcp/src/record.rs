@@ -1,7 +1,7 @@
-//! Record of a server: the user's consent to it, and the definitions of its tools as the user saw them.
+//! Record for a server: the user's consent, and the tool definitions that the user has seen.
 //!
-//! The record decides which tools a session offers. No server is started for that: a session offers the definitions that
-//! are in the record, and the server is started by the first call.
+//! The record determines which tools a session offers. This requires no running server: a session offers the
+//! definitions in the record, and the first call starts the server.
 
 use std::collections::BTreeSet;
 
@@ -12,21 +12,21 @@ use crate::definition::ToolDefinition;
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerRecord {
-    /// Hash of the command line or address that the user agreed to; empty if the user agreed to none.
+    /// Hash of the command line or address that the user agreed to; empty without consent.
     #[serde(default)]
     pub consent: String,
-    /// True if the user refused the server with this hash.
+    /// True if the user rejected the server with this hash.
     #[serde(default)]
     pub refused: bool,
-    /// Definitions that the user saw, in the order of their names.
+    /// Definitions that the user has seen, sorted by name.
     #[serde(default)]
     pub tools: Vec<ToolDefinition>,
-    /// Definitions that the server stated last, if they differ from `tools`. The user has not seen them.
+    /// Latest definitions from the server, if they differ from `tools`. The user has not seen them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Vec<ToolDefinition>>,
 }
 
-/// Change between two lists of definitions.
+/// Difference between two lists of definitions.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DefinitionChange {
     Added(ToolDefinition),
@@ -40,8 +40,8 @@ impl ServerRecord {
         !self.consent.is_empty() && self.consent == identity && !self.refused
     }
 
-    /// Takes over the definitions that the server stated. Returns true if the record changed. Definitions that are new or
-    /// changed become pending.
+    /// Stores the definitions that the server sent. Returns true if the record changed. New or changed
+    /// definitions become pending.
     pub fn observe(&mut self, stated: &[ToolDefinition]) -> bool {
         let stated = sorted(stated);
         let pending = (stated != self.tools).then_some(stated);
@@ -50,7 +50,7 @@ impl ServerRecord {
         changed
     }
 
-    /// Pins these definitions, because the user saw them.
+    /// Pins these definitions, because the user has seen them.
     pub fn pin(&mut self, seen: &[ToolDefinition]) {
         self.tools = sorted(seen);
         self.pending = None;
@@ -64,7 +64,7 @@ impl ServerRecord {
 
 fn sorted(tools: &[ToolDefinition]) -> Vec<ToolDefinition> {
     let mut names = BTreeSet::new();
-    // A second tool with the same name cannot be called, so it is left out.
+    // A second tool with the same name cannot be called, so it is omitted.
     let mut tools: Vec<_> = tools.iter().filter(|tool| names.insert(tool.name.as_str())).cloned().collect();
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools

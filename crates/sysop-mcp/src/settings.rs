@@ -10,13 +10,13 @@ use url::Url;
 const NAME_BYTES_MAX: usize = 32;
 pub const CALL_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 pub const STARTUP_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
-/// Default timeout of the start of a server whose command may first download it.
+/// Default startup timeout for a server whose command may have to download it first.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// Programs that download what they run.
 const DOWNLOADERS: [&str; 7] = ["npx", "uvx", "bunx", "pipx", "docker", "podman", "uv"];
 
-/// Name of a server. Names of tools are `mcp__SERVER__TOOL`, so a server's name contains no `__` and does not begin or
-/// end with `_`; a tool's name then belongs to one server only.
+/// Name of a server. Tool names have the form `mcp__SERVER__TOOL`, so a server's name contains no `__` and
+/// does not begin or end with `_`; each tool name then belongs to only one server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerName(String);
 
@@ -53,15 +53,15 @@ impl fmt::Display for ServerName {
     }
 }
 
-/// Extent to which the tools of a server run without a user's consent (`approve` in `[mcp.NAME]`).
+/// Extent to which a server's tools run without the user's approval (`approve` in `[mcp.NAME]`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ServerApproval {
-    /// Every call asks.
+    /// Ask about every call.
     #[default]
     Ask,
-    /// Calls of tools that the server calls read-only run; every other call asks.
+    /// Run calls to tools that the server marks as read-only; ask about every other call.
     Reads,
-    /// No tool of the server is offered.
+    /// Offer none of the server's tools.
     Never,
 }
 
@@ -83,19 +83,19 @@ impl ServerApproval {
 pub struct ServerSettings {
     pub name: ServerName,
     pub transport: ServerTransport,
-    /// Globs for names of tools; no other tools are offered. Empty for all tools.
+    /// Globs for tool names; only matching tools are offered. Empty for all tools.
     pub tools: Vec<String>,
     pub approve: ServerApproval,
-    /// Maximum time of one call without progress. Time in which a user answers a question of the server is not counted.
+    /// Maximum duration of a call without progress, not counting time in which the user answers questions.
     pub call_timeout: Duration,
-    /// Maximum time until the server has listed its tools.
+    /// Maximum time for the server to start and list its tools.
     pub startup_timeout: Duration,
 }
 
-/// Way to reach a server.
+/// Transport for reaching a server.
 #[derive(Debug, Clone)]
 pub enum ServerTransport {
-    /// A program of this machine, with its complete environment.
+    /// A program on this machine, with its complete environment.
     Stdio(PipedCommand),
     Http {
         url: Url,
@@ -103,7 +103,7 @@ pub enum ServerTransport {
     },
 }
 
-/// Returns the default timeout of the start of a server that `program` runs.
+/// Returns the default startup timeout for a server run by `program`.
 pub fn startup_timeout(program: &str) -> Duration {
     let name = program.rsplit('/').next().unwrap_or(program);
     if DOWNLOADERS.contains(&name) { DOWNLOAD_TIMEOUT } else { STARTUP_TIMEOUT_DEFAULT }
