@@ -1,4 +1,4 @@
-//! Approval of a call: by the people who watch the session, or by the people behind the MCP client.
+//! Approval of a call: by the people watching the session, or by the people behind the MCP client.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -12,16 +12,16 @@ use sysop_core::event::Event;
 use sysop_core::text::neutralize;
 use sysop_core::ui_text;
 
-/// Interval of the messages that keep a waiting client patient.
+/// Interval between progress messages, which keep a waiting client from timing out.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum time that a question to the client's people may stay open.
+/// Maximum time for a question to the client's people to stay open.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The client that made a call.
 pub(crate) struct Caller {
     peer: Peer<RoleServer>,
     progress_token: Option<ProgressToken>,
-    /// Number of progress messages so far.
+    /// Number of progress messages sent so far.
     progress: AtomicU32,
     pub(crate) canceled: tokio_util::sync::CancellationToken,
 }
@@ -52,7 +52,7 @@ impl Caller {
         format!("{} (MCP client)", if name.is_empty() { "unnamed" } else { &name })
     }
 
-    /// Tells a waiting client that the call is still alive.
+    /// Tells a waiting client that the call is still in progress.
     pub(crate) async fn report_progress(&self, message: &str) {
         let Some(token) = self.progress_token.clone() else { return };
         let step = self.progress.fetch_add(1, Ordering::Relaxed) + 1;
@@ -61,7 +61,7 @@ impl Caller {
         let _ = self.peer.notify_progress(params).await;
     }
 
-    /// Asks the people behind the client about a call that waits for approval.
+    /// Asks the people behind the client about a call that is waiting for approval.
     pub(crate) async fn ask(&self, host: &str, asked: &Event) -> ClientAnswer {
         let Event::ApprovalAsked { command, reason, risk, .. } = asked else { return ClientAnswer::Unable };
         if !self.peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {

@@ -1,11 +1,12 @@
 //! sysop as an MCP server (`sysop mcp serve`): a front end for other agents.
 //!
-//! An agent gets hosts, not a shell: each of its calls is a turn of a normal session, with the session's policy, approvals
-//! and log. There is one session per host. The calling agent never approves anything: what needs approval is asked of the
-//! people who watch the session, else of the people behind the MCP client (elicitation), else it is rejected.
+//! An agent gets hosts, not a shell: each of its calls is a turn of a normal session, with the session's
+//! policy, approvals and log. There is one session per host. The calling agent never approves anything:
+//! approvals are requested from the people watching the session, otherwise from the people behind the MCP
+//! client (elicitation); otherwise, the call is rejected.
 //!
-//! The server speaks the era of the protocol that starts with `initialize`, because only there can it ask while a call
-//! runs. Clients of the later era fall back to it.
+//! The server speaks the generation of the protocol that starts with `initialize`, because only that one lets
+//! it ask during a call. Clients of the later generation fall back to it.
 
 mod approval;
 mod session;
@@ -37,7 +38,7 @@ const INSTRUCTIONS: &str = "Runs commands on the user's machines through sysop. 
 /// Opens a session on a host; an empty name means the default host. The error is one sentence.
 pub type OpenSession =
     Arc<dyn Fn(String) -> BoxFuture<'static, Result<AttachedSession, String>> + Send + Sync>;
-/// Tells if people watch a session elsewhere and can approve its calls.
+/// Returns true if people are watching a session elsewhere and can approve its calls.
 pub type WatchCheck = Arc<dyn Fn(&SessionId) -> bool + Send + Sync>;
 
 /// Names a session after the client that it serves.
@@ -46,20 +47,20 @@ pub type NameSession = Arc<dyn Fn(SessionId, String) -> BoxFuture<'static, ()> +
 pub struct McpServerSettings {
     pub open: OpenSession,
     pub name_session: NameSession,
-    /// Hosts of the user's config.
+    /// Hosts from the user's config.
     pub hosts: Vec<NamedItem>,
-    /// True if a model can do tasks; without one, `ask` is not offered.
+    /// True if a model is available for tasks; without one, `ask` is not offered.
     pub has_model: bool,
     pub is_watched: WatchCheck,
-    /// Sentence that tells a person how to approve calls; part of the answer to a call that nobody could approve.
+    /// Sentence that tells a person how to approve calls; part of the reply if nobody could approve a call.
     pub hint: String,
-    /// Sentence for the caller if a call was denied because the session only reads.
+    /// Sentence for the caller if a call was denied because the session is read-only.
     pub read_only_hint: String,
 }
 
 struct Server {
     settings: McpServerSettings,
-    /// Sessions by the host's name, as callers write it.
+    /// Sessions by host name, as written by callers.
     sessions: Mutex<BTreeMap<String, Arc<HostSession>>>,
 }
 
@@ -124,7 +125,7 @@ impl ServerHandler for Server {
     }
 
     async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        // Makes clients of the later era use `initialize`.
+        // Make clients of the later generation use `initialize`.
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover", None))
     }
 

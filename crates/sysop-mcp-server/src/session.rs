@@ -1,4 +1,4 @@
-//! One session per host: runs the calls of other agents as turns, one after the other.
+//! One session per host: runs other agents' calls as turns, one after the other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,10 +15,10 @@ use tokio::time::{Instant, sleep_until};
 use crate::McpServerSettings;
 use crate::approval::{Caller, ClientAnswer, PROGRESS_INTERVAL};
 
-/// Reason in the log if nobody could approve a call.
+/// Reason logged if nobody could approve a call.
 const NOBODY: &str = "nobody could approve it";
 
-/// Result of a call for the caller.
+/// Result of a call, for the caller.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallEnd {
     pub(crate) text: String,
@@ -35,7 +35,7 @@ impl CallEnd {
     }
 
     fn of(outcome: &Outcome, settings: &McpServerSettings) -> Self {
-        // The sentence for sysop's own model speaks of its plan.
+        // The sentence for sysop's own model mentions its plan.
         let text = match outcome.output == READ_ONLY_REFUSAL {
             true => format!("not run: this server only reads. {}", settings.read_only_hint),
             false => outcome.output.clone(),
@@ -47,20 +47,20 @@ impl CallEnd {
 pub(crate) struct HostSession {
     session: Arc<dyn SessionHandle>,
     host: String,
-    /// True until the session has a name.
+    /// True until the session has been named.
     is_unnamed: AtomicBool,
-    /// Position of the last event that was seen; locked while a call runs.
+    /// Position of the last event seen; locked while a call is running.
     seen: Mutex<Seq>,
 }
 
-/// Progress of the turn that a call started.
+/// Progress of the turn started by a call.
 #[derive(Default)]
 struct Turn {
     id: Option<TurnId>,
     outcome: Option<Outcome>,
     /// Text of the model's last reply.
     reply: String,
-    /// Set if the caller's people were not able to approve.
+    /// Set if the caller's people could not approve.
     hint: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl HostSession {
         self.session.id()
     }
 
-    /// Returns true once: if the session has no name yet.
+    /// Returns true the first time, if the session has no name yet.
     pub(crate) fn take_unnamed(&self) -> bool {
         self.is_unnamed.swap(false, Ordering::Relaxed)
     }
@@ -84,7 +84,7 @@ impl HostSession {
         self.session.last_error().is_none()
     }
 
-    /// Runs one call to its end. If the caller cancels, the turn is stopped.
+    /// Runs one call to completion. If the caller cancels, the turn is stopped.
     pub(crate) async fn run(
         &self,
         input: Input,
@@ -147,7 +147,7 @@ impl HostSession {
         Ok(None)
     }
 
-    /// Has a call approved or rejected. Returns a sentence for the caller if nobody could be asked.
+    /// Gets a call approved or rejected. Returns a sentence for the caller if nobody could be asked.
     async fn approve(
         &self,
         call: &CallId,
@@ -157,7 +157,7 @@ impl HostSession {
     ) -> Result<Option<String>, String> {
         if (settings.is_watched)(self.session.id()) {
             caller.report_progress("waiting for approval in sysop").await;
-            return Ok(None); // whoever watches decides; the turn goes on with the decision
+            return Ok(None); // whoever is watching decides, and the turn continues
         }
         let decide = |decision| {
             self.session.send(Input::Decision {

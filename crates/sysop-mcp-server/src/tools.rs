@@ -1,10 +1,10 @@
-//! Tools for other agents, and the inputs of a session that they become.
+//! Tools for other agents, and the session inputs that they are converted to.
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 use sysop_core::event::{Input, Origin};
 
-/// A call of another agent.
+/// A call by another agent.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Request {
     Hosts,
@@ -15,7 +15,7 @@ pub(crate) enum Request {
     },
 }
 
-/// A tool that passes its arguments to a tool of the session.
+/// A tool that passes its arguments to one of the session's tools.
 struct DirectTool {
     name: &'static str,
     /// Name of the session's tool.
@@ -100,7 +100,7 @@ const HOSTS: &str = "hosts";
 /// Description of the argument `host`.
 const HOST: &str = "Name from `hosts`, or an ssh destination; left out: the default host";
 
-/// Returns the tools. `has_model` is true if sysop's own model can do tasks.
+/// Returns the tools. `has_model` is true if sysop's own model is available for tasks.
 pub(crate) fn list(has_model: bool) -> Vec<Tool> {
     let hosts = tool(HOSTS, "List the hosts of the user's config", Map::new(), &[], true);
     let direct = DIRECT.iter().map(|direct| {
@@ -139,8 +139,8 @@ fn tool(
     Tool::new(name, description, schema).with_annotations(ToolAnnotations::new().read_only(reads))
 }
 
-/// Returns the request of a call. Fails with one sentence for the caller if the tool is unknown or an argument is
-/// missing. The session checks the rest.
+/// Returns the request for a call. Fails with one sentence for the caller if the tool is unknown or an
+/// argument is missing. The session checks the rest.
 pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Request, String> {
     let host = match arguments.remove("host") {
         None | Some(Value::Null) => String::new(),
@@ -154,7 +154,7 @@ pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Req
         let Some(Value::String(text)) = arguments.remove("task") else {
             return Err("`task` is missing".to_owned());
         };
-        // A prompt that begins with `/` would call up a command of the user.
+        // A prompt that begins with `/` would invoke one of the user's commands.
         if text.trim().is_empty() || text.trim_start().starts_with('/') {
             return Err("`task` must be a sentence".to_owned());
         }
@@ -164,7 +164,7 @@ pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Req
         let names: Vec<_> = list(true).into_iter().map(|tool| tool.name.into_owned()).collect();
         return Err(format!("unknown tool; available: {}", names.join(", ")));
     };
-    // A routine is approved like a call of a model. Only what a user typed would run without approval.
+    // A routine is approved like a call by a model. Only what a user typed would run without approval.
     let origin = Origin::Routine;
     let input = Input::Direct { tool: direct.tool.to_owned(), arguments, origin };
     Ok(Request::Session { host, input: Box::new(input) })
