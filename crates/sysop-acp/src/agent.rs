@@ -1,4 +1,4 @@
-//! The agent's side of the protocol: reads the editor's messages in order and answers them.
+//! The agent side of the protocol: reads the editor's messages in order and answers them.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -25,18 +25,18 @@ use crate::{AcpBackend, AcpContext, BackendError, OpenedSession, commands, elici
 
 const PROTOCOL_VERSION: u32 = 1;
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Maximum number of messages that wait to be handled.
+/// Maximum number of messages waiting to be handled.
 const QUEUED_LINES_MAX: usize = 64;
 const SESSIONS_MAX: usize = 64;
 const LISTED_MAX: usize = 200;
-/// Maximum time for the sessions to end at the end of input.
+/// Maximum time for the sessions to end after the end of input.
 const LEAVE_WAIT: Duration = Duration::from_secs(12);
 /// Maximum time for the last messages to be written.
 const WRITE_WAIT: Duration = Duration::from_secs(2);
 /// Id of the only sign-in method: the user's config.
 const CONFIG_METHOD: &str = "config";
 
-/// Serves one editor until the end of input, or until `stop` completes. Stops all turns before it returns.
+/// Serves one editor until the end of input or until `stop` completes. Stops all turns before returning.
 pub async fn serve(context: AcpContext, stop: impl Future<Output = ()>) {
     let (client, written) = Client::new(context.output);
     let mut lines = read_lines(context.input);
@@ -65,14 +65,14 @@ pub async fn serve(context: AcpContext, stop: impl Future<Output = ()>) {
     }
     let sessions: Vec<_> = agent.sessions.lock().drain().map(|(_, link)| link.close()).collect();
     let ended = futures::future::join_all(sessions);
-    // A turn that does not end is abandoned.
+    // A turn that does not end in time is abandoned.
     let _ = tokio::time::timeout(LEAVE_WAIT, ended).await;
     drop(agent);
     // An editor that does not read loses the last messages.
     let _ = tokio::time::timeout(WRITE_WAIT, written).await;
 }
 
-/// Reads lines on a thread of its own, which ends with the input. Unreadable and too long lines are errors that end it.
+/// Reads lines on a separate thread until the input ends, also after an unreadable or overlong line.
 fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<Result<Vec<u8>, String>> {
     let (sender, lines) = mpsc::channel(QUEUED_LINES_MAX);
     std::thread::spawn(move || {
@@ -147,7 +147,7 @@ impl Agent {
         }
     }
 
-    /// Handles a notification. Unknown ones are ignored, as the protocol demands.
+    /// Handles a notification. Unknown ones are ignored, as the protocol requires.
     fn handle_notification(&self, method: &str, params: &Value) {
         if method != "session/cancel" {
             return;
@@ -171,7 +171,7 @@ impl Agent {
             "session/set_mode" => self.set_mode(&params),
             "session/set_config_option" => self.set_config_option(&params),
             "session/close" => self.close(&params),
-            // These may take long, and must not delay a cancel.
+            // These may take long and must not delay a cancellation.
             "session/new" | "session/load" | "session/resume" | "session/list" | "session/delete"
             | "authenticate" => {
                 let method = method.to_owned();
@@ -252,14 +252,14 @@ impl Agent {
             let mut opened = link.opened.clone();
             opened.attached.last = link.last_seen();
             link.send(SessionCommand::Detach);
-            // The task ends by itself after the command.
+            // The task ends on its own after the command.
             let _ = link.close().await;
             return Ok(opened);
         }
         self.backend.open(&SessionId::new(id)).await.map_err(rpc_error)
     }
 
-    /// Starts a session's task, and answers the request that opened the session after its log was replayed.
+    /// Starts a session's task, and answers the request that opened the session once its log is replayed.
     async fn start(&self, id: Value, opened: OpenedSession, replay: Replay, params: &Value, is_new: bool) {
         let session = opened.attached.session.id().clone();
         let spec = &opened.attached.spec;
@@ -270,7 +270,7 @@ impl Agent {
         let (link, ready) = SessionLink::start(self.client.clone(), opened, options, replay, note);
         let options = Arc::clone(&link.options);
         self.sessions.lock().insert(session.as_str().to_owned(), link);
-        // Fails if the session is gone; then its prompts are answered with the reason.
+        // Fails if the session is gone; its prompts are then answered with the reason.
         let _ = ready.await;
         let (modes, config_options) = {
             let options = options.lock();
@@ -290,7 +290,7 @@ impl Agent {
             params["prompt"].as_array().ok_or_else(|| RpcError::invalid("`prompt` must be a list"))?;
         self.with_session(params, |link| {
             let PromptContent { text, images } = prompt::read(blocks, &link.opened.attached.spec.root)?;
-            // A command is what the user typed, never a part of an attached file.
+            // A command is something that the user typed, never part of an attached file.
             let typed = blocks.first().and_then(|block| block["text"].as_str()).unwrap_or_default();
             let action = commands::action(text.clone());
             let is_whole = blocks.len() <= 1 && typed == text;
@@ -348,7 +348,7 @@ impl Agent {
         let id = string(params, "sessionId")?;
         let open = self.sessions.lock().remove(id);
         if let Some(link) = open {
-            // A task that panicked has ended, too.
+            // A task that panicked has also ended.
             let _ = link.close().await;
         }
         self.backend.delete(&SessionId::new(id)).await.map(|()| json!({})).map_err(rpc_error)
@@ -416,7 +416,7 @@ fn string<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcError> {
     params[name].as_str().ok_or_else(|| RpcError::invalid(format!("missing parameter `{name}`")))
 }
 
-/// Returns a note about the MCP servers that the editor wants to add. Some editors leave the list out.
+/// Returns a note about the MCP servers that the editor wants to add. Some editors omit the list.
 fn ignored_servers(params: &Value) -> Option<String> {
     let servers = params["mcpServers"].as_array().filter(|servers| !servers.is_empty())?;
     let names: Vec<_> =

@@ -1,4 +1,4 @@
-//! Messages to the editor, and the requests of ours that it has not answered yet.
+//! Messages to the editor, and our requests that it has not answered yet.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
-/// Maximum number of messages that wait for the editor to read them.
+/// Maximum number of messages waiting for the editor to read them.
 const QUEUED_LINES_MAX: usize = 256;
 
 /// Error codes of JSON-RPC and of the protocol.
@@ -23,7 +23,7 @@ pub(crate) mod code {
     pub(crate) const RESOURCE_NOT_FOUND: i32 = -32002;
 }
 
-/// Error answer to a request of the editor.
+/// Error response to a request from the editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RpcError {
     pub(crate) code: i32,
@@ -40,7 +40,7 @@ impl RpcError {
     }
 }
 
-/// The editor's answer to a request of ours; `None` if it answered with an error.
+/// The editor's response to one of our requests; `None` if it was an error.
 pub(crate) type Answer = Option<Value>;
 
 /// The editor. Cheap to clone.
@@ -48,7 +48,7 @@ pub(crate) type Answer = Option<Value>;
 pub(crate) struct Client {
     lines: mpsc::Sender<String>,
     open: Arc<Mutex<OpenRequests>>,
-    /// True if the editor shows forms.
+    /// True if the editor can show forms.
     forms: Arc<AtomicBool>,
 }
 
@@ -59,8 +59,8 @@ struct OpenRequests {
 }
 
 impl Client {
-    /// Returns the editor, and the end of the thread that writes to it. The thread ends when all clones are gone or the
-    /// stream is closed. A thread, because an editor that does not read must not delay the end of the process.
+    /// Returns the editor, and a receiver that fires when the writer thread exits: when all clones are gone
+    /// or the stream is closed. It is a thread because an editor that does not read must not delay our exit.
     pub(crate) fn new(mut output: Box<dyn Write + Send>) -> (Self, oneshot::Receiver<()>) {
         let (lines, mut queued) = mpsc::channel::<String>(QUEUED_LINES_MAX);
         let (ended, end) = oneshot::channel();
@@ -71,7 +71,7 @@ impl Client {
                     break;
                 }
             }
-            // The receiver is gone if nobody waits for the end.
+            // The receiver is gone if nothing is waiting for the end.
             let _ = ended.send(());
         });
         (Self { lines, open: Arc::default(), forms: Arc::default() }, end)
@@ -81,13 +81,13 @@ impl Client {
         self.forms.store(are_shown, Ordering::Relaxed);
     }
 
-    /// Returns true if the editor shows forms.
+    /// Returns true if the editor can show forms.
     pub(crate) fn shows_forms(&self) -> bool {
         self.forms.load(Ordering::Relaxed)
     }
 
     async fn send(&self, message: Value) {
-        // Fails if the editor is gone; then its end of input ends everything.
+        // Fails if the editor is gone; the end of its input then ends everything.
         let _ = self.lines.send(message.to_string()).await;
     }
 
@@ -110,7 +110,7 @@ impl Client {
         self.send(message).await;
     }
 
-    /// Sends a request. The answer never comes if the editor goes away.
+    /// Sends a request. No response arrives if the editor goes away.
     pub(crate) async fn request(&self, method: &str, params: Value) -> (u64, oneshot::Receiver<Answer>) {
         let (sender, answer) = oneshot::channel();
         let id = {
@@ -124,17 +124,17 @@ impl Client {
         (id, answer)
     }
 
-    /// Withdraws a request whose answer no longer matters.
+    /// Withdraws a request whose response no longer matters.
     pub(crate) async fn cancel_request(&self, id: u64) {
         self.open.lock().waiting.remove(&id);
         self.notify("$/cancel_request", json!({ "requestId": id })).await;
     }
 
-    /// Takes an answer of the editor. Unknown ids are ignored.
+    /// Handles a response from the editor. Unknown ids are ignored.
     pub(crate) fn take_answer(&self, id: &Value, answer: Answer) {
         let waiting = id.as_u64().and_then(|id| self.open.lock().waiting.remove(&id));
         if let Some(waiting) = waiting {
-            // The session may have ended meanwhile.
+            // The session may have ended in the meantime.
             let _ = waiting.send(answer);
         }
     }

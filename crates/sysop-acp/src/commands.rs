@@ -1,4 +1,4 @@
-//! Slash commands of a prompt.
+//! Slash commands in a prompt.
 
 use serde_json::{Value, json};
 use sysop_core::skill::Skill;
@@ -17,10 +17,10 @@ const COMMANDS: [(&str, &str, Option<&str>); 5] = [
 
 #[derive(Debug)]
 pub(crate) enum PromptAction {
-    /// A prompt for the model with its images. It may call up a skill or a custom command.
+    /// A prompt for the model with its images. It may invoke a skill or a custom command.
     Ask(String, Vec<PromptImage>),
     Run(String),
-    /// Undo of the tool call with this number, or of the last change.
+    /// Undo the tool call with this number, or the last change if `None`.
     Undo(Option<u64>),
     Compact(Option<String>),
     Continue,
@@ -45,7 +45,7 @@ pub(crate) fn action(text: String) -> PromptAction {
     }
 }
 
-/// Returns the message that tells the editor which commands there are.
+/// Returns the message that tells the editor which commands are available.
 pub(crate) fn available(skills: &[Skill]) -> Value {
     let own = COMMANDS.iter().map(|(name, description, hint)| command(name, description, *hint));
     let skills = skills.iter().map(|skill| {

@@ -1,5 +1,5 @@
-//! Forms that the editor fills in (`elicitation/create`), if it offers them: questions of programs and of MCP servers, and
-//! a command to edit before it runs.
+//! Forms that the editor fills in (`elicitation/create`), if it supports them: for questions from programs
+//! and MCP servers, and for editing a command before it runs.
 
 use serde_json::{Value, json};
 use sysop_core::question::{Question, QuestionKind};
@@ -18,22 +18,22 @@ pub(crate) fn is_offered(client_capabilities: &Value) -> bool {
     client_capabilities["elicitation"]["form"].is_object()
 }
 
-/// Returns true if a question may be asked in a form. Answers in forms are visible, so questions for secrets are not.
+/// Returns true if a question may be asked in a form. Answers are visible, so questions for secrets may not.
 pub(crate) fn can_ask(question: &Question) -> bool {
     question.kind == QuestionKind::Text
 }
 
-/// Returns the parameters of the request for the answer to a question.
+/// Returns the parameters of the request that asks a question.
 pub(crate) fn question(session: &str, question: &Question) -> Value {
     let mut lines = vec![format!("{} asks:", question.from), question.prompt.trim().to_owned()];
     lines.extend(question.details.iter().cloned());
     let call = question.call.as_ref().map(|call| call.as_str());
-    // An empty answer is an answer, so the field is not required.
+    // An empty answer is valid, so the field is not required.
     form(session, call, &lines.join("\n"), ANSWER, json!({ "type": "string", "title": "Answer" }), json!([]))
 }
 
-/// Returns the parameters of the request for an edited command, or `None` if the call is no command that can be edited
-/// as text: one with invisible or control characters would change on the way.
+/// Returns the parameters of the request for an edited command. Returns `None` if the call is not a command,
+/// or if the command contains invisible or control characters, which would not survive being edited as text.
 pub(crate) fn edit(session: &str, plan: &Proposal) -> Option<Value> {
     let is_command = plan.call.text_argument("command") == Some(plan.command.as_str());
     if !is_command || neutralize(&plan.command) != plan.command {
@@ -64,8 +64,8 @@ fn form(
     params
 }
 
-/// Returns the text of a field, or `None` if the form was not accepted. An accepted form without the field counts as
-/// an empty text.
+/// Returns the text of a field, or `None` if the form was not accepted. An accepted form without the field
+/// counts as empty text.
 pub(crate) fn text(answer: &Answer, field: &str) -> Option<String> {
     let answer = answer.as_ref().filter(|answer| answer["action"] == "accept")?;
     match &answer["content"][field] {

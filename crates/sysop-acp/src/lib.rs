@@ -2,25 +2,25 @@
 //!
 //! # Problem
 //!
-//! An editor starts sysop as a child and speaks JSON-RPC, one message per line. It has several conversations at once,
-//! answers questions while a turn runs, and may cancel at any time. Standard output must carry nothing but messages.
+//! An editor starts sysop as a child and speaks JSON-RPC, one message per line. It has several conversations
+//! at once, answers questions during turns, and may cancel at any time. Standard output is only for messages.
 //!
 //! # Design
 //!
-//! `agent` reads the messages in order. Each open session has a task of its own (`session`), which owns everything about
-//! that session: it folds the session's updates into a transcript, writes them as `session/update`, asks for
-//! permissions, and answers the prompts when their turns end. Requests that may take long run beside the reader, so a
-//! cancel is never stuck behind them. Messages leave through one bounded queue; when an editor does not read, the
-//! sessions' updates are merged by the driver, as for every slow front end.
+//! `agent` reads the messages in order. Each open session has its own task (`session`), which owns everything
+//! about that session: it folds the session's updates into a transcript, sends them as `session/update`,
+//! requests permissions, and answers prompts when their turns end. Requests that may take long run
+//! concurrently with the reader, so they never block a cancellation. Messages leave through one bounded
+//! queue; if an editor does not read, the driver merges the sessions' updates, as for every slow front end.
 //!
-//! The protocol is version 1. The messages are written by hand: the agent's side is a dozen methods, and the library for
-//! it is larger than this crate and had three incompatible releases in five weeks.
+//! The protocol is version 1. The messages are built by hand: the agent side has a dozen methods, while the
+//! library for it is larger than this crate and had three incompatible releases in five weeks.
 //!
 //! # Invariants
 //!
 //! - A permission request names the exact command in its title and in its content. Any answer other than a known option
 //!   is a rejection.
-//! - Texts of models, programs and files are neutralized before they are sent.
+//! - Text from models, programs and files is neutralized before it is sent.
 //! - Commands run on the session's host, never through the editor's terminals or file system.
 
 mod agent;
@@ -48,12 +48,12 @@ pub use agent::serve;
 
 /// Everything that the front end needs from its caller.
 pub struct AcpContext {
-    /// Messages of the editor, one per line.
+    /// Messages from the editor, one per line.
     pub input: Box<dyn BufRead + Send>,
     /// Messages to the editor, one per line.
     pub output: Box<dyn Write + Send>,
     pub backend: Arc<dyn AcpBackend>,
-    /// Version of the program, for editors.
+    /// Version of this program, reported to editors.
     pub version: String,
 }
 
@@ -69,7 +69,7 @@ pub struct OpenedSession {
 pub enum BackendError {
     /// No model can be used with the current config.
     NoModel(String),
-    /// There is no such session.
+    /// The session does not exist.
     NotFound(String),
     Failed(String),
 }
@@ -83,7 +83,7 @@ pub trait AcpBackend: Send + Sync {
     /// Opens an earlier session, which keeps its own directory and host.
     async fn open(&self, id: &SessionId) -> Result<OpenedSession, BackendError>;
 
-    /// Lists sessions, the most recently changed first.
+    /// Lists sessions, most recently changed first.
     async fn list(&self) -> Result<Vec<SessionSummary>, BackendError>;
 
     /// Deletes a session. A session that does not exist counts as deleted.

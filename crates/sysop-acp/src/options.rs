@@ -1,4 +1,4 @@
-//! Modes and config options of a session, which editors show as menus.
+//! A session's modes and config options, which editors show as menus.
 
 use serde_json::{Value, json};
 use sysop_core::message::ModelRef;
@@ -10,10 +10,10 @@ pub(crate) const MODEL: &str = "model";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionOptions {
     pub(crate) mode: ApprovalMode,
-    /// Modes that can be chosen, with the present one.
+    /// Modes that can be chosen, including the current one.
     pub(crate) modes: Vec<ApprovalMode>,
     pub(crate) model: ModelRef,
-    /// Models that can be chosen, with the present one.
+    /// Models that can be chosen, including the current one.
     pub(crate) models: Vec<ModelRef>,
 }
 

@@ -23,8 +23,8 @@ pub(crate) enum PermissionAnswer {
     Cancelled,
 }
 
-/// Returns the parameters of the request. The title and the content both hold the exact command. `can_edit` adds the
-/// option to edit it.
+/// Returns the parameters of the request. Both the title and the content contain the exact command.
+/// `can_edit` adds the option to edit it.
 pub(crate) fn request(session: &str, plan: &Proposal, place: &Place, can_edit: bool) -> Value {
     let mut call = tool_view::fields(&plan.call, &plan.command, place);
     call.insert("status".into(), json!("pending"));
@@ -41,7 +41,7 @@ pub(crate) fn request(session: &str, plan: &Proposal, place: &Place, can_edit: b
     json!({ "sessionId": session, "toolCall": call, "options": options })
 }
 
-/// Returns the content of a call that waits: the text of the request, and the change of a file as a diff.
+/// Returns the content for a call waiting for approval: the text of the request, and a file change as a diff.
 pub(crate) fn content(plan: &Proposal, place: &Place) -> Value {
     let mut content = vec![tool_view::text_content(&description(plan, place))];
     content.extend(tool_view::diff(&plan.call, place));
@@ -54,7 +54,7 @@ fn description(plan: &Proposal, place: &Place) -> String {
     let mut parts = vec![tool_view::fence(if is_command { "sh" } else { "" }, &plan.command)];
     let shown: &[&str] = match plan.call.name.as_str() {
         _ if is_command => &["command"],
-        // The diff shows them.
+        // The diff shows these arguments.
         "write_file" if tool_view::diff(&plan.call, place).is_some() => &["path", "content"],
         "edit_file" if tool_view::diff(&plan.call, place).is_some() => &["path", "old_string", "new_string"],
         _ => &[],
@@ -88,7 +88,7 @@ fn description(plan: &Proposal, place: &Place) -> String {
     parts.join("\n\n")
 }
 
-/// Interprets the editor's answer. Everything other than an option of the request is a rejection.
+/// Interprets the editor's response. Anything other than an option of the request is a rejection.
 pub(crate) fn answer(answer: &Answer, plan: Option<&Proposal>, can_edit: bool) -> PermissionAnswer {
     let outcome = answer.as_ref().map(|answer| &answer["outcome"]);
     let field = |name: &str| outcome.and_then(|outcome| outcome[name].as_str());

@@ -1,4 +1,4 @@
-//! Content blocks of a prompt, turned into its text and its images.
+//! Content blocks of a prompt, converted to text and images.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use sysop_core::image::PROMPT_IMAGES_MAX;
 
 use crate::client::RpcError;
 
-/// Maximum bytes of all embedded texts of a prompt together.
+/// Maximum total size of all embedded text in a prompt, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 1024 * 1024;
 
 /// Content of a prompt.
@@ -20,10 +20,10 @@ pub(crate) struct PromptContent {
     pub(crate) images: Vec<PromptImage>,
 }
 
-/// Image of a prompt, not checked yet.
+/// Image in a prompt, not validated yet.
 pub(crate) struct PromptImage {
     pub(crate) bytes: Vec<u8>,
-    /// Name of its file, for display; may be empty.
+    /// Name of the image file, for display; may be empty.
     pub(crate) name: String,
 }
 
@@ -33,9 +33,9 @@ impl std::fmt::Debug for PromptImage {
     }
 }
 
-/// Returns the content of a prompt. Linked files become paths, relative to `root` if they lie below it. Embedded files
-/// are attached after the text, labeled as untrusted. Fails if the prompt has no text or too many images, or if it has a
-/// block that was not offered: sound or binary data.
+/// Returns the content of a prompt. Linked files become paths, relative to `root` if they are under it.
+/// Embedded files are attached after the text, labeled as untrusted. Fails if the prompt has no text, has too
+/// many images, or contains a kind of block that was not offered: audio or binary data.
 pub(crate) fn read(blocks: &[Value], root: &str) -> Result<PromptContent, RpcError> {
     let (mut text, mut attached, mut room) = (String::new(), String::new(), EMBEDDED_BYTES_MAX);
     let mut images = Vec::new();

@@ -1,7 +1,7 @@
-//! One open session: a task that owns everything about it.
+//! One open session, as a task that owns everything about the session.
 //!
-//! Prompts are answered when their turns end. A prompt that arrives during a turn is queued by the session itself, so
-//! that several prompts may be unanswered. A prompt knows its turn once that turn has started with its text.
+//! Prompts are answered when their turns end. A prompt that arrives during a turn is queued by the session
+//! itself, so several prompts may be unanswered. A prompt is matched to the turn that starts with its text.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,21 +32,21 @@ use crate::permission::{self, PermissionAnswer};
 use crate::prompt::PromptImage;
 use crate::updates::UpdateEncoder;
 
-/// Maximum number of prompts of a session without an answer.
+/// Maximum number of unanswered prompts per session.
 const PROMPTS_MAX: usize = 16;
-/// Minimum time between two messages with the output of a running command.
+/// Minimum time between two messages with a running command's output.
 const OUTPUT_INTERVAL: Duration = Duration::from_millis(200);
-/// Maximum time that the turn of a closed session gets to end and to kill its commands.
+/// Maximum time for a closed session's turn to end and to kill its commands.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 /// Name under which this front end answers approvals.
 const BY: &str = "editor";
 
-/// Treatment of the log of a session that is opened.
+/// Treatment of the existing log when a session is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Replay {
-    /// The editor gets all of it.
+    /// Send the whole log to the editor.
     Send,
-    /// The editor knows it already.
+    /// Skip the log, because the editor already knows it.
     Skip,
 }
 
@@ -60,18 +60,18 @@ pub(crate) enum SessionCommand {
     Detach,
 }
 
-/// Handle of the task. The session is closed when the handle is dropped.
+/// Handle to the task. Dropping the handle closes the session.
 pub(crate) struct SessionLink {
     pub(crate) opened: OpenedSession,
     pub(crate) options: Arc<Mutex<SessionOptions>>,
     commands: mpsc::UnboundedSender<SessionCommand>,
-    /// Position of the last event that the task has seen.
+    /// Position of the last event that the task has processed.
     seen: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
 impl SessionLink {
-    /// Starts the task. `note` is shown with the first prompt. The receiver fires when the log was replayed.
+    /// Starts the task. `note` is shown with the first prompt. The receiver fires once the log is replayed.
     pub(crate) fn start(
         client: Client,
         opened: OpenedSession,
@@ -116,13 +116,13 @@ impl SessionLink {
         Seq(self.seen.load(Ordering::Relaxed))
     }
 
-    /// Closes the session; the result ends when its turn has ended.
+    /// Closes the session. The returned handle completes once the session's turn has ended.
     pub(crate) fn close(self) -> JoinHandle<()> {
         self.task
     }
 }
 
-/// A prompt of the editor that has no answer yet.
+/// A prompt from the editor that has not been answered yet.
 struct OpenPrompt {
     id: Value,
     text: String,
@@ -133,19 +133,19 @@ struct OpenPrompt {
     is_cancelled: bool,
 }
 
-/// A request to the editor about a call that waits.
+/// A request to the editor about a call waiting for approval.
 struct OpenPermission {
     call: CallId,
-    /// Id of the request.
+    /// Id of the JSON-RPC request.
     request: u64,
     /// True if the request offers to edit the command.
     can_edit: bool,
 }
 
-/// Answer of the editor to a request of the session.
+/// The editor's response to a request from the session.
 enum EditorAnswer {
     Permission(CallId, Answer),
-    /// A form with the command of a call.
+    /// Response to a form for editing the command of a call.
     Command(CallId, Answer),
     Question(QuestionId, Answer),
 }
@@ -162,16 +162,16 @@ struct SessionTask {
     prompts: Vec<OpenPrompt>,
     /// The newest turn.
     turn: Option<TurnId>,
-    /// End of the newest reply.
+    /// Reason that the newest reply finished.
     finish: FinishReason,
     /// The open request about a call.
     permission: Option<OpenPermission>,
-    /// Questions that the editor was asked, with the ids of the requests.
+    /// Questions sent to the editor, with the ids of the requests.
     questions: Vec<(QuestionId, u64)>,
     answers: mpsc::UnboundedSender<EditorAnswer>,
-    /// Time to send the output that was not sent yet.
+    /// Time at which to send output that has not been sent yet.
     output_due: Option<Instant>,
-    /// Time by which the task ends; set once the session was closed.
+    /// Deadline for the task to end; set once the session has been closed.
     closing: Option<Instant>,
     seen: Arc<AtomicU64>,
 }
@@ -240,7 +240,7 @@ impl SessionTask {
         }
     }
 
-    /// Tells that the log was replayed, once it was.
+    /// Signals that the log has been replayed, if that is the case.
     async fn become_ready(&mut self) {
         if self.last_seen() < self.opened.attached.last {
             return;
@@ -292,7 +292,7 @@ impl SessionTask {
             Event::ApprovalAsked { call, .. } if !is_replay => self.ask_permission(&call.id, true).await,
             Event::Decided { call, .. } => self.withdraw_permission(call).await,
             Event::Paused { .. } => {
-                // The turn goes on with a prompt of its own.
+                // A later prompt continues the turn.
                 if let Some(turn) = self.turn {
                     self.answer_turn(turn, Ok(json!({ "stopReason": "end_turn" }))).await;
                 }
@@ -331,13 +331,13 @@ impl SessionTask {
         }
     }
 
-    /// Sends the commands that a prompt may begin with.
+    /// Sends the list of commands with which a prompt may begin.
     async fn send_commands(&self) {
         let skills = self.opened.service.skills(self.opened.attached.session.id()).await;
         self.client.update(&self.id, commands::available(&skills)).await;
     }
 
-    /// Asks the editor a question of a program or a server, if the editor shows forms.
+    /// Forwards a question from a program or server to the editor, if the editor can show forms.
     async fn ask_question(&mut self, question: &Question) {
         if !self.client.shows_forms() || !elicitation::can_ask(question) {
             return self.refuse(question).await;
@@ -357,7 +357,7 @@ impl SessionTask {
         }
     }
 
-    /// Declines a question of a program: the protocol has no hidden input, and not every editor has forms.
+    /// Declines a program's question: the protocol has no hidden input, and not every editor supports forms.
     async fn refuse(&mut self, question: &Question) {
         if !self.opened.attached.session.answer(question.id, PromptReply::Refused) {
             return;
@@ -369,7 +369,7 @@ impl SessionTask {
         self.client.update(&self.id, message).await;
     }
 
-    /// Sends a request to the editor. Its answer arrives at `handle_answer`.
+    /// Sends a request to the editor. The response is passed to `handle_answer`.
     async fn ask_editor(
         &self,
         method: &str,
@@ -379,16 +379,16 @@ impl SessionTask {
         let (id, answer) = self.client.request(method, params).await;
         let answers = self.answers.clone();
         tokio::spawn(async move {
-            // A request that was withdrawn has no answer.
+            // A withdrawn request has no response.
             if let Ok(answer) = answer.await {
-                // The receiver is gone if the session was closed.
+                // The receiver is gone if the session has been closed.
                 let _ = answers.send(as_answer(answer));
             }
         });
         id
     }
 
-    /// Asks for permission to run a call. `can_edit` offers to edit its command, if the editor shows forms.
+    /// Asks for permission to run a call. `can_edit` also offers editing, if the editor can show forms.
     async fn ask_permission(&mut self, call: &CallId, can_edit: bool) {
         let Some(plan) = self.encoder.transcript().plan(call) else { return };
         let can_edit = can_edit && self.client.shows_forms() && elicitation::edit(&self.id, plan).is_some();
@@ -399,7 +399,7 @@ impl SessionTask {
         self.permission = Some(OpenPermission { call: call.clone(), request, can_edit });
     }
 
-    /// Asks for the command that shall run instead of the proposed one.
+    /// Asks for the command to run instead of the proposed one.
     async fn ask_command(&mut self, call: &CallId) {
         let plan = self.encoder.transcript().plan(call);
         let Some(params) = plan.and_then(|plan| elicitation::edit(&self.id, plan)) else { return };
@@ -409,7 +409,7 @@ impl SessionTask {
         self.permission = Some(OpenPermission { call: call.clone(), request, can_edit: false });
     }
 
-    /// Withdraws the request about a call that was decided otherwise.
+    /// Withdraws the request about a call that has been decided elsewhere.
     async fn withdraw_permission(&mut self, call: &CallId) {
         if let Some(open) = self.permission.take_if(|open| open.call == *call) {
             self.client.cancel_request(open.request).await;
@@ -443,8 +443,8 @@ impl SessionTask {
         let _ = self.send(input);
     }
 
-    /// Runs an edited command. If the form was not accepted, the permission is asked again, without the option to edit:
-    /// a client that answers by itself must not be asked for ever.
+    /// Runs an edited command. If the form was not accepted, asks for permission again, but without the
+    /// option to edit: otherwise, a client that responds automatically would be asked forever.
     async fn handle_edited_command(&mut self, call: &CallId, answer: &Answer) {
         if self.permission.take_if(|open| open.call == *call).is_none() {
             return;
@@ -528,7 +528,7 @@ impl SessionTask {
         Ok(())
     }
 
-    /// Returns the input for a call that the user typed.
+    /// Returns the input for a call typed by the user.
     fn typed_call(&self, open: &mut OpenPrompt, tool: &str, arguments: Value) -> Result<Input, RpcError> {
         if !self.prompts.is_empty() {
             let why = "a turn is running; wait for it or cancel it";
@@ -577,7 +577,7 @@ impl SessionTask {
             }
         };
         self.answer_turn(turn, result.map(|reason| json!({ "stopReason": reason }))).await;
-        // A cancel also drops the prompts that wait behind the turn.
+        // A cancellation also drops the prompts queued behind the turn.
         let dropped: Vec<_> =
             self.prompts.extract_if(.., |open| open.is_cancelled && open.turn.is_none()).collect();
         for open in dropped {

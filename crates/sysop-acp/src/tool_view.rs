@@ -1,6 +1,6 @@
-//! Tool calls as editors show them: kind, title, content, and their results.
+//! Tool calls as shown by editors: kind, title, content and results.
 //!
-//! Editors show a title and content and fold everything else away, so both must hold the exact command.
+//! Editors collapse everything except the title and content, so both must contain the exact command.
 
 use serde_json::{Map, Value, json};
 use sysop_core::message::{Arguments, ToolCall};
@@ -29,7 +29,7 @@ impl Place {
         ui_text::is_local_host(&self.host)
     }
 
-    /// Returns the absolute path of a tool's argument on this machine, or `None` if the tool runs elsewhere.
+    /// Returns the absolute path in a tool's arguments on this machine, or `None` if the tool runs elsewhere.
     fn path(&self, call: &ToolCall) -> Option<String> {
         let path = call.text_argument("path").filter(|_| self.is_local())?;
         Some(std::path::Path::new(&self.root).join(path).display().to_string())
@@ -47,7 +47,7 @@ fn kind(tool: &str) -> &'static str {
     }
 }
 
-/// Returns the title of a call in one line: `command` in full, with the host in front if it is not this machine.
+/// Returns the title of a call: `command` in full on one line, after the host if it is not this machine.
 pub(crate) fn title(command: &str, place: &Place) -> String {
     let command = neutralize_line(command);
     if place.is_local() || place.host.is_empty() {
@@ -56,7 +56,7 @@ pub(crate) fn title(command: &str, place: &Place) -> String {
     format!("{}: {command}", neutralize_line(&place.host))
 }
 
-/// Returns the text that users see for a call that needed no approval.
+/// Returns the text shown to users for a call that needed no approval.
 pub(crate) fn command_of(call: &ToolCall) -> String {
     match call.text_argument("command") {
         Some(command) if kind(&call.name) == "execute" => command.to_owned(),
@@ -77,7 +77,7 @@ pub(crate) fn fields(call: &ToolCall, command: &str, place: &Place) -> Map<Strin
     fields
 }
 
-/// Returns the change that a call makes to a file on this machine, as a diff.
+/// Returns a call's change to a file on this machine, as a diff.
 pub(crate) fn diff(call: &ToolCall, place: &Place) -> Option<Value> {
     let path = place.path(call)?;
     let (old, new) = match call.name.as_str() {
@@ -94,7 +94,7 @@ pub(crate) fn diff(call: &ToolCall, place: &Place) -> Option<Value> {
     )
 }
 
-/// Returns the arguments of a call, other than its command and reason, one per line.
+/// Returns the arguments of a call, except for those in `without`, one per line.
 pub(crate) fn other_arguments(call: &ToolCall, without: &[&str]) -> String {
     let Arguments::Object(map) = &call.arguments else {
         return neutralize(&call.arguments.to_value().to_string()).into_owned();
@@ -112,7 +112,7 @@ pub(crate) fn text_content(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }
 
-/// Returns a text in a code fence that is longer than each run of backticks in it.
+/// Returns text in a code fence that is longer than any run of backticks in the text.
 pub(crate) fn fence(language: &str, text: &str) -> String {
     let text = neutralize(text);
     let (mut longest, mut run) = (0, 0);
@@ -124,7 +124,7 @@ pub(crate) fn fence(language: &str, text: &str) -> String {
     format!("{marks}{language}\n{}\n{marks}", text.trim_end_matches('\n'))
 }
 
-/// Returns the fields of the update with a call's result.
+/// Returns the fields of the update that reports a call's result.
 pub(crate) fn result(call: Option<&ToolCall>, outcome: &Outcome, place: &Place) -> Map<String, Value> {
     let mut content = Vec::new();
     if !outcome.output.trim().is_empty() {

@@ -1,7 +1,7 @@
-//! Updates of a session as the `session/update` messages of the protocol.
+//! Converts a session's updates to the `session/update` messages of the protocol.
 //!
-//! Nothing is decided here and nothing is sent: updates come in, messages come out. The same code serves a live session
-//! and a replay of its log.
+//! No decisions are made here and nothing is sent: updates come in, messages come out. The same code handles
+//! a live session and a replay of its log.
 
 use std::collections::HashSet;
 
@@ -27,10 +27,10 @@ pub(crate) struct UpdateEncoder {
     announced: HashSet<CallId>,
     answer: TextStream,
     thought: TextStream,
-    /// Number of messages that are not texts of the model.
+    /// Number of messages that are not text from the model.
     notices: u64,
     has_title: bool,
-    /// Call with output that was not sent yet.
+    /// Call with output that has not been sent yet.
     unsent_output: Option<CallId>,
 }
 
@@ -41,12 +41,12 @@ struct TextStream {
     /// Text so far, verbatim.
     text: String,
     neutralizer: Neutralizer,
-    /// Number of times that the text was started again.
+    /// Number of times that the text was restarted.
     restarts: u32,
 }
 
 impl TextStream {
-    /// Takes the next chunk; returns the text to send.
+    /// Adds the next chunk; returns the text to send.
     fn push(&mut self, step: StepId, chunk: &str) -> String {
         if self.step != Some(step) {
             *self = Self { step: Some(step), ..Self::default() };
@@ -55,7 +55,7 @@ impl TextStream {
         self.neutralizer.push(chunk)
     }
 
-    /// Takes the whole text of a step; returns the part to send.
+    /// Takes the complete text of a step; returns the part to send.
     fn complete(&mut self, step: StepId, whole: &str) -> String {
         if self.step == Some(step)
             && let Some(rest) = whole.strip_prefix(self.text.as_str())
@@ -64,7 +64,7 @@ impl TextStream {
             rest.push_str(&self.neutralizer.finish());
             return rest;
         }
-        // What was sent cannot be taken back, so the text begins anew.
+        // Text that has been sent cannot be taken back, so the text starts over.
         self.restart(step);
         neutralize(whole).into_owned()
     }
@@ -93,7 +93,7 @@ impl UpdateEncoder {
         self.transcript.session_info().map(Place::of).unwrap_or_default()
     }
 
-    /// Applies an update. Prompts are included if `replay` is true; the editor shows those of a live session itself.
+    /// Applies an update. Prompts are included only if `replay` is true: editors show live ones themselves.
     pub(crate) fn apply(&mut self, update: &Update, replay: bool) -> Vec<Value> {
         self.transcript.apply(update);
         match update {
@@ -102,7 +102,7 @@ impl UpdateEncoder {
         }
     }
 
-    /// Returns the running call's output so far, if a part of it was not sent yet.
+    /// Returns the running call's output so far, if part of it has not been sent yet.
     pub(crate) fn take_output(&mut self) -> Option<Value> {
         let call = self.unsent_output.take()?;
         let item = self.transcript.item(&ItemId::ToolOutput(call.clone()))?;
@@ -118,13 +118,13 @@ impl UpdateEncoder {
         self.unsent_output.is_some()
     }
 
-    /// Returns a message of sysop itself, which is not part of the model's text.
+    /// Returns a message from sysop itself, which is not part of the model's text.
     pub(crate) fn message(&mut self, text: &str) -> Value {
         self.notices += 1;
         chunk("agent_message_chunk", &format!("sysop-{}", self.notices), &neutralize(text))
     }
 
-    /// Returns a note of sysop itself, which editors show less prominently.
+    /// Returns a note from sysop itself, which editors show less prominently.
     pub(crate) fn note(&mut self, text: &str) -> Value {
         self.notices += 1;
         chunk("agent_thought_chunk", &format!("note-{}", self.notices), &neutralize(text))
@@ -207,7 +207,7 @@ impl UpdateEncoder {
         out
     }
 
-    /// Returns the first message about a call, or nothing if the editor knows the call.
+    /// Returns the first message about a call; empty if the editor already knows the call.
     fn announce(&mut self, call: &ToolCall, command: &str, status: &str) -> Vec<Value> {
         if !self.announced.insert(call.id.clone()) {
             return Vec::new();
@@ -220,7 +220,7 @@ impl UpdateEncoder {
         vec![Value::Object(fields)]
     }
 
-    /// Returns the content of a waiting call again, with the preview that has arrived.
+    /// Returns the content of a waiting call again, now with the preview that has arrived.
     fn previewed(&self, call: &CallId) -> Vec<Value> {
         let Some(plan) = self.transcript.waiting().filter(|plan| plan.call.id == *call) else {
             return Vec::new();
@@ -232,7 +232,7 @@ impl UpdateEncoder {
     }
 
     fn tool_started(&mut self, call: &ToolCall) -> Vec<Value> {
-        // The list is a plan of its own, and the summary is an answer.
+        // The list is shown as a separate plan, and the summary as an answer.
         if call.name == TASK_LIST_TOOL || self.is_completing(&call.id) {
             return Vec::new();
         }
@@ -272,7 +272,7 @@ impl UpdateEncoder {
         out
     }
 
-    /// Returns true if the call ends the turn with its summary. Such a call has no proposal.
+    /// Returns true if the call ends the turn with a summary. Such a call has no proposal.
     fn is_completing(&self, call: &CallId) -> bool {
         self.transcript.item(&ItemId::Proposal(call.clone())).is_none()
     }
@@ -306,7 +306,7 @@ fn plan(items: &[TodoItem]) -> Value {
     json!({ "sessionUpdate": "plan", "entries": entries })
 }
 
-/// Returns the message for a turn that paused.
+/// Returns the message about a paused turn.
 fn paused(reason: PauseReason, detail: Option<&str>) -> String {
     let why = match (reason, detail) {
         (PauseReason::Budget, Some(detail)) => format!("the budget is spent: {detail}"),
