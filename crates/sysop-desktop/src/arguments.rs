@@ -58,13 +58,13 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
     Ok(CliAction::OpenWindow(WindowArguments { sysop, session, server }))
 }
 
-/// Returns true if a text is usable as a session id, which becomes part of a URL.
+/// Returns true if a text is valid as a session id, which becomes part of a URL.
 pub(crate) fn is_valid_session_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= SESSION_BYTES_MAX && text.bytes().all(plain)
 }
 
-/// Returns the `sysop` beside this program, else the one on the PATH.
+/// Returns the `sysop` next to this program, or else the one on the PATH.
 fn default_sysop_path() -> PathBuf {
     let default_sysop_path = std::env::current_exe().map(|own| own.with_file_name("sysop"));
     default_sysop_path.ok().filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from("sysop"))

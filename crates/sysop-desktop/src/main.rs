@@ -1,4 +1,4 @@
-//! `sysop-desktop`: shows the page of its own server in a window. Started by `sysop desktop`.
+//! `sysop-desktop`: starts a server and shows the server's page in a window. Started by `sysop desktop`.
 //!
 //! Depends on no crate of the workspace: the interface to sysop is the command line, pipes and the page. No other crate
 //! links a web engine (`docs/adr/0017`).
@@ -24,7 +24,7 @@ use crate::window_state::DataDirs;
 
 /// Exit code for a failure.
 const FAILED: u8 = 1;
-/// Exit code for wrong arguments, or for a system that cannot run the window.
+/// Exit code for invalid arguments, or for a system that cannot show the window.
 const UNUSABLE: u8 = 2;
 
 fn main() -> ExitCode {

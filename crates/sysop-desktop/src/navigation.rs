@@ -1,9 +1,9 @@
-//! Navigation policy of the window: only pages of its own server. Other web addresses open in the user's browser.
+//! Navigation policy of the window: only its own server's pages. Other addresses open in the user's browser.
 
 use url::{Origin, Url};
 
-/// Address of the link that restarts the server, on the page shown after the server has ended. It is never loaded as a
-/// page.
+/// Address of the link that restarts the server, on the page shown after the server has exited. It is never
+/// loaded as a page.
 pub(crate) const AGAIN: &str = "sysop:again";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,17 +16,17 @@ pub(crate) enum NavigationDecision {
     Deny,
 }
 
-/// Decides how to handle a navigation. `own` is the origin of the window's server, or `None` while it is unknown.
+/// Decides how to handle a navigation. `own` is the origin of the window's server, or `None` while unknown.
 pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision {
     if address == AGAIN {
         return NavigationDecision::RestartServer;
     }
     let Ok(url) = Url::parse(address) else { return NavigationDecision::Deny };
     match url.scheme() {
-        // Address of this program's own pages.
+        // Address of the pages that this program shows itself.
         "about" if url.path() == "blank" => NavigationDecision::Allow,
         "http" | "https" if own.is_some_and(|own| url.origin() == *own) => NavigationDecision::Allow,
-        // Other origins, even on this machine, never load in the window. A URL with a login disguises its host.
+        // Other origins, even on this machine, never load here. A URL with a user name disguises its host.
         "http" | "https" if url.username().is_empty() && url.password().is_none() => {
             NavigationDecision::OpenInBrowser(url)
         }
@@ -34,7 +34,7 @@ pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision 
     }
 }
 
-/// Decides how to handle a request to open an address in another window. Another window is never opened.
+/// Decides how to handle a request to open an address in another window. No other window is ever opened.
 pub(crate) fn decide_new_window(address: &str, own: Option<&Origin>) -> NavigationDecision {
     match decide(address, own) {
         outside @ NavigationDecision::OpenInBrowser(_) => outside,

@@ -1,6 +1,6 @@
-//! Desktop notifications over D-Bus, for a user who looks elsewhere while something waits.
+//! Desktop notifications over D-Bus, for a user who is looking elsewhere while something needs attention.
 //!
-//! Notifications are based on the server's messages and not on the page, so they appear whatever the page is doing.
+//! Notifications are based on the server's messages, so they appear whatever the page is doing.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -20,7 +20,7 @@ const OBJECT: &str = "/org/freedesktop/Notifications";
 /// Maximum number of remembered prompts, and of remembered notifications.
 const KNOWN_MAX: usize = 256;
 const CALL_TIMEOUT_MS: i32 = 10_000;
-/// Action id of a click on the notification itself.
+/// Action id for a click on the notification itself.
 const CLICK: &str = "default";
 
 /// Subject of a notification; at most one is shown per subject.
@@ -59,7 +59,7 @@ pub(crate) struct NotificationFilter {
 }
 
 impl NotificationFilter {
-    /// Returns the notification for a message, or `None` if the message needs none.
+    /// Returns the notification for a message, or `None` if the message does not need one.
     pub(crate) fn command_for(&mut self, message: &Value) -> Option<NotificationCommand> {
         let text = |field: &str| sanitize(message[field].as_str().unwrap_or_default().trim());
         let session = message["sessionId"].as_str().filter(|id| is_valid_session_id(id))?.to_owned();
@@ -101,14 +101,14 @@ impl NotificationFilter {
     }
 }
 
-/// Shows notifications, as long as a service is available.
+/// Shows notifications while a notification service is available.
 #[derive(Clone)]
 pub(crate) struct Notifier {
     inner: Rc<NotifierInner>,
 }
 
 struct NotifierInner {
-    /// `None` if there is no session bus, or before the bus is connected.
+    /// `None` if there is no session bus, or until it is connected.
     bus: RefCell<Option<DBusConnection>>,
     displayed: RefCell<HashMap<NotificationKey, u32>>,
     /// Notifications that were sent to the service and whose ids have not arrived yet. If a notification is removed
@@ -130,7 +130,7 @@ impl Notifier {
         let finds = notifier.clone();
         gtk::gio::bus_get(BusType::Session, Cancellable::NONE, move |bus| {
             let Ok(bus) = bus else { return };
-            // A closing bus must not exit the program.
+            // Closing the bus must not exit the program.
             bus.set_exit_on_close(false);
             finds.subscribe_signals(&bus);
             *finds.inner.bus.borrow_mut() = Some(bus);
@@ -238,7 +238,7 @@ impl Notifier {
     }
 
     fn close(&self, id: u32) {
-        // A notification that is already gone is fine too.
+        // It is fine if the notification is already gone.
         self.call("CloseNotification", &(id,).to_variant(), None, |_| {});
     }
 

@@ -1,4 +1,4 @@
-//! Pages shown by the window itself: while the server starts, and after it has ended.
+//! Pages shown by the window itself: while the server is starting, and after it has exited.
 //!
 //! These pages run no scripts, load nothing, and escape every text.
 
@@ -41,7 +41,7 @@ pub(crate) fn starting_page(missing: Option<&str>) -> String {
     framed("sysop: starting", &format!("<h1>sysop</h1><p role=\"status\">{why}</p><div class=\"bar\"></div>"))
 }
 
-/// Returns the page that is shown after the server ended by itself.
+/// Returns the page that is shown after the server has exited on its own.
 pub(crate) fn ended(ended: &ServerExit) -> String {
     let head = if ended.was_ready { "The server stopped" } else { "The server could not start" };
     let how = match ended.status {

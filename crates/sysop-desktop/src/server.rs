@@ -1,5 +1,5 @@
-//! The server behind the window. It is a child process that ends when this process ends for any reason, because it
-//! watches a pipe that only this process holds.
+//! The server behind the window. It is a child process that exits when this process exits for any reason,
+//! because it watches a pipe whose other end only this process holds.
 //!
 //! The child prints its address on standard output, so no token appears on a command line.
 
@@ -22,11 +22,11 @@ use url::{Host, Url};
 
 use crate::stderr;
 
-/// Number of the child's last output lines that are kept.
+/// Number of lines to keep from the end of the child's output.
 const LINES_MAX: usize = 24;
 const LINE_CHARS_MAX: usize = 500;
 const LINE_BYTES_MAX: u64 = 64 * 1024;
-/// Maximum time to wait until the child exits after it was asked to. The server itself gives its clients five seconds.
+/// Maximum time for the child to exit after being asked to. The server itself gives its clients five seconds.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(8);
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between two requests to `/readyz`.
@@ -47,7 +47,7 @@ pub(crate) enum ServerEvent {
 #[derive(Debug, Clone)]
 pub(crate) struct ServerExit {
     pub(crate) status: Option<ExitStatus>,
-    /// True if the page had been available before the server ended.
+    /// True if the page had been available before the server exited.
     pub(crate) was_ready: bool,
     pub(crate) lines: Vec<String>,
 }
@@ -86,7 +86,7 @@ impl ServerProcess {
         let mut command = Command::new(sysop);
         command.arg("serve").args(["--watched", "--port", &port.to_string()]).args(flags);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // Ctrl+C in the terminal must reach only the window, which then ends the server in an orderly way.
+        // Ctrl+C in the terminal must reach only the window, which then shuts the server down cleanly.
         command.process_group(0);
         let child = command.spawn();
         let mut child = child.with_context(|| format!("cannot start {}", sysop.display()))?;
@@ -108,7 +108,7 @@ impl ServerProcess {
             let mut first = true;
             each_line(out, |line| watch.on_line(&line, std::mem::take(&mut first)));
             let status = child.wait().ok();
-            // Joined so that the last error output is complete.
+            // Join the thread, so that the last error output is complete.
             let _ = reads_errors.join();
             watch.end(status, &exit_sender);
         })?;
@@ -118,7 +118,7 @@ impl ServerProcess {
     /// Asks the server to exit, and waits until it has notified its clients and exited. A server that takes longer than
     /// [`SHUTDOWN_TIMEOUT`] is killed.
     pub(crate) fn end(mut self) {
-        // Opened while the process certainly exists, so that no other process is killed.
+        // Opened while the process is certain to exist, so that no other process is killed.
         let process = pidfd_open(self.pid, PidfdFlags::empty());
         drop(self.input.take());
         if self.ended.recv_timeout(SHUTDOWN_TIMEOUT).is_err()
@@ -163,7 +163,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
         lines.push_back(line);
     }
 
-    /// Handles a line: the first holds the address, later ones are messages.
+    /// Handles a line: the first contains the address, later ones are messages.
     fn on_line(self: &Arc<Self>, line: &str, first: bool) {
         let said: Value = serde_json::from_str(line).unwrap_or_default();
         if !first {
@@ -176,7 +176,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
                     self.record_line("cannot start a thread to check that the server is ready");
                 }
             }
-            // The line itself is not shown: it may contain a token.
+            // The line itself is not shown, because it may contain a token.
             Err(error) => self.record_line(&format!("cannot read the server's URL: {error:#}")),
         }
     }
@@ -208,7 +208,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
         let was_ready = std::mem::replace(&mut *self.state.lock(), ServerPhase::Exited) == ServerPhase::Ready;
         let lines = self.lines.lock().iter().cloned().collect();
         (self.on_event)(ServerEvent::Exited(ServerExit { status, was_ready, lines }));
-        // Fails if nobody waits because the server ended by itself.
+        // Fails if nothing is waiting because the server exited on its own.
         let _ = ended.send(());
     }
 }

@@ -1,7 +1,7 @@
 //! One window per user: the first process holds a lock and listens; later ones ask it to raise its window.
 //!
-//! The lock is released when the process ends for any reason. The lock alone decides which process is the first: a
-//! socket left by an earlier process is replaced. Both files are in a folder that only the user can access.
+//! The lock is released when the process exits for any reason. It alone decides which process is first: an
+//! earlier process's socket is replaced. Both files are in a directory that only the user can access.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arguments::is_valid_session_id;
 
-/// Maximum time to wait for another window: until it answers, if it is starting, or until it is gone, if it is closing.
+/// Maximum time to wait for another window: to respond, if it is starting, or to disappear, if it is closing.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval between two attempts.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -35,7 +35,7 @@ pub(crate) struct RaiseRequest {
 #[derive(Debug)]
 pub(crate) enum LockOutcome {
     Acquired(InstanceLock),
-    /// Another process has a window and was asked to raise it.
+    /// Another process has a window and has been asked to raise it.
     AlreadyRunning,
 }
 
@@ -47,8 +47,8 @@ pub(crate) struct InstanceLock {
     socket: PathBuf,
 }
 
-/// Becomes the only instance, or asks the running one to raise its window. Fails if the folder is unusable, or the
-/// running instance does not answer.
+/// Becomes the only instance, or asks the running one to raise its window. Fails if the directory is
+/// unusable, or the running instance does not respond.
 pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> {
     let (lock, socket) = (folder.join("desktop.lock"), folder.join("desktop.sock"));
     let activation = ["XDG_ACTIVATION_TOKEN", "DESKTOP_STARTUP_ID"].into_iter();
@@ -68,7 +68,7 @@ pub(crate) fn take(folder: &Path, session: Option<&str>) -> Result<LockOutcome> 
             Err(rustix::io::Errno::WOULDBLOCK) => {}
             Err(error) => return Err(error).context("cannot lock the window's lock file"),
         }
-        // The other process takes the lock before it listens, and stops listening while its server ends.
+        // The other process locks before it listens, and stops listening while its server is shutting down.
         if let Ok(stream) = UnixStream::connect(&socket)
             && request_raise(stream, &raise).is_ok()
         {
@@ -104,7 +104,7 @@ impl InstanceLock {
         Ok(Self { _lock: lock, listener, socket })
     }
 
-    /// Serves requests from now on, on a thread that ends with the process. Fails if the thread cannot be started.
+    /// Starts serving requests on a thread that runs until exit. Fails if the thread cannot be started.
     pub(crate) fn listen(&self, on_raise: impl Fn(RaiseRequest) + Send + 'static) -> Result<()> {
         let listener = self.listener.try_clone().context("cannot listen on the window's socket")?;
         let hear = move || {
@@ -119,7 +119,7 @@ impl InstanceLock {
         Ok(())
     }
 
-    /// Stops listening, so that a process that starts now waits for the lock.
+    /// Stops listening, so that a process started from now on waits for the lock.
     pub(crate) fn close(&self) {
         let _ = std::fs::remove_file(&self.socket);
     }

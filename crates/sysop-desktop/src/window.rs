@@ -1,4 +1,4 @@
-//! The window: combines the decisions of the other modules and carries them out on the screen.
+//! The window: combines the decisions of the other modules and executes them.
 
 use std::cell::RefCell;
 use std::process::{Command, ExitStatus, Stdio};
@@ -30,17 +30,17 @@ use crate::{page, stderr};
 const TITLE: &str = "sysop";
 /// Title before the page is loaded.
 const TITLE_FIRST: &str = "sysop: starting";
-/// Maximum characters taken from the page's title.
+/// Maximum number of characters to take from the page's title.
 const TITLE_CHARS_MAX: usize = 120;
-/// Number of web engine crashes after which the page is still reloaded. After a further crash, it is not reloaded.
+/// Maximum number of web engine crashes after which the page is reloaded.
 const CRASHES_MAX: u32 = 3;
 
 /// Event from outside the window's event loop.
 #[derive(Debug)]
 enum AppEvent {
-    /// Event of a server, with the number of the server's start. Events of an earlier server are ignored.
+    /// Event from a server, tagged with the server's start number. Events from an earlier server are ignored.
     FromServer(u64, ServerEvent),
-    /// Request from a further start of the program.
+    /// Request from another process of this program.
     RaiseWindow(RaiseRequest),
     /// A notification of this session was clicked.
     OpenSession(String),
@@ -48,7 +48,7 @@ enum AppEvent {
     /// The page or a signal requested to close the window.
     Close,
     RestartServer,
-    /// The web process of the page ended.
+    /// The page's web process crashed or exited.
     PageCrashed,
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn show(arguments: WindowArguments, folders: &DataDirs, instance: Ins
     events.run_return(|event, _, flow| {
         *flow = if desktop_window.take(event) { ControlFlow::Exit } else { ControlFlow::Wait };
     });
-    // Hide the window at once; its server may take a moment to end.
+    // Hide the window immediately; its server may take a moment to exit.
     desktop_window.window.set_visible(false);
     gtk::gdk::Display::default().inspect(gtk::gdk::Display::flush);
     instance.close();
@@ -108,7 +108,7 @@ fn build_window(events: &EventLoop<AppEvent>, state: WindowState) -> Result<Wind
         .with_maximized(state.maximized)
         .with_theme(None::<Theme>);
     if let Some((x, y)) = state.position {
-        // The display of the stored position may be gone.
+        // The display with the stored position may have been disconnected.
         let inside = events.available_monitors().any(|monitor| {
             let scale = monitor.scale_factor();
             let (at, size) =
@@ -159,7 +159,7 @@ fn build_view(
             }
             NewWindowResponse::Deny
         })
-        // The page needs no permission; notifications come from this program.
+        // The page needs no permissions; notifications come from this program.
         .with_permission_handler(|_| PermissionResponse::Deny)
         .with_document_title_changed_handler(move |title| {
             drop(titled.send_event(AppEvent::TitleChanged(title)))
@@ -172,7 +172,7 @@ fn build_view(
     Ok(view)
 }
 
-/// Forwards requests from further starts of the program, and signals, to the event loop.
+/// Forwards requests from other processes of this program, and signals, to the event loop.
 fn listen(instance: &InstanceLock, proxy: &EventLoopProxy<AppEvent>) -> Result<()> {
     let raise_proxy = proxy.clone();
     instance.listen(move |raise| drop(raise_proxy.send_event(AppEvent::RaiseWindow(raise))))?;
@@ -192,7 +192,7 @@ fn open_outside(url: &Url) {
     let mut open = Command::new("xdg-open");
     open.arg(url.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     match open.spawn() {
-        // Waited for, so that no zombie process is left.
+        // Wait for the child, so that no zombie process is left.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => stderr::note(&format!("cannot open {url} ({error}); install xdg-utils")),
     }
@@ -203,7 +203,7 @@ struct DesktopWindow {
     window: Window,
     view: WebView,
     proxy: EventLoopProxy<AppEvent>,
-    /// Origin that the page may navigate within.
+    /// Origin within which the page may navigate.
     server_origin: Rc<RefCell<Option<Origin>>>,
     notifier: Notifier,
     reader: NotificationFilter,
@@ -211,7 +211,7 @@ struct DesktopWindow {
     server: Option<ServerProcess>,
     started: u64,
     crashes: u32,
-    /// Exit status of a server that ended by itself and was not restarted.
+    /// Exit status of a server that exited on its own and has not been restarted.
     failed: Option<Option<ExitStatus>>,
 }
 

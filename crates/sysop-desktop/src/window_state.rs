@@ -1,4 +1,4 @@
-//! State that is kept from one window to the next: its size and position, and the server's port. A stable port keeps
+//! State kept from one window to the next: its size and position, and the server's port. A stable port keeps
 //! the page's origin, and with it the page's stored settings such as the theme.
 
 use std::ffi::OsString;
@@ -73,16 +73,16 @@ impl WindowState {
     }
 }
 
-/// Folders of this program.
+/// Directories of this program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct DataDirs {
     pub(crate) state: PathBuf,
-    /// Runtime files, which last until the user logs out.
+    /// Directory for runtime files, which last until the user logs out.
     pub(crate) runtime: PathBuf,
 }
 
 impl DataDirs {
-    /// Determines the folders from environment variables. Fails if no home folder is set.
+    /// Determines the directories from environment variables. Fails if no home directory is set.
     pub(crate) fn of(environment: &dyn Fn(&str) -> Option<OsString>) -> Result<Self> {
         // The XDG specification requires relative paths to be ignored.
         let folder = |name| environment(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -98,7 +98,7 @@ impl DataDirs {
         Ok(Self { state, runtime })
     }
 
-    /// Creates missing folders, accessible only to their owner.
+    /// Creates missing directories, accessible only to their owner.
     pub(crate) fn create_all(&self) -> Result<()> {
         for folder in [&self.state, &self.runtime, &self.web()] {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -107,14 +107,14 @@ impl DataDirs {
         Ok(())
     }
 
-    /// Folder of the page's own storage.
+    /// Directory for the page's own storage.
     pub(crate) fn web(&self) -> PathBuf {
         self.state.join("desktop")
     }
 
-    /// Deletes the page's cookies. The next window gets a new cookie, and an old one is only a risk.
+    /// Deletes the page's cookies. The next window gets a new cookie, so an old one is only a risk.
     pub(crate) fn forget_cookie(&self) {
-        // The file is missing if no cookie was stored.
+        // The file is missing if no cookie has been stored.
         let _ = std::fs::remove_file(self.web().join("cookies"));
     }
 
