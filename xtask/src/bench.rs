@@ -1,7 +1,7 @@
-//! Measures whole processes against baselines of the same run, and reports which targets are met.
+//! Measures whole processes against baselines from the same run, and reports which targets are met.
 //!
-//! Times are the minimum of several runs, which excludes the effect of other load on the machine. None of this is a
-//! test: a slow machine is no defect.
+//! Times are the minimum of several runs, which excludes the effect of other load on the machine. None of
+//! this is a test: a slow machine is not a defect.
 
 mod cases;
 mod guard;
@@ -37,7 +37,7 @@ struct BenchRow {
 }
 
 impl Bench {
-    /// Records a number with its upper bound; `measured` and `target` share `unit`.
+    /// Records a number with its upper bound; both are in `unit`.
     pub(crate) fn at_most(&mut self, what: &'static str, measured: f64, target: f64, unit: &str) {
         self.row(what, format!("{measured:.2} {unit}"), format!("≤ {target} {unit}"), measured <= target);
     }

@@ -1,5 +1,5 @@
-//! A Debian that was booted with systemd in a container: to try the units of the package, and for tests of guards and
-//! previews.
+//! A Debian system booted with systemd in a container, for trying the package's units and for tests of guards
+//! and previews.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -14,23 +14,23 @@ use crate::setup;
 const BOOT_MAX: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Running system; it is halted with the value.
+/// A running system, halted on drop.
 pub(crate) struct BootedSystem {
     nspawn: Child,
-    /// Process id of its systemd.
+    /// Process id of the system's systemd.
     leader: u32,
 }
 
 /// Network of a booted system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Network {
-    /// That of this machine.
+    /// This machine's network.
     Shared,
-    /// One of its own, without any connection.
+    /// A separate network without any connection.
     Own,
 }
 
-/// Boots the files of a Debian and runs a script in it. The script prints `wanted`.
+/// Boots a Debian root directory and runs a script in it. The script must print `wanted`.
 pub(crate) fn run_script(files: &Path, script: &str, wanted: &str) -> Result<()> {
     setup::need(&[("systemd-nspawn", "systemd-container"), ("nsenter", "util-linux")])?;
     let system = BootedSystem::boot(files, Network::Shared)?;
@@ -45,7 +45,7 @@ pub(crate) fn run_script(files: &Path, script: &str, wanted: &str) -> Result<()>
 }
 
 impl BootedSystem {
-    /// Boots the files of a Debian.
+    /// Boots a Debian root directory.
     pub(crate) fn boot(files: &Path, network: Network) -> Result<Self> {
         let mut nspawn = Command::new("systemd-nspawn");
         if network == Network::Own {
@@ -54,7 +54,7 @@ impl BootedSystem {
         nspawn
             .args(["--quiet", "--register=no", "--keep-unit", "--boot", "--console=passive", "-D"])
             .arg(files);
-        // Its own filter refuses them.
+        // The filter of systemd-nspawn would refuse these system calls.
         nspawn.arg("--system-call-filter=landlock_create_ruleset landlock_add_rule landlock_restrict_self");
         let nspawn = nspawn
             .stdin(Stdio::null())
@@ -87,7 +87,7 @@ impl BootedSystem {
         })
     }
 
-    /// Process id of its systemd on this machine.
+    /// Returns the process id, on this machine, of the system's systemd.
     pub(crate) fn leader(&self) -> u32 {
         self.leader
     }
@@ -110,7 +110,7 @@ fn child_of(pid: u32) -> Option<u32> {
 impl Drop for BootedSystem {
     fn drop(&mut self) {
         if self.leader != 0 {
-            // Without a leader, nspawn itself is ended below.
+            // Without a leader, nspawn itself is killed below.
             let _ = self.enter(&["systemctl", "poweroff", "--force", "--force"]).output();
         }
         let _ = self.nspawn.kill();

@@ -11,12 +11,11 @@ use crate::workspace::{cargo, root, step, target};
 /// Cargo profile that builds in two minutes; `release` takes seven minutes.
 const PROFILE: &str = "demo";
 
-/// Builds sysop and runs a small task in a separate folder.
-/// With `--model`, downloads the default local model, which asks first, and gives it a real task instead. `--yes` answers
-/// the question.
+/// Builds sysop and runs a small task in a separate directory. With `--model`, downloads the default local
+/// model after asking, and gives it a real task instead. `--yes` answers the question.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     setup::build()?;
-    // The web page is left out: it needs Node, and this task runs in the terminal.
+    // Leave out the web page: it needs Node, and this task runs in the terminal.
     step("build sysop", cargo().args(["build", "--profile", PROFILE, "--locked", "--package", "sysop"]))?;
     let workspace = root().join("target/demo-workspace");
     std::fs::create_dir_all(&workspace).with_context(|| format!("cannot create {}", workspace.display()))?;
@@ -41,10 +40,10 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Smallest model of `sysop model list` that is good enough for real tasks.
+/// Smallest model in `sysop model list` that is good enough for real tasks.
 const LOCAL_MODEL: &str = "qwen2.5-coder-1.5b";
 
-/// Gets the local model and runs a task with it.
+/// Downloads the local model and runs a task with it.
 fn with_model(program: &Path, workspace: &Path, rest: &[String]) -> Result<()> {
     let (consent, task): (Vec<&String>, Vec<&String>) = rest.iter().partition(|word| *word == "--yes");
     let mut get = std::process::Command::new(program);

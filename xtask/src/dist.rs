@@ -1,4 +1,4 @@
-//! Distribution: binaries that start on old systems, an archive, Debian packages, and what a release has beside them.
+//! Distribution: binaries that start on old systems, an archive, Debian packages, and other release files.
 //!
 //! There are two packages, as the window program needs a web engine that servers lack: `sysop` alone runs anywhere.
 
@@ -20,13 +20,13 @@ use self::glibc::GlibcVersion;
 use crate::workspace::{cargo, root, step, target};
 use crate::{docs, setup, web};
 
-/// Oldest supported C library of `sysop`, from 2019. Its `posix_spawn` is the first that changes the directory.
+/// Oldest supported C library for `sysop`, from 2019: the first whose `posix_spawn` can change the directory.
 const OLDEST: GlibcVersion = GlibcVersion(2, 29);
-/// Oldest supported C library of the window program: every system with webkit2gtk-4.1 has at least this.
+/// Oldest supported C library for the window program: every system with webkit2gtk-4.1 has at least this one.
 const GLIBC_MIN_DESKTOP: GlibcVersion = GlibcVersion(2, 35);
-/// Tools to build against an old C library, from PyPI.
+/// Tools for building against an old C library, from PyPI.
 const ZIG: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.13.0.post1"];
-/// Further build tools, and their Debian packages.
+/// Other build tools, and their Debian packages.
 const REQUIRED_TOOLS: [(&str, &str); 6] = [
     ("dpkg-deb", "dpkg"),
     ("objdump", "binutils"),
@@ -43,8 +43,8 @@ const GENERATED: [(&str, &[&str]); 4] = [
     ("completions.zsh", &["completions", "zsh"]),
     ("completions.fish", &["completions", "fish"]),
 ];
-/// Beginnings of the names of libraries that the window program may link, besides those of the C library. `depends` in
-/// its Cargo.toml names their Debian packages.
+/// Prefixes of the names of libraries that the window program may link, besides those of the C library.
+/// `depends` in its Cargo.toml names their Debian packages.
 const LIBRARIES_OF_WINDOW: [&str; 8] = [
     "libwebkit2gtk-4.1.so.0",
     "libjavascriptcoregtk-4.1.so.0",
@@ -57,9 +57,9 @@ const LIBRARIES_OF_WINDOW: [&str; 8] = [
     "libg",
 ];
 
-/// Builds the programs and packages them, or packages programs that were built elsewhere. With `--static`, also builds a
-/// program without shared libraries. With `--try`, then installs the packages in fresh systems and runs the programs
-/// there.
+/// Builds the programs and packages them, or packages programs that were built elsewhere. With `--static`,
+/// also builds a program without shared libraries. With `--try`, also installs the packages in fresh systems
+/// and runs the programs there.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let (mut tries, mut is_static, mut built) = (false, false, None);
     let mut rest = rest.iter();
@@ -83,7 +83,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         Some(folder) => (folder.join("sysop"), folder.join("sysop-desktop")),
         None => {
             setup::desktop()?;
-            // The page is embedded in the binary; without this build, a page with build instructions would be.
+            // The page is embedded in the binary; without this build, that page has build instructions.
             web::build()?;
             docs::build()?;
             (build_sysop()?, build_window()?)
@@ -150,14 +150,14 @@ struct BuiltPackages {
     window: PathBuf,
 }
 
-/// Builds the Debian packages and the archive in an empty `folder`.
+/// Builds the Debian packages and the archive in `folder`, which must be empty.
 ///
 /// The manifests of the crates define the packages (`package.metadata.deb`). The archive contains the same files.
 fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
     let entry = root().join("crates/sysop-desktop/share/sysop-desktop.desktop");
     step("validate the desktop entry", Command::new("desktop-file-validate").arg(&entry))?;
     let tree = folder.join("tree");
-    // cargo-deb looks for the built files of `target/release` here.
+    // cargo-deb looks here for the files that are built in `target/release`.
     let built = tree.join("release");
     fs::create_dir_all(&built).with_context(|| format!("cannot create {}", built.display()))?;
     for (name, from) in [("sysop", sysop), ("sysop-desktop", window)] {
@@ -177,7 +177,7 @@ fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
         let package = folder.join(format!("{name}_{VERSION}_{debian}.deb"));
         let mut build = Command::new(&cargo_deb);
         build.args(["--locked", "--no-build", "--no-strip", "--package", name, "--output"]).arg(&package);
-        // A fixed time for all files makes the package reproducible.
+        // A fixed timestamp for all files makes the package reproducible.
         build.current_dir(root()).env("CARGO_TARGET_DIR", &tree).env("SOURCE_DATE_EPOCH", "0");
         step(&format!("pack {name}"), &mut build)?;
         Ok(package)
@@ -190,7 +190,7 @@ fn pack(sysop: &Path, window: &Path, folder: &Path) -> Result<BuiltPackages> {
     Ok(made)
 }
 
-/// Packs the files of both packages into an archive that can be unpacked anywhere. All files are in one folder, `name`.
+/// Packs the files of both packages into a relocatable archive. All files are in one directory, `name`.
 fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -> Result<()> {
     let unpacked = tree.join("unpacked");
     for package in [&made.sysop, &made.window] {
@@ -198,7 +198,7 @@ fn pack_archive(made: &BuiltPackages, tree: &Path, name: &str, archive: &Path) -
     }
     let content = tree.join(name);
     fs::rename(unpacked.join("usr"), &content).context("cannot move the unpacked files")?;
-    // The archive has the licenses themselves.
+    // The archive contains the licenses separately.
     fs::remove_dir_all(content.join("share/doc")).context("cannot remove the documentation directory")?;
     for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE"] {
         fs::copy(root().join(file), content.join(file)).with_context(|| format!("cannot copy {file}"))?;

@@ -1,8 +1,8 @@
 //! `cargo xtask docs`: the guide, an mdBook from `docs/guide` and the pages in `docs`.
 //!
-//! All pages lie side by side in the built guide, so a link from `docs/guide/x.md` to `../policy.md` becomes
-//! `policy.html`. Pages of `docs` that `SUMMARY.md` does not name are added at its end. The server embeds the built
-//! guide, so files that did not change keep their time of change.
+//! All pages are in one directory in the built guide, so a link from `docs/guide/x.md` to `../policy.md`
+//! becomes `policy.html`. Pages in `docs` that `SUMMARY.md` does not list are added at its end. The server
+//! embeds the built guide, so unchanged files keep their modification time.
 
 mod links;
 mod search;
@@ -24,9 +24,9 @@ const MDBOOK: (&str, &str) = ("mdbook", "0.5.4");
 const SUMMARY: &str = "SUMMARY.md";
 /// Line of `SUMMARY.md` after which unlisted pages are added.
 const MORE: &str = "# More";
-/// Files that the built guide consists of: pages, pictures, style, script and search index.
+/// Extensions of the files to ship: pages, pictures, style, script and search index.
 const SHIPPED: [&str; 7] = ["html", "css", "js", "json", "svg", "png", "webp"];
-/// Pages that mdBook creates and the guide does not use.
+/// Pages that mdBook creates but the guide does not use.
 const UNUSED: [&str; 3] = ["404.html", "toc.html", "print.html"];
 
 /// Writes the generated reference pages and builds the guide.
@@ -41,14 +41,14 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Writes `docs/guide/cli.md` and `docs/guide/config-keys.md` from the code. The tests of `sysop` check them.
+/// Generates `docs/guide/cli.md` and `docs/guide/config-keys.md` from the code. Tests of `sysop` check them.
 fn references() -> Result<()> {
     let mut generate = cargo();
     generate.args(["test", "--quiet", "--locked", "--package", "sysop", "--bin", "sysop", "reference"]);
     step("write the reference pages", generate.env("UPDATE_EXPECT", "1"))
 }
 
-/// Returns the folder of the built guide.
+/// Returns the directory of the built guide.
 pub(crate) fn book() -> PathBuf {
     sources().join("book")
 }
@@ -76,7 +76,7 @@ pub(crate) fn build() -> Result<()> {
     update(&built, &book())
 }
 
-/// Puts settings, theme, pages and pictures into a folder as mdBook expects them.
+/// Copies settings, theme, pages and pictures to a directory as mdBook expects them.
 fn stage(staged: &Path) -> Result<()> {
     let pages = staged.join("src");
     fs::create_dir_all(pages.join("pictures")).with_context(|| format!("cannot make {}", pages.display()))?;
@@ -109,7 +109,7 @@ fn stage(staged: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns the names of the files of a folder with one of these endings, sorted.
+/// Returns the names of the files in a directory that have one of these extensions, sorted.
 fn names(folder: &Path, endings: &[&str]) -> Result<Vec<String>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let mut found = Vec::new();
@@ -128,7 +128,7 @@ fn title(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# "))
 }
 
-/// Adds the pages that the summary does not name to its last part.
+/// Adds pages that the summary does not list to its last part.
 fn complete(summary: &str, titles: &[(String, String)]) -> String {
     let mut completed = summary.trim_end().to_owned();
     let unlisted: Vec<_> =
@@ -169,7 +169,7 @@ fn update(built: &Path, shipped: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns true for scripts, styles and pictures of mdBook's own theme.
+/// Returns true for scripts, styles and pictures from mdBook's own theme.
 fn is_of_mdbook(name: &str) -> bool {
     let own = ["guide.css", "guide.js", "search.json"];
     let beside_pages = [".css", ".js", ".json"].iter().any(|ending| name.ends_with(ending));

@@ -1,5 +1,5 @@
-//! Pictures for the README, from real runs. Full screen: the real binary in tmux, with a scripted model and a real
-//! shell, drawn as SVG by term-transcript. Page: a browser on a real server, as PNG.
+//! Pictures for the README, from real runs. Full screen: the real binary in tmux, with a scripted model and a
+//! real shell, drawn as SVG by term-transcript. Page: a browser connected to a real server, as PNG.
 
 mod tour;
 
@@ -19,21 +19,21 @@ const SIZE: (usize, usize) = (100, 30);
 /// Columns and rows of a screen that has room for the terminal beside the conversation.
 const WIDE: (usize, usize) = (168, 32);
 const SCREEN_MAX: Duration = Duration::from_secs(30);
-/// Interval between two looks at the screen.
+/// Interval between two captures while waiting for the screen.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time for which the screen must not change before it is drawn.
+/// Time for which the screen must not change before it is captured.
 const STILL_FOR: Duration = Duration::from_millis(400);
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
-/// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is no replacement: it draws the
-/// background of a word at the wrong place if `&` is before it.
+/// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is no replacement: it
+/// draws a word's background at the wrong position if the word is preceded by `&`.
 const TERM_TRANSCRIPT: (&str, &str) = ("term-transcript-cli", "0.5.0");
 const STYLE: &str = include_str!("pictures/style.toml");
 /// Size of a cell, and of the margin around the screen, in pixels.
 const CELL: (f64, f64) = (8.4, 18.0);
 const MARGIN: f64 = 10.0;
-/// Script of the model, and its task.
+/// Script for the model, and its task.
 const SCENARIO: &str = include_str!("pictures/scenario.json");
-/// Scripts of the model for the picture of a long task, as a list without brackets, and the task.
+/// Scripts for the model for the picture of a long task, as a list without brackets, and the task.
 const LONG_SCENARIOS: &str = include_str!("pictures/context.json");
 const LONG_TASK: &str = "back up the archives, then remove the oldest one";
 const TASK: &str = "the disk is almost full: find out why and free some space";
@@ -45,8 +45,8 @@ struct TmuxSession {
     drawer: PathBuf,
 }
 
-/// Takes all pictures, or only those of the full screen (`--screen`), with the binary at the given path or a newly
-/// built one. `--tour` takes none, and joins the present ones.
+/// Takes all pictures, or only those of the full screen (`--screen`), with the binary at the given path or a
+/// newly built one. `--tour` takes none, and joins the existing ones.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     if rest == ["--tour"] {
         return tour::write();
@@ -221,7 +221,7 @@ impl TmuxSession {
         done(self.tmux().args(["send-keys", key]))
     }
 
-    /// Returns the screen with its escape sequences.
+    /// Returns the screen content with its escape sequences.
     fn screen(&self) -> Result<String> {
         let output = self.tmux().args(["capture-pane", "-e", "-p"]).output().context("cannot start tmux")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -256,7 +256,7 @@ impl TmuxSession {
         Ok(last)
     }
 
-    /// Saves a picture once the screen stops changing.
+    /// Saves a picture once the screen has stopped changing.
     fn capture_when_still(&self, name: &str, what: &str) -> Result<()> {
         self.wait_until_still()?;
         self.capture(name, what)
@@ -302,7 +302,7 @@ impl TmuxSession {
     }
 }
 
-/// Adds a cursor to a picture: a bar at the left of its cell.
+/// Adds a cursor to a picture: a bar at the left edge of its cell.
 fn with_cursor(picture: &str, column: usize, row: usize) -> String {
     let (x, y) = (MARGIN + CELL.0 * column as f64, MARGIN + CELL.1 * row as f64);
     let picture = picture.trim_end().trim_end_matches("</svg>");

@@ -10,9 +10,9 @@ use crate::workspace;
 
 /// Generated file, relative to the repository.
 const TABLE: &str = "crates/sysop-core/src/model_table.txt";
-/// Providers whose models are listed; the names are the same in sysop.
+/// Providers whose models are listed; sysop uses the same names.
 const PROVIDERS: [&str; 3] = ["anthropic", "gemini", "openai"];
-/// Parts that occur in the names of models that do not chat.
+/// Parts that occur in the names of models that are not chat models.
 const OTHER_KINDS: [&str; 14] = [
     "audio", "computer-use", "embedding", "image", "live", "lyria", "realtime", "robotics", "search-api",
     "search-preview", "transcribe", "tts", "ft:", "-exp-",
@@ -76,7 +76,7 @@ fn row(key: &str, model: &Value) -> Option<(String, String)> {
     Some((format!("{provider}/{name}"), row))
 }
 
-/// Returns true if a name ends with a date: `-2025-08-07` or `-20250929`. sysop looks up such a name without its date.
+/// Returns true if a name ends with a date, `-2025-08-07` or `-20250929`. sysop ignores the date in a lookup.
 fn is_dated(name: &str) -> bool {
     let tail: Vec<u8> = name.bytes().rev().take(11).filter(|byte| *byte != b'-').take(8).collect();
     tail.len() == 8 && tail.iter().all(u8::is_ascii_digit)

@@ -1,4 +1,4 @@
-//! Installs the requirements of building and testing, except for cargo itself.
+//! Installs the requirements for building and testing, except for cargo itself.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,22 +47,22 @@ const TESTS: &[(&str, &str)] = &[
 pub(crate) const EVAL: &[(&str, &str)] =
     &[("git", "git"), ("sqlite3", "sqlite3"), ("curl", "curl"), ("find", "findutils"), ("cmp", "diffutils")];
 
-/// Validator of the API description, from PyPI: program and version.
+/// Validator for the API description, from PyPI: program and version.
 const API_CHECKER: (&str, &str) = ("schemathesis", "4.32.5");
 
-/// Client of the Agent Client Protocol, from npm, with its Node: the folder below `xtask` with its lock file.
+/// Client for the Agent Client Protocol, from npm, with its Node: the directory in `xtask` with a lock file.
 const ACP_CLIENT: &str = "acpx";
 
-/// Reference servers of MCP for the tests, from PyPI: folder, and packages.
+/// MCP reference servers for the tests, from PyPI: directory and packages.
 const MCP_PYTHON: (&str, &[&str]) = ("mcp-servers", &["mcp-server-time==2026.10.19"]);
 
-/// The same from npm: the folder below `xtask` with their lock file.
+/// MCP reference servers from npm: the directory in `xtask` with their lock file.
 const MCP_NODE: &str = "mcp-npm";
 
-/// Builder of Debian packages, from crates.io: name and version.
+/// Builder for Debian packages, from crates.io: name and version.
 pub(crate) const CARGO_DEB: (&str, &str) = ("cargo-deb", "3.8.0");
 
-/// Requirements of the window's tests: a display, a message bus, fonts, a validator of the desktop entry.
+/// Requirements of the window's tests: a display, a message bus, fonts, a validator for the desktop entry.
 const WINDOW: &[(&str, &str)] = &[
     ("Xvfb", "xvfb"),
     ("dbus-daemon", "dbus-daemon"),
@@ -75,12 +75,12 @@ const WINDOW: &[(&str, &str)] = &[
 /// Web engine: its pkg-config name, and the Debian package to build against.
 const ENGINE: (&str, &str) = ("webkit2gtk-4.1", "libwebkit2gtk-4.1-dev");
 
-/// Installs the requirements of building `sysop`.
+/// Installs the requirements for building `sysop`.
 pub(crate) fn build() -> Result<()> {
     need(BUILD)
 }
 
-/// Installs the requirements of building and testing `sysop`.
+/// Installs the requirements for building and testing `sysop`.
 pub(crate) fn tests() -> Result<()> {
     build()?;
     need(TESTS)?;
@@ -92,7 +92,7 @@ pub(crate) fn tests() -> Result<()> {
     npm_tool(MCP_NODE)
 }
 
-/// Installs the requirements of building and testing the window.
+/// Installs the requirements for building and testing the window.
 pub(crate) fn desktop() -> Result<()> {
     need(WINDOW)?;
     let (engine, package) = ENGINE;
@@ -103,7 +103,7 @@ pub(crate) fn desktop() -> Result<()> {
     install(&[package])
 }
 
-/// Installs programs from PyPI in a folder of their own below the target folder. Returns that folder.
+/// Installs programs from PyPI into a separate directory in the target directory. Returns that directory.
 pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let folder = target().join("tools").join(name);
     let mark = folder.join(format!("is-{}", packages.join("-")));
@@ -122,8 +122,8 @@ pub(crate) fn python_tool(name: &str, packages: &[&str]) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Installs programs from npm in a folder of their own below the target folder, exactly as in the lock file of the folder
-/// `name` of this crate.
+/// Installs programs from npm into a separate directory in the target directory, exactly as in the lock file
+/// in this crate's directory `name`.
 fn npm_tool(name: &str) -> Result<()> {
     need(&web::NODE)?;
     let folder = target().join("tools").join(name);
@@ -138,24 +138,24 @@ fn npm_tool(name: &str) -> Result<()> {
         std::fs::copy(source.join(file), folder.join(file)).context("cannot copy a file for npm")?;
     }
     let mut install = Command::new("npm");
-    // `npm ci` refuses a lock file without the optional packages that the registry lacks.
+    // `npm ci` rejects a lock file that lacks the optional packages missing from the registry.
     install.args(["install", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&folder);
     step(&format!("setup: install {name}"), &mut install)?;
     std::fs::write(&mark, lock).context("cannot record the installation")
 }
 
-/// Installs a cargo subcommand from crates.io below the target folder; returns the path of its program.
+/// Installs a cargo subcommand from crates.io into the target directory; returns the path of its program.
 pub(crate) fn cargo_tool(tool: (&str, &str)) -> Result<PathBuf> {
     cargo_tool_with(tool, &[])
 }
 
-/// Like `cargo_tool`, with further options of `cargo install`, such as the features of the program.
+/// Like `cargo_tool`, with additional options for `cargo install`, such as the program's features.
 pub(crate) fn cargo_tool_with((name, version): (&str, &str), options: &[&str]) -> Result<PathBuf> {
     let tools = target().join("tools");
     let mut install = cargo();
     install.args(["install", "--quiet", "--locked", "--version", version, name, "--root"]).arg(&tools);
     install.args(options);
-    // Without effect if exactly this version is installed.
+    // Has no effect if exactly this version is installed.
     step(&format!("setup: install {name} {version}"), &mut install)?;
     Ok(tools.join("bin").join(name))
 }

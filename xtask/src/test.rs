@@ -7,26 +7,26 @@ use anyhow::{Result, bail};
 use crate::workspace::{cargo, root, step, target};
 use crate::{booted_tests, dist, docs, setup, web, wire, workflows};
 
-/// Environment variable with the seed of the property tests, and its value in a plain run. With a fixed seed, every run
-/// has the same result. A value that is already set takes precedence.
+/// Environment variable with the seed for the property tests, and its value in a plain run. With a fixed
+/// seed, every run has the same result. A value that is already set takes precedence.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
-/// Environment variable with the number of tests that run at once.
+/// Environment variable with the number of tests to run concurrently.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Environment variable under which a test fails that cannot run here, as without the right to make a network namespace.
-/// It is set for root.
+/// Environment variable that makes a test fail if it cannot run here, for example without the privilege to
+/// create a network namespace. It is set for root.
 const COMPLETE: &str = "SYSOP_TESTS_COMPLETE";
-/// Number of runs of the random tests with `--all`. Each run draws new seeds, and a failure prints its seed.
+/// Number of runs of the random tests with `--all`. Each run uses new seeds, and a failure prints its seed.
 const LONG_RUNS: usize = 10;
 /// Number of times that `--all` kills the binary in its kill test.
 const LONG_KILLS: &str = "200";
-/// Tests that run at once on each processor: many of them wait for timers, servers and other processes.
+/// Number of tests to run concurrently per processor: many wait for timers, servers and other processes.
 const TESTS_PER_PROCESSOR: usize = 2;
-/// Time for each `arbtest` property in a run with `--all`, in milliseconds.
+/// Time per `arbtest` property in a run with `--all`, in milliseconds.
 const LONG_BUDGET_MS: &str = "3000";
 /// Number of commands that the shell fuzz test executes in each run with `--all`: 100,000 in total.
 const LONG_FUZZ_COMMANDS: &str = "10000";
-/// Crates whose random tests gain from more runs: those that make decisions, and those that parse the output of models
-/// and programs.
+/// Crates whose random tests benefit from more runs: those that make decisions, and those that parse the
+/// output of models and programs.
 const LONG_CRATES: [&str; 9] = [
     "sysop-shell", "sysop-core", "sysop-host", "sysop-driver", "sysop-provider", "sysop-wire", "sysop-term",
     "sysop-tui", "sysop-repl",
@@ -75,8 +75,8 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|found| std::os::unix::fs::MetadataExt::uid(&found) == 0)
 }
 
-/// Runs checks that are too slow for every change. The randomized tests are built with light optimization and overflow
-/// checks.
+/// Runs checks that are too slow for every change. The random tests are built with light optimization and
+/// overflow checks.
 fn long() -> Result<()> {
     for run in 1..=LONG_RUNS {
         let mut tests = cargo();
@@ -100,7 +100,7 @@ fn long() -> Result<()> {
     install_from_source()
 }
 
-/// Runs the commands of the guide that install sysop from the sources.
+/// Runs the guide's commands that install sysop from source.
 fn install_from_source() -> Result<()> {
     let folder = target().join("installed");
     let path = std::env::var_os("PATH").unwrap_or_default();

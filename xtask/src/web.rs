@@ -1,4 +1,4 @@
-//! The web page: installs its dependencies, and builds it when a source changed.
+//! The web page: installs its dependencies, and builds it if a source has changed.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,11 +20,11 @@ const BROWSER: [(&str, &str); 3] = [
 ];
 /// Lighthouse, which is not among the page's own packages: it is large, and only `cargo xtask test --all` needs it.
 const LIGHTHOUSE: &str = r#"{ "dependencies": { "lighthouse": "12.8.2" } }"#;
-/// Oldest Node version that builds the page.
+/// Oldest Node version that can build the page.
 const NODE_VERSION_MIN: u32 = 20;
-/// Name of the file that stores the hash of the sources. It lies inside the built folder, so both are deleted together.
+/// Name of the file that stores the sources' hash. It is in the built directory: both are deleted together.
 const STAMP: &str = ".stamp";
-/// Folders that the built page does not depend on.
+/// Directories on which the built page does not depend.
 const NOT_SOURCES: [&str; 3] = ["node_modules", "dist", "tests"];
 
 /// Builds the page; with `--test` also tests it in a browser, passing further arguments to Playwright.
@@ -40,7 +40,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     }
 }
 
-/// Installs the page's packages, and builds the page if a source changed since the last build.
+/// Installs the page's packages, and builds the page if a source has changed since the last build.
 pub(crate) fn build() -> Result<()> {
     install()?;
     let built = web().join("dist");
@@ -72,7 +72,7 @@ pub(crate) fn test(rest: &[String]) -> Result<()> {
     step("run the page's browser tests", playwright(&target().join("debug/sysop")).args(rest))
 }
 
-/// Checks the page with Lighthouse, which is installed into the target directory, on a previously built server.
+/// Checks the page with Lighthouse, installed in the target directory, against a previously built server.
 pub(crate) fn lighthouse() -> Result<()> {
     browser()?;
     let folder = target().join("tools/lighthouse");
@@ -90,7 +90,7 @@ pub(crate) fn lighthouse() -> Result<()> {
     step("check the page with Lighthouse", &mut playwright)
 }
 
-/// Installs a browser, and the programs for the remote machine of the tests.
+/// Installs a browser, and the programs for the tests' remote machine.
 pub(crate) fn browser() -> Result<()> {
     setup::need(&BROWSER)
 }
@@ -102,7 +102,7 @@ pub(crate) fn playwright(sysop: &Path) -> Command {
     playwright
 }
 
-/// Returns the page's folder.
+/// Returns the page's directory.
 pub(crate) fn web() -> PathBuf {
     root().join("web")
 }
@@ -120,7 +120,7 @@ fn node_version() -> Result<u32> {
     major.parse().with_context(|| format!("unexpected version output of node: {said:?}"))
 }
 
-/// Builds the folder `made` with a command, unless it was already built from the same content of the sources `from`.
+/// Builds the directory `made` with a command, unless already built from the same content of `from`.
 fn build_once(made: &Path, from: &[PathBuf], mut how: Command, what: &str) -> Result<()> {
     let mut hasher = DefaultHasher::new();
     for path in from {

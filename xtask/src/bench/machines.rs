@@ -1,4 +1,4 @@
-//! Measurements of remote machines, of the terminal and of the sandbox.
+//! Measurements of remote machines, the terminal and the sandbox.
 
 use std::ffi::OsStr;
 use std::process::Command;
@@ -21,10 +21,10 @@ const HOSTS: usize = 20;
 
 /// Measures tool calls over ssh, on one machine and on twenty machines, and compares them with plain `ssh`.
 ///
-/// The twenty near machines are all this machine, whose few processors do the work of twenty servers. Twenty plain
-/// `ssh` therefore also take many times as long as one, and the near fleet is compared with twenty plain `ssh`. The
-/// cost of fan-out to machines that do their own work is measured over the slow link, where twenty machines are
-/// compared with one.
+/// The twenty near machines are all this machine, whose few processors do the work of twenty servers.
+/// Therefore, twenty plain `ssh` commands also take many times as long as one, and the near fleet is compared
+/// with them. The cost of fan-out to machines that do their own work is measured over the slow link, by
+/// comparing twenty machines with one.
 pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     let sshd = BenchSshd::start(&bench.folder.join("ssh"))?;
     let shared = |host: usize| {
@@ -79,8 +79,8 @@ pub(super) fn ssh(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Measures the throughput of a flood of output through the shared terminal, compared with a bare PTY, and the latency
-/// of keys.
+/// Measures the throughput of a flood of output through the shared terminal, compared with a bare PTY, and
+/// the latency of keys.
 pub(super) fn terminal(bench: &mut Bench) -> Result<()> {
     let example = "crates/sysop-host/examples/terminal.rs";
     if !root().join(example).is_file() {
@@ -119,7 +119,7 @@ impl CallTimings {
     const NONE: Self =
         Self { open: f64::MAX, first: f64::MAX, open_own_cpu: f64::MAX, first_own_cpu: f64::MAX };
 
-    /// Returns the minimum of both, field by field.
+    /// Returns the field-wise minimum.
     fn min(self, other: Self) -> Self {
         Self {
             open: self.open.min(other.open),
@@ -144,7 +144,7 @@ fn measure(bench: &Bench, sshd: &BenchSshd, prefix: &str, hosts: usize) -> Resul
     })
 }
 
-/// Returns a shell command that runs `ssh` for every host at the same time. `one` returns the `ssh` command of a host.
+/// Returns a shell command that runs `ssh` for all hosts concurrently. `one` returns a host's `ssh` command.
 fn side_by_side(sshd: &BenchSshd, one: impl Fn(usize) -> Command) -> Command {
     let mut script = String::new();
     for host in 1..=HOSTS {

@@ -1,4 +1,4 @@
-//! MCP servers: the cost of a call, against the official client, and of many tools.
+//! MCP servers: the cost of a call, compared with the official client, and the cost of many tools.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,13 +12,13 @@ use super::cases::{environment, exec};
 use super::measure::BenchOutput;
 use crate::workspace::{cargo, root, step, target};
 
-/// Calls of one run; the shortest counts.
+/// Number of calls per run; the shortest call counts.
 const CALLS: &str = "300";
-/// Runs of each client, alternating.
+/// Number of runs per client, alternating between the clients.
 const RUNS: usize = 3;
-/// Servers with 15 tools each.
+/// Number of servers, with 15 tools each.
 const SERVERS: usize = 20;
-/// Programs of the reference server and of the interpreter with the official client, below the folder of tools.
+/// The reference server, and the Python interpreter that has the official client, under the tools directory.
 const REFERENCE_SERVER: &str = "mcp-npm/node_modules/.bin/mcp-server-everything";
 const PYTHON: &str = "mcp-servers/bin/python";
 
@@ -27,7 +27,7 @@ pub(super) fn mcp(bench: &mut Bench) -> Result<()> {
     many_tools(bench)
 }
 
-/// Measures a call of a reference server by both clients.
+/// Measures a call to a reference server by both clients.
 fn call(bench: &mut Bench) -> Result<()> {
     let example = ["--package", "sysop-mcp", "--example", "call"];
     step("build the client", cargo().args(["build", "--release", "--locked", "--quiet"]).args(example))?;
@@ -49,7 +49,7 @@ fn call(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Measures the first request of a session with 300 tools of servers.
+/// Measures the first request of a session with 300 server tools.
 fn many_tools(bench: &mut Bench) -> Result<()> {
     let home = bench.folder.join("home");
     let server = root().join("crates/sysop-mcp/tests/it/server.py");
@@ -77,7 +77,7 @@ fn many_tools(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Plays a model server that refuses its first request; returns the bytes of the request's body.
+/// Acts as a model server that rejects its first request; returns the size of the request's body in bytes.
 fn first_request(listener: &TcpListener) -> Result<usize> {
     let (stream, _) = listener.accept()?;
     let mut reader = BufReader::new(TcpStream::try_clone(&stream)?);

@@ -1,4 +1,4 @@
-//! Time, memory and processor time of a process.
+//! Elapsed time, memory and CPU time of a process.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -75,8 +75,8 @@ pub(crate) fn fastest(runs: usize, mut make: impl FnMut() -> Command) -> Result<
     Ok(best)
 }
 
-/// Runs the command once. time(1) reports its memory, and bash's `time` around it reports processor time with a
-/// resolution of milliseconds.
+/// Runs the command once. time(1) reports its memory usage, and bash's `time` around it reports CPU time with
+/// millisecond resolution.
 pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     let mut timed = Command::new("bash");
     timed.args(["-c", "TIMEFORMAT='%3U %3S'; time command time --format %M -- \"$@\"", "bash"]);
@@ -111,7 +111,7 @@ pub(crate) fn measure_usage(command: &Command) -> Result<ResourceUsage> {
     Ok(ResourceUsage { cpu: user + system, rss: kib / 1024.0 })
 }
 
-/// A hand-written keep-alive connection to the mock: the baseline cost of HTTP and the mock.
+/// A hand-written keep-alive connection to the mock server: the baseline cost of HTTP and the mock server.
 pub(crate) struct KeepAliveConnection {
     stream: TcpStream,
     reader: BufReader<TcpStream>,
@@ -119,7 +119,7 @@ pub(crate) struct KeepAliveConnection {
 }
 
 impl KeepAliveConnection {
-    /// Connects. `messages` is the JSON array of the messages without its brackets.
+    /// Connects. `messages` is the JSON array of messages without its brackets.
     pub(crate) fn connect(port: u16, messages: &str) -> Result<Self> {
         let body = format!(r#"{{"model":"m","messages":[{messages}]}}"#);
         let request = format!(
@@ -163,9 +163,9 @@ pub(crate) fn http_turn(port: u16, runs: usize, messages: &str) -> Result<Durati
     Ok(best)
 }
 
-/// Returns the average duration of `steps` consecutive steps, each of which is an HTTP turn and a command. The shortest
-/// average of `runs` runs counts. The duration of a step in a long turn is also an average, so neither of the two
-/// numbers is a lucky outlier.
+/// Returns the average duration of `steps` consecutive steps, each of which is an HTTP turn and a command.
+/// The smallest average of `runs` runs counts. The duration of a step in a long turn is also an average, so
+/// neither of the two numbers is a lucky outlier.
 pub(crate) fn steps(
     runs: usize,
     steps: u32,

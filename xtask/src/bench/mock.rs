@@ -1,4 +1,4 @@
-//! The mock model server in its own process, with scenarios for measurements.
+//! The mock model server in a separate process, with scenarios for measurements.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ pub(crate) struct MockProcess {
 }
 
 impl MockProcess {
-    /// Starts the mock server of the program `sysop` with these scenarios, each of which is given as JSON.
+    /// Starts the mock server built into `sysop` with these scenarios, each given as JSON.
     pub(crate) fn start(sysop: &Path, folder: &Path, scenarios: &[String]) -> Result<Self> {
         let file = folder.join("scenarios.json");
         let text =
@@ -53,7 +53,7 @@ impl Drop for MockProcess {
     }
 }
 
-/// Returns a prompt as the JSON of a message.
+/// Returns a prompt as a JSON message.
 pub(crate) fn prompt(text: &str) -> String {
     format!(r#"{{"role":"user","content":"{text}"}}"#)
 }

@@ -1,5 +1,5 @@
-//! A server under load: cost of sessions, delay of deltas, cost of client calls, connection storms, and restart time.
-//! Server, model and load generator are separate processes.
+//! A server under load: cost per session, delay of deltas, cost of client calls, connection storms, and
+//! restart time. Server, model and load generator are separate processes.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -16,13 +16,13 @@ use super::Bench;
 use super::measure::{BenchOutput, ms};
 use crate::workspace::{cargo, step, target};
 
-/// Maximum number of open files of the server, and of the load generator: a socket per session, a connection to the
-/// model per turn, and some spare ones.
+/// Maximum number of open files for the server and for the load generator: one socket per session, one
+/// connection to the model per turn, and some spare ones.
 const OPEN_FILES: u64 = 12_000;
-/// Sessions connected at the same time.
+/// Number of sessions connected at the same time.
 const CONNECTED: usize = 10_000;
 const STORM_SESSIONS: usize = 2_000;
-/// Stored sessions that a server finds at startup.
+/// Number of stored sessions that a server finds at startup.
 const STORED: usize = 100_000;
 /// Maximum time to wait until the server is ready.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -96,7 +96,7 @@ fn stored(bench: &mut Bench, load: &LoadGenerator, model: &MockModel) -> Result<
     server.stop()
 }
 
-/// Raises the limit of open files, which children inherit.
+/// Raises the limit on open files, which children inherit.
 fn raise_open_files() -> Result<()> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= OPEN_FILES) {
@@ -155,7 +155,7 @@ struct BenchServer {
 }
 
 impl BenchServer {
-    /// Starts the server. Returns it with the time that it took to become ready.
+    /// Starts the server. Returns it and the time that it took to become ready.
     fn start(bench: &Bench, name: &str, model: &MockModel) -> Result<(Self, Duration)> {
         let home = bench.folder.join("server").join(name);
         let root = home.join("root");

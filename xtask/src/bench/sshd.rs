@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::step;
 
-/// Delay of each direction of the slow link.
+/// Delay in each direction of the slow link.
 const ONE_WAY_DELAY: Duration = Duration::from_millis(50);
 /// Maximum number of attempts to find a port, because a free port may be taken before sshd binds it.
 const PORT_ATTEMPTS_MAX: usize = 10;
@@ -26,7 +26,7 @@ pub(crate) struct BenchSshd {
 
 impl BenchSshd {
     pub(crate) fn start(folder: &Path) -> Result<Self> {
-        // A home without files: the startup files of a login shell are not our cost.
+        // A home directory without files: a login shell's startup files are not part of our cost.
         fs::create_dir_all(folder.join("home")).context("cannot create a folder for sshd")?;
         for key in ["host", "user"] {
             let mut keygen = Command::new("ssh-keygen");
@@ -128,8 +128,8 @@ fn serve(folder: &Path) -> Result<Option<Child>> {
     bail!("sshd did not start: {}", said.trim());
 }
 
-/// Returns a port that relays to the server and delays every byte in both directions, like a link to another continent.
-/// The delay costs no processor time, so many machines can be simulated at once.
+/// Returns a port that relays to the server and delays every byte in both directions, like a link to another
+/// continent. The delay costs no CPU time, so many machines can be simulated at once.
 fn start_delay_proxy(server: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let port = listener.local_addr()?.port();

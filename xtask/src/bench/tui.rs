@@ -1,4 +1,4 @@
-//! The full screen, measured from outside: the real binary on a PTY.
+//! The full screen, measured from outside by running the real binary on a PTY.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -17,16 +17,16 @@ use super::mock::{MockProcess, answer, commands};
 
 /// Number of times the full screen is opened.
 const RUNS: usize = 30;
-/// Keys typed during a flood.
+/// Number of keys to type during a flood.
 const KEYS: usize = 40;
-/// Time for which the idle screen is observed.
+/// Time for which to observe the idle screen.
 const IDLE: Duration = Duration::from_secs(5);
-/// Time without output that counts as idle.
+/// Time without output after which the screen counts as idle.
 const IDLE_AFTER: Duration = Duration::from_millis(700);
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// End of each frame (DEC 2026).
 const FRAME_END: &[u8] = b"\x1b[?2026l";
-/// A letter that occurs in none of our texts.
+/// A letter that occurs in none of our text.
 const LETTER: char = '\u{0411}';
 
 /// The full screen on its own PTY, killed on drop.
@@ -53,7 +53,7 @@ impl TuiProcess {
         let (sender, output) = channel();
         thread::spawn(move || {
             let mut bytes = vec![0; 64 * 1024];
-            // The end of the program is a read error here.
+            // When the program exits, reading fails here.
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 if sender.send((Instant::now(), bytes[..count].to_vec())).is_err() {
                     return;
@@ -114,7 +114,7 @@ impl TuiProcess {
         Ok(())
     }
 
-    /// Returns the clock ticks of processor time so far, and the number of voluntary context switches.
+    /// Returns the clock ticks of CPU time so far, and the number of voluntary context switches.
     fn work(&self) -> Result<(u64, u64)> {
         let folder = format!("/proc/{}", self.child.id());
         let stat = fs::read_to_string(format!("{folder}/stat"))?;

@@ -9,20 +9,20 @@ use crate::setup;
 use crate::workspace::step;
 
 const TOOLS: [(&str, &str); 3] = [("buildah", "buildah"), ("podman", "podman"), ("runc", "runc")];
-/// Name of the base image that is made from a fresh Debian, because no registry is asked.
+/// Name of the base image, which is made from a fresh Debian so that no registry is needed.
 const BASE: &str = "localhost/sysop-base";
-/// Commands as in the guide. The options that `check` adds let them run without systemd, an overlay file system, and the
-/// right to raise limits.
+/// Commands as in the guide. The options added by `check` let them run without systemd, an overlay file
+/// system, and the privilege to raise limits.
 const BUILD: &str = "buildah build --tag sysop --file Containerfile .";
 const RUN: &str = "podman run --rm sysop sysop --version";
-/// Name of the container that is used as a host.
+/// Name of the container that serves as a host.
 const TRIAL: &str = "sysop-trial";
 const LIMITED: &str = "run --network none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 ";
 /// Storage that needs no overlay file system, and no daemon for cgroups.
 const STORAGE: [(&str, &str); 2] = [("STORAGE_DRIVER", "vfs"), ("BUILDAH_ISOLATION", "chroot")];
 
-/// Makes the base image from the files of a Debian, then builds and runs the container from a folder with `sysop.deb`
-/// and `Containerfile`.
+/// Makes the base image from a Debian root directory, then builds and runs the container from a directory
+/// with `sysop.deb` and `Containerfile`.
 pub(super) fn check(debian: &Path, folder: &Path) -> Result<()> {
     setup::need(&TOOLS)?;
     let import = format!("tar -C '{}' -c . | podman import - {BASE}", debian.display());
@@ -44,7 +44,7 @@ pub(super) fn check(debian: &Path, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lets sysop do its demo in a running container, and checks that the files are there.
+/// Runs sysop's demo on a running container, and checks that the files are there.
 pub(super) fn check_host(sysop: &Path, folder: &Path) -> Result<()> {
     let podman = "podman --runtime runc --cgroup-manager cgroupfs";
     let start = format!("{podman} {LIMITED} --detach --replace --name {TRIAL} {BASE} sleep 600");
@@ -54,7 +54,7 @@ pub(super) fn check_host(sysop: &Path, folder: &Path) -> Result<()> {
     task.args(["--model", "demo", "--approve", "auto", "demo: show me what you do"]).env("HOME", folder);
     let done = step("run a task in the container", &mut task);
     let said = shell(&format!("{podman} exec {TRIAL} cat /root/sysop-demo.sh"), folder).output();
-    // Whatever happened, the container is removed.
+    // Remove the container, whatever happened.
     let _ = shell(&format!("{podman} rm --force {TRIAL}"), folder).output();
     done?;
     let said = String::from_utf8_lossy(&said.context("cannot start podman")?.stdout).into_owned();

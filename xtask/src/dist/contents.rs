@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::{BuiltPackages, VERSION};
 
-/// Files of the package `sysop`, below `/usr`.
+/// Files in the package `sysop`, below `/usr`.
 const OF_SYSOP: [&str; 10] = [
     "bin/sysop",
     "share/man/man1/sysop.1.gz",
@@ -19,7 +19,7 @@ const OF_SYSOP: [&str; 10] = [
     "lib/systemd/user/sysop.socket",
     "lib/sysusers.d/sysop.conf",
 ];
-/// Files of the package `sysop-desktop`, below `/usr`.
+/// Files in the package `sysop-desktop`, below `/usr`.
 const OF_WINDOW: [&str; 3] = [
     "bin/sysop-desktop",
     "share/applications/sysop-desktop.desktop",
@@ -62,7 +62,7 @@ pub(super) fn check(made: &BuiltPackages) -> Result<()> {
     Ok(())
 }
 
-/// Returns the output of a program that must succeed.
+/// Returns the output of a program; fails if the program fails.
 fn output(program: &str, arguments: &[&str]) -> Result<String> {
     let run =
         Command::new(program).args(arguments).output().with_context(|| format!("cannot start {program}"))?;

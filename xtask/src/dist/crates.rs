@@ -1,4 +1,4 @@
-//! Packages of crates.io: everything that `cargo publish` checks before it uploads.
+//! Packages for crates.io: runs all checks that `cargo publish` makes before uploading.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use crate::docs;
 use crate::web;
 use crate::workspace::{cargo, root, step};
 
-/// Folder in the crate `sysop-server` with the built page and the built guide, so that a program built from crates.io has
-/// both. `build.rs` of the crate embeds it.
+/// Directory in the crate `sysop-server` with the built page and the built guide, so that a program built
+/// from crates.io has both. The crate's `build.rs` embeds it.
 const SITE: &str = "crates/sysop-server/site";
 
-/// Packs every crate as `cargo publish` does, without building them again and without uploading.
+/// Packages every crate as `cargo publish` does, without building them again and without uploading.
 pub(super) fn check() -> Result<()> {
     let site = Site::fill()?;
     let mut publish = cargo();
@@ -23,7 +23,7 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The filled folder; it is removed with the value, because a build would prefer it to newer files.
+/// The filled directory; removed on drop, because a build would prefer it to newer files.
 struct Site;
 
 impl Site {
@@ -39,7 +39,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        // A folder that cannot be removed was not made either.
+        // Removing fails if the directory was never created.
         let _ = fs::remove_dir_all(root().join(SITE));
     }
 }

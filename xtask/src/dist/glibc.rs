@@ -19,8 +19,8 @@ impl fmt::Display for GlibcVersion {
     }
 }
 
-/// Checks that a program starts with the `promised` version of the C library. Fails if the program needs a newer
-/// version. The error names the symbols.
+/// Checks that a program starts with the `promised` version of the C library. Fails if the program needs a
+/// newer version; the error names the symbols.
 pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     let symbols = objdump(program, "-T")?;
     let needs = required_versions(&symbols);
@@ -40,9 +40,9 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program links only libraries whose Debian packages are known: those of the C library and the compiler,
-/// and those whose names begin with one of `known`. Fails if the program links another library. The error names the
-/// first one.
+/// Checks that a program links only libraries whose Debian packages are known: those of the C library and the
+/// compiler, and those whose names begin with one of `known`. Fails if the program links any other library;
+/// the error names the first one.
 pub(crate) fn check_libraries(program: &Path, known: &[&str]) -> Result<()> {
     let headers = objdump(program, "-p")?;
     let mut needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim);
@@ -62,8 +62,8 @@ fn objdump(program: &Path, what: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&run.stdout).into_owned())
 }
 
-/// Returns each line that names a glibc version, with that version. The version is `None` if it is not a number, as in
-/// `GLIBC_ABI_DT_RELR`; only a newer loader knows such a version.
+/// Returns each line that mentions a glibc version, with that version. The version is `None` if it is not a
+/// number, as in `GLIBC_ABI_DT_RELR`; only a newer loader knows such a version.
 fn required_versions(symbols: &str) -> Vec<(Option<GlibcVersion>, &str)> {
     let of = |line| -> Option<(Option<GlibcVersion>, &str)> {
         let (_, after) = str::split_once(line, "GLIBC_")?;

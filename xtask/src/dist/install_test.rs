@@ -1,4 +1,4 @@
-//! Installs the packages in systems without any of our files, and runs the programs there.
+//! Installs the packages in systems that contain none of our files, and runs the programs there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::{booted, setup};
 const MIRROR: &str = "http://deb.debian.org/debian";
 /// A system older than the build system: glibc 2.31, and no web engine for the window.
 const OLD: &str = "bullseye";
-/// First release with the web engine.
+/// First release that has the web engine.
 const WITH_ENGINE: &str = "bookworm";
 const NEW: &str = "trixie";
-/// Tests of the guide's commands, which run inside of the systems.
+/// Tests for the guide's commands, which run inside the systems.
 const GUIDE_TESTS: &str = "docs/guide/tests";
 
 pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
@@ -56,7 +56,7 @@ pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
     new.remove()
 }
 
-/// Builds and runs the container of the release, with a Debian as its base, and uses a container as a host.
+/// Builds and runs the release's container, with a Debian as its base, and uses a container as a host.
 fn try_container(debian: &DebianChroot, made: &BuiltPackages, sysop: &Path) -> Result<()> {
     let context = target().join("dist-trial/container");
     fs::create_dir_all(&context).with_context(|| format!("cannot make {}", context.display()))?;
@@ -66,7 +66,7 @@ fn try_container(debian: &DebianChroot, made: &BuiltPackages, sysop: &Path) -> R
     container::check_host(sysop, &context)
 }
 
-/// Copies the files of a folder, without the folders in it.
+/// Copies the files in a directory, without its subdirectories.
 fn copy_files(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))?.flatten() {
@@ -105,7 +105,7 @@ impl DebianChroot {
         Ok(())
     }
 
-    /// Runs a test of the guide's commands in a folder of the system.
+    /// Runs a test for the guide's commands in a directory of the system.
     fn run_guide_test(&self, name: &str, folder: &str) -> Result<()> {
         fs::copy(root().join(GUIDE_TESTS).join(name), self.folder.join("tmp").join(name))
             .with_context(|| format!("cannot copy {name}"))?;
@@ -124,7 +124,7 @@ impl DebianChroot {
 
     fn command(&self) -> Command {
         let mut command = Command::new("unshare");
-        // A program looks for itself in /proc. The mount namespace ends with this command, so nothing stays mounted.
+        // Programs look themselves up in /proc. The mount lasts only as long as this command's namespace.
         let inside = r#"mount --rbind /proc "$0/proc" && exec chroot "$0" "$@""#;
         command.args(["--mount", "sh", "-c", inside]).arg(&self.folder).env_clear();
         command
@@ -157,7 +157,7 @@ impl DebianChroot {
     }
 
     fn remove(&self) -> Result<()> {
-        // Nothing is mounted in the folder any more.
+        // Nothing is mounted in the directory any more.
         fs::remove_dir_all(&self.folder).with_context(|| format!("cannot remove {}", self.folder.display()))
     }
 }

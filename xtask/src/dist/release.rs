@@ -1,5 +1,5 @@
-//! Files of a release beside the packages: install script, container file, formula, bill of materials, release notes,
-//! checksums and their signature.
+//! Files of a release other than the packages: install script, container file, formula, bills of materials,
+//! release notes, checksums and their signature.
 
 use std::fs;
 use std::path::Path;
@@ -11,14 +11,14 @@ use super::VERSION;
 use crate::setup;
 use crate::workspace::{cargo, root, step};
 
-/// Maker of bills of materials (CycloneDX), from crates.io.
+/// Generator for bills of materials (CycloneDX), from crates.io.
 const CYCLONEDX: (&str, &str) = ("cargo-cyclonedx", "0.5.9");
-/// Environment variable with the path of the secret key of minisign that signs the checksums.
+/// Environment variable with the path of the secret minisign key that signs the checksums.
 const SIGNING_KEY: &str = "SYSOP_SIGNING_KEY";
-/// Files of the repository that a release contains as they are.
+/// Files from the repository that a release contains unchanged.
 const COPIES: [&str; 2] = ["packaging/install.sh", "packaging/Containerfile"];
 
-/// Adds all files to a folder that holds the packages, and then the checksums.
+/// Adds all files to a directory that contains the packages, and then the checksums.
 pub(super) fn complete(folder: &Path) -> Result<()> {
     for file in COPIES {
         let name = Path::new(file).file_name().context("a file has a name")?;
@@ -38,7 +38,7 @@ pub(super) fn complete(folder: &Path) -> Result<()> {
     }
 }
 
-/// Writes the source archive of the current commit, and the formula with its sum.
+/// Writes the source archive of the current commit, and the formula with its checksum.
 fn source(folder: &Path) -> Result<()> {
     let name = format!("sysop-{VERSION}-source.tar.gz");
     let mut archive = Command::new("git");
@@ -52,7 +52,7 @@ fn source(folder: &Path) -> Result<()> {
     fs::write(folder.join("sysop.rb"), formula).context("cannot write the formula")
 }
 
-/// Writes the bills of materials of both programs.
+/// Writes the bills of materials for both programs.
 fn materials(folder: &Path) -> Result<()> {
     setup::cargo_tool(CYCLONEDX)?;
     let tools = crate::workspace::target().join("tools/bin");
@@ -67,16 +67,16 @@ fn materials(folder: &Path) -> Result<()> {
         fs::copy(&made, folder.join(format!("{name}-{VERSION}.cdx.json")))
             .with_context(|| format!("cannot copy {}", made.display()))?;
     }
-    // The program writes one beside each manifest.
+    // The generator writes one next to each manifest.
     let crates = fs::read_dir(root().join("crates"))?.flatten().map(|entry| entry.path());
     for member in crates.chain([root().join("xtask")]) {
-        // Most have none.
+        // Most crates have none.
         let _ = fs::remove_file(member.join("bom.json"));
     }
     Ok(())
 }
 
-/// Returns the newest section of the changelog: that of this version, or of what is unreleased.
+/// Returns the newest section of the changelog: this version's section or the unreleased one.
 fn notes(changelog: &str) -> Result<String> {
     let mut sections = changelog.split("\n## ").skip(1);
     let Some(first) = sections.find(|section| section.lines().count() > 1) else {
@@ -91,7 +91,7 @@ fn notes(changelog: &str) -> Result<String> {
     Ok(format!("# sysop {heading}\n\n{}\n", text.trim()))
 }
 
-/// Writes `SHA256SUMS` with all files of a folder.
+/// Writes `SHA256SUMS` for all files in a directory.
 fn sums(folder: &Path) -> Result<()> {
     let mut names: Vec<_> = fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?

@@ -1,7 +1,7 @@
 //! A program without any shared library, for systems without glibc.
 //!
-//! It links glibc statically: Rust's target for musl comes from no package registry, and since glibc 2.34 names of hosts are
-//! resolved without loading libraries at run time.
+//! It links glibc statically: Rust's musl target is not available from a package registry, and since glibc
+//! 2.34 host names are resolved without loading libraries at run time.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -24,7 +24,7 @@ pub(super) fn build(architecture: &str) -> Result<PathBuf> {
     Ok(folder.join(triple).join("release/sysop"))
 }
 
-/// Checks that the program needs no library, and packs it with the licenses.
+/// Checks that the program needs no shared library, and packs it with the licenses.
 pub(super) fn pack(sysop: &Path, architecture: &str, folder: &Path) -> Result<()> {
     let headers = Command::new("objdump").arg("-p").arg(sysop).output().context("cannot start objdump")?;
     let headers = String::from_utf8_lossy(&headers.stdout).into_owned();
@@ -47,7 +47,7 @@ pub(super) fn pack(sysop: &Path, architecture: &str, folder: &Path) -> Result<()
     fs::remove_dir_all(content).context("cannot remove temporary files")
 }
 
-/// Runs the program in a root that has busybox and nothing else.
+/// Runs the program in a root directory that contains only busybox.
 pub(super) fn check(sysop: &Path) -> Result<()> {
     setup::need(&[("unshare", "util-linux"), ("dpkg-deb", "dpkg")])?;
     let folder = target().join("dist-trial/busybox");
@@ -77,8 +77,8 @@ pub(super) fn check(sysop: &Path) -> Result<()> {
     fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
-/// Returns the path of a busybox that needs no library. The package is not installed: it would replace the busybox that
-/// the tests run.
+/// Returns the path of a busybox that needs no shared library. The package is not installed, because it would
+/// replace the busybox that the tests run.
 fn unpack_busybox() -> Result<PathBuf> {
     let folder = target().join("tools/busybox-static");
     // In newer releases, `/bin` is a link to `/usr/bin`, and the package has its files there.
@@ -93,7 +93,7 @@ fn unpack_busybox() -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let mut fetch = Command::new("sh");
-    // As root, apt would download as a user of its own, who may not write here.
+    // As root, apt would download as a separate user, who may not write here.
     let fetched = "rm -f ./*.deb; { [ -n \"$(apt-cache show busybox-static)\" ] || apt-get update -qq; } &&
         apt-get -qq -o APT::Sandbox::User=root download busybox-static && dpkg-deb -x busybox-static_*.deb .";
     step("unpack busybox", fetch.args(["-c", fetched]).current_dir(&folder))?;

@@ -1,9 +1,9 @@
-//! Links of pages, as they are in the repository and as they are in the guide.
+//! Links in pages, as they are in the repository and as they are in the guide.
 
-/// Address of the files of the repository that are no pages of the guide.
+/// Address of the repository's files that are not pages of the guide.
 const REPOSITORY: &str = "https://github.com/sysop/sysop/blob/main/";
 
-/// Replaces the links of a page below `docs` by those of the guide, without comments, which only the doc runner reads.
+/// Replaces a page's links below `docs` with those of the guide, and drops the doc runner's comments.
 pub(super) fn rewrite(text: &str) -> String {
     let mut rewritten = String::with_capacity(text.len());
     let (mut is_code, mut is_comment) = (false, false);
@@ -39,7 +39,7 @@ fn rewrite_line(line: &str) -> String {
     rewritten
 }
 
-/// Returns the link in the guide for a link of a page in `docs` or `docs/guide`.
+/// Returns the link to use in the guide for a link in a page in `docs` or `docs/guide`.
 fn target(link: &str) -> String {
     if link.contains("://") || link.starts_with('#') || link.starts_with("mailto:") {
         return link.to_owned();

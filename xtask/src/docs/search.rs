@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-/// Maximum characters of a section's text in the index. Longer sections are tables of reference.
+/// Maximum number of characters of a section's text in the index. Longer sections are reference tables.
 const TEXT_CHARS_MAX: usize = 2_000;
 
 pub(super) fn index(pages: &Path) -> Result<String> {
@@ -55,7 +55,7 @@ fn of_page(name: &str, text: &str) -> Vec<Value> {
         .collect()
 }
 
-/// Returns the id that mdBook gives a heading.
+/// Returns the id that mdBook assigns to a heading.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter_map(|c| match c {
         c if c.is_alphanumeric() || c == '_' || c == '-' => Some(c.to_ascii_lowercase()),

@@ -1,4 +1,4 @@
-//! The animated picture of the README: pictures of the full screen, one after the other, in one SVG.
+//! The animated picture for the README: pictures of the full screen, one after the other, in one SVG.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::workspace::root;
 
-/// Pictures in the order in which they are shown, and the seconds of each.
+/// Pictures in the order in which they are shown, each with its duration in seconds.
 const FRAMES: [(&str, u32); 4] = [("review", 5), ("live", 3), ("danger", 6), ("answer", 7)];
-/// Number of the picture that is shown to people who prefer no motion.
+/// Index of the picture shown to people who prefer reduced motion.
 const STILL: usize = 2;
 const TOUR_BYTES_MAX: usize = 150 * 1024;
 
-/// Writes `docs/pictures/tour.svg` from the pictures beside it.
+/// Writes `docs/pictures/tour.svg` from the pictures in the same directory.
 pub(super) fn write() -> Result<()> {
     let folder = root().join("docs/pictures");
     let mut frames = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn write() -> Result<()> {
     Ok(())
 }
 
-/// Joins pictures of one size and style.
+/// Joins pictures that have the same size and style.
 fn compose(frames: &[(String, u32)]) -> Result<String> {
     let total: u32 = frames.iter().map(|(_, seconds)| seconds).sum();
     let (head, _) = parts(frames.first().map(|(picture, _)| picture.as_str()).unwrap_or_default())?;
