@@ -1,7 +1,7 @@
 //! `sysop acp`: sessions for an editor, each in the directory that the editor names.
 //!
-//! The settings are loaded again for each session, because a workspace may have a config of its own and the user may
-//! have changed theirs. All sessions share one store.
+//! The settings are loaded again for each session, because a workspace may have its own config and the user's
+//! config may have changed. All sessions share one store.
 
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::settings::{HostChoice, Settings};
 const MODES: [ApprovalMode; 4] =
     [ApprovalMode::Ask, ApprovalMode::Each, ApprovalMode::Auto, ApprovalMode::Never];
 
-/// Serves the editor on standard input and output.
+/// Serves an editor on standard input and output.
 pub(crate) fn run(flags: &GlobalFlags) -> Result<Exit> {
     let settings = crate::load(flags)?;
     crate::runtime()?.block_on(serve(flags.clone(), settings))
@@ -57,10 +57,10 @@ async fn serve(flags: GlobalFlags, settings: Settings) -> Result<Exit> {
 
 struct EditorSessions {
     flags: GlobalFlags,
-    /// Settings at the start of the program.
+    /// Settings at program startup.
     settings: Settings,
     storage: Storage,
-    /// Services of all sessions so far, to be closed at the end.
+    /// Services of all sessions so far, closed at exit.
     services: Mutex<Vec<Services>>,
 }
 
@@ -78,8 +78,8 @@ impl EditorSessions {
         self.storage.close().await;
     }
 
-    /// Creates the services for sessions in a directory of this machine. With a remote host, the directory does not
-    /// matter, because the tools work there.
+    /// Creates the services for sessions in a local directory. With a remote host, the directory is ignored,
+    /// because the tools work on that host.
     async fn services(&self, folder: Option<PathBuf>) -> Result<Services, BackendError> {
         let is_local = matches!(self.settings.host, HostChoice::Local);
         let root = folder.filter(|_| is_local).or_else(|| self.flags.root.clone());
@@ -100,7 +100,7 @@ impl EditorSessions {
         services: &Services,
         attached: sysop_driver::frontend::AttachedSession,
     ) -> OpenedSession {
-        // A program that was started for reading stays so.
+        // A program that was started as read-only stays read-only.
         let is_read_only = self.settings.approve(&self.settings.host) == ApprovalMode::Never;
         let modes = if is_read_only { vec![ApprovalMode::Never] } else { MODES.to_vec() };
         OpenedSession { attached, service: Arc::new(services.clone()), modes }

@@ -85,16 +85,16 @@ pub(crate) struct Services {
     machines: Machines,
     models: Arc<ProvidersByHost>,
     model: ModelRef,
-    /// Rules that were saved to the user's rules file after the config was read.
+    /// Rules that have been saved to the user's rules file since the config was read.
     written_rules: Arc<Mutex<Vec<Rule>>>,
-    /// Hosts with connections to MCP servers.
+    /// Hosts that have connections to MCP servers.
     mcp_hosts: Arc<Mutex<Vec<SessionMcpHost>>>,
     hooks: Arc<UserHooks>,
 }
 
-/// Connections of a session to MCP servers.
+/// A session's connections to MCP servers.
 struct SessionMcpHost {
-    /// `None` for a session of a server.
+    /// `None` for a session on a server.
     session: Option<SessionId>,
     host: Weak<McpHost>,
 }
@@ -119,7 +119,7 @@ impl Services {
         Self { driver, storage, store, settings, machines, models, model, written_rules, mcp_hosts, hooks }
     }
 
-    /// Opens the session that the flags select: a new one or an earlier one.
+    /// Opens the session selected by the flags: a new one or an earlier one.
     pub(crate) async fn open(&self) -> Result<AttachedSession> {
         let id = match &self.settings.resume {
             None => return self.create_lazy(),
@@ -139,7 +139,7 @@ impl Services {
         self.create_at(&ToolLocation::new(settings.host.clone(), settings.root.clone()))
     }
 
-    /// Creates a session on the hosts that `host` names, in the syntax of `--host`, instead of on the configured host.
+    /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host.
     pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
         self.create_at(&ToolLocation::new(host, self.settings.root.clone()))
@@ -154,7 +154,7 @@ impl Services {
         Ok(opened(self.driver.create_lazy(id, spec, runtime), Seq(0), opening))
     }
 
-    /// Returns the tools of MCP servers that a new session offers.
+    /// Returns the MCP servers' tools that a new session offers.
     fn external_tools(&self) -> Vec<ToolSpec> {
         if self.settings.mcp.is_empty() {
             return Vec::new();
@@ -162,8 +162,8 @@ impl Services {
         mcp::tools(&mcp::ready_servers(&self.settings)).into_iter().map(|tool| tool.spec).collect()
     }
 
-    /// Creates the tools of a location and the models that sessions there can use. `session_tools` are the tools of the
-    /// session; those of MCP servers among them can be called.
+    /// Creates a location's tools and the models that sessions there can use. `session_tools` are the tools
+    /// of the session; those of MCP servers among them can be called.
     fn runtime(
         &self,
         session: Option<&SessionId>,
@@ -197,7 +197,7 @@ impl Services {
         WorkspaceInstructions::new(self.machines.clone(), place.clone())
     }
 
-    /// Returns the settings of a new session. `tools` are those of its host, `external` those of MCP servers.
+    /// Returns the settings for a new session. `tools` are its host's tools, `external` those of MCP servers.
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec], external: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         let window = settings.context_window(&self.model);
@@ -232,7 +232,7 @@ impl Services {
         }
     }
 
-    /// Returns the path of the artifact `name`, which holds a call's whole output. Fails if the name is not valid.
+    /// Returns the path of the artifact `name`, a call's complete output. Fails if the name is invalid.
     fn artifact_path(&self, name: &str) -> Result<PathBuf, String> {
         let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
         if !plain || name.starts_with('.') {
@@ -250,7 +250,7 @@ impl Services {
         &self.settings
     }
 
-    /// Stops background jobs, names them on standard error, and closes connections and the store.
+    /// Stops background jobs, lists them on standard error, and closes connections and the store.
     pub(crate) async fn close(&self) {
         for job in self.driver.stop_jobs().await {
             let command = neutralize_line(&job.command);
@@ -299,7 +299,7 @@ impl Services {
         }
     }
 
-    /// Returns the policy options of the current config, including rules that were saved after it was read.
+    /// Returns the policy options from the current config, including rules saved since it was read.
     fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let mut options = self.settings.policy_options(host);
         options.rules.extend(self.written_rules.lock().iter().cloned());
@@ -311,8 +311,8 @@ impl Services {
         display_path(&rules_file(&self.settings.config.own_file))
     }
 
-    /// Saves a rule to the user's rules file, where later sessions also find it. Returns the rule with its origin.
-    /// Fails if the file cannot be written. The error is one sentence.
+    /// Saves a rule to the user's rules file, where later sessions will also find it. Returns the rule with
+    /// its origin. Fails if the file cannot be written. The error is one sentence.
     fn write_rule(&self, rule: &Rule) -> Result<Rule, String> {
         let mut written = self.written_rules.lock(); // one writer at a time
         let origin = append_rule(&self.settings.config.own_file, rule)?;
@@ -323,7 +323,7 @@ impl Services {
         Ok(rule)
     }
 
-    /// Returns the location of an earlier session, that is, its hosts and its root on each of them.
+    /// Returns the location of an earlier session: its hosts and its root on each of them.
     fn location_of(&self, spec: &SessionSpec, start: Timestamp) -> Result<ToolLocation> {
         let start_ms = u64::try_from(start.0).unwrap_or_default();
         let session_start = SystemTime::UNIX_EPOCH + Duration::from_millis(start_ms);
@@ -339,7 +339,7 @@ impl Services {
             HostChoice::Local | HostChoice::Ssh(_) | HostChoice::Fleet(_) => host,
         };
         let place = ToolLocation { host, root: PathBuf::from(&spec.root), session_start };
-        // Roots per host come from the config, which may have changed.
+        // Per-host roots come from the config, which may have changed.
         if place.display_root() != spec.root {
             let (was, is) = (&spec.root, place.display_root());
             let why = format!(
@@ -362,20 +362,20 @@ fn failure(error: DriverError) -> CommandError {
     CommandError::failed(error.to_string())
 }
 
-/// Returns the models that sessions on the configured host may use, for a request outside of a session.
+/// Returns the models that sessions on the configured host may use, for a request outside a session.
 pub(crate) fn session_provider(settings: Settings) -> Arc<dyn Provider> {
     let settings = Arc::new(settings);
     let machines = Machines::new(Arc::clone(&settings));
     ProvidersByHost::new(Arc::clone(&settings), machines).of(&settings.host)
 }
 
-/// Model providers of this process. Each ssh host has its own provider, because `ollama+ssh` means the Ollama server of
-/// that host. Sessions that do not run on a single ssh host share one provider.
+/// Model providers of this process. Each ssh host has a separate provider, because `ollama+ssh` means the
+/// Ollama server on that host. Sessions that do not run on a single ssh host share one provider.
 struct ProvidersByHost {
     settings: Arc<Settings>,
     machines: Machines,
-    /// Providers by displayed host name; the empty name stands for the shared provider. Each provider is kept, together
-    /// with everything that it has learned about its servers.
+    /// Providers by display name of the host; the empty name stands for the shared provider. Each provider is
+    /// kept, with everything that it has learned about its servers.
     by_host: Mutex<HashMap<String, Arc<HostProvider>>>,
     /// Servers of local models, shared by all hosts.
     local: Arc<dyn LocalServers>,
@@ -457,7 +457,7 @@ fn variable(settings: &Settings, name: &str) -> Option<String> {
     settings.environment.value(name).map(str::to_owned)
 }
 
-/// Returns the credential sources that Google's own libraries use.
+/// Returns the credential sources used by Google's own libraries.
 fn google_credentials(settings: &Settings) -> GoogleCredentialSources {
     let gcloud = variable(settings, "CLOUDSDK_CONFIG")
         .map_or_else(|| settings.folders.home.join(".config/gcloud"), PathBuf::from);
@@ -482,14 +482,14 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
     }
 }
 
-/// Returns a local session in the form that front ends receive.
+/// Converts a local session to the form that front ends receive.
 pub(crate) fn opened(handle: Handle, last: Seq, spec: SessionSpec) -> AttachedSession {
     let session = LocalUserSession { handle, user: origin::user_name() };
     AttachedSession { session: Arc::new(session), last, spec: Arc::new(spec) }
 }
 
-/// A session in a front end of this process. Decisions count to the user of the process, who is one person with the
-/// tokens that the user made.
+/// A session in a front end of this process. Decisions are attributed to the process's user, who counts as
+/// the same person as the owner of the tokens that this user created.
 struct LocalUserSession {
     handle: Handle,
     user: String,

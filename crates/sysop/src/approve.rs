@@ -1,4 +1,4 @@
-//! `sysop approve`: lists the approvals that wait on a server, and answers one.
+//! `sysop approve`: lists the approvals waiting on a server, and answers one.
 
 use std::io::Write;
 use std::path::Path;
@@ -19,13 +19,13 @@ use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
 use crate::token_file::{address_of, certificate_of, token_files};
 
-/// Maximum number of times that the list is read again until an answer shows in it.
+/// Maximum number of times to reload the list until it reflects an answer.
 const POLLS_MAX: u32 = 20;
 const POLL: Duration = Duration::from_millis(100);
 const COMMAND_CHARS_MAX: usize = 300;
 
-/// Lists what waits, or answers one approval. Fails if there is no server, it rejects the token, or no approval has
-/// this id.
+/// Lists the waiting approvals, or answers one. Fails if no server is running, the server rejects the token,
+/// or no approval has this id.
 pub(crate) async fn run(
     settings: &Settings,
     clock: &dyn Clock,
@@ -62,7 +62,7 @@ pub(crate) async fn run(
     report(client, approval, arguments.reject.is_some(), out).await
 }
 
-/// Reports what became of an answer: whether the call runs, or waits for another person.
+/// Reports the effect of an answer: the call runs, or it waits for another person.
 async fn report(
     client: &ApprovalClient,
     approval: &WaitingApproval,
@@ -97,11 +97,11 @@ async fn report(
     Err(CommandError::failed(why.to_owned()).into())
 }
 
-/// Variable with the address of a server.
+/// Environment variable with a server's address.
 const URL: &str = "SYSOP_URL";
 const TOKEN: &str = "SYSOP_TOKEN";
 
-/// Returns the servers to ask: the one of the environment, or else those of this user on this machine.
+/// Returns the servers to query: the one set in the environment, or else this user's servers on this machine.
 fn clients(settings: &Settings) -> Result<Vec<ApprovalClient>> {
     let value = |name: &str| settings.environment.value(name).filter(|value| !value.is_empty());
     let token = value(TOKEN).map(|token| SecretString::from(token.to_owned()));

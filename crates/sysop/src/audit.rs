@@ -1,4 +1,4 @@
-//! `sysop audit verify|show`: shows what was approved and run, and verifies that the record is intact. Changes nothing.
+//! `sysop audit verify|show`: shows the approved and executed calls, and verifies the log. Read-only.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -12,8 +12,8 @@ use crate::cli::AuditCommand;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 
-/// Runs an audit command on the file that it names, or on the audit log in `folder` if it names no file. Fails if there
-/// is no audit log, it cannot be read, or its chain is broken.
+/// Runs an audit command on the given file, or on the audit log in `folder` if no file is given. Fails if
+/// there is no audit log, it cannot be read, or its chain is broken.
 pub(crate) fn run(folder: &Path, command: AuditCommand, out: &mut impl Write) -> Result<Exit> {
     match command {
         AuditCommand::Verify { file } => {

@@ -1,9 +1,9 @@
 //! Command line: every command and flag of this build, as typed.
 //!
-//! Nothing here reads files, the environment or the network; `settings` interprets the flags. Modules that carry out a
-//! command import its arguments from here, so this file does not import those modules. The exceptions are the flags of
-//! `sysop serve` (`serve_options`), the export formats (`sessions`) and the arguments of `sysop shell-init`, which are
-//! defined beside the code that uses them.
+//! Nothing here reads files, the environment or the network; `settings` interprets the flags. Modules that
+//! implement a command import its arguments from here, so this file does not import those modules. The
+//! exceptions are the flags of `sysop serve` (`serve_options`), the export formats (`sessions`) and the
+//! arguments of `sysop shell-init`, which are defined next to the code that uses them.
 
 mod mcp;
 
@@ -350,7 +350,7 @@ impl ImageArguments {
         self.files.iter().map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone())).collect()
     }
 
-    /// Returns the task with the images as mentions, for front ends that read them from the text.
+    /// Returns the task with the images as mentions, for front ends that read images from the text.
     pub(crate) fn added_to(&self, task: Option<String>) -> Option<String> {
         let paths = self.absolute_paths();
         let mentions = paths.iter().map(|path| mention_of(&path.to_string_lossy()));
@@ -697,8 +697,8 @@ fn dialect() -> impl TypedValueParser<Value = Dialect> {
     ])
 }
 
-/// Parses a command line whose first element is the program's name. Fails with a usage error of clap. `--help` and
-/// `--version` also return errors, with exit code 0.
+/// Parses a command line whose first element is the program's name. Fails with a clap usage error. `--help`
+/// and `--version` also return errors, with exit code 0.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arguments, clap::Error> {
     let arguments = join_resume(arguments.into_iter().collect());
     let is_escaped = arguments.iter().any(|argument| argument == "--");

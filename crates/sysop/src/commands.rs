@@ -1,4 +1,4 @@
-//! Implementation of the commands, on top of the services.
+//! Implementations of the commands, on top of the services.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -97,21 +97,21 @@ pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecA
     headless(settings, pick.model, run).await
 }
 
-/// Runs a routine's command, in which the variables are already filled in. No model is asked.
+/// Runs a routine's command, in which the variables have already been filled in. No model is called.
 pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
     headless(settings, model, HeadlessRun::of(ExecTask::Routine(command))).await
 }
 
-/// Runs the steps of a routine. No model is asked.
+/// Runs the steps of a routine. No model is called.
 pub(crate) async fn runbook(settings: Settings, sequence: Box<dyn CommandSequence>) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
     headless(settings, model, HeadlessRun::of(ExecTask::Sequence(sequence))).await
 }
 
-/// Checks that the bounds of `auto` can be observed.
+/// Checks that the bounds of `auto` can be enforced.
 fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> Result<(), CommandError> {
     let mode = settings.config.entry("approve");
     let flag = mode.filter(|entry| matches!(entry.origin(), ConfigOrigin::Flag { .. }));
@@ -135,7 +135,7 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
     Err(CommandError::usage(why))
 }
 
-/// Undoes a tool call of a session. No model is asked.
+/// Undoes a tool call in a session. No model is called.
 pub(crate) async fn undo(mut settings: Settings, arguments: UndoArguments) -> Result<Exit> {
     settings.model = None; // the session keeps its own
     let task = ExecTask::Undo { step: arguments.step, plan_only: arguments.plan };
@@ -143,7 +143,7 @@ pub(crate) async fn undo(mut settings: Settings, arguments: UndoArguments) -> Re
     headless(settings, ModelRef::new(DEMO, DEMO), HeadlessRun { answer, ..HeadlessRun::of(task) }).await
 }
 
-/// A task without a screen, and the way in which it runs.
+/// A task that runs without a screen, with its options.
 struct HeadlessRun {
     task: ExecTask,
     image_files: Vec<PathBuf>,
@@ -256,7 +256,7 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
     }
 }
 
-/// Manages access tokens of the server.
+/// Manages a server's access tokens.
 pub(crate) async fn token(settings: Settings, maker: &TokenMaker, command: TokenCommand) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
     let store = storage.tokens();

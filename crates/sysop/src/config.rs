@@ -1,5 +1,5 @@
-//! Layered config: built-in defaults, choices made in a front end, the user's file, the workspace's file, the environment,
-//! and flags.
+//! Layered config: built-in defaults, choices made in a front end, the user's file, the workspace's file, the
+//! environment, and flags.
 //!
 //! Later layers win key by key, and each value records its origin. This module does not interpret values; `settings` does.
 //! An untrusted workspace can only make settings stricter.
@@ -54,13 +54,13 @@ pub(crate) use value::{ConfigValue, without_credentials};
 
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
 
-/// Returns the path of the file with the rules that were saved with `always`. It lies beside the user's config file.
+/// Returns the path of the file with the rules saved with `always`. It is next to the user's config file.
 pub(crate) fn rules_file(own: &Path) -> PathBuf {
     own.with_file_name("rules.toml")
 }
 
-/// Adds a rule to the rules file beside the user's config file `own`, unless the file already contains the rule.
-/// Returns the position of the rule as `FILE:LINE`. Fails if the file cannot be written. The error is one sentence.
+/// Adds a rule to the rules file next to the user's config file `own`, unless it is already there. Returns
+/// the rule's position as `FILE:LINE`. Fails if the file cannot be written. The error is one sentence.
 pub(crate) fn append_rule(own: &Path, rule: &Rule) -> Result<String, String> {
     let path = rules_file(own);
     let failed = |error: &dyn fmt::Display| {
@@ -127,7 +127,7 @@ impl fmt::Display for ConfigOrigin {
 #[derive(Debug, Clone)]
 pub(crate) struct ConfigEntry {
     pub(crate) value: ConfigValue,
-    /// Origins; more than one if a layer added to a list. Never empty.
+    /// Origins; several if more than one layer added to a list. Never empty.
     pub(crate) origins: Vec<ConfigOrigin>,
 }
 
@@ -153,7 +153,7 @@ impl RoutineSteps {
         ConfigWarning { origin, message }
     }
 
-    /// Describes each step in one line, for a user who decides about them.
+    /// Describes each step in one line, for a user who must decide on the steps.
     fn lines(&self, name: &str) -> impl Iterator<Item = String> {
         self.steps.iter().map(move |step| {
             let texts: Vec<String> = step
@@ -180,26 +180,26 @@ impl fmt::Display for ConfigWarning {
     }
 }
 
-/// Maximum number of warnings per layer; the last one says that there were more.
+/// Maximum number of warnings per layer; the last one says that more were omitted.
 const WARNINGS_MAX: usize = 50;
 
 /// One layer of the config, parsed from a file, the environment or the flags.
 #[derive(Debug, Default)]
 pub(crate) struct ConfigLayer {
-    /// Valid entries, in the order of the source.
+    /// Valid entries, in source order.
     pub(crate) entries: Vec<(KeyPath, ConfigEntry)>,
     /// Warnings about invalid or ignored parts of the layer.
     pub(crate) warnings: Vec<ConfigWarning>,
     /// Rules for commands, from `[[policy.rules]]`.
     pub(crate) rules: Vec<Rule>,
     pub(crate) steps: Vec<(String, RoutineSteps)>,
-    /// Programs of the user, from `[[hooks]]`.
+    /// The user's programs, from `[[hooks]]`.
     pub(crate) hooks: Vec<Hook>,
-    /// Program of the user, from `[notify]`.
+    /// The user's program, from `[notify]`.
     pub(crate) notify: Option<Notify>,
     /// Errors in `[[hooks]]` and `[notify]`.
     pub(crate) program_errors: Vec<ConfigWarning>,
-    /// First place in the layer that names a program to run.
+    /// First position in the layer that names a program to run.
     pub(crate) programs: Vec<ConfigOrigin>,
 }
 
@@ -207,7 +207,7 @@ pub(crate) struct ConfigLayer {
 pub(crate) struct RoutineSteps {
     pub(crate) steps: Vec<RunbookStep>,
     pub(crate) faults: Vec<StepFault>,
-    /// Place of the first step.
+    /// Position of the first step.
     pub(crate) origin: ConfigOrigin,
 }
 
@@ -225,8 +225,8 @@ impl ConfigLayer {
         }
     }
 
-    /// Adds `approve = "each"` unless the layer sets `approve`. Used for the config file of another program, which
-    /// asked about every command.
+    /// Adds `approve = "each"` unless the layer sets `approve`. Used for the config file of another program
+    /// that asks about every command.
     fn ask_about_each(&mut self, path: &Path) {
         let approve = KeyPath::from("approve");
         if !self.entries.iter().any(|(key, _)| *key == approve) {
@@ -272,19 +272,19 @@ pub(crate) struct UserDirs {
 }
 
 impl UserDirs {
-    /// Returns the directory of a server's audit.
+    /// Returns the directory for a server's audit log.
     pub(crate) fn audit(&self) -> PathBuf {
         self.data.join("audit")
     }
 }
 
-/// Everything that a config is loaded from.
+/// Everything from which a config is loaded.
 #[derive(Debug)]
 pub(crate) struct ConfigSources<'a> {
     /// `--config`; replaces the user's file.
     pub(crate) explicit: Option<&'a Path>,
     pub(crate) folders: &'a UserDirs,
-    /// Root of the workspace; `None` to skip its file.
+    /// Root of the workspace; `None` to ignore the workspace's file.
     pub(crate) root: Option<&'a Path>,
     pub(crate) environment: &'a Environment,
     /// True to trust the workspace's file without asking (`--trust`).
@@ -298,24 +298,24 @@ pub(crate) struct Config {
     /// Rules for commands, in the order of the layers.
     pub(crate) rules: Vec<Rule>,
     pub(crate) steps: BTreeMap<String, RoutineSteps>,
-    /// Programs of the user that examine calls and follow events.
+    /// The user's programs that examine calls and follow events.
     pub(crate) hooks: Vec<Hook>,
-    /// Program of the user that tells about approvals.
+    /// The user's program that is notified of approvals.
     pub(crate) notify: Option<Notify>,
-    /// Errors in `[[hooks]]` and `[notify]`; no task may run with them.
+    /// Errors in `[[hooks]]` and `[notify]`; tasks must not run while there are any.
     pub(crate) program_errors: Vec<ConfigWarning>,
-    /// Warnings about all layers.
+    /// Warnings from all layers.
     pub(crate) warnings: Vec<ConfigWarning>,
-    /// Files that were read, in the order of the layers.
+    /// Files that were read, in layer order.
     pub(crate) files: Vec<PathBuf>,
-    /// Path of the user's file that was read, or sysop's default path if there is none.
+    /// Path of the user's file that was read, or sysop's default path if none was read.
     pub(crate) own_file: PathBuf,
     /// The workspace's file, if parts of it are ignored because the user does not trust it.
     pub(crate) untrusted: Option<UntrustedWorkspace>,
 }
 
 impl Config {
-    /// Loads all layers. Fails if an explicitly named file is missing, or a file is unreadable or not valid TOML.
+    /// Loads all layers. Fails if an explicitly named file is missing, or a file is unreadable or not TOML.
     pub(crate) fn load(sources: ConfigSources<'_>) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         let defaults = file::parse(Path::new("default.toml"), DEFAULTS, Flavor::BuiltIn)?;
@@ -354,8 +354,8 @@ impl Config {
         found.map(|found| found.try_into().expect("the table of keys determines the type"))
     }
 
-    /// Returns the entry at a path, or all entries of the table at that path. Each entry is paired with the part of its
-    /// key that follows the path.
+    /// Returns the entry at a path, or all entries of the table at that path. Each entry is paired with the
+    /// part of its key after the path.
     pub(crate) fn below<'a>(
         &'a self,
         path: &'a KeyPath,
@@ -363,7 +363,7 @@ impl Config {
         self.entries.iter().filter_map(|(key, entry)| Some((key.names().strip_prefix(path.names())?, entry)))
     }
 
-    /// Adds the steps to their routines, and finds the faults of the whole routines.
+    /// Adds the steps to their routines, and finds faults that involve a whole routine.
     pub(crate) fn add_steps(&self, routines: &mut BTreeMap<String, Routine>) {
         for (name, steps) in &self.steps {
             let routine = routines.entry(name.clone()).or_default();
@@ -408,7 +408,7 @@ impl Config {
         Ok(())
     }
 
-    /// Loads the rules saved with `always`, from their own file beside the user's file.
+    /// Loads the rules saved with `always`, from a separate file next to the user's file.
     fn load_rules(&mut self) -> Result<(), ConfigError> {
         let path = rules_file(&self.own_file);
         let Some(text) = file::read(&path)? else { return Ok(()) };
@@ -477,7 +477,7 @@ impl Config {
         self.steps.extend(layer.steps);
     }
 
-    /// Merges the values of an untrusted layer that make settings stricter. Returns the others, as TOML.
+    /// Merges an untrusted layer's values that make settings stricter. Returns the other values, as TOML.
     fn tighten(&mut self, mut layer: ConfigLayer) -> Vec<String> {
         let mut left_out = Vec::new();
         for (path, entry) in std::mem::take(&mut layer.entries) {
@@ -548,8 +548,8 @@ impl Config {
         stricter
     }
 
-    /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands ask. Returns false
-    /// if the present value and the new one are not these two modes.
+    /// Combines `each` with `never` so that both apply: changes are denied, and read-only commands require
+    /// approval. Returns false if the current and the new value are not these two modes.
     fn combine_never(&mut self, entry: &ConfigEntry) -> bool {
         let (Some(old), ConfigValue::Text(new)) = (self.get::<String>("approve"), &entry.value) else {
             return false;
@@ -578,8 +578,8 @@ impl Config {
     }
 }
 
-/// Returns the value to use instead of an invalid one, for a key that could loosen the policy if it were ignored.
-/// Returns `None` for any other key.
+/// Returns the value to use instead of an invalid one, for a key that would loosen the policy if it were
+/// ignored. Returns `None` for any other key.
 fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
     keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
 }

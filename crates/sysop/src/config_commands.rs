@@ -14,9 +14,9 @@ use crate::exit::{CommandError, Exit};
 use crate::init::{parse_change, require_own_file};
 use crate::settings::Settings;
 
-/// Maximum length of a value on standard input, in bytes.
+/// Maximum size of a value on standard input, in bytes.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
-/// First content of a new config in the editor.
+/// Initial content of a new config in the editor.
 const NEW_CONFIG: &str =
     "# Config of sysop. `sysop config show` lists all values and where they come from.\n";
 
@@ -77,11 +77,11 @@ fn edit(settings: &Settings) -> Result<Exit> {
     if Some(&after) != before.as_ref() {
         save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
     }
-    let _ = std::fs::remove_file(&draft); // its content is in the config now
+    let _ = std::fs::remove_file(&draft); // its content is now in the config
     Ok(Exit::Done)
 }
 
-/// Opens the draft in the editor until it is valid, or the user leaves it.
+/// Opens the draft in the editor until it is valid or the user gives up.
 fn edit_until_valid(settings: &Settings, draft: &Path, path: &Path) -> Result<String> {
     loop {
         open_editor(settings, draft)?;

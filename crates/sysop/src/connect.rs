@@ -21,12 +21,12 @@ use crate::global_flags::{GlobalFlags, ResumeTarget};
 use crate::settings::{HostChoice, Settings};
 use crate::tui;
 
-/// Name of the directory, in the data directory, for the records of calls that this machine ran for servers.
+/// Name of the directory, in the data directory, for records of calls that this machine has run for servers.
 const LEDGERS: &str = "lent";
-/// Environment variable that holds the access token of a server.
+/// Environment variable that holds a server's access token.
 const TOKEN: &str = "SYSOP_TOKEN";
 
-/// Runs a session on a server with the tools of this machine.
+/// Runs a session on a server with this machine's tools.
 pub(crate) async fn connect(
     settings: Settings,
     flags: &GlobalFlags,
@@ -114,7 +114,7 @@ pub(crate) async fn attach(
     tui::leave(ended, &resume_command)
 }
 
-/// Returns the requested session. Without a request, returns the latest session or a new one.
+/// Returns the requested session, or without a request, the latest session or a new one.
 async fn select_session(
     service: &RemoteSessionService,
     asked_for: Option<String>,

@@ -21,7 +21,7 @@ pub(crate) struct DemoProvider {
 }
 
 impl DemoProvider {
-    /// Creates the provider; scenarios are read at the first request.
+    /// Creates the provider; scenarios are parsed at the first request.
     pub(crate) fn new() -> Self {
         Self { engine: std::sync::OnceLock::new() }
     }

@@ -1,8 +1,8 @@
-//! `sysop desktop`: starts the program that shows the page in a window, or says in one sentence why it cannot.
+//! `sysop desktop`: starts the program that shows the page in a window, or explains why it cannot.
 //!
-//! The window program links the web engine, so that this program does not have to. It also starts the server. This
-//! module handles the failures that cannot be shown in a window: the display, the window program or its web engine is
-//! missing.
+//! The window program links the web engine, so that this program does not have to. It also starts the server.
+//! This module handles the failures that cannot be shown in a window: a missing display, window program or
+//! web engine.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -22,9 +22,9 @@ use crate::settings::Settings;
 use crate::{sessions, tell};
 
 const HELPER: &str = "sysop-desktop";
-/// Maximum time to read the window program's standard error after the program has ended.
+/// Maximum time to keep reading the window program's standard error after the program has exited.
 const LAST_WORDS: Duration = Duration::from_secs(2);
-/// Exit code of the dynamic linker for a missing library.
+/// Exit code of the dynamic linker if a library is missing.
 const LINKER_FAILED: i32 = 127;
 /// Text in the dynamic linker's error between the name of the program and the name of the library.
 const LINKER_SAYS: &str = ": error while loading shared libraries: ";
@@ -66,7 +66,7 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
     let (heard, hears) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || heard.send(relay_stderr(std::fs::File::from(said))));
     let status = wait(&mut child).await?;
-    // Processes of the web engine may keep the pipe open; the wait is bounded.
+    // The web engine's processes may keep the pipe open; the wait is bounded.
     let missing = tokio::time::timeout(LAST_WORDS, hears).await;
     end_of(status, missing.ok().and_then(Result::ok).flatten())
 }
@@ -92,7 +92,7 @@ fn end_of(status: ExitStatus, missing: Option<String>) -> Result<Exit> {
     }
 }
 
-/// Waits until the window program ends. Passes SIGTERM, SIGINT and SIGHUP on as SIGTERM.
+/// Waits until the window program exits. Forwards SIGTERM, SIGINT and SIGHUP as SIGTERM.
 async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
@@ -106,13 +106,13 @@ async fn wait(child: &mut tokio::process::Child) -> Result<ExitStatus> {
             Some(()) = hang_up.recv() => {}
         }
         if let Some(pid) = pid {
-            // The process may have ended, but it has not been reaped, so its id is not reused.
+            // The process may have exited, but it has not been reaped, so its id has not been reused.
             let _ = kill_process(pid, Signal::TERM);
         }
     }
 }
 
-/// Returns the path of the window program, which is beside this program or on PATH.
+/// Returns the path of the window program, which is next to this program or on the PATH.
 fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     let beside = own.with_file_name(HELPER);
     if beside.is_file() {
@@ -127,7 +127,7 @@ fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     })
 }
 
-/// Returns the full id of the wanted session. Resolved here, so that errors appear on the terminal.
+/// Returns the full id of the wanted session. It is resolved here so that errors appear on the terminal.
 async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<SessionId> {
     let kept = Storage::open(&Settings::load(flags)?).await?;
     let store = kept.store();
@@ -142,7 +142,7 @@ async fn find_session(flags: &GlobalFlags, wanted: &ResumeTarget) -> Result<Sess
     })
 }
 
-/// Returns the flags for the server. `--resume` and `--continue` are left out, as the window selects the session.
+/// Returns the flags for the server, without `--resume` and `--continue`: the window selects the session.
 fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     let GlobalFlags {
         host,
@@ -191,8 +191,8 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     given
 }
 
-/// Forwards the window program's standard error. An error of the dynamic linker is not forwarded; instead, the missing
-/// library that it names is returned.
+/// Forwards the window program's standard error. An error from the dynamic linker is not forwarded; instead,
+/// the missing library named in it is returned.
 fn relay_stderr(said: impl Read) -> Option<String> {
     let mut missing = None;
     let mut said = BufReader::new(said);

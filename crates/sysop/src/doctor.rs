@@ -37,7 +37,7 @@ pub(crate) trait DoctorProbe: Send + Sync {
 
 const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Maximum time for `ssh -V`.
+/// Timeout for `ssh -V`.
 const VERSION_TIME_MAX: Duration = Duration::from_secs(2);
 
 const MODELS_SHOWN_MAX: usize = 5;
@@ -45,7 +45,7 @@ const MODELS_SHOWN_MAX: usize = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckStatus {
     Good,
-    /// The subject of the check is not required, or it works but could be better.
+    /// The subject of the check is not required, or works but could be improved.
     Note,
     /// The problem prevents tasks from running.
     Bad,
@@ -174,7 +174,7 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
     }
 }
 
-/// Returns a hint if a setting is missing that the provider needs, or `None` if nothing is missing.
+/// Returns a hint if a setting that the provider needs is missing, or `None` if nothing is missing.
 pub(crate) fn missing(
     provider: &str,
     settings: &ProviderSettings,
@@ -324,7 +324,7 @@ fn local_models(settings: &Settings, report: &mut DoctorReport) {
     }
 }
 
-/// Finds a program on PATH. Relative entries of PATH are ignored, because a workspace must not choose what runs.
+/// Finds a program on the PATH. Ignores relative entries, because a workspace must not choose what runs.
 fn find_program(settings: &Settings, name: &str) -> Option<PathBuf> {
     let path = settings.environment.value("PATH")?;
     let entries: Vec<PathBuf> = std::env::split_paths(path).filter(|entry| entry.is_absolute()).collect();

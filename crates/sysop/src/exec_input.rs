@@ -1,4 +1,4 @@
-//! Input of `sysop exec`: the task, the data on standard input, and the schema of the answer.
+//! Input for `sysop exec`: the task, the data on standard input, and the schema for the answer.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read as _};
@@ -13,12 +13,12 @@ use crate::exit::CommandError;
 use crate::global_flags::Verbosity;
 use crate::settings::Settings;
 
-/// Task that reads the task from standard input.
+/// Task argument that means that the task is read from standard input.
 const FROM_STANDARD_INPUT: &str = "-";
 
-/// Everything that a task starts with.
+/// Everything needed to start a task.
 pub(crate) struct ExecInput {
-    /// The task, with the data on standard input and the demand for JSON.
+    /// The task, including the data from standard input and the request for JSON.
     pub(crate) task: String,
     pub(crate) schema: Option<AnswerSchema>,
 }

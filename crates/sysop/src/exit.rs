@@ -1,13 +1,13 @@
-//! Errors with an exit code of their own.
+//! Errors that determine the exit code.
 
 pub(crate) use sysop_repl::Exit;
 
-/// Error that determines the exit code. An error of any other type ends the program with [`Exit::Failed`].
+/// Error that determines the exit code. An error of any other type exits the program with [`Exit::Failed`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CommandError {
     pub(crate) exit: Exit,
-    /// Failure, and a hint after `; ` (see `sysop_core::ui_text::split_hint`).
+    /// The failure, followed by a hint after `; ` (see `sysop_core::ui_text::split_hint`).
     pub(crate) message: String,
 }
 

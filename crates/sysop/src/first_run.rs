@@ -14,8 +14,8 @@ use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::select_model;
 use crate::settings::Settings;
 
-/// Returns settings with a model. If there is none and a person is at the terminal, the person chooses: a download, an
-/// API key, or the demo. Otherwise the settings stay as they are. Fails if the person leaves, or the choice fails.
+/// Returns settings with a model. Without one, a person at the terminal chooses a download, an API key, or
+/// the demo; if nobody is there, the settings are unchanged. Fails if the person cancels or the choice fails.
 pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settings> {
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
     let resumes = settings.resume.is_some();

@@ -96,7 +96,7 @@ fn token_count(text: &str) -> Result<u64, String> {
 }
 
 impl GlobalFlags {
-    /// Turns `--continue` into the equivalent `--resume`.
+    /// Converts `--continue` to the equivalent `--resume`.
     pub(crate) fn settle_continue(&mut self) {
         if std::mem::take(&mut self.resume_latest) {
             self.resume = Some(ResumeTarget::Latest);
@@ -158,7 +158,7 @@ fn profile() -> impl TypedValueParser<Value = Profile> {
 /// `--resume`: session to resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ResumeTarget {
-    /// Session that changed last.
+    /// The most recently changed session.
     Latest,
     /// Session with this id or id prefix.
     Session(SessionId),

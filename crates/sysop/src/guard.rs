@@ -1,4 +1,4 @@
-//! `sysop guard`: looks at the guards of a host, and decides them by hand.
+//! `sysop guard`: shows a host's guards, and confirms or fires them manually.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::cli::{GuardArguments, GuardCommand};
 use crate::exit::{CommandError, Exit};
 use crate::settings::{HostChoice, Settings};
 
-/// Question before a confirmation by hand.
+/// Question asked before a manual confirmation.
 const UNPROVEN: &str =
     "No fresh login was proven. If logins are broken, nothing will roll the change back. Keep it?";
 
-/// Runs the subcommand. Fails with [`Exit::Usage`] if the host or the guard is unknown, and with [`Exit::Failed`] if
-/// the decision came too late or failed.
+/// Runs the subcommand. Fails with [`Exit::Usage`] if the host or the guard is unknown, and with
+/// [`Exit::Failed`] if the decision came too late or could not be carried out.
 pub(crate) async fn run(settings: Settings, command: GuardCommand) -> Result<Exit> {
     let (host, id, verb) = match command {
         GuardCommand::List { host } => (host, None, None),
@@ -92,7 +92,7 @@ fn say(status: &GuardStatus) -> Result<(), CommandError> {
     written.map_err(|error| CommandError::failed(error.to_string()))
 }
 
-/// Asks on the terminal.
+/// Asks for confirmation on the terminal.
 fn is_sure() -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(CommandError::failed("`sysop guard confirm` asks on a terminal; run it in one"));

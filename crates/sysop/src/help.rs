@@ -33,7 +33,7 @@ pub(crate) fn manual() -> std::io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// Renders a command as a section. clap_mangen only renders whole pages, so headings are moved one level down.
+/// Renders a command as a section. clap_mangen renders only whole pages, so headings are moved down a level.
 fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Result<()> {
     // Global flags are described once, at the top.
     let own = command.clone().mut_args(|arg| {
@@ -58,7 +58,7 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
         } else if let Some(heading) = line.strip_prefix(".SH ") {
             writeln!(page, ".SS {heading}")?;
         } else if let Some(subcommand) = line.strip_prefix(&page_of_subcommand) {
-            // There is only this page.
+            // All commands are on this page, so references drop the section number.
             writeln!(page, "{name} {}", subcommand.trim_end_matches("(1)"))?;
         } else {
             writeln!(page, "{line}")?;
@@ -67,8 +67,8 @@ fn render_subcommand(command: &clap::Command, page: &mut Vec<u8>) -> std::io::Re
     render_extra(command, "SS", page)
 }
 
-/// Renders the text that follows a command's help. A line that ends with a colon becomes a heading, and indented lines
-/// keep their line breaks.
+/// Renders the text that follows a command's help. A line that ends with a colon becomes a heading, and
+/// indented lines keep their line breaks.
 fn render_extra(command: &clap::Command, heading: &str, page: &mut Vec<u8>) -> std::io::Result<()> {
     let Some(text) = command.get_after_long_help().or(command.get_after_help()) else { return Ok(()) };
     let mut roff = Roff::new();

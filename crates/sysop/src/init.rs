@@ -1,8 +1,8 @@
-//! `sysop init`: asks for the model, its key, the default host and the approval mode, shows the changes, and writes them
-//! after a yes.
+//! `sysop init`: asks for the model, its key, the default host and the approval mode, shows the changes, and
+//! writes them if the user agrees.
 //!
-//! A key is never written to the config. It stays in an environment variable, or goes to a file of its own that only the
-//! user can read.
+//! A key is never written to the config. It stays in an environment variable, or is written to a separate
+//! file that only the user can read.
 
 use std::io::{self, BufRead, IsTerminal as _, Write};
 use std::path::PathBuf;
@@ -21,9 +21,9 @@ use crate::local_model::{GetConsent, LocalModels, download_model};
 use crate::settings::Settings;
 
 const ANSWER_BYTES_MAX: u64 = 4096;
-/// Invalid answers to one question before the wizard gives up.
+/// Maximum number of invalid answers to one question before the wizard gives up.
 const ATTEMPTS_MAX: u32 = 5;
-/// Hosts listed as examples.
+/// Maximum number of hosts to list as examples.
 const HOSTS_SHOWN_MAX: usize = 8;
 
 /// Keys to set, in order, with their values as typed.
@@ -43,7 +43,7 @@ impl<'a> Prompter<'a> {
         writeln!(self.output, "{}", neutralize(text)).context("cannot ask")
     }
 
-    /// Asks a question. Returns the trimmed answer. Fails if the input ended.
+    /// Asks a question and returns the trimmed answer. Fails at the end of the input.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
         write!(self.output, "{}", neutralize(question))
             .and_then(|()| self.output.flush())
@@ -56,7 +56,7 @@ impl<'a> Prompter<'a> {
         Ok(line.trim().to_owned())
     }
 
-    /// Asks until the answer is one of `answers`. Fails if the input ended, or too many answers were invalid.
+    /// Asks until the answer is one of `answers`. Fails at the end of input, or after too many bad answers.
     pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
         for _ in 0..ATTEMPTS_MAX {
             let answer = self.ask(question)?.to_lowercase();
@@ -68,7 +68,7 @@ impl<'a> Prompter<'a> {
         Err(CommandError::failed("too many invalid answers; nothing was changed").into())
     }
 
-    /// Asks for a secret without showing it on a terminal.
+    /// Asks for a secret without echoing it on a terminal.
     fn secret(&mut self, question: &str) -> Result<String> {
         let _hidden = HiddenInput::begin();
         let answer = self.ask(question);
@@ -77,7 +77,7 @@ impl<'a> Prompter<'a> {
     }
 }
 
-/// Standard input without echo until dropped, if it is a terminal.
+/// Disables echo on standard input until dropped, if it is a terminal.
 struct HiddenInput(Option<rustix::termios::Termios>);
 
 impl HiddenInput {
@@ -114,7 +114,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the user's settings are in a file of another program.
+/// Fails if the user's settings are in another program's file.
 pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> {
     let own = settings.folders.config.join("sysop").join("config.toml");
     let file = &settings.config.own_file;
@@ -128,7 +128,7 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
     )))
 }
 
-/// Asks all questions. Returns the changes, and the local model to download.
+/// Asks all questions. Returns the changes, and the local model to download, if any.
 fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, Option<String>)> {
     let models = LocalModels::new(settings);
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine()).name.clone();
@@ -179,7 +179,7 @@ fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
     Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))])
 }
 
-/// Asks for a provider, its key and a model. The key itself is in none of the changes.
+/// Asks for a provider, its key and a model. The key itself is not part of the changes.
 pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<Changes> {
     prompter.say(
         "Which provider?\n  [1] Anthropic\n  [2] OpenAI\n  [3] Gemini\n  [4] another OpenAI-compatible server",
@@ -252,8 +252,8 @@ fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut C
     Ok(())
 }
 
-/// Shows the changes, and writes the config after a yes. Fails if a change is invalid, the answer is no, or the file
-/// cannot be written.
+/// Shows the changes, and writes the config if the user agrees. Fails if a change is invalid, the user
+/// declines, or the file cannot be written.
 pub(crate) fn propose(prompter: &mut Prompter<'_>, settings: &Settings, changes: &Changes) -> Result<()> {
     require_own_file(settings)?;
     let path = &settings.config.own_file;
@@ -277,7 +277,7 @@ pub(crate) fn propose(prompter: &mut Prompter<'_>, settings: &Settings, changes:
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))
 }
 
-/// Parses a key for `sysop config set`.
+/// Converts a key and its value to a change, as for `sysop config set`.
 pub(crate) fn parse_change(key: &str, value: String) -> Result<Changes, CommandError> {
     let path = parse_key(key).map_err(|error| CommandError::usage(error.to_string()))?;
     Ok(vec![(path, value)])

@@ -1,4 +1,4 @@
-//! Detects, before a task starts, a host whose name cannot be resolved, and reports it as a usage error.
+//! Detects a host with an unresolvable name before a task starts, and reports it as a usage error.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use crate::config::nearest_word;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// Maximum time for `ssh -G` and for the name lookup. If one of them takes longer, the name is not checked here.
+/// Timeout for `ssh -G` and for the name lookup. If either takes longer, the name is not checked here.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Fails if the tools would run on a single remote host whose name cannot be resolved. A host behind a jump host or
-/// proxy is not checked, because its name is resolved elsewhere.
+/// Fails if the tools would run on a single remote host whose name cannot be resolved. A host behind a jump
+/// host or proxy is not checked, because its name is resolved elsewhere.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     let HostChoice::Ssh(target) = &settings.host else { return Ok(()) };
     let Some(name) = host_name(settings, target).await else { return Ok(()) };
@@ -28,7 +28,7 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     }
 }
 
-/// Returns the host of the config or of the user's ssh config whose name is most similar.
+/// Returns the most similar host name in the config or in the user's ssh config.
 fn suggestion(settings: &Settings, destination: &str) -> Option<String> {
     let (user, host) = match destination.rsplit_once('@') {
         Some((user, host)) => (Some(user), host),
@@ -40,8 +40,8 @@ fn suggestion(settings: &Settings, destination: &str) -> Option<String> {
     Some(user.map_or(meant.to_owned(), |user| format!("{user}@{meant}")))
 }
 
-/// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a jump host
-/// or proxy, if it is a container, or if `ssh -G` does not tell the name.
+/// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a
+/// jump host or proxy, if it is a container, or if `ssh -G` does not report the name.
 async fn host_name(settings: &Settings, target: &SshTarget) -> Option<String> {
     if sysop_host::is_container(&target.destination) {
         return None;

@@ -1,4 +1,4 @@
-//! Models on this machine: where their files and their server are, and the way from a session to them.
+//! Models on this machine: the locations of their files and server, and the connection from a session.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ mod get;
 pub(crate) use commands::run;
 pub(crate) use get::{GetConsent, download_model, human_bytes};
 
-/// Folder of the models, in the data directory.
+/// Directory for the models, in the data directory.
 const MODELS: &str = "models";
-/// Folder of the supervisor's socket, in the cache directory, if the system has no folder for sockets.
+/// Directory for the supervisor's socket, in the cache directory, if the system has no directory for sockets.
 const RUN: &str = "run";
 
 #[derive(Debug)]
 pub(crate) struct LocalModels {
     pub(crate) catalog: Catalog,
-    /// Entries of the config that cannot be used.
+    /// Config entries that cannot be used.
     pub(crate) errors: Vec<CatalogError>,
     pub(crate) folder: ModelFolder,
     path: Option<String>,
@@ -38,7 +38,7 @@ impl LocalModels {
         Self { catalog, errors, folder, path: absolute_path(settings.environment.value("PATH")) }
     }
 
-    /// Returns the program that runs models, if there is one.
+    /// Returns the program that runs models, if one is installed.
     pub(crate) fn server(&self) -> Option<InstalledServer> {
         let build = self.catalog.server(std::env::consts::OS, std::env::consts::ARCH);
         self.folder.server(build, self.path.as_deref())
@@ -48,7 +48,7 @@ impl LocalModels {
         self.catalog.models().iter().filter(|model| self.folder.installed(model).is_some())
     }
 
-    /// Returns the first downloaded model, if there is also a program that runs it.
+    /// Returns the first downloaded model, if a program that runs it is also installed.
     pub(crate) fn runnable(&self) -> Option<&ModelEntry> {
         let model = self.installed().next()?;
         self.server().map(|_| model)
@@ -61,7 +61,7 @@ fn absolute_path(path: Option<&str>) -> Option<String> {
     std::env::join_paths(entries).ok()?.into_string().ok()
 }
 
-/// Returns the folder of the supervisor's socket.
+/// Returns the directory for the supervisor's socket.
 fn runtime_folder(settings: &Settings) -> PathBuf {
     let of_system = settings.environment.value("XDG_RUNTIME_DIR").map(PathBuf::from);
     match of_system.filter(|folder| folder.is_absolute() && folder.is_dir()) {
@@ -79,12 +79,12 @@ pub(crate) fn servers(settings: &Settings) -> sysop_local::LocalServers {
     if let Some(config) = &settings.explicit_config {
         arguments.extend(["--config".into(), config.clone().into_os_string()]);
     }
-    // Without its own path, sysop was replaced while it ran; PATH has the new one.
+    // If the path of this program is unknown, sysop was replaced while running; the new one is on the PATH.
     let program = std::env::current_exe().unwrap_or_else(|_| "sysop".into());
     sysop_local::LocalServers::new(runtime_folder(settings), SupervisorCommand { program, arguments })
 }
 
-/// The servers as the providers see them.
+/// The servers as seen by the providers.
 pub(crate) struct ServersOfMachine(sysop_local::LocalServers);
 
 impl ServersOfMachine {

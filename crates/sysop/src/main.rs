@@ -68,26 +68,26 @@ use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 use crate::select_model::ModelChoice;
 use crate::settings::Settings;
 
-/// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster than the
-/// allocator of the C library.
+/// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster
+/// than the C library's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const WARNINGS_PRINTED_MAX: usize = 5;
 
 fn main() -> ExitCode {
-    // An `ssh` of another sysop process runs this program to ask for a password.
+    // An `ssh` started by another sysop process runs this program to ask for a password.
     if let Some(code) = sysop_host::run_as_askpass() {
         return ExitCode::from(code);
     }
-    // The supervisor of a local model starts this program to become the model's server.
+    // The supervisor of a local model runs this program, which then becomes the model's server.
     if let Some(code) = sysop_local::run_as_launcher() {
         return ExitCode::from(code);
     }
     process_guard::close_memory();
     origin::name_process();
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // Scripts call this often; it does not need the whole command line parser.
+    // Scripts call this often, and it does not need the full command line parser.
     if let [_, flag] = arguments.as_slice()
         && (flag == "--version" || flag == "-V")
     {
@@ -183,7 +183,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
     }
 }
 
-/// Prints a text and ends with its exit code.
+/// Prints a text and returns the exit code.
 fn report((text, exit): (String, Exit)) -> Result<Exit> {
     emit(text.as_bytes())?;
     Ok(exit)
@@ -222,8 +222,8 @@ fn load(flags: &GlobalFlags) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Like `load`, but first asks the user to trust the workspace if parts of its config are ignored, the user has not
-/// refused before, and standard input and error are a terminal.
+/// Like `load`, but first asks the user to trust the workspace if parts of its config are ignored, the user
+/// has not refused before, and standard input and error are a terminal.
 fn load_with_trust_prompt(flags: &GlobalFlags) -> Result<Settings> {
     let settings = Settings::load(flags)?;
     let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -252,7 +252,7 @@ fn shell_init(flags: &GlobalFlags, arguments: ShellInitArguments) -> Result<Exit
     if !arguments.propose {
         return emit(arguments.shell.script().as_bytes());
     }
-    // Warnings would end up on the user's line.
+    // Do not print warnings, which would end up on the user's line.
     let prepared = Settings::load(flags).and_then(|settings| {
         process_guard::wipe_variables(&settings.secret_variables);
         let picked = with_model(settings).map_err(|error| CommandError::usage(format!("{error:#}")));
@@ -263,7 +263,7 @@ fn shell_init(flags: &GlobalFlags, arguments: ShellInitArguments) -> Result<Exit
     Ok(exit)
 }
 
-/// Tells with `-v` what a task will use.
+/// With `-v`, describes what a task will use.
 fn describe(settings: &Settings, pick: &ModelChoice) {
     if !matches!(settings.verbosity, Verbosity::Verbose(_)) {
         return;

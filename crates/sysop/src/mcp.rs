@@ -1,8 +1,8 @@
-//! `sysop mcp`: MCP servers of the config, the user's consent to them, and the definitions of their tools that the user
-//! saw.
+//! `sysop mcp`: MCP servers in the config, the user's consent to them, and the tool definitions that the user
+//! has seen.
 //!
-//! A server starts only after the user agreed to its command line or address. `sysop mcp add` is consent, because the user
-//! typed the command line. Everything else is asked about in `sysop mcp list`, and at the start of `chat` and the TUI.
+//! A server starts only after the user has agreed to its command line or address. `sysop mcp add` is consent,
+//! because the user typed the command. Otherwise, `sysop mcp list`, `chat` and the TUI ask for it.
 
 mod add;
 mod config_file;
@@ -29,7 +29,7 @@ use crate::exit::Exit;
 use crate::global_flags::GlobalFlags;
 use crate::settings::Settings;
 
-/// Returns the flags for a command: `serve` allows only reading unless the user says otherwise on the command line.
+/// Returns the flags for a command: `serve` is read-only unless the command line says otherwise.
 pub(crate) fn flags(flags: GlobalFlags, command: &McpCommand) -> GlobalFlags {
     let approve = match command {
         McpCommand::Serve { .. } => flags.approve.or(Some(ApprovalMode::Never)),
@@ -41,7 +41,7 @@ pub(crate) fn flags(flags: GlobalFlags, command: &McpCommand) -> GlobalFlags {
     GlobalFlags { approve, ..flags }
 }
 
-/// Carries out `sysop mcp`.
+/// Runs a subcommand of `sysop mcp`.
 pub(crate) async fn run(settings: Settings, command: McpCommand) -> Result<Exit> {
     match command {
         McpCommand::List { definitions } => list::run(&settings, definitions).await,
@@ -52,7 +52,7 @@ pub(crate) async fn run(settings: Settings, command: McpCommand) -> Result<Exit>
     }
 }
 
-/// Returns the servers that the user agreed to, each with the definitions that the user saw.
+/// Returns the servers that the user has agreed to, each with the definitions that the user has seen.
 pub(crate) fn ready_servers(settings: &Settings) -> Vec<(ServerSettings, Vec<ToolDefinition>)> {
     let records = Records::new(settings);
     let ready = settings.mcp.iter().filter(|server| server.enabled).filter_map(|server| {
@@ -66,13 +66,13 @@ pub(crate) fn tools(servers: &[(ServerSettings, Vec<ToolDefinition>)]) -> Vec<Ex
     offered_tools(servers).0
 }
 
-/// Returns the function that records definitions which differ from those that the user saw.
+/// Returns the function that records definitions which differ from those that the user has seen.
 pub(crate) fn recorder(settings: &Settings) -> RecordChange {
     let records = Records::new(settings);
     Arc::new(move |name, stated| {
         let mut record = records.load(name);
         if record.observe(stated) {
-            // Without the record, the next start does not ask; the call was not made in any case.
+            // Without the record, the next start does not ask; the call has not been made in any case.
             let _ = records.save(name, &record);
         }
     })

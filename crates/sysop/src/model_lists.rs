@@ -19,8 +19,8 @@ use crate::settings::Settings;
 /// Maximum time for all servers to list their models.
 const LIST_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Lists the models of one provider, or of all that are configured. Problems go to standard error. Fails if the
-/// provider is unknown, or no provider answered.
+/// Lists the models of one provider, or of all configured providers. Problems are printed to standard error.
+/// Fails if the provider is unknown, or no provider responded.
 pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<Exit> {
     if let Some(unknown) = provider.as_deref().filter(|name| !is_known(name)) {
         return Err(CommandError::usage(unknown_provider(unknown)).into());
@@ -56,7 +56,7 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     crate::emit(text.as_bytes())
 }
 
-/// Asks the servers of the configured providers for their models, or only that of `provider`.
+/// Queries the configured providers' servers, or only that of `provider`, for their models.
 async fn ask_servers(
     settings: &Settings,
     machines: &Machines,
@@ -75,7 +75,7 @@ async fn ask_servers(
     join_all(asked).await
 }
 
-/// Returns the models that the servers of the configured providers offer. Servers that do not answer in time offer none.
+/// Returns the models that the configured providers' servers offer. Servers that are too slow are skipped.
 pub(crate) async fn offered(settings: &Settings, machines: &Machines) -> Vec<ModelRef> {
     let answers = tokio::time::timeout(LIST_TIME_MAX, ask_servers(settings, machines, None)).await;
     let answers = answers.unwrap_or_default().into_iter();

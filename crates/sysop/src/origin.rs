@@ -1,17 +1,17 @@
-//! Detects if this process was started by a command of a sysop session.
+//! Detects that this process was started by a command in a sysop session.
 //!
-//! A command proposed by a model must not create tokens, start servers or answer approvals, because it would then
-//! decide about itself. The subcommands that do so therefore refuse to run below a tool call. A call is recognized in
-//! three ways:
+//! A command proposed by a model must not create tokens, start servers or answer approvals, because it could
+//! then approve itself. Therefore, subcommands that do so refuse to run under a tool call. A call is
+//! recognized in three ways:
 //!
 //! - by an environment variable that sysop sets for its children;
 //! - by a running sysop among the ancestors;
-//! - by a session or terminal that this process shares with a descendant of a running sysop. This also covers `env -u`,
-//!   `setsid`, `nohup` and a process whose parent has ended.
+//! - by a session or terminal that this process shares with a descendant of a running sysop. This also covers
+//!   `env -u`, `setsid`, `nohup` and a process whose parent has exited.
 //!
-//! Ancestors and names come from the kernel, and other processes cannot change them. A process that has left its session,
-//! its terminal and its parents looks like a service. It is not refused, but a token that it creates cannot decide about
-//! earlier requests (`is_unattended`). Another login, cron and `systemd-run` are not detected.
+//! Ancestors and names come from the kernel, and other processes cannot change them. A process that has left
+//! its session, its terminal and its parents looks like a service. It may run, but a token that it creates
+//! cannot answer earlier requests (`is_unattended`). Another login, cron and `systemd-run` are not detected.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ struct ProcessInfo {
     /// Controlling terminal; 0 if there is none.
     terminal: i32,
     name: String,
-    /// True for a sysop that runs commands; determined on first use.
+    /// True for a sysop that runs commands; determined when first needed.
     is_sysop: OnceCell<bool>,
 }
 
@@ -49,9 +49,9 @@ struct ProcessInfo {
 #[derive(Debug, Default)]
 struct ProcessTable(BTreeMap<i32, ProcessInfo>);
 
-/// Sets this process's name, so that its descendants recognize it as sysop whatever its file is called.
+/// Sets this process's name, so that descendants recognize it as sysop whatever its executable is called.
 pub(crate) fn name_process() {
-    // Without the name, sysop is still recognized by its file.
+    // Without the name, sysop is still recognized by its executable.
     let _ = rustix::thread::set_name(c"sysop");
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn name_window() {
     let _ = rustix::thread::set_name(c"sysop-window"); // best effort
 }
 
-/// Refuses to run a protected subcommand below a tool call.
+/// Refuses to run a protected subcommand under a tool call.
 pub(crate) fn check(command: Option<&Command>) -> Result<(), CommandError> {
     let Some(name) = protected_name(command) else { return Ok(()) };
     if !is_under_call() {
@@ -123,13 +123,13 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
     })
 }
 
-/// Returns true if a command of a session started this process.
+/// Returns true if this process was started by a command in a session.
 pub(crate) fn is_under_call() -> bool {
     let marked = std::env::vars_os().any(|(name, _)| is_call_variable(&name));
     marked || ProcessTable::read().is_under_sysop(own_id())
 }
 
-/// Returns true if this process's session was not started by a login, so that possibly no user is present.
+/// Returns true if this process's session was not started by a login, so possibly no user is present.
 pub(crate) fn is_unattended() -> bool {
     ProcessTable::read().is_orphan(own_id())
 }
@@ -142,14 +142,14 @@ fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// Value of `/proc/self/loginuid` in a process that no login started.
+/// Value of `/proc/self/loginuid` in a process that was not started by a login.
 const NO_LOGIN: &str = "4294967295";
 
-/// Returns the name of the system user who acts: the one who logged in, also if `sudo` or `su` changed the user since, or
-/// else the user that this process runs as. Without a name, returns the user id.
+/// Returns the name of the acting system user: the one who logged in, even if `sudo` or `su` has changed the
+/// user since then, or else the user that this process runs as. If the user has no name, returns the user id.
 ///
-/// The kernel keeps the user of the login, and only privileged processes can set it. So several people who share the
-/// account of a server remain several people.
+/// The kernel keeps the login user, and only privileged processes can set it. Therefore, several people who
+/// share an account on a server remain distinguishable.
 pub(crate) fn user_name() -> String {
     let login = fs::read_to_string("/proc/self/loginuid").unwrap_or_default();
     let user = acting_user(login.trim(), rustix::process::geteuid().as_raw());
@@ -172,7 +172,7 @@ impl ProcessTable {
     fn read() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        // One `read` per process is enough: the kernel returns the whole line.
+        // A single `read` per process is enough: the kernel returns the whole line.
         let mut line = [0; STAT_BYTES_MAX];
         let mut read = |id| {
             let length = fs::File::open(format!("/proc/{id}/stat")).ok()?.read(&mut line).ok()?;
@@ -189,8 +189,8 @@ impl ProcessTable {
             .take(ANCESTORS_MAX)
     }
 
-    /// Returns true if a process is below a running sysop, or shares a session or terminal with such a process. Only
-    /// sessions and terminals opened by sysop count, not those in which sysop itself was started.
+    /// Returns true if a process is a descendant of a running sysop, or shares a session or terminal with
+    /// one. Only sessions and terminals opened by sysop count, not those in which sysop itself was started.
     fn is_under_sysop(&self, id: i32) -> bool {
         if self.ancestors(id).any(|(id, process)| process.is_sysop(id)) {
             return true;
@@ -207,8 +207,8 @@ impl ProcessTable {
         })
     }
 
-    /// Returns true if a process has no terminal and its session was not started by a login: the process that started
-    /// the session has ended, or the parent of that process is process 1 or the user's service manager.
+    /// Returns true if a process has no terminal and its session was not started by a login: the process that
+    /// started the session has exited, or that process's parent is process 1 or the user's service manager.
     fn is_orphan(&self, id: i32) -> bool {
         let Some(own) = self.0.get(&id) else { return true };
         if own.terminal != 0 {
@@ -226,12 +226,12 @@ impl ProcessInfo {
     }
 }
 
-/// Returns true if a process runs this program's file or a file named `sysop`. If its file cannot be read, `name`, the
-/// name of the process, decides.
+/// Returns true if a process runs this executable or a file named `sysop`. If its executable cannot be
+/// determined, the process name `name` is compared instead.
 fn runs_sysop(id: i32, name: &str) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     let file = Path::new("/proc").join(id.to_string()).join("exe");
-    // The executable of a sysop of the same user cannot be read, because its memory is closed.
+    // The executable of another sysop of the same user cannot be determined, because its memory is protected.
     let Ok(target) = fs::read_link(&file) else { return name == NAME };
     let identity_of_file = identity(&file);
     let target_name = target.file_name().unwrap_or_default().to_string_lossy();

@@ -16,11 +16,11 @@ use crate::settings::Settings;
 
 /// Maximum number of spans per request.
 const BATCH_MAX: usize = 512;
-/// Time to collect spans for a batch.
+/// Time for which to collect spans for a batch.
 const GATHER: Duration = Duration::from_millis(500);
-/// Maximum time of a request.
+/// Timeout for a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time of the last request when the server stops.
+/// Timeout for the last request when the server shuts down.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Standard environment variable with the collector's address for traces. It takes precedence over the config.
@@ -100,7 +100,7 @@ impl OtlpExporter {
         }
     }
 
-    /// Sends a batch and returns true on success. If sending fails, the spans of the batch are dropped.
+    /// Sends a batch and returns true on success. If sending fails, the batch's spans are dropped.
     async fn send(&self, batch: &mut Vec<Span>, timeout: Duration, reached_before: bool) -> bool {
         let body = export_request(&self.service, batch).to_string();
         let count = batch.len();
@@ -132,7 +132,7 @@ impl OtlpExporter {
 }
 
 fn client(url: &Url) -> Result<reqwest::Client, CommandError> {
-    // Fails only if the process already has a provider, which is fine.
+    // Fails only if the process already has a default provider, which is fine.
     rustls::crypto::ring::default_provider().install_default().ok();
     let mut builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none());
     if matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]")) {
@@ -146,7 +146,7 @@ fn headers(text: &str) -> Vec<(String, SecretString)> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
     pairs
         .map(|(name, value)| {
-            // Parsed as a query value, except that a plus sign is literal.
+            // Parsed like a query value, except that a plus sign is literal.
             let value = format!("v={}", value.trim().replace('+', "%2B").replace('&', "%26"));
             let value = url::form_urlencoded::parse(value.as_bytes()).next();
             let value = value.map(|(_, value)| value.into_owned()).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Support for a server started by another program: the server stops with that program and reports to it the events
-//! that need a person.
+//! Support for a server started by another program: the server stops when that program exits, and reports to
+//! it the events that need a person.
 //!
-//! The parent holds the other ends of two pipes. When the parent ends for any reason, standard input closes, and the
-//! server then stops as it does on a signal. Standard output carries the address and the events that need a person, in
-//! messages of the protocol, one JSON object per line. If the parent does not read, lines are dropped; sessions are not
-//! delayed.
+//! The parent holds the other ends of two pipes. When the parent exits for any reason, standard input is
+//! closed, and the server then stops as it does on a signal. Standard output carries the address and the
+//! events that need a person, as protocol messages, one JSON object per line. If the parent does not read,
+//! lines are dropped; sessions are not delayed.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of pending lines; later ones are dropped.
 const WAITING_MAX: usize = 256;
-/// Maximum length of a text by a user or model, in characters.
+/// Maximum length of text from a user or model, in characters.
 const TEXT_CHARS_MAX: usize = 200;
 
 pub(crate) struct ParentWatch {
@@ -30,7 +30,7 @@ pub(crate) struct ParentWatch {
 }
 
 impl ParentWatch {
-    /// Creates the connection. Before [`Self::begin`], nothing is reported and the end of the parent is not noticed.
+    /// Creates the connection. Until [`Self::begin`], reports nothing and does not notice the parent's exit.
     pub(crate) fn new(redaction: CommandRedactor) -> Self {
         let (lines, waiting) = sync_channel(WAITING_MAX);
         Self { redaction: Arc::new(redaction), lines, waiting }
@@ -53,13 +53,13 @@ impl ParentWatch {
         let tell = move || {
             for line in std::iter::once(first).chain(waiting) {
                 let mut out = io::stdout().lock();
-                // A closed pipe means that the parent has ended, which standard input reports.
+                // A closed pipe means that the parent has exited, which standard input reports.
                 if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
                     return;
                 }
             }
         };
-        // Both threads end with the process.
+        // Both threads run until the process exits.
         std::thread::Builder::new()
             .name("telling".to_owned())
             .spawn(tell)

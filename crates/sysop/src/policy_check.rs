@@ -1,4 +1,4 @@
-//! `sysop policy check`: the decision on a command, without running it.
+//! `sysop policy check`: shows the decision on a command, without running it.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use sysop_core::text::neutralize;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings};
 
-/// Command to judge, and the circumstances in which it would run.
+/// Command to evaluate, and the circumstances in which it would run.
 #[derive(Debug)]
 pub(crate) struct PolicyQuestion {
     pub(crate) command: String,
@@ -33,8 +33,8 @@ pub(crate) struct PolicyAnswer {
     host: String,
 }
 
-/// Judges a command according to the settings. Runs nothing and contacts no host; paths on this machine are resolved.
-/// Fails if the working directory does not exist on this machine.
+/// Evaluates a command against the policy in the settings. Runs nothing and contacts no host; local paths are
+/// resolved. Fails if the working directory does not exist on this machine.
 pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<PolicyAnswer, CommandError> {
     let context = context(settings, &question)?;
     let survey = match settings.host {
@@ -80,7 +80,7 @@ fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandCont
 }
 
 impl PolicyAnswer {
-    /// Returns one JSON object in one line.
+    /// Returns a JSON object on one line.
     pub(crate) fn to_json(&self) -> String {
         let Assessment { verdict, risk, rule, .. } = &self.assessment;
         let reasons: Vec<_> = risk
@@ -107,7 +107,7 @@ impl PolicyAnswer {
         format!("{answer}\n")
     }
 
-    /// Returns the class and the decision in a few words.
+    /// Returns the risk class and the decision in a few words.
     pub(crate) fn summary(&self) -> String {
         let verdict = match self.assessment.verdict {
             Verdict::Allow => "runs",
@@ -117,7 +117,7 @@ impl PolicyAnswer {
         format!("{}: {verdict}", class_words(self.assessment.risk.class))
     }
 
-    /// Returns the text for people: the decision first, then the reasons.
+    /// Returns human-readable text: the decision first, then the reasons.
     pub(crate) fn to_text(&self) -> String {
         let Assessment { verdict, risk, rule, .. } = &self.assessment;
         let verdict = match verdict {

@@ -1,10 +1,10 @@
-//! Hides this process's memory and initial secrets from other programs of the same user.
+//! Hides this process's memory and initial secrets from the same user's other programs.
 //!
-//! A command run by a model is a program of the same user. Without protection it could read this process's memory
-//! through `ptrace` or `/proc/PID/mem`, and its initial variables in `/proc/PID/environ`, even if the command's own
-//! environment lacks them. A process that is not dumpable denies both to everyone but root. As a protection against
-//! root, the values of secret variables are overwritten in the memory that `/proc/PID/environ` shows, once the config
-//! has read them.
+//! A command run by a model has the same user. Without protection, it could read this process's memory
+//! through `ptrace` or `/proc/PID/mem`, and its initial variables in `/proc/PID/environ`, even if they are
+//! missing from the command's own environment. A process that is not dumpable denies both to everyone but
+//! root. As a protection against root, the values of secret variables are overwritten in the memory shown by
+//! `/proc/PID/environ`, once the config has been loaded.
 #![expect(unsafe_code, reason = "no safe call reaches the block of memory that /proc/PID/environ shows")]
 
 use std::ffi::{CStr, c_char};
@@ -12,25 +12,25 @@ use std::ffi::{CStr, c_char};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 unsafe extern "C" {
-    /// Variables of this process, as the C library finds them: zero-terminated strings, and a null pointer at the end.
+    /// Variables of this process, as used by the C library: NUL-terminated strings, then a null pointer.
     static environ: *const *mut c_char;
 }
 
-/// Denies other programs of the user access to this process's memory. Also disables core dumps.
+/// Denies the user's other programs access to this process's memory. Also disables core dumps.
 pub(crate) fn close_memory() {
     // If the kernel refuses, nothing changes.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
-/// Overwrites the values of these variables with zeros. They are empty from then on, also for child processes. Does nothing
-/// if the process has a second thread.
+/// Overwrites the values of these variables with zeros. From then on, they are empty, also for child
+/// processes. Does nothing if the process has a second thread.
 pub(crate) fn wipe_variables(names: &[String]) {
     if !is_single_threaded() {
         return;
     }
-    // SAFETY: this is the only thread, so nothing reads or changes the variables meanwhile, and nothing in this loop does.
-    // `environ` is null or an array that ends in a null pointer. Each entry is a zero-terminated, writable string: the
-    // kernel put it on the stack, or the C library allocated it. Only bytes before the terminating zero are written.
+    // SAFETY: this is the only thread, and nothing else in this loop reads or changes the variables. `environ`
+    // is null or an array that ends in a null pointer. Each entry is a NUL-terminated, writable string, from
+    // the kernel (on the stack) or the C library. Only bytes before the NUL are written.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {

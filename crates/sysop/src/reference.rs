@@ -1,4 +1,4 @@
-//! Reference pages of the guide, generated from the command line and from the keys of the config.
+//! Reference pages for the guide, generated from the command line and from the config keys.
 //!
 //! The tests here compare the pages with the code; `cargo xtask docs` runs them with `UPDATE_EXPECT=1`, which writes the
 //! pages.
@@ -25,7 +25,7 @@ fn command_line() -> String {
     page
 }
 
-/// Writes the section of a command, followed by those of its subcommands.
+/// Writes a command's section, followed by those of its subcommands.
 fn section(command: &Command, name: &str, level: usize, page: &mut String) {
     let heading = "#".repeat(level.min(3));
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
@@ -49,7 +49,7 @@ fn section(command: &Command, name: &str, level: usize, page: &mut String) {
     }
 }
 
-/// Returns an argument as it is typed.
+/// Returns an argument as the user types it.
 fn spelling(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default();
     let value = names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(" ");
@@ -84,7 +84,7 @@ fn meaning(arg: &Arg) -> String {
     text
 }
 
-/// Returns a text for a cell of a Markdown table.
+/// Escapes text for a cell in a Markdown table.
 fn escaped(text: &str) -> String {
     text.replace('|', r"\|").replace('<', r"\<").replace('\n', " ")
 }

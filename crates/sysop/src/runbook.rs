@@ -1,6 +1,6 @@
-//! Runbooks: routines with steps. They run without a model, are made from sessions, and are checked.
+//! Runbooks: routines with steps. They can be run without a model, created from sessions, and checked.
 //!
-//! A step is judged by the policy of the time when it runs. A recorded approval is never replayed.
+//! A step is subject to the policy in effect when it runs. A recorded approval is never replayed.
 
 mod call;
 mod check;
@@ -33,13 +33,13 @@ use run::{RunRange, RunbookRun};
 
 pub(crate) use check::check;
 
-/// A routine with the values of one run.
+/// A routine with the values for one run.
 #[derive(Debug, Clone)]
 pub(crate) struct Runbook {
     pub(crate) name: String,
     pub(crate) routine: Routine,
     pub(crate) values: BTreeMap<String, String>,
-    /// Command line of the run without its flags, to quote in hints.
+    /// The run's command line without its flags, for quoting in hints.
     pub(crate) invocation: String,
 }
 
@@ -115,7 +115,7 @@ fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), Comm
     )))
 }
 
-/// Makes a runbook from a session and prints it, or writes it to a file.
+/// Creates a runbook from a session and prints it, or writes it to a file.
 pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments) -> Result<Exit> {
     let storage = Storage::open(&settings).await?;
     let record = read(&storage, &arguments.session).await;
@@ -165,7 +165,7 @@ async fn read(storage: &Storage, session: &str) -> Result<(SessionId, SessionRec
     Ok((id, record))
 }
 
-/// Writes a file that did not exist.
+/// Creates a file. Fails if the file already exists.
 fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<()> {
     let failed = |error: io::Error| {
         let why = if error.kind() == io::ErrorKind::AlreadyExists {
@@ -180,7 +180,7 @@ fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns one line of a text for users.
+/// Formats text for users, on one line.
 fn shown(text: &str) -> String {
     neutralize(text).into_owned()
 }

@@ -1,7 +1,7 @@
-//! Selection of the model, with its reason: an explicit choice, otherwise a key in the environment, otherwise a running
-//! Ollama, otherwise a downloaded model.
+//! Selects the model and records the reason: an explicit choice, otherwise a key in the environment,
+//! otherwise a running Ollama server, otherwise a downloaded model.
 //!
-//! No model is called. The only network access, which reads Ollama's list of models, is passed in as a function.
+//! No model is called. The only network access, fetching Ollama's list of models, is passed in as a function.
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -32,8 +32,8 @@ pub(crate) struct NoModelFound {
     ollama: String,
 }
 
-/// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if nothing
-/// else matches. Fails if no model was found.
+/// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if
+/// nothing else matches. Fails if no model was found.
 pub(crate) fn select_model(
     settings: &Settings,
     installed: impl FnOnce(&str) -> Option<Vec<String>>,
@@ -85,7 +85,7 @@ fn from_environment(settings: &Settings) -> Option<ModelChoice> {
         let named = environment.first(&["LLM_DEFAULT_MODEL", "LLM_SMALL_FAST_MODEL"]);
         let (name, reason) = match named {
             Some((variable, name)) => (name, format!("LLM_BASE_URL and {variable} are set")),
-            // Servers with one model accept any name; others list theirs.
+            // Servers with a single model accept any name; others list theirs.
             None => ("default", "LLM_BASE_URL is set; LLM_DEFAULT_MODEL is not".to_owned()),
         };
         return Some(ModelChoice { model: ModelRef::new("openai", name), reason });
@@ -98,7 +98,7 @@ pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
 
 const PROBE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Returns the chat models of the Ollama server at this address; `None` if it does not answer in time.
+/// Returns the chat models of the Ollama server at this address; `None` if it does not respond in time.
 pub(crate) fn installed_models(address: &str) -> Option<Vec<String>> {
     let (answered, answer) = mpsc::sync_channel(1);
     let address = address.to_owned();
@@ -123,7 +123,7 @@ fn list_models(address: &str) -> Option<Vec<String>> {
     stream.set_read_timeout(time_left(started)).ok()?;
     stream.set_write_timeout(time_left(started)).ok()?;
     let path = url.path().trim_end_matches('/');
-    // HTTP/1.0, so that the body ends with the connection and is not chunked.
+    // HTTP/1.0, so that the body is not chunked and ends when the connection is closed.
     write!(stream, "GET {path}/api/tags HTTP/1.0\r\nHost: {host}:{port}\r\nAccept: application/json\r\n\r\n")
         .ok()?;
     let mut answer = Vec::new();

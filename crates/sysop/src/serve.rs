@@ -31,22 +31,22 @@ use crate::serve_options::{ServeOptions, redaction};
 use crate::settings::Settings;
 use crate::token_file::TokenFile;
 
-/// Time for which a node of a cluster keeps an idle session that has no connections.
+/// Time for which a cluster node keeps an idle session that has no connections.
 const NODE_IDLE: Duration = Duration::from_secs(4);
 
-/// Maximum time to wait at the end for the span exporter, and then for the record of when tokens were used.
+/// Shutdown timeout, applied first to the span exporter and then to saving the tokens' last-used times.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
-/// Serves until the process is asked to end.
+/// Runs the server until the process is asked to exit.
 pub(crate) fn run(settings: Settings, model: ModelRef, arguments: &ServeArguments) -> Result<Exit> {
     log_to_stderr(settings.verbosity, settings.environment.value("SYSOP_LOG"));
     raise_open_files();
-    // Before the runtime starts threads, because it changes the environment.
+    // Before the runtime starts threads, because this changes the environment.
     let inherited = inherited_listener(&settings)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
     let served = runtime.block_on(serve(settings, model, arguments, inherited));
-    // Remaining tasks serve models or clients that are no longer connected.
+    // Any remaining tasks serve models or clients that are no longer connected.
     runtime.shutdown_timeout(Duration::from_millis(200));
     served
 }
@@ -63,12 +63,12 @@ fn address_of(arguments: &ServeArguments) -> SocketAddr {
     }
 }
 
-/// Time after which a server rejects an approval that nobody answers, in seconds.
+/// Time after which a server rejects an unanswered approval, in seconds.
 const APPROVAL_EXPIRES_S: u32 = 3600;
 
-/// Takes the listening socket that systemd passed to this process, if there is one. It replaces `--listen`.
+/// Takes the listening socket that systemd passed to this process, if any. It is used instead of `--listen`.
 fn inherited_listener(settings: &Settings) -> Result<Option<TcpListener>, CommandError> {
-    // Without this variable, the sockets are for another process.
+    // Without this variable, the sockets are meant for another process.
     let mine = std::process::id().to_string();
     if settings.environment.value("LISTEN_PID") != Some(mine.as_str()) {
         return Ok(None);
@@ -136,9 +136,9 @@ async fn serve(
     stop.cancel();
     exported.cancel();
     if let Some(exporting) = exporting {
-        let _ = tokio::time::timeout(LAST_WRITES, exporting).await; // as below
+        let _ = tokio::time::timeout(LAST_WRITES, exporting).await; // a panic was already reported
     }
-    // Writes token usage times if possible; a panic was reported already.
+    // Saves the tokens' last-used times if possible; a panic was reported already.
     let _ = tokio::time::timeout(LAST_WRITES, following).await;
     parts.close().await;
     drop(token_file);
@@ -146,9 +146,9 @@ async fn serve(
     Ok(Exit::Done)
 }
 
-/// Prints the address of the server. If the output goes to a terminal or to a watching parent, the address contains the
-/// token. Otherwise, or if `--token-file` is set, the token is written to a file that exists until the returned value
-/// is dropped.
+/// Prints the server's address. If the output goes to a terminal or to a watching parent, the address
+/// contains the token. Otherwise, or if `--token-file` is set, the token is written to a file that exists
+/// until the returned value is dropped.
 fn announce(
     exposure: &ServeOptions,
     address: SocketAddr,
@@ -186,8 +186,8 @@ async fn join(store: &PostgresStore, address: SocketAddr) -> Result<PostgresNode
     Ok(node)
 }
 
-/// Returns a token that SIGTERM, SIGINT or SIGHUP cancels. A second signal ends the process at once. With TLS, SIGHUP
-/// reloads the certificate files instead.
+/// Returns a token that is canceled by SIGTERM, SIGINT or SIGHUP. A second signal exits the process
+/// immediately. With TLS, SIGHUP reloads the certificate files instead.
 fn ended_by_signals(tls: Option<Tls>) -> Result<CancellationToken> {
     let stop = CancellationToken::new();
     for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
@@ -217,7 +217,7 @@ fn reload(tls: &Tls) {
     }
 }
 
-/// Starts the log on standard error, with one JSON object per line. It has no prompts, commands, outputs or secrets.
+/// Starts logging to standard error as JSON lines, without prompts, commands, outputs or secrets.
 fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     let usual = match verbosity {
         Verbosity::Quiet => "error",
@@ -229,16 +229,16 @@ fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
         .and_then(|wanted| wanted.parse().ok())
         .unwrap_or_else(|| usual.parse().expect("valid log filter"));
     let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr);
-    // Fails if another part of this process has set a subscriber, which then remains.
+    // Fails if another part of this process has set a subscriber, which is then kept.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }
 
-/// Raises the limit of open files, because each socket needs one.
+/// Raises the limit on open files, because each socket needs one.
 fn raise_open_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum {
-        // With fewer files, fewer clients are served.
+        // With a lower limit, fewer clients can be served.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     }
 }

@@ -88,8 +88,8 @@ impl ServeOptions {
         exposure.check().map_err(|exposed| CommandError::usage(exposed.to_string()))
     }
 
-    /// Opens the listener, or uses the `inherited` one, unless others could read the traffic. Fails if the traffic
-    /// would be readable, the TLS files are invalid, or the address is not available.
+    /// Opens the listener, or uses the `inherited` one, unless others could read the traffic. Fails if the
+    /// traffic would be readable, the TLS files are invalid, or the address is unavailable.
     pub(crate) async fn listen(
         &self,
         listen: SocketAddr,
@@ -120,7 +120,7 @@ impl ServeOptions {
         Ok((listener.behind(self.behind_proxy.clone().unwrap_or_default()), tls))
     }
 
-    /// Builds the authentication of a server that listens on `address`.
+    /// Creates the authentication for a server that listens on `address`.
     pub(crate) fn token_auth(&self, address: SocketAddr, tokens: Arc<Tokens>) -> TokenAuth {
         let settings = TokenAuthSettings {
             host_policy: HostPolicy::new(address, self.allow_host.clone(), self.allow_origin.clone()),
@@ -131,8 +131,8 @@ impl ServeOptions {
         TokenAuth::new(tokens, settings)
     }
 
-    /// Wraps a store so that its events are audited, and recorded as spans if `spans` is set. Fails if the audit log is
-    /// required and cannot be written.
+    /// Wraps a store so that its events are audited and, if `spans` is set, recorded as spans. Fails if the
+    /// audit log is required but cannot be written.
     pub(crate) async fn audited_store(
         &self,
         store: Arc<dyn Store>,
@@ -175,7 +175,7 @@ impl ServeOptions {
         format!("{scheme}://{host}/")
     }
 
-    /// Returns the file with the certificate, if the server uses TLS.
+    /// Returns the certificate file, if the server uses TLS.
     pub(crate) fn certificate(&self) -> Option<&Path> {
         self.tls_cert.as_deref()
     }

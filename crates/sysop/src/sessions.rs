@@ -27,7 +27,7 @@ pub(crate) use report::ReportFormat;
 
 pub(crate) const SESSIONS_MAX: usize = 100_000;
 const PAGE_EVENTS: usize = 1000;
-/// Maximum ids listed in the error about an ambiguous id.
+/// Maximum number of ids to list in the error for an ambiguous id.
 const CANDIDATES_MAX: usize = 5;
 
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ pub(crate) struct DisplayOptions {
     /// Current time, to compute ages.
     pub(crate) now: Timestamp,
     pub(crate) zone: jiff::tz::TimeZone,
-    /// Width of the terminal in columns. If it is `None`, no text is cut.
+    /// Width of the terminal in columns. If it is `None`, no text is truncated.
     pub(crate) width: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum ExportFormat {
     Markdown,
 }
 
-/// Failure of a command about sessions. `Display` is one sentence that says what to do next.
+/// Error from a command about sessions. `Display` is one sentence that says what to do next.
 #[derive(Debug)]
 pub(crate) enum SessionsError {
     /// No id begins with this text.
@@ -65,7 +65,7 @@ pub(crate) enum SessionsError {
 }
 
 impl SessionsError {
-    /// Exit code of the process: 2 if the user named a session that does not exist.
+    /// Exit code of the process: 2 if the user specified a session that does not exist.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Unknown(_) | Self::Ambiguous { .. } | Self::NoneYet => 2,
@@ -126,7 +126,7 @@ pub(crate) async fn resolve_id(store: &dyn Store, text: &str) -> Result<SessionI
     resolve(store, text).await.map(|summary| summary.id)
 }
 
-/// Returns the session that changed last, for `--resume` without an id.
+/// Returns the most recently changed session, for `--resume` without an id.
 pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, SessionsError> {
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
@@ -174,7 +174,7 @@ pub(crate) async fn export(
     }
 }
 
-/// Writes the report of a session. `artifacts` is the folder with recordings of terminals.
+/// Writes a session's report. `artifacts` is the directory with terminal recordings.
 pub(crate) async fn write_report(
     store: &dyn Store,
     text: &str,

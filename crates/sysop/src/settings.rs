@@ -1,7 +1,7 @@
 //! Settings of one run: flags, environment and config files, typed and validated.
 //!
-//! This is the only reader of the config's keys. Problems that prevent a task from running are collected in `problems`, so
-//! that commands that only inspect (`config show`, `doctor`) still work.
+//! Only this module reads the config's keys. Problems that prevent a task from running are collected in
+//! `problems`, so that read-only commands (`config show`, `doctor`) still work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::IsTerminal;
@@ -51,9 +51,9 @@ pub(crate) struct Settings {
     pub(crate) limits: TurnLimits,
     /// Sampling temperature; `None` uses the provider's default.
     pub(crate) temperature: Option<f32>,
-    /// Regular expressions of dangerous commands.
+    /// Regular expressions for dangerous commands.
     pub(crate) dangerous_patterns: Vec<String>,
-    /// Regular expressions of commands that never run.
+    /// Regular expressions for commands that must never run.
     pub(crate) deny: Vec<String>,
     /// Settings by provider name, one for each entry of `PROVIDERS`.
     pub(crate) providers: BTreeMap<String, ProviderSettings>,
@@ -62,10 +62,10 @@ pub(crate) struct Settings {
     pub(crate) host: HostChoice,
     /// Hosts from `[hosts]` and `[connection]`.
     pub(crate) hosts: HostInventory,
-    /// ssh config that replaces the user's own.
+    /// ssh config to use instead of the user's own.
     pub(crate) ssh_config: Option<PathBuf>,
     pub(crate) canary: Option<NonZeroUsize>,
-    /// Canonical root of file tools on this machine and of the workspace's config. Other roots are in `host`.
+    /// Canonical root for local file tools and for the workspace's config. Other roots are in `host`.
     pub(crate) root: PathBuf,
     /// Tools available to the model.
     pub(crate) profile: Profile,
@@ -76,15 +76,15 @@ pub(crate) struct Settings {
     /// Config file from `--config`.
     pub(crate) explicit_config: Option<PathBuf>,
     pub(crate) resume: Option<ResumeTarget>,
-    /// Directories of the user's account.
+    /// Directories in the user's account.
     pub(crate) folders: UserDirs,
     pub(crate) color: ColorMode,
     pub(crate) theme: ThemeName,
     /// Source that overrides the theme saved by a front end; `None` if the saved theme applies at the next start.
     pub(crate) theme_decided_by: Option<String>,
-    /// True if nothing says which theme fits the terminal, so that the TUI asks the terminal for its background.
+    /// True if the theme for the terminal is unknown, so that the TUI queries the background color.
     pub(crate) detects_theme: bool,
-    /// Names of the parts of the TUI's status line; empty for the usual ones.
+    /// Names of the parts of the TUI's status line; the default parts if empty.
     pub(crate) status_line: Vec<String>,
     /// True if the workspace's instructions are trusted without asking.
     pub(crate) trust_workspace: bool,
@@ -92,29 +92,29 @@ pub(crate) struct Settings {
     pub(crate) ledger_only: bool,
     /// True if `bash` moves a command to the background at its time limit unless the call says otherwise.
     pub(crate) background_on_timeout: bool,
-    /// Entries of `[models."local/NAME"]` for downloads, without `local/`.
+    /// Entries in `[models."local/NAME"]` for downloads, without `local/`.
     pub(crate) local_models: Vec<ModelOverride>,
-    /// Limits of models by `PROVIDER/NAME`.
+    /// Model limits, by `PROVIDER/NAME`.
     pub(crate) models: BTreeMap<String, ModelLimits>,
-    /// Token prices by `PROVIDER/NAME`.
+    /// Token prices, by `PROVIDER/NAME`.
     pub(crate) prices: HashMap<String, ModelPrice>,
-    /// Limits of what a turn and a session may spend.
+    /// Spending limits for a turn and a session.
     pub(crate) budget: Budget,
-    /// Limits for all sessions of a day together.
+    /// Limits for all sessions in a day together.
     pub(crate) day_budget: BudgetLimits,
-    /// Seconds until a change that may lock people out is rolled back unless it is confirmed; 0 turns guards off.
+    /// Seconds until a change that may lock people out is rolled back unless confirmed; 0 disables guards.
     pub(crate) guard_seconds: u32,
-    /// Time after which an approval that nobody answers is rejected; 0 for never, `None` for the default.
+    /// Time after which an unanswered approval is rejected; 0 for never, `None` for the default.
     pub(crate) approval_expires: Option<u32>,
-    /// True if a server also writes its audit to the journal of systemd.
+    /// True if a server also writes its audit log to the systemd journal.
     pub(crate) audit_journald: bool,
-    /// Maximum bytes of content that are kept per call for undo; 0 keeps nothing.
+    /// Maximum number of bytes to keep per call for undo; 0 keeps nothing.
     pub(crate) undo_bytes: u64,
     /// Amount of messages besides the result.
     pub(crate) verbosity: Verbosity,
-    /// Environment variables with provider keys and tokens, which children must not receive.
+    /// Environment variables with provider keys and tokens, which must not be passed to child processes.
     pub(crate) secret_variables: Vec<String>,
-    /// MCP servers, in the order of their names.
+    /// MCP servers, sorted by name.
     pub(crate) mcp: Vec<McpServer>,
     pub(crate) environment: Environment,
     /// Problems that prevent a task from running, worst first.
@@ -130,16 +130,16 @@ pub(crate) struct ConfiguredValue<T> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TurnLimits {
-    /// Maximum model calls in one turn.
+    /// Maximum number of model calls in one turn.
     pub(crate) iterations: u32,
-    /// Maximum number of messages sent to the model, counted from the newest. If it is 0, as many are sent as the
-    /// model's context window holds.
+    /// Maximum number of messages sent to the model, counted from the newest. If it is 0, as many are sent as
+    /// fit into the model's context window.
     pub(crate) history_messages: usize,
-    /// Maximum bytes of one call's output sent to the model.
+    /// Maximum size, in bytes, of a call's output sent to the model.
     pub(crate) output_bytes: usize,
-    /// Maximum lines of one call's output sent to the model.
+    /// Maximum number of lines of a call's output sent to the model.
     pub(crate) output_lines: usize,
-    /// Maximum tokens of one reply; `None` uses the model's own limit.
+    /// Maximum number of tokens in a reply; `None` uses the model's own limit.
     pub(crate) output_tokens: Option<u32>,
     /// Timeout of a tool; `None` uses each tool's own limit.
     pub(crate) tool_timeout: Option<Duration>,
@@ -152,7 +152,7 @@ pub(crate) struct ProviderSettings {
     pub(crate) base_url: Option<String>,
     #[serde(skip)]
     pub(crate) api_key: Option<SecretString>,
-    /// Origin of the key, or the reason that there is none; contains no secret.
+    /// Origin of the key, or the reason that it is missing; contains no secret.
     #[serde(skip)]
     pub(crate) api_key_origin: Option<String>,
     /// Additional headers; their values may be secret.
@@ -169,11 +169,11 @@ pub(crate) struct ProviderSettings {
     pub(crate) effort: Option<Effort>,
     /// Context window in tokens (Ollama only).
     pub(crate) num_ctx: Option<u32>,
-    /// Time that the model stays loaded, in Ollama's notation (Ollama only).
+    /// Time for which the model stays loaded, in Ollama's notation (Ollama only).
     pub(crate) keep_alive: Option<String>,
 }
 
-/// Switch for colored output.
+/// Setting for colored output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorMode {
     On,
@@ -181,8 +181,8 @@ pub(crate) enum ColorMode {
 }
 
 impl Settings {
-    /// Loads the settings from flags, environment and files of this process. Fails if the root is not a directory, or a
-    /// config file cannot be loaded.
+    /// Loads the settings from this process's flags, environment and files. Fails if the root is not a
+    /// directory or a config file cannot be loaded.
     pub(crate) fn load(flags: &GlobalFlags) -> Result<Self, CommandError> {
         let environment = Environment::of_process();
         let folders = folders()?;
@@ -203,7 +203,7 @@ impl Settings {
             Config::load(ConfigSources { explicit, folders, root, environment, trust, flags })
                 .map_err(|error: ConfigError| CommandError::usage(error.to_string()))
         };
-        // The location of the workspace's file is fixed before its content is read, so the content cannot change it.
+        // Locate the workspace's file before reading it, so that its content cannot change the location.
         let (root, far_root) = match &flags.root {
             Some(there) if !is_local(&load(None)?) => (root(None)?, Some(remote_root(there)?)),
             here => (root(here.as_deref())?, None),
@@ -272,13 +272,13 @@ impl Settings {
         Self { database: flag.or(self.database), ..self }
     }
 
-    /// Returns the password in the database's URL, if there is one.
+    /// Returns the password in the database's URL, if any.
     pub(crate) fn database_password(&self) -> Option<SecretString> {
         let url = url::Url::parse(self.database.as_ref()?.expose_secret()).ok()?;
         url.password().filter(|password| !password.is_empty()).map(SecretString::from)
     }
 
-    /// Returns the keys and passwords of these settings, which no model may see.
+    /// Returns the keys and passwords in these settings, which no model may see.
     pub(crate) fn secrets(&self) -> Vec<SecretString> {
         let of = self.providers.values().flat_map(|provider| {
             provider.api_key.iter().cloned().chain(provider.headers.iter().map(|(_, value)| value.clone()))
@@ -287,7 +287,7 @@ impl Settings {
         of.chain(self.database_password()).chain(of_mcp).collect()
     }
 
-    /// Returns the context window of a model in tokens, as the config or the built-in table tells it; `None` otherwise.
+    /// Returns a model's context window in tokens, from the config or the built-in table; `None` if unknown.
     pub(crate) fn context_window(&self, model: &ModelRef) -> Option<u32> {
         let configured = self.models.get(&model.to_string()).and_then(|limits| limits.context_window);
         configured.or_else(|| model_table::find(model).map(|model| model.context_window))
@@ -298,7 +298,7 @@ impl Settings {
         self.problems.first().map_or(Ok(()), |problem| Err(problem.clone()))
     }
 
-    /// Returns the limits of models, with their prices from `[prices]`.
+    /// Returns the models' limits, with their prices from `[prices]`.
     pub(crate) fn models_with_prices(&self) -> BTreeMap<String, ModelLimits> {
         let mut models = self.models.clone();
         for (name, price) in &self.prices {
@@ -311,7 +311,7 @@ impl Settings {
         approve_on(&self.config, host)
     }
 
-    /// Returns the policy options on these hosts, except for the approval mode and the patterns.
+    /// Returns the policy options for these hosts, except for the approval mode and the patterns.
     pub(crate) fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let switch = |key: &str| self.config.get(key) == Some(true);
         PolicyOptions {
@@ -326,7 +326,7 @@ impl Settings {
         }
     }
 
-    /// Returns the host names from the user's ssh config.
+    /// Returns the host names in the user's ssh config.
     pub(crate) fn ssh_names(&self) -> Vec<String> {
         let home = &self.folders.home;
         let config = self.ssh_config.clone().unwrap_or_else(|| home.join(".ssh/config"));
@@ -342,7 +342,7 @@ impl Settings {
         self.config.untrusted.as_ref()
     }
 
-    /// Returns a routine by name. Fails if there is no such routine; the error lists the available ones.
+    /// Returns a routine by name. Fails if the routine does not exist; the error lists the available ones.
     pub(crate) fn routine(&self, name: &str) -> Result<&Routine, CommandError> {
         self.routines.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.routines.keys().map(String::as_str).collect();
@@ -379,8 +379,8 @@ impl Settings {
         settings
     }
 
-    /// Returns true if `LLM_BASE_URL` sets the address. In that case, a key or header from a file or another variable
-    /// is not sent, because a secret goes only to the server that it was created for.
+    /// Returns true if `LLM_BASE_URL` sets the address. In that case, a key or header from a file or another
+    /// variable is not sent, because a secret may only be sent to the server for which it was created.
     fn has_borrowed_address(&self, base: &KeyPath) -> bool {
         self.config.entries.get(&base.child("base_url")).is_some_and(
             |entry| matches!(entry.origin(), ConfigOrigin::Environment { name } if name == "LLM_BASE_URL"),
@@ -418,7 +418,7 @@ impl Settings {
         }
     }
 
-    /// Reads the key from the file that `api_key_file` names.
+    /// Reads the key from the file specified by `api_key_file`.
     fn read_key_file(&self, base: &KeyPath, settings: &mut ProviderSettings) {
         let key = base.child("api_key_file");
         let (Some(entry), Some(path)) =
@@ -469,7 +469,7 @@ impl Settings {
 
 const KEY_FILE_BYTES_MAX: u64 = 16 * 1024;
 
-/// Fields of `[models."local/NAME"]` that concern the download.
+/// Fields in `[models."local/NAME"]` that concern the download.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct LocalModelTable {
@@ -498,8 +498,8 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration
     u64::deserialize(deserializer).map(|seconds| Some(Duration::from_secs(seconds)))
 }
 
-/// Returns true if a secret comes from `LLM_AUTH_TOKEN`, which belongs to `LLM_BASE_URL`, or from a variable whose name
-/// starts with `SYSOP_`.
+/// Returns true if a secret comes from `LLM_AUTH_TOKEN`, which belongs to `LLM_BASE_URL`, or from a variable
+/// whose name starts with `SYSOP_`.
 fn is_own(entry: &ConfigEntry) -> bool {
     match entry.origin() {
         ConfigOrigin::Environment { name } => name.starts_with("SYSOP_") || name == "LLM_AUTH_TOKEN",
@@ -560,9 +560,9 @@ fn flag_layer(flags: &GlobalFlags) -> ConfigLayer {
     layer
 }
 
-/// Returns the path of the configured ssh config, or `None` if none is configured. `~/` stands for the home directory.
-/// A relative path starts at the directory of the config file that contains it, or at the working directory if it does
-/// not come from a file.
+/// Returns the path of the configured ssh config, or `None` if none is configured. `~/` stands for the home
+/// directory. A relative path is resolved against the directory of the config file that contains it, or
+/// against the working directory if it does not come from a file.
 fn ssh_config(config: &Config, home: &Path) -> Option<PathBuf> {
     let text: String = config.get("ssh_config")?;
     if let Some(rest) = text.strip_prefix("~/") {
@@ -590,7 +590,7 @@ fn theme(config: &Config, flags: &GlobalFlags, environment: &Environment) -> The
     if let Some(chosen) = config.get::<String>("theme").as_deref().and_then(ThemeName::of) {
         return chosen;
     }
-    // `COLORFGBG` is "foreground;background", as palette numbers.
+    // `COLORFGBG` has the form "foreground;background", with palette numbers.
     let ground = environment.value("COLORFGBG").and_then(|both| both.rsplit(';').next()?.parse::<u8>().ok());
     match ground {
         Some(7 | 9..=15) => ThemeName::Light,
@@ -603,7 +603,7 @@ fn detects_theme(config: &Config, flags: &GlobalFlags, environment: &Environment
     !(flags.no_color || told || config.entry("theme").is_some())
 }
 
-/// Returns the source of the theme if it overrides the theme saved by a front end, or `None` if it does not.
+/// Returns the source of the theme if it overrides the theme saved by a front end, or `None` if not.
 fn theme_decided_by(
     config: &Config,
     flags: &GlobalFlags,
@@ -634,7 +634,7 @@ fn limits(config: &Config) -> TurnLimits {
     }
 }
 
-/// Returns the budget of the config. Limits that are set by flags take precedence.
+/// Returns the budget from the config. Limits set by flags take precedence.
 fn budget(config: &Config, flags: &GlobalFlags) -> Budget {
     let mut budget: Budget = config.get("budget").unwrap_or_default();
     budget.session.cost = flags.max_cost.or(budget.session.cost);
@@ -643,7 +643,7 @@ fn budget(config: &Config, flags: &GlobalFlags) -> Budget {
     budget
 }
 
-/// Returns an error if a cost is limited and the model has no known price.
+/// Returns an error if the cost is limited but the model has no known price.
 fn check_price(settings: &Settings) -> Option<CommandError> {
     let model = &settings.model.as_ref().filter(|_| settings.limits_cost())?.value;
     let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
@@ -656,7 +656,7 @@ fn check_price(settings: &Settings) -> Option<CommandError> {
 }
 
 impl Settings {
-    /// Returns true if the cost of a turn, of the session or of a day is limited.
+    /// Returns true if the cost of a turn, a session or a day is limited.
     fn limits_cost(&self) -> bool {
         self.budget.limits_cost() || self.day_budget.cost.is_some()
     }
@@ -700,7 +700,7 @@ fn host(
     host
 }
 
-/// Returns the configured model. A name without a provider means Ollama on the host of the tools, as in Jexida's config.
+/// Returns the configured model. A name without a provider means Ollama on the tools' host, as in Jexida.
 fn model(
     config: &Config,
     host: &HostChoice,
@@ -743,7 +743,7 @@ fn profile(config: &Config, problems: &mut Vec<CommandError>) -> Profile {
     })
 }
 
-/// Adds a problem if the model is of `ollama+ssh` and the tools do not run on exactly one remote host.
+/// Adds a problem if the model uses `ollama+ssh` but the tools do not run on exactly one remote host.
 fn require_reachable_model(
     host: &HostChoice,
     model: Option<&ConfiguredValue<ModelRef>>,

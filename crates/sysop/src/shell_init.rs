@@ -1,9 +1,9 @@
-//! `sysop shell-init`: the script that binds Alt+S in a shell, and the proposal that the script asks for.
+//! `sysop shell-init`: the script that binds Alt+S in a shell, and the proposal that the script requests.
 //!
-//! The script calls `sysop shell-init SHELL --propose` with the typed line on standard input. The line is not an argument,
-//! because other users can see arguments. Standard output receives the proposal (exit code 0), or one sentence that says
-//! why there is none. The model has no tools here, and nothing runs: a proposal is text, which the user reads on the
-//! line and runs with Enter.
+//! The script calls `sysop shell-init SHELL --propose` with the typed line on standard input. The line is not
+//! an argument, because other users can see arguments. Standard output receives the proposal (exit code 0),
+//! or one sentence that says why there is none. The model has no tools here, and nothing is run: a proposal
+//! is text, which the user reads on the command line and runs by pressing Enter.
 
 use std::io::{self, Read as _};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ use crate::settings::Settings;
 
 const LINE_BYTES_MAX: u64 = 16 * 1024;
 const PROPOSAL_BYTES_MAX: usize = 16 * 1024;
-/// Maximum time that a user waits for a proposal. Ctrl+C ends the wait earlier.
+/// Maximum time for which a user waits for a proposal. Ctrl+C ends the wait earlier.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// Maximum tokens of the model's reply, including hidden reasoning.
+/// Maximum number of tokens in the model's reply, including hidden reasoning.
 const REPLY_TOKENS_MAX: u32 = 4096;
 
 impl InitShell {
@@ -126,8 +126,8 @@ fn question(settings: &Settings, line: &str) -> String {
     format!("Directory: {}\nLine:\n{line}", settings.root.display())
 }
 
-/// Extracts the command from a reply. The command has no control characters other than newlines and tabs. Fails if the
-/// reply contains no command. The error is one sentence.
+/// Extracts the command from a reply. The command contains no control characters other than newlines and
+/// tabs. Fails if the reply contains no command. The error is one sentence.
 fn proposal(reply: &Reply) -> Result<String, String> {
     if reply.finish == FinishReason::Length {
         return Err("the model's answer was cut off".to_owned());
@@ -147,13 +147,13 @@ fn proposal(reply: &Reply) -> Result<String, String> {
     Ok(command.split_inclusive(['\n', '\t']).map(visible).collect())
 }
 
-/// Makes the characters of a piece visible that a terminal would obey or hide, except the newline or tab at its end.
+/// Makes characters visible that a terminal would obey or hide, except for a final newline or tab.
 fn visible(piece: &str) -> String {
     let text = piece.trim_end_matches(['\n', '\t']);
     format!("{}{}", neutralize_line(text), &piece[text.len()..])
 }
 
-/// Removes what models write around a command: a code fence, backticks, a prompt sign.
+/// Removes what models put around a command: a code fence, backticks, or a prompt sign.
 fn bare_command(text: &str) -> &str {
     let fenced = text.split_once("```").and_then(|(_, rest)| {
         let (inside, after) = rest.split_once("```")?;

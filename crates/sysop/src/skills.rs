@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 const SKILL_FILE: &str = "SKILL.md";
 
-/// Lists the skills and commands of the user, and those of the workspace whether it is trusted or not.
+/// Lists the user's skills and commands, and those of the workspace even if it is not trusted.
 pub(crate) fn list(settings: &Settings) -> String {
     let workspace = read_instruction_files(&settings.root, Some(&settings.folders.home));
     let (skills, commands) = own_skill_folders(settings);
@@ -44,7 +44,7 @@ pub(crate) fn list(settings: &Settings) -> String {
     text
 }
 
-/// Checks files of skills and commands. Returns one line per file, and `Exit::Failed` if any of them cannot be used.
+/// Checks skill and command files. Returns one line per file, and `Exit::Failed` if any cannot be used.
 pub(crate) fn check(paths: &[PathBuf]) -> (String, Exit) {
     let (mut text, mut exit) = (String::new(), Exit::Done);
     for path in paths {

@@ -1,6 +1,6 @@
 //! `sysop token create|list|revoke`: manages the access tokens of this user's server.
 //!
-//! A token is shown once, when it is created; only its hash is stored. A running server notices changes within a second.
+//! A token is shown only when it is created; only its hash is stored. Servers apply changes within a second.
 
 use std::io::{self, Write};
 
@@ -17,14 +17,14 @@ use crate::exit::{CommandError, Exit};
 
 #[derive(Debug, Clone)]
 pub(crate) struct TokenMaker {
-    /// Name of the operating system's user.
+    /// Name of the operating system user.
     pub(crate) owner: String,
-    /// True if the process was possibly not started by a user.
+    /// True if the process may not have been started by a user.
     pub(crate) unattended: bool,
 }
 
-/// Runs the command and writes its result to `out`. When a token is created, `out` gets only the token, and the message
-/// about it goes to `err`. Fails if the store failed, or there is no such token.
+/// Runs the command and writes its result to `out`. When a token is created, `out` gets only the token, and
+/// the message about it goes to `err`. Fails if the store fails or the token does not exist.
 pub(crate) async fn run(
     store: &dyn TokenStore,
     clock: &dyn Clock,
@@ -139,7 +139,7 @@ fn list(tokens: &[TokenRecord], now: Timestamp, out: &mut impl Write) -> io::Res
     Ok(())
 }
 
-/// Date and minute in UTC, because tokens are inspected on several machines.
+/// Formats the date and time, to the minute, in UTC, because tokens are inspected on several machines.
 fn date(at: Timestamp) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
         Ok(at) => at.strftime("%Y-%m-%d %H:%MZ").to_string(),

@@ -1,4 +1,4 @@
-//! File with the token of a server. It is used if standard output is not a terminal, because the output then ends up in
+//! File with a server's token. Used if standard output is not a terminal, because the output then ends up in
 //! a journal or a log that others may read.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -9,7 +9,7 @@ use secrecy::{ExposeSecret, SecretString};
 use crate::config::{create_private_folder, display_path, replace_private_file};
 use crate::exit::CommandError;
 
-/// Single-line file that only the user can read; it exists while the server runs.
+/// Single-line file that only the user can read; exists while the server is running.
 #[derive(Debug)]
 pub(crate) struct TokenFile {
     path: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct TokenFile {
 }
 
 impl TokenFile {
-    /// Writes the file and replaces one left by an earlier server. Fails if the file cannot be written.
+    /// Writes the file, replacing one left behind by an earlier server. Fails if the file cannot be written.
     pub(crate) fn write(
         path: PathBuf,
         token: SecretString,
@@ -50,11 +50,11 @@ impl TokenFile {
     }
 }
 
-/// Links the server's certificate beside its token file, so that programs of this user can recognize the server. Without
-/// TLS, the link of an earlier server is removed.
+/// Creates a link to the server's certificate next to its token file, so that the user's other programs can
+/// recognize the server. Without TLS, removes an earlier server's link.
 fn link_certificate(token_file: &Path, certificate: Option<&Path>) -> Option<PathBuf> {
     let link = certificate_of(token_file);
-    let _ = std::fs::remove_file(&link); // there is none, as a rule
+    let _ = std::fs::remove_file(&link); // usually, there is none
     let certificate = std::path::absolute(certificate?).ok()?;
     let linked = std::os::unix::fs::symlink(certificate, &link);
     linked
@@ -73,7 +73,7 @@ pub(crate) fn certificate_of(token_file: &Path) -> PathBuf {
 const PREFIX: &str = "sysop-";
 const SUFFIX: &str = ".token";
 
-/// Returns the token files in the data folder, in the order of their names.
+/// Returns the token files in the data directory, sorted by name.
 pub(crate) fn token_files(data: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(data).into_iter().flatten().flatten();
     let mut files: Vec<_> =
@@ -99,7 +99,7 @@ impl Drop for TokenFile {
     fn drop(&mut self) {
         if std::fs::read_to_string(&self.path).is_ok_and(|line| line.trim_end() == self.token.expose_secret())
         {
-            // A file that cannot be removed stays, readable only by its user.
+            // A file that cannot be removed is left behind, readable only by its user.
             let _ = std::fs::remove_file(&self.path);
             self.certificate.iter().for_each(|link| drop(std::fs::remove_file(link)));
         }

@@ -1,4 +1,4 @@
-//! `sysop` without a command: the TUI. It reports a missing terminal at once, and draws before any session is opened.
+//! `sysop` without a command: the TUI. It first checks for a terminal, and draws before opening a session.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ fn unknown_status_part(settings: &Settings) -> Option<String> {
     Some(format!("config: unknown part `{unknown}` in status_line; use {known}"))
 }
 
-/// Returns the way to the clipboard of the user's desktop.
+/// Returns the means of access to the clipboard of the user's desktop.
 fn clipboard(environment: &Environment) -> ClipboardAccess {
     let has = |name: &str| environment.value(name).is_some();
     match () {
@@ -105,8 +105,8 @@ fn clipboard(environment: &Environment) -> ClipboardAccess {
     }
 }
 
-/// Returns a function that saves a picked theme and returns a message. The message names the file, or the reason that
-/// the theme applies to this run only.
+/// Returns a function that saves a chosen theme and returns a message. The message names the file, or the
+/// reason that the theme applies only to this run.
 fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Sync + use<> {
     let (folders, decided_by) = (settings.folders.clone(), settings.theme_decided_by.clone());
     move |theme| {
@@ -124,8 +124,8 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
     }
 }
 
-/// Prints the command that resumes the session, if it can be resumed, and returns the exit code. `again` is that
-/// command without the session id.
+/// Prints the command that resumes the session, if it can be resumed, and returns the exit code. `again` is
+/// that command without the session id.
 pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
     if let Some(session) = ended.to_resume {
@@ -157,7 +157,7 @@ pub(crate) fn from_anyhow(error: anyhow::Error) -> OpenError {
     }
 }
 
-/// Converts an error. A [`CommandError`] in it is recovered, so that its exit code is kept.
+/// Converts an error, recovering a contained [`CommandError`] so that its exit code is kept.
 fn into_anyhow(error: OpenError) -> anyhow::Error {
     match error.downcast::<CommandError>() {
         Ok(failure) => (*failure).into(),

@@ -1,5 +1,5 @@
-//! Runs a program of the user: without a shell, in a process group of its own, with a minimal environment, a JSON object
-//! on standard input, and bounded output and time.
+//! Runs one of the user's programs: without a shell, in a separate process group, with a minimal environment,
+//! a JSON object on standard input, and bounded output and time.
 
 use std::io;
 use std::process::Stdio;
@@ -12,10 +12,10 @@ use tokio::process::Command;
 use crate::config::UserProgram;
 use crate::origin::CALL_VARIABLE_PREFIX;
 
-/// Maximum bytes of standard output; a longer output is an error.
+/// Maximum size of standard output, in bytes; larger output is an error.
 const OUTPUT_BYTES_MAX: u64 = 64 * 1024;
 const ERROR_BYTES_MAX: u64 = 4 * 1024;
-/// Variables that a program gets from the environment of sysop.
+/// Variables passed to a program from sysop's environment.
 const VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -31,29 +31,29 @@ const VARIABLES: &[&str] = &[
     "DBUS_SESSION_BUS_ADDRESS",
 ];
 
-/// End of a program.
+/// Result of a program that has exited.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Finished {
-    /// Exit code; `None` if a signal ended the program.
+    /// Exit code; `None` if the program was killed by a signal.
     pub(crate) code: Option<i32>,
     pub(crate) output: String,
     pub(crate) error: String,
 }
 
-/// Kills a process group when it is dropped.
+/// A process group that is killed on drop.
 struct Group(Option<Pid>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // Fails if all of its processes have ended.
+            // Fails if all of the group's processes have exited.
             let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
 
-/// Runs a program to its end, and kills what is left of its process group. The program is killed if the future is
-/// dropped. Fails if the program cannot be started, does not end in time, or prints too much. The error is a phrase.
+/// Runs a program until it exits, then kills what is left of its process group. Dropping the future kills the
+/// program. Fails if it cannot be started, does not exit in time, or prints too much. The error is a phrase.
 pub(crate) async fn run(program: &UserProgram, input: &Value) -> Result<Finished, String> {
     let work = run_to_end(program, input);
     match tokio::time::timeout(program.timeout, work).await {
@@ -66,7 +66,7 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
     let mut command = Command::new(&program.run[0]);
     command.args(&program.run[1..]).env_clear();
     command.envs(VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    // A hook is no user: subcommands such as `sysop approve` refuse to run below it.
+    // A hook is not a user: subcommands such as `sysop approve` refuse to run under it.
     command.env(format!("{CALL_VARIABLE_PREFIX}HOOK"), "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.current_dir("/").process_group(0).kill_on_drop(true);
@@ -77,7 +77,7 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
     let line = format!("{input}\n");
     let writing = async {
         if let Some(mut stdin) = stdin {
-            // A program may end without reading its input.
+            // A program may exit without reading its input.
             let _ = stdin.write_all(line.as_bytes()).await;
         }
     };
@@ -93,7 +93,7 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
     Ok(Finished { code: status.code(), output, error })
 }
 
-/// Reads up to `most` bytes and drops the rest. Returns true as second value if there was more.
+/// Reads up to `most` bytes and discards the rest. The second value is true if there was more.
 async fn read(from: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<(String, bool)> {
     let Some(mut from) = from else { return Ok((String::new(), false)) };
     let mut kept = Vec::new();

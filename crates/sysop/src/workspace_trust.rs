@@ -1,6 +1,6 @@
 //! Asks the user to trust a workspace's config file, before anything else happens in the workspace.
 //!
-//! Only an explicit yes counts. The answer is saved for the file's current content; until then nothing of the file is used.
+//! Only an explicit yes counts. The answer is saved with the file's hash; until then, the file is ignored.
 
 use std::io::{BufRead, Read, Write};
 use std::path::Path;
@@ -14,8 +14,8 @@ const LINES_SHOWN_MAX: usize = 20;
 
 const ANSWER_BYTES_MAX: u64 = 1024;
 
-/// Asks the user and saves the answer. Returns `None` if the input ends before an answer. Fails if the question cannot
-/// be asked, or the answer cannot be saved.
+/// Asks the user and saves the answer. Returns `None` if the input ends before an answer. Fails if the
+/// question cannot be asked or the answer cannot be saved.
 pub(crate) fn ask(
     data: &Path,
     file: &UntrustedWorkspace,

@@ -1,7 +1,7 @@
-//! The budget of a day: limits for all sessions of this data directory together, from midnight to midnight local time.
+//! The daily budget: shared limits for all sessions in this data directory, reset at local midnight.
 //!
-//! The amounts spent are in a file that the processes share; each takes a lock to read or change it. Sessions do not
-//! know of this budget: a request that would exceed it fails with `FailureKind::Budget`, which pauses the turn.
+//! The amounts spent are in a file shared by all processes; each takes a lock to use it. Sessions do not know
+//! about this budget: a request that would exceed it fails with `FailureKind::Budget`, which pauses the turn.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -25,7 +25,7 @@ use crate::config::create_private_folder;
 /// Name of the file in the data directory.
 const FILE: &str = "spent_today.json";
 
-/// Limits of a day, with the file that counts what was spent.
+/// Daily limits, with the file that tracks the amounts spent.
 #[derive(Debug, Clone)]
 pub(super) struct DayBudget {
     limits: BudgetLimits,
@@ -40,13 +40,13 @@ struct SpentToday {
     date: String,
     #[serde(flatten)]
     spent: Spending,
-    /// True if a user was told that the budget is nearly spent.
+    /// True if a user has been told that the budget is nearly spent.
     #[serde(default)]
     warned: bool,
 }
 
 impl DayBudget {
-    /// Creates the budget; `None` if a day has no limits.
+    /// Creates the budget; `None` if there are no daily limits.
     pub(super) fn new(
         limits: BudgetLimits,
         prices: &HashMap<String, ModelPrice>,
@@ -59,7 +59,7 @@ impl DayBudget {
         self.prices.get(&model.to_string()).copied().or_else(|| model_table::price(model))
     }
 
-    /// Returns a sentence with the numbers if this request would exceed the budget of today.
+    /// Returns a sentence with the numbers if this request would exceed today's budget.
     fn refusal(&self, request: &ModelRequest, today: &str) -> Option<String> {
         let spent = match self.update(today, |_| {}) {
             Ok(today) => today.spent,
@@ -74,7 +74,7 @@ impl DayBudget {
         BudgetScope::Day.exceeded(&self.limits, &spent, &next)
     }
 
-    /// Returns the line about a budget that is nearly spent, once a day for all processes.
+    /// Returns the message that the budget is nearly spent, at most once a day across all processes.
     fn warning(&self, today: &str) -> Option<ModelEvent> {
         let mut text = None;
         let updated = self.update(today, |today| {
@@ -100,7 +100,7 @@ impl DayBudget {
         }
     }
 
-    /// Changes what was spent today, under a lock. An unreadable content, or that of another day, counts as nothing.
+    /// Changes the amounts spent today, under a lock. Unreadable or outdated content counts as zero.
     fn update(&self, today: &str, change: impl FnOnce(&mut SpentToday)) -> io::Result<SpentToday> {
         if let Some(folder) = self.file.parent() {
             create_private_folder(folder)?;
@@ -129,13 +129,13 @@ impl DayBudget {
         Ok(spent)
     }
 
-    /// Wraps a provider so that its calls count, and those above the budget are refused.
+    /// Wraps a provider so that its calls are counted, and those that exceed the budget are refused.
     pub(super) fn limit(self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
         Arc::new(BudgetedProvider { budget: self, provider })
     }
 }
 
-/// Provider that refuses requests above the budget of the day.
+/// Provider that refuses requests exceeding the daily budget.
 struct BudgetedProvider {
     budget: DayBudget,
     provider: Arc<dyn Provider>,

@@ -11,12 +11,12 @@ use super::machines::ARTIFACTS;
 use super::{Storage, open_store};
 use crate::settings::Settings;
 
-/// Number of events per read from the store.
+/// Number of events to read from the store at a time.
 const PAGE_EVENTS: usize = 1000;
 
-/// Deletes a session and those of its artifacts that no other log references. Other logs may reference them, because a
-/// fork has the same events and identical artifacts are stored once. Fails if the session does not exist, or the store
-/// fails to delete it or all of its text. Artifacts that cannot be removed are ignored.
+/// Deletes a session and those of its artifacts that no other log references. Other logs may reference them,
+/// because a fork has the same events and identical artifacts are stored once. Fails if the session does not
+/// exist, or the store fails to delete it or all of its text. Artifacts that cannot be removed are ignored.
 pub(crate) async fn delete_session(
     store: &dyn Store,
     kept: &Storage,
@@ -30,7 +30,7 @@ pub(crate) async fn delete_session(
     {
         return deleted;
     }
-    // Only after the deletion: later forks of the session then fail.
+    // Only after the deletion, because the session can then no longer be forked.
     for store in [Some(kept.store()), own_file(kept, settings)].into_iter().flatten() {
         match store.referenced_files(&files).await {
             Ok(named) => files.retain(|file| !named.contains(file)),
@@ -48,8 +48,8 @@ pub(crate) async fn delete_session(
     deleted
 }
 
-/// Returns true if a session is no longer in the store. This can be so after a failed deletion, if only some of its
-/// text could not be overwritten.
+/// Returns true if a session is no longer in the store. This may be the case after a failed deletion, if only
+/// some of the session's text could not be overwritten.
 async fn is_gone(store: &dyn Store, id: &SessionId) -> bool {
     match store.load(id, Seq(0), 1).await {
         Ok(page) => page.is_empty(),
@@ -57,8 +57,8 @@ async fn is_gone(store: &dyn Store, id: &SessionId) -> bool {
     }
 }
 
-/// Returns the artifacts that a log references and the time of its last event. Reading stops at the first error, so
-/// that a log that is unreadable in part can still be deleted.
+/// Returns the artifacts referenced by a log, and the time of its last event. Stops reading at the first
+/// error, so that a partially unreadable log can still be deleted.
 async fn referenced_artifacts(store: &dyn Store, id: &SessionId) -> (HashSet<String>, Timestamp) {
     let (mut files, mut last, mut seq) = (HashSet::new(), Timestamp(0), Seq(0));
     while let Ok(page) = store.load(id, seq, PAGE_EVENTS).await
@@ -70,8 +70,8 @@ async fn referenced_artifacts(store: &dyn Store, id: &SessionId) -> (HashSet<Str
     (files, last)
 }
 
-/// Returns the store in the local file if the sessions are in a database and the file exists. Both stores use the same
-/// directory of artifacts, where identical artifacts are stored once.
+/// Returns the store in the local file if the sessions are in a database and the file exists. Both stores use
+/// the same artifact directory, where identical artifacts are stored once.
 fn own_file(kept: &Storage, settings: &Settings) -> Option<Arc<dyn Store>> {
     match kept {
         Storage::Sqlite(_) => None,

@@ -1,7 +1,7 @@
-//! Reads the images of requests to models from the folder of artifacts.
+//! Reads the images for requests to models from the artifact directory.
 //!
-//! The loader wraps the provider of a session, because messages and the log contain references to images only. It also
-//! bounds the images of a request; the newest ones stay.
+//! The loader wraps a session's provider, because messages and the log contain only references to images. It
+//! also limits the images in a request, dropping the oldest ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -45,7 +45,7 @@ impl Provider for ImageLoader {
     }
 }
 
-/// Returns the artifacts of a request's images, each once, the newest first.
+/// Returns the artifacts of a request's images without duplicates, newest first.
 fn newest_first(request: &ModelRequest) -> Vec<String> {
     let mut seen = BTreeSet::new();
     let images = request.messages.iter().rev().flat_map(|message| {
@@ -54,7 +54,7 @@ fn newest_first(request: &ModelRequest) -> Vec<String> {
     images.filter(|name| seen.insert(name.clone())).collect()
 }
 
-/// Loads images within the limits of a request, and returns the name of the newest one that cannot be read, if any.
+/// Loads images within the limits for a request. Also returns the name of the newest unreadable one, if any.
 fn load(folder: &Path, names: &[String]) -> (BTreeMap<String, Arc<[u8]>>, Option<String>) {
     let (mut loaded, mut total, mut missing) = (BTreeMap::new(), 0, None);
     for name in names.iter().take(REQUEST_IMAGES_MAX) {

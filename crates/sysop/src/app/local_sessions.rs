@@ -1,4 +1,4 @@
-//! Sessions of a server: many at a time, on any host, each with the models of its host.
+//! Sessions on a server: many at a time, on any host, each with its host's models.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,10 +40,10 @@ use crate::config::{UserDirs, unknown_provider};
 use crate::settings::HostChoice;
 use crate::system_prompt;
 
-/// Maximum time for a stopping server to notify the other nodes.
+/// Maximum time for a server that is shutting down to notify the other nodes.
 const LEAVE_TIME_MAX: Duration = Duration::from_secs(3);
 const EVENTS_MAX: usize = 256;
-/// Host name of a session without a host, whose only tools are those that clients offer.
+/// Host name of a session without a host, whose only tools are those offered by clients.
 const NONE: &str = "none";
 
 pub(crate) struct LocalSessions {
@@ -51,7 +51,7 @@ pub(crate) struct LocalSessions {
     store: Arc<AuditedStore>,
     node: Option<PostgresNode>,
     driver: Driver,
-    /// Set as soon as the server has attempted to release all sessions.
+    /// Set once the server has attempted to release all sessions.
     left: AtomicBool,
 }
 
@@ -71,8 +71,8 @@ impl LocalSessions {
         sessions
     }
 
-    /// Creates a session on a host for the user of this process. An empty name means the configured host. Fails with
-    /// one sentence if the host is unknown or the session cannot be created.
+    /// Creates a session on a host for the user of this process. An empty name means the configured host.
+    /// Fails with one sentence if the host is unknown or the session cannot be created.
     pub(crate) async fn create_on(&self, host: &str, opened_by: &str) -> Result<AttachedSession, String> {
         let request = CreateSession {
             host: Some(host.to_owned()).filter(|host| !host.is_empty()),
@@ -89,13 +89,13 @@ impl LocalSessions {
         Ok(AttachedSession { session, last, spec: Arc::new(opening) })
     }
 
-    /// Returns true if someone besides the caller, who has one subscription, follows a session.
+    /// Returns true if a session has subscribers other than the caller, who has one subscription.
     pub(crate) fn is_watched(&self, id: &SessionId) -> bool {
         self.driver.subscriber_count(id) > 1
     }
 
-    /// Sets the inputs that each resumed session receives first: the current rules of its host, and the approval mode `never` if
-    /// the server is read-only.
+    /// Sets the inputs that each resumed session receives first: its host's current rules, and the approval
+    /// mode `never` if the server is read-only.
     fn set_initial_inputs(&self) {
         let (services, reads_only) = (self.services.clone(), self.is_read_only());
         self.driver.set_initial_inputs(move |spec| {
@@ -153,7 +153,7 @@ impl LocalSessions {
         Ok((spec, own))
     }
 
-    /// Returns the location of a new session: below the server's root, or on another machine.
+    /// Returns the location of a new session: under the server's root, or on another machine.
     fn place(&self, host: Option<&str>, root: Option<&Path>) -> Result<ToolLocation, BackendError> {
         let settings = &self.services.settings;
         let host = match host {
@@ -216,13 +216,13 @@ impl LocalSessions {
         })
     }
 
-    /// Returns the tools of a session without a host. Such a session uses the models that this machine can reach.
+    /// Returns the tools for a session without a host, which uses the models reachable from this machine.
     fn without_host(&self) -> SessionTools {
         let hooks = self.services.hooks.of_session(&HostChoice::Local);
         SessionTools::None(self.services.models.of(&HostChoice::Local), hooks)
     }
 
-    /// Returns the specification and the start time of a session.
+    /// Returns a session's specification and start time.
     async fn opening_of(&self, id: &SessionId) -> Result<(SessionSpec, Timestamp), BackendError> {
         let start = self.store.load(id, Seq(0), 1).await.map_err(|error| failed(error.into()))?;
         match start.into_iter().next() {
@@ -399,7 +399,7 @@ impl SessionBackend for LocalSessions {
         let services = self.services.clone();
         let written = tokio::task::spawn_blocking(move || services.write_rule(&rule)).await;
         let rule = written.unwrap_or_else(|error| Err(format!("cannot write the rule: {error}")))?;
-        // Sessions resumed from now on receive it, too.
+        // Sessions resumed from now on will also receive it.
         self.set_initial_inputs();
         Ok(rule)
     }
@@ -417,7 +417,7 @@ impl SessionBackend for LocalSessions {
         let Some(wanted) = wanted.filter(|name| !name.is_empty()) else { return own.clone() };
         match wanted.parse::<ModelRef>() {
             Ok(model) if is_known(&model.provider) => model,
-            // A bare name is a Gemini model; with another provider configured, its model is used instead.
+            // A bare name is a Gemini model; if another provider is configured, its model is used instead.
             _ if matches!(own.provider.as_str(), "gemini" | "vertex") => ModelRef::new(&own.provider, wanted),
             Ok(_) | Err(_) => own.clone(),
         }
@@ -476,12 +476,12 @@ fn found(driver: &Driver, session: Arc<dyn SessionHandle>) -> OpenedSession {
 }
 
 enum SessionTools {
-    /// The session has no tools of its own. It can use the models of this provider.
+    /// The session has no tools of its own. It can use this provider's models.
     None(Arc<dyn Provider>, Option<Arc<dyn SessionHooks>>),
     Machine {
         place: ToolLocation,
         profile: Profile,
-        /// Tools of MCP servers that the session offers.
+        /// MCP servers' tools that the session offers.
         external: Vec<ToolSpec>,
         services: Box<Services>,
         first: Box<Runtime>,
@@ -489,8 +489,8 @@ enum SessionTools {
 }
 
 impl SessionTools {
-    /// Returns a factory that creates a new runtime each time the session is opened on this node. State of the host,
-    /// such as a terminal, is lost when the session leaves the node.
+    /// Returns a factory that creates a new runtime each time the session is opened on this node. The host's
+    /// state, such as a terminal, is lost when the session leaves the node.
     fn into_runtime_factory(self, decorate: HostDecorator) -> RuntimeFactory {
         match self {
             Self::None(provider, hooks) => Arc::new(move || {
@@ -523,7 +523,7 @@ fn hide_own_folders(error: String, folders: &UserDirs) -> String {
     own.into_iter().fold(error, |error, folder| hide_folder(&error, folder))
 }
 
-/// Replaces paths below a directory with paths relative to it, and the path of the directory with its name.
+/// Replaces paths under a directory with relative paths, and the directory's own path with its name.
 fn hide_folder(text: &str, folder: &Path) -> String {
     let (Some(whole), Some(name)) = (folder.to_str(), folder.file_name().and_then(|name| name.to_str()))
     else {
@@ -540,7 +540,7 @@ fn hide_folder(text: &str, folder: &Path) -> String {
     told
 }
 
-/// Returns a requested root if it lies below the server's root.
+/// Returns the requested root if it is under the server's root.
 fn confine_root(own: &Path, wished: &Path) -> Result<PathBuf, BackendError> {
     let outside = || BackendError::Invalid("the root must be a directory below the server's root".to_owned());
     let root = own.join(wished).canonicalize().map_err(|_| outside())?;
@@ -580,7 +580,7 @@ impl Host for ToollessHost {
     }
 }
 
-/// Stands for a host that could not be created. It has no tools, and every call fails with the reason that it contains.
+/// Placeholder for a host that could not be created. It has no tools, and every call fails with this reason.
 struct UnreachableHost(String);
 
 #[async_trait]

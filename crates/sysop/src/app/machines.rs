@@ -1,4 +1,4 @@
-//! Machines of one process: the hosts of tools, and one connection per machine.
+//! Machines of a process: the hosts that run tools, and one connection per machine.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,16 @@ use crate::exit::CommandError;
 use crate::mcp;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// Name of the directory, beside the database, for whole outputs and the previous content of changed files.
+/// Name of the directory, next to the database, for complete outputs and changed files' previous content.
 pub(super) const ARTIFACTS: &str = "artefacts";
-/// Name of the directory, beside the database, for the state from before changes on this machine.
+/// Name of the directory, next to the database, for the state from before changes on this machine.
 const UNDO: &str = "undo";
 
-/// Returns the folder of artifacts below sysop's data directory.
+/// Returns the artifact directory in sysop's data directory.
 pub(crate) fn artifacts(data: &Path) -> PathBuf {
     data.join(ARTIFACTS)
 }
-/// Name of the directory for connection sockets, in the cache.
+/// Name of the directory for connection sockets, in the cache directory.
 const SOCKETS: &str = "ssh";
 /// Default root of a remote machine: the user's home directory there.
 pub(crate) const HOME: &str = "~";
@@ -56,7 +56,7 @@ impl Machines {
         &self.settings
     }
 
-    /// Creates the host of a location. Fails if the root or the hosts are invalid.
+    /// Creates a location's host. Fails if the root or the hosts are invalid.
     pub(crate) fn host(&self, place: &ToolLocation, profile: Profile) -> Result<Arc<dyn Host>> {
         match &place.host {
             HostChoice::Local => Ok(Arc::new(self.local(place, profile)?)),
@@ -78,7 +78,7 @@ impl Machines {
         }
     }
 
-    /// Creates the host whose tools are lent to a server. Fails if the root is invalid.
+    /// Creates the host whose tools are offered to a server. Fails if the root is invalid.
     pub(crate) fn client_tools_host(
         &self,
         root: PathBuf,
@@ -86,7 +86,7 @@ impl Machines {
         allow_delete: bool,
         file_bytes_max: u64,
     ) -> Result<Arc<dyn Host>> {
-        // The server judges the calls and does not know this machine's sandbox.
+        // The server's policy decides on calls and does not know this machine's sandbox.
         let sandbox_mode = SandboxMode::Off;
         let settings = self.local_settings(root, profile);
         let settings = LocalSettings { allow_delete, file_bytes_max, sandbox_mode, ..settings };
@@ -115,13 +115,13 @@ impl Machines {
         }
     }
 
-    /// Returns the settings of records on this machine, which are kept beside the artifacts.
+    /// Returns the undo settings for this machine, whose records are stored next to the artifacts.
     fn local_undo(&self) -> UndoSettings {
         let folder = self.artifacts().with_file_name(UNDO);
         UndoSettings { bytes_max: self.settings.undo_bytes, folder: folder.to_str().map(str::to_owned) }
     }
 
-    /// Returns the sandbox features of the kernel. If the sandbox is off, returns none and asks no kernel.
+    /// Returns the kernel's sandbox features. If the sandbox is off, returns none without a query.
     fn sandbox(&self) -> SandboxSupport {
         match self.settings.sandbox_mode() {
             SandboxMode::Off => SandboxSupport::NONE,
@@ -143,7 +143,7 @@ impl Machines {
         SshHost::open(settings).map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
-    /// Returns the connection to a machine, which all callers share. Fails if `ssh` cannot take the destination.
+    /// Returns the connection to a machine, shared by all callers. Fails if `ssh` rejects the destination.
     pub(crate) fn connection(&self, target: &SshTarget) -> Result<SshConnection, CommandError> {
         let mut connections = self.connections.lock();
         let key = (target.destination.clone(), target.port);
@@ -169,7 +169,7 @@ impl Machines {
         Some(Arc::new(SshRemoteMachine(connection)))
     }
 
-    /// Adds the MCP servers that the user agreed to.
+    /// Adds the MCP servers that the user has agreed to.
     pub(super) fn with_mcp_servers(&self, host: Arc<dyn Host>) -> McpHost {
         let settings = McpHostSettings {
             servers: mcp::ready_servers(&self.settings),
@@ -179,7 +179,7 @@ impl Machines {
         McpHost::new(host, settings)
     }
 
-    /// Closes all connections and ends the commands that use them.
+    /// Closes all connections and terminates the commands that use them.
     pub(crate) async fn close(&self) {
         let connections = std::mem::take(&mut *self.connections.lock());
         futures::future::join_all(connections.values().map(SshConnection::close)).await;
@@ -190,7 +190,7 @@ impl Machines {
         OutputLimits { bytes: limits.output_bytes, lines: limits.output_lines }
     }
 
-    /// Returns the directory for whole outputs of calls and for the previous content of changed files.
+    /// Returns the directory for calls' complete outputs and for the previous content of changed files.
     pub(super) fn artifacts(&self) -> PathBuf {
         artifacts(&self.settings.folders.data)
     }
@@ -199,9 +199,9 @@ impl Machines {
 #[derive(Debug, Clone)]
 pub(crate) struct ToolLocation {
     pub(crate) host: HostChoice,
-    /// Root of the file tools on this machine; `host` has the roots of remote machines.
+    /// Root of the file tools on this machine; `host` has the roots on remote machines.
     pub(crate) root: PathBuf,
-    /// Start of the session. The policy judges the content of scripts that changed since then.
+    /// Start of the session. The policy checks the content of scripts that have changed since then.
     pub(crate) session_start: SystemTime,
 }
 
@@ -222,7 +222,7 @@ impl ToolLocation {
     }
 }
 
-/// Connection to a remote machine, for providers that use the models there.
+/// Connection to a remote machine, for providers that use the models on that machine.
 struct SshRemoteMachine(SshConnection);
 
 #[async_trait]

@@ -1,7 +1,7 @@
 //! Restricts models to the hosts whose output they may receive (`[hosts.NAME] models`).
 //!
-//! The check wraps the provider of a host, so it applies to every request of every session on that host, even if the
-//! model of a session is changed later.
+//! The check wraps a host's provider, so it applies to every request from every session on that host, even if
+//! a session's model is changed later.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl ModelAccess {
         ))
     }
 
-    /// Wraps a provider so that only allowed models are asked.
+    /// Wraps a provider so that only allowed models are called.
     pub(crate) fn restrict(self, provider: Arc<dyn Provider>) -> Arc<dyn Provider> {
         if self.0.is_empty() { provider } else { Arc::new(RestrictedProvider { access: self, provider }) }
     }

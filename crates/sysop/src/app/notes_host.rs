@@ -1,6 +1,6 @@
 //! A host with the tool `remember`, which adds a line to the user's notes on that host.
 //!
-//! The notes are on this machine, wherever the tools run. They are read with the instructions of later sessions.
+//! The notes are stored on this machine, wherever the tools run. Later sessions read them as instructions.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -17,9 +17,9 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
 use crate::config::{create_private_folder, display_path};
 
-/// Maximum bytes of one note.
+/// Maximum size of a note, in bytes.
 const NOTE_BYTES_MAX: usize = 2_000;
-/// Maximum bytes of a file of notes; more would not fit into a prompt.
+/// Maximum size of a notes file, in bytes; more would not fit into a prompt.
 const FILE_BYTES_MAX: u64 = 32 * 1024;
 
 pub(super) struct NotesHost {
@@ -29,7 +29,7 @@ pub(super) struct NotesHost {
 }
 
 impl NotesHost {
-    /// Adds the tool `remember` to a host. `notes` is the path of the file with the notes on that host.
+    /// Adds the tool `remember` to a host. `notes` is the path of the host's notes file.
     pub(super) fn new(inner: Arc<dyn Host>, notes: PathBuf) -> Self {
         let mut tools = inner.tools().to_vec();
         tools.push(catalog::remember());

@@ -26,9 +26,9 @@ use crate::sessions::{self, DisplayOptions, ExportFormat, SESSIONS_MAX, resolve_
 use crate::settings::HostChoice;
 
 const LOCAL: &str = "local";
-/// Characters of a commit shown in place of a branch.
+/// Number of characters of a commit hash to show if no branch is checked out.
 const COMMIT_CHARS: usize = 8;
-/// Maximum size of a file of git that is read, in bytes.
+/// Maximum number of bytes to read from a Git file.
 const GIT_FILE_BYTES_MAX: u64 = 4096;
 const COMPLETION_ENTRIES_MAX: usize = 65_536;
 
@@ -116,7 +116,7 @@ impl SessionService for Services {
             Some(sysop_core::event::Event::SessionOpened { spec, .. }) if spec.host == LOCAL => {
                 PathBuf::from(&spec.root)
             }
-            // A new session is not in the log yet; it works at the configured location.
+            // A new session is not in the log yet; it uses the configured location.
             None if matches!(self.settings.host, HostChoice::Local) => self.settings.root.clone(),
             Some(_) | None => return Vec::new(),
         };
@@ -230,7 +230,7 @@ impl Services {
             Some(Logged { at, event: Event::SessionOpened { spec, .. }, .. }) => {
                 self.location_of(spec, *at).map_err(|error| format!("{error:#}"))
             }
-            // A new session is not in the log yet; it works at the configured location.
+            // A new session is not in the log yet; it uses the configured location.
             Some(_) | None => Ok(ToolLocation::new(self.settings.host.clone(), self.settings.root.clone())),
         }
     }
@@ -250,8 +250,8 @@ fn routine_view(name: &str, routine: &crate::config::Routine) -> Routine {
     }
 }
 
-/// Returns the current branch of the repository that contains `folder`, or the beginning of the commit if no branch is
-/// checked out. Reads only files of git; runs nothing.
+/// Returns the current branch of the repository that contains `folder`, or the start of the commit hash if no
+/// branch is checked out. Only reads Git's files; runs nothing.
 fn git_branch(folder: &Path) -> Option<String> {
     let git = folder.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists())?;
     // In a worktree or submodule, `.git` is a file that names the directory.
@@ -270,21 +270,21 @@ fn git_branch(folder: &Path) -> Option<String> {
     }
 }
 
-/// Reads the beginning of a small file.
+/// Reads the start of a small file.
 fn read_start(path: &Path) -> Option<String> {
     let mut text = String::new();
     std::fs::File::open(path).ok()?.take(GIT_FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text)
 }
 
-/// Writes a file that does not exist yet and that only its owner can read.
+/// Creates a file that only its owner can read. Fails if the file already exists.
 fn write_new(path: &Path, text: &[u8]) -> std::io::Result<()> {
     let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text)
 }
 
-/// Returns at most `limit` paths below `root` that contain `prefix`, ignoring case. Paths that start with `prefix` come
-/// first, then paths with fewer components. Hidden and ignored files are left out.
+/// Returns at most `limit` paths under `root` that contain `prefix`, ignoring case. Paths that start with
+/// `prefix` come first, then paths with fewer components. Hidden and ignored files are left out.
 fn paths_below(root: &std::path::Path, prefix: &str, limit: usize) -> Vec<String> {
     let mut found = Vec::new();
     let walk = ignore::WalkBuilder::new(root).follow_links(false).require_git(false).build();

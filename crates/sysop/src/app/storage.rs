@@ -1,4 +1,4 @@
-//! Storage of sessions and tokens: a local file, or a database shared by several nodes.
+//! Storage for sessions and tokens: a local file, or a database shared by several nodes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Storage {
         Ok(Self::Sqlite(Arc::new(open_store(settings)?)))
     }
 
-    /// Opens the configured database, otherwise the local file.
+    /// Opens the configured database, or the local file if none is configured.
     pub(crate) async fn open(settings: &Settings) -> Result<Self> {
         let Some(url) = &settings.database else { return Self::file(settings) };
         let url = url.expose_secret();
@@ -53,7 +53,7 @@ impl Storage {
         }
     }
 
-    /// Checks that the storage can be used. The error says why it cannot.
+    /// Checks that the storage is usable. The error says why it is not.
     pub(crate) async fn ready(&self) -> Result<(), StoreError> {
         match self {
             Self::Sqlite(store) => store.list(1).await.map(|_| ()),
@@ -64,7 +64,7 @@ impl Storage {
     pub(crate) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,
-            Self::Postgres(_) => {} // each statement is durable when it is answered
+            Self::Postgres(_) => {} // each statement is durable once it has returned
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Runs the user's hooks and the notifier: asks before a call, and tells about events.
+//! Runs the user's hooks and the notifier: hooks decide before a call, and both receive events.
 //!
-//! Questions wait for their hooks. Everything else runs one program after the other in the background, so that a slow
-//! program delays no session. A program gets one JSON object on standard input, with redacted commands and never with a
-//! token.
+//! A call waits for its hooks. For everything else, programs run in the background, one after the other, so
+//! that a slow program delays no session. A program gets one JSON object on standard input, with redacted
+//! commands and never with a token.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,17 +25,17 @@ use crate::config::{Hook, HookPoint, Notify, OnError, UserProgram};
 use crate::settings::HostChoice;
 use crate::user_program::{Finished, run};
 
-/// Maximum number of reports that wait or run; further ones are dropped.
+/// Maximum number of reports waiting or running; further ones are dropped.
 const REPORTS_MAX: usize = 256;
 const REASON_CHARS_MAX: usize = 400;
-/// Maximum number of characters of a prompt or command that a program gets.
+/// Maximum length of a prompt or command passed to a program, in characters.
 const TEXT_CHARS_MAX: usize = 8192;
 /// Maximum number of calls whose commands are remembered for `command.after`.
 const CALLS_MAX: usize = 256;
-/// Maximum time for reports to be delivered when the process ends.
+/// Maximum time at exit for pending reports to be delivered.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// Programs of the user, shared by all sessions of a process.
+/// The user's programs, shared by all sessions of a process.
 pub(crate) struct UserHooks {
     hooks: Vec<Hook>,
     notify: Option<Notify>,
@@ -44,7 +44,7 @@ pub(crate) struct UserHooks {
     redactor: CommandRedactor,
     reports: TaskTracker,
     waiting: AtomicUsize,
-    /// Held while a report runs; waiters get it in the order of their arrival.
+    /// Held while a report is running; waiters acquire it in order of arrival.
     turn: tokio::sync::Mutex<()>,
 }
 
@@ -66,7 +66,7 @@ impl UserHooks {
         *self.page.lock() = Some(page);
     }
 
-    /// Returns the hooks of a session on these hosts, or `None` if no program is configured.
+    /// Returns the hooks for a session on these hosts, or `None` if no program is configured.
     pub(crate) fn of_session(self: &Arc<Self>, host: &HostChoice) -> Option<Arc<dyn SessionHooks>> {
         if self.hooks.is_empty() && self.notify.is_none() {
             return None;
@@ -85,7 +85,7 @@ impl UserHooks {
         }))
     }
 
-    /// Waits until all reports are delivered, up to a limit.
+    /// Waits until all reports have been delivered, up to a limit.
     pub(crate) async fn close(&self) {
         self.reports.close();
         if tokio::time::timeout(CLOSE_TIME_MAX, self.reports.wait()).await.is_err() {
@@ -93,7 +93,7 @@ impl UserHooks {
         }
     }
 
-    /// Starts programs in the background, one after the other.
+    /// Runs programs in the background, one after the other.
     fn report(self: &Arc<Self>, programs: Vec<UserProgram>, about: Value) {
         if programs.is_empty() {
             return;
@@ -138,7 +138,7 @@ struct SessionPrograms {
     programs: Arc<UserHooks>,
     host: String,
     hosts: Vec<String>,
-    /// Tool and command of the calls that run.
+    /// Tool and command of each running call.
     calls: Mutex<HashMap<CallId, (String, String)>>,
 }
 
@@ -267,7 +267,7 @@ fn merge(into: &mut Value, more: Value) {
     }
 }
 
-/// Returns the answer of one hook. A hook never allows a call.
+/// Returns the answer from one hook. A hook never allows a call.
 fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
     let name = hook.program.run[0].rsplit('/').next().unwrap_or_default();
     let said = match finished {
@@ -302,7 +302,7 @@ fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
     }
 }
 
-/// Returns true for "deny" with its reason, false for "ask" with its reason, or `None` if the hook has no objection.
+/// Returns true with the reason for "deny", false with the reason for "ask", or `None` for no objection.
 fn decision(output: &str) -> Result<Option<(bool, String)>, String> {
     if output.trim().is_empty() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Instructions for models: the user's own file and skills, notes on hosts, and files of a trusted workspace.
+//! Instructions for models: the user's own file and skills, notes on hosts, and a trusted workspace's files.
 
 use std::path::{Path, PathBuf};
 
@@ -18,15 +18,15 @@ use crate::config::{InstructionSet, TrustDecision, display_path, read_text};
 use crate::settings::{HostChoice, Settings};
 
 const CONFIG_FOLDER: &str = "sysop";
-/// Name of the user's own file, in the config directory.
+/// Name of the user's own instruction file, in the config directory.
 const USER_FILE: &str = "AGENTS.md";
 /// Name of the directory with notes on hosts, in the config directory.
 const HOST_NOTES: &str = "hosts";
-/// Name of each directory with the user's skills: in sysop's config directory, and in that of each other tool.
+/// Name of the directories with the user's skills, in sysop's config directory and in each other tool's.
 const SKILLS: &str = "skills";
-/// Directories of other tools, below the home directory, that may contain skills.
+/// Other tools' directories, in the home directory, that may contain skills.
 const OTHER_TOOLS: [&str; 2] = [".agents", ".claude"];
-/// Directory with the skills of all users of this machine.
+/// Directory with skills for all users of this machine.
 const SYSTEM_SKILLS: &str = "/etc/sysop/skills";
 /// Name of the directory with the user's commands, in the config directory.
 const COMMANDS: &str = "commands";
@@ -44,8 +44,8 @@ impl WorkspaceInstructions {
         Self { machines, place }
     }
 
-    /// Trusts the files of the workspace with their current content, and returns them. Fails if the location cannot be
-    /// reached, or the decision cannot be saved. The error is one sentence.
+    /// Trusts the workspace's files with their current content, and returns them. Fails if the location
+    /// cannot be reached or the decision cannot be saved. The error is one sentence.
     pub(super) async fn trust(&self) -> Result<Vec<InstructionText>, String> {
         let found = self.workspace_files().await?;
         if !found.is_empty() {
@@ -71,14 +71,14 @@ impl WorkspaceInstructions {
                 let read = read_remote_instruction_files(&connection, root).await;
                 read.map_err(|error| error.to_string())
             }
-            // Several workspaces at once: no file holds for all.
+            // Several workspaces at once: no file applies to all of them.
             HostChoice::Fleet(_) => Ok(Vec::new()),
         }
     }
 
-    /// Returns true if the files of the workspace may be read now. Reading them from an ssh host may open a connection,
-    /// which a mere question to the model must not do. Therefore, if the host is not connected, the files are read only
-    /// if they are trusted, or were trusted before.
+    /// Returns true if the workspace's files may be read now. Reading them from an ssh host may open a
+    /// connection, which must not happen for a mere question to the model. Therefore, if the host
+    /// is not connected, the files are read only if they are trusted, or were trusted before.
     fn is_worth_reading(&self) -> bool {
         let HostChoice::Ssh(target) = &self.place.host else { return true };
         let settings = self.machines.settings();
@@ -87,7 +87,7 @@ impl WorkspaceInstructions {
             || self.machines.connection(target).is_ok_and(|connection| connection.is_connected())
     }
 
-    /// Returns the name of the workspace in the file of trust decisions.
+    /// Returns the workspace's name in the file with trust decisions.
     fn place_name(&self) -> String {
         match &self.place.host {
             HostChoice::Local => self.place.display_root(),
@@ -108,7 +108,7 @@ impl WorkspaceInstructions {
         settings.trust_workspace || answer() == Some(TrustDecision::Trusted)
     }
 
-    /// Returns the user's own file, and the notes on the hosts of the session.
+    /// Returns the user's own file, and the notes on the session's hosts.
     fn own_files(&self) -> Vec<InstructionFile> {
         let folder = self.machines.settings().folders.config.join(CONFIG_FOLDER);
         let mut files: Vec<_> =
@@ -153,7 +153,7 @@ pub(crate) fn own_skill_folders(settings: &Settings) -> (Vec<PathBuf>, Vec<PathB
     (skills, vec![config.join(COMMANDS)])
 }
 
-/// Adds to `skills` the skills and commands that are among the files in `found`.
+/// Adds to `skills` the skills and commands among the files in `found`.
 pub(crate) fn add_skills(skills: &mut Skills, found: &[InstructionText], source: InstructionSource) {
     for (at, file) in found.iter().enumerate() {
         let path = Path::new(&file.path);
@@ -176,7 +176,7 @@ pub(crate) fn add_skills(skills: &mut Skills, found: &[InstructionText], source:
     }
 }
 
-/// Returns the file for notes on the host of a location; `None` for several hosts.
+/// Returns the notes file for a location's host; `None` for several hosts.
 pub(super) fn notes_file(settings: &Settings, place: &ToolLocation) -> Option<PathBuf> {
     let mut files = notes_files(settings, place);
     files.pop().filter(|_| files.is_empty())

@@ -1,4 +1,4 @@
-//! Words of the command line before clap reads them: mistyped commands, and `--resume` with its id.
+//! Words on the command line before clap parses them: mistyped commands, and `--resume` with its id.
 
 use std::ffi::OsString;
 
@@ -10,8 +10,8 @@ pub(super) const COMMANDS: &[&str] = &[
     "mcp", "config", "acp", "shell-init", "completions", "man", "help",
 ];
 
-/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a single word,
-/// or a word followed by a quoted argument, is taken for a mistyped command.
+/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a
+/// single word, or a word followed by a quoted argument, is treated as a mistyped command.
 pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let is_quoted = |word: &String| word.contains(char::is_whitespace);
@@ -28,8 +28,8 @@ pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     ))
 }
 
-/// Joins `--resume ID` into `--resume=ID`, so that a command or a task after a bare `--resume` is not read as an id.
-/// The next argument counts as an id if it is a single word and neither a flag nor a command.
+/// Joins `--resume ID` into `--resume=ID`, so that a command or task after a bare `--resume` is not parsed as
+/// an id. The next argument counts as an id if it is a single word and neither a flag nor a command.
 pub(super) fn join_resume(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut joined = Vec::with_capacity(arguments.len());
     let mut rest = arguments.into_iter().peekable();

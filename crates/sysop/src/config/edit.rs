@@ -1,7 +1,7 @@
-//! Changes a config file as a person would: keys are set one by one, and comments, order and everything else stay.
+//! Edits a config file as a person would: keys are set one by one, and everything else is preserved.
 //!
-//! A value is checked against the table of keys before it is written, and the whole text is parsed again afterwards. A
-//! text that would not load is never written.
+//! Before the file is written, each value is checked against the table of keys, and the whole new text is
+//! parsed. Text that would not load is never written.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,12 @@ use super::keys::{self, KeyPath};
 use super::value::{self, ConfigValue};
 use super::{ConfigError, private_files};
 
-/// A change that cannot be made. The file is as before.
+/// A change that cannot be made. The file is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ConfigChangeError {
     #[error("{0:?} is not a config key; write dotted names, such as `providers.openai.base_url`")]
     Path(String),
-    /// There is no such key.
+    /// The key does not exist.
     #[error("`{path}` is not a config key{meant}")]
     Unknown {
         path: KeyPath,
@@ -35,14 +35,14 @@ pub(crate) enum ConfigChangeError {
     Syntax(String),
 }
 
-/// Parses a key as in TOML: names separated by dots, and in quotes if they contain other characters.
+/// Parses a key as in TOML: names are separated by dots, and quoted if they contain other characters.
 pub(crate) fn parse_key(text: &str) -> Result<KeyPath, ConfigChangeError> {
     let names = Key::parse(text).map_err(|_| ConfigChangeError::Path(text.to_owned()))?;
     Ok(KeyPath::new(names.iter().map(Key::get)))
 }
 
-/// Returns the text of a config file with these keys set, in order. `model` takes `PROVIDER/NAME`. Fails if a key or a
-/// value is invalid, or the text is.
+/// Returns the text of a config file with these keys set, in order. `model` takes `PROVIDER/NAME`. Fails if a
+/// key, a value or the text is invalid.
 pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result<String, ConfigChangeError> {
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         ConfigChangeError::Syntax(error.message().lines().collect::<Vec<_>>().join(", "))
@@ -77,7 +77,7 @@ fn to_item(path: &KeyPath, text: &str) -> Result<Value, ConfigChangeError> {
     })
 }
 
-/// Sets `model = "PROVIDER/NAME"`, or the two keys of `[model]` if the file has that table.
+/// Sets `model = "PROVIDER/NAME"`, or the two keys in `[model]` if the file has that table.
 fn set_model(document: &mut DocumentMut, path: &KeyPath, text: &str) -> Result<(), ConfigChangeError> {
     let failed = |why: String| ConfigChangeError::Value { path: path.clone(), why };
     let (provider, name) = match text.split_once('/') {
@@ -111,7 +111,7 @@ fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChan
         inner = item.as_table_like_mut().ok_or_else(no_table)?;
     }
     match inner.get_mut(last) {
-        // The old value's decoration holds the spaces and the comment behind it.
+        // The old value's decoration holds the surrounding spaces and the trailing comment.
         Some(Item::Value(old)) => {
             let decor = old.decor().clone();
             *old = value;
@@ -125,13 +125,13 @@ fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChan
     Ok(())
 }
 
-/// Returns the problems in the text of a config file, each with its line. Fails if the text is not TOML.
+/// Returns the problems in a config file's text, each with its line. Fails if the text is not TOML.
 pub(crate) fn check_text(path: &Path, text: &str) -> Result<Vec<String>, ConfigError> {
     let layer = file::parse(path, text, Flavor::Own)?;
     Ok(layer.warnings.iter().map(ToString::to_string).collect())
 }
 
-/// Writes a config file atomically, readable by the user only. A link is followed, so that it stays one.
+/// Writes a config file atomically, readable only by the user. A symbolic link is followed and kept.
 pub(crate) fn save_config(path: &Path, text: &str) -> io::Result<()> {
     let target: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if let Some(folder) = target.parent() {

@@ -1,9 +1,9 @@
-//! Config layer of the environment.
+//! Config layer from the environment.
 //!
 //! Each key has a variable `SYSOP_<KEY>`: the key in capitals, with `__` between a table and its keys
-//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`, and `SYSOP_HOST`
-//! takes the same values as `--host`. Variables of other programs also work, with lower precedence. An empty variable counts
-//! as unset.
+//! (`SYSOP_MAX_ITERATIONS`, `SYSOP_PROVIDERS__OPENAI__BASE_URL`). `SYSOP_MODEL` holds `PROVIDER/NAME`, and
+//! `SYSOP_HOST` takes the same values as `--host`. Other programs' variables also work, with lower
+//! precedence. An empty variable counts as unset.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,8 +25,8 @@ const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
 pub(crate) struct Environment(BTreeMap<String, String>);
 
 impl Environment {
-    /// Returns the variables that the process was started with, including secrets that have been wiped since then.
-    /// Variables that are not UTF-8 are omitted.
+    /// Returns the variables with which the process was started, including secrets that have since been
+    /// wiped. Variables that are not UTF-8 are omitted.
     pub(crate) fn of_process() -> Self {
         static STARTED_WITH: OnceLock<Environment> = OnceLock::new();
         STARTED_WITH.get_or_init(Self::read_process).clone()
@@ -50,7 +50,7 @@ impl Environment {
 }
 
 impl fmt::Debug for Environment {
-    /// Prints names only, because many values are secrets.
+    /// Prints only names, because many values are secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
@@ -62,7 +62,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Environment {
     }
 }
 
-/// Variables of other programs, and the key that each group of them sets. The first one with a value is used.
+/// Other programs' variables, and the key that each group of them sets. The first one with a value is used.
 const BORROWED: &[(&[&str], &str)] = &[
     (GEMINI.key_variables, "providers.gemini.api_key"),
     (ANTHROPIC.key_variables, "providers.anthropic.api_key"),
@@ -81,7 +81,7 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
         .value("LLM_BASE_URL")
         .filter(|_| environment.value(&variable_of(&base_url)).is_none())
         .map_or(VariableUse::Rejected, |value| take(&mut layer, "LLM_BASE_URL", &base_url, value));
-    // A key is sent only to the server it was issued for, so each of the two variables belongs to one address.
+    // A key is sent only to the server for which it was issued, so each variable belongs to one address.
     let openai_key = match borrowed {
         VariableUse::Applied => "LLM_AUTH_TOKEN",
         VariableUse::Rejected => "OPENAI_API_KEY",
@@ -131,8 +131,8 @@ fn own(layer: &mut ConfigLayer, name: &str, key: &str, value: &str) {
     }
 }
 
-/// Sets `model.provider` and `model.name` from the two halves of `SYSOP_MODEL`. An error in the value is reported only
-/// when a model is needed.
+/// Sets `model.provider` and `model.name` from the two halves of `SYSOP_MODEL`. An error in the value is
+/// reported only if a model is needed.
 fn model(layer: &mut ConfigLayer, name: &str, value: &str) {
     let (provider, model) = match value {
         keys::DEMO => (keys::DEMO, keys::DEMO),
@@ -200,8 +200,8 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         .collect()
 }
 
-/// Converts `OLLAMA_HOST` to an address, following Ollama's documentation: without a scheme, http and port 11434; with a
-/// scheme, the scheme's port. The wildcard address means this machine.
+/// Converts `OLLAMA_HOST` to an address, following Ollama's documentation: without a scheme, http and port
+/// 11434 are used; with a scheme, its default port. The wildcard address means this machine.
 pub(crate) fn ollama_address(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');
     let (scheme, rest) = host.split_once("://").unwrap_or(("", host));

@@ -1,4 +1,4 @@
-//! Parses a TOML file into a layer. Valid entries and warnings record their line in the file.
+//! Parses a TOML file into a layer. Each valid entry and each warning records its line in the file.
 //!
 //! Files of sysop, Jexida and agent-rs follow the same rules, except for the meaning of a bare model name.
 
@@ -20,7 +20,7 @@ pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flavor {
-    /// Sysop's dialect. Files of Jexida are read in the same way.
+    /// Sysop's dialect. Jexida's files are parsed in the same way.
     Own,
     BuiltIn,
     /// Dialect of agent-rs, in which `api_key` and a bare `model` refer to Gemini.
@@ -69,7 +69,7 @@ pub(crate) fn parse(path: &Path, text: &str, flavor: Flavor) -> Result<ConfigLay
     Ok(reader.layer)
 }
 
-/// Returns true if a file was written for Jexida or agent-rs, judged by top-level keys that only they use.
+/// Returns true if a file was written for Jexida or agent-rs, based on top-level keys that only they use.
 pub(super) fn is_foreign(text: &str) -> bool {
     let Ok(document) = DeTable::parse(text) else { return false };
     let table = document.get_ref();
@@ -128,7 +128,7 @@ impl ConfigFileReader {
         }
     }
 
-    /// Reads `[[hooks]]` or `[notify]`. An invalid one is an error: a hook that is left out would deny nothing.
+    /// Parses `[[hooks]]` or `[notify]`. An invalid one is an error: a skipped hook would deny nothing.
     fn program(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) {
         let read = match key {
             "hooks" => hooks::read_hooks(raw).map(|read| self.layer.hooks = read),
@@ -188,7 +188,7 @@ impl ConfigFileReader {
         }
     }
 
-    /// Expands `model = "…"` to the two keys of `[model]`.
+    /// Expands `model = "…"` to the two keys in `[model]`.
     fn model(&mut self, found: &DeValue<'_>, at: usize) {
         let Some(text) = found.as_str() else {
             let found = found.type_str();

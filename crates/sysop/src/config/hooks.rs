@@ -1,5 +1,5 @@
-//! Parses `[[hooks]]` and `[notify]`: programs of the user that sysop runs. Only the user's own file may name them, never
-//! a workspace's, trusted or not.
+//! Parses `[[hooks]]` and `[notify]`: the user's programs that sysop runs. Only the user's own file may name
+//! them, never a workspace's file, trusted or not.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 const HOOKS_MAX: usize = 64;
-/// Timeout of a program if the config sets none, in seconds.
+/// Default timeout of a program, in seconds.
 const TIMEOUT_S: u64 = 10;
 /// Maximum configurable timeout, in seconds.
 const TIMEOUT_MAX_S: u64 = 600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum HookPoint {
-    /// Before a call runs. Only this one can deny or ask.
+    /// Before a call runs. Only a hook for this event can deny or ask.
     #[serde(rename = "command.before")]
     CommandBefore,
     #[serde(rename = "command.after")]
     CommandAfter,
-    /// A call waits for approval.
+    /// A call is waiting for approval.
     #[serde(rename = "approval")]
     Approval,
     /// A prompt starts a turn.
@@ -45,7 +45,7 @@ impl HookPoint {
     }
 }
 
-/// Meaning of a hook that fails: a crash, a timeout, or an answer that is not valid.
+/// Handling of a hook that fails: a crash, a timeout, or an invalid answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnError {
@@ -55,7 +55,7 @@ pub(crate) enum OnError {
     Ignore,
 }
 
-/// A program of the user, started without a shell.
+/// One of the user's programs, started without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserProgram {
     /// Program and arguments; never empty.
@@ -67,7 +67,7 @@ pub(crate) struct UserProgram {
 #[derive(Debug, Clone)]
 pub(crate) struct Hook {
     pub(crate) on: HookPoint,
-    /// Regular expression for the command or the prompt; `None` matches everything.
+    /// Regular expression to match against the command or the prompt; `None` matches everything.
     pub(crate) pattern: Option<Regex>,
     pub(crate) program: UserProgram,
     pub(crate) on_error: OnError,
@@ -77,7 +77,7 @@ pub(crate) struct Hook {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notify {
     pub(crate) program: UserProgram,
-    /// Address of the page for links, if users reach it at another address than the server's own.
+    /// Address of the page for links, if users reach it at a different address than the server's own.
     pub(crate) url: Option<String>,
 }
 
@@ -100,7 +100,7 @@ struct NotifyTable {
     url: Option<String>,
 }
 
-/// Reads `[[hooks]]`. Each error has the byte offset of its entry.
+/// Parses `[[hooks]]`. Each error has the byte offset of its entry.
 pub(super) fn read_hooks(raw: &Spanned<DeValue<'_>>) -> Result<Vec<Hook>, (usize, String)> {
     let at = raw.span().start;
     let Some(entries) = raw.get_ref().as_array() else {
@@ -123,7 +123,7 @@ fn hook(entry: &Spanned<DeValue<'_>>) -> Result<Hook, String> {
     Ok(Hook { on, pattern, program: program("run", run, timeout_s)?, on_error })
 }
 
-/// Reads `[notify]`.
+/// Parses `[notify]`.
 pub(super) fn read_notify(raw: &Spanned<DeValue<'_>>) -> Result<Notify, (usize, String)> {
     let read = || {
         let NotifyTable { command, timeout_s, url } =

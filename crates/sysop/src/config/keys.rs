@@ -1,4 +1,4 @@
-//! Keys of a config, with the kind of each value and the rights of an untrusted workspace.
+//! Config keys, with the kind of each value and the changes that an untrusted workspace may make.
 //!
 //! A key that is not in the table does not exist.
 
@@ -10,14 +10,14 @@ pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 
-/// Maximum price of a million tokens; a higher one is a typing error.
+/// Maximum price of a million tokens; a higher price must be a typo.
 const PRICE_MAX: f64 = 1_000_000.0;
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh"];
 /// Values of `approve`, from loosest to strictest.
 pub(crate) const APPROVE: &[&str] = &["auto", "ask", "each", "never"];
 
-/// Values of `on_timeout`, from loosest to strictest: a job has no time limit.
+/// Values of `on_timeout`, from loosest to strictest: `background` is looser because a job has no time limit.
 const ON_TIMEOUT: &[&str] = &["background", "kill"];
 
 /// Values of `sandbox`, from weakest to strongest.
@@ -79,7 +79,7 @@ pub(crate) struct ConfigKey {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ValueKind {
-    /// String that fits a check.
+    /// String that passes a check.
     Text(TextKind),
     /// Integer within inclusive bounds.
     Integer {
@@ -92,7 +92,7 @@ pub(crate) enum ValueKind {
         most: f64,
     },
     Switch,
-    /// List of strings, each of which fits a check.
+    /// List of strings, each of which passes a check.
     List(ListKind),
 }
 
@@ -108,34 +108,34 @@ pub(crate) enum TextKind {
     Variable,
     Word(&'static [&'static str]),
     Pattern,
-    /// String or integer, kept as a string.
+    /// String or integer, stored as a string.
     OrInteger,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListKind {
     Patterns,
-    /// Regular expressions of commands to deny. An invalid one denies every command.
+    /// Regular expressions for commands to deny. An invalid one denies every command.
     Denials,
     Tags,
     Folders,
     /// Any non-empty strings.
     Words,
     Variables,
-    /// Models as `PROVIDER/NAME` with `*`. An invalid list allows no model.
+    /// Models as `PROVIDER/NAME` with `*`. An invalid list allows no models.
     Models,
 }
 
-/// Rights of an untrusted workspace regarding a key.
+/// Changes that an untrusted workspace may make to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkspaceRule {
-    /// No rights; the key is ignored.
+    /// None; the key is ignored.
     Ignored,
     /// May set a stricter one of these words, which are ordered from loosest to strictest.
     Stricter(&'static [&'static str]),
     /// May set this value, which is the stricter one.
     Only(bool),
-    /// May set a lower number. Where 0 is valid, it means no limit.
+    /// May set a lower number. For keys where 0 is valid, 0 means no limit.
     Lower,
     Adds,
 }
@@ -295,12 +295,12 @@ pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
 }
 
-/// Returns true if a key decides how much runs without approval, anywhere or on one host.
+/// Returns true if a key controls how much runs without approval, anywhere or on one host.
 pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == word(APPROVE))
 }
 
-/// Returns true if a path is the array of a routine's steps, which has a parser of its own.
+/// Returns true if a path is the array of a routine's steps, which has a separate parser.
 pub(crate) fn is_steps(path: &KeyPath) -> bool {
     matches!(path.names(), [outer, _, last] if outer == "routines" && last == "steps")
 }
@@ -311,7 +311,7 @@ pub(crate) fn is_table(path: &KeyPath) -> bool {
     KEYS.iter().any(|key| key.pattern.len() > names.len() && key.begins_with(names))
 }
 
-/// Returns the known key that is most similar to an unknown one.
+/// Returns the known key most similar to an unknown one.
 pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
     let (last, outer) = path.names().split_last()?;
     let candidates = KEYS
@@ -326,10 +326,10 @@ pub(crate) fn nearest(path: &KeyPath) -> Option<KeyPath> {
     Some(KeyPath::new(outer).child(name))
 }
 
-/// Maximum number of characters of a word that are compared with known words.
+/// Maximum number of characters of a word to compare with known words.
 const WORD_CHARS_MAX: usize = 64;
 
-/// Returns the known word that is most similar to a mistyped one, if any is similar enough.
+/// Returns the known word most similar to a mistyped one, or `None` if none is similar enough.
 pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.to_lowercase().chars().take(WORD_CHARS_MAX).collect();
     known
@@ -340,7 +340,7 @@ pub(crate) fn nearest_word<'a>(word: &str, known: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns the error for an unknown provider, with a suggestion or the available ones.
+/// Returns the error for an unknown provider, with a suggestion or the list of available providers.
 pub(crate) fn unknown_provider(provider: &str) -> String {
     let next = match nearest_word(provider, PROVIDERS.iter().copied()) {
         Some(meant) => format!("did you mean `{meant}`?"),

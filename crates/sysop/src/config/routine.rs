@@ -10,14 +10,14 @@ use serde::Deserialize;
 use super::steps::{RunbookStep, StepFault};
 use super::value::quoted;
 
-/// Placeholder that stands for the two braces themselves.
+/// Placeholder that expands to two opening braces.
 pub(crate) const BRACES: &str = "{{\"{{\"}}";
 
 /// A command or a sequence of steps, defined by the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Routine {
-    /// One line for lists of routines.
+    /// One-line description for lists of routines.
     pub(crate) description: String,
     /// Command, with `{{name}}` as the placeholder of a variable. Empty if the routine has steps.
     pub(crate) cmd: String,
@@ -29,18 +29,18 @@ pub(crate) struct Routine {
     pub(crate) faults: Vec<StepFault>,
 }
 
-/// Origin of a routine that was made from a session. Users see it; nothing relies on it.
+/// Origin of a routine created from a session. It is shown to users; nothing relies on it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(crate) struct RoutineSource {
     pub(crate) session: String,
-    /// Day of the export.
+    /// Date of the export.
     pub(crate) date: String,
     /// Operating system and its version, such as `debian 12`.
     pub(crate) os: Option<String>,
     /// Machine hardware name, such as `x86_64`.
     pub(crate) arch: Option<String>,
-    /// Number of rules of the policy at the time.
+    /// Number of policy rules at the time of the export.
     pub(crate) policy: Option<i64>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum RoutineError {
     #[error("invalid value {value:?} for `{name}`{wanted}")]
     Invalid {
         name: String,
-        /// Value as given.
+        /// Value as given by the user.
         value: String,
         wanted: String,
     },
@@ -88,8 +88,8 @@ pub(crate) enum RoutineError {
 }
 
 impl Routine {
-    /// Returns the command with its values, each quoted as one word for a POSIX shell. Fails if a value is missing,
-    /// unknown or does not match its pattern, or if the routine has steps.
+    /// Returns the command with its values, each quoted as one word for a POSIX shell. Fails if a value is
+    /// missing, unknown or does not match its pattern, or if the routine has steps.
     pub(crate) fn render(&self, values: &[(String, String)]) -> Result<String, RoutineError> {
         if !self.steps.is_empty() {
             return Err(RoutineError::HasSteps);
@@ -110,7 +110,7 @@ impl Routine {
         }
     }
 
-    /// Like [`Self::values`], but returns the missing values as a list of errors beside the others.
+    /// Like [`Self::values`], but returns missing values as a list of errors along with the known values.
     pub(crate) fn known_values(
         &self,
         given: &[(String, String)],
@@ -137,8 +137,8 @@ impl Routine {
         Ok((checked, missing))
     }
 
-    /// Fills a template that a shell reads. Each value becomes one quoted word. Fails if the template names an unknown
-    /// value, or a value that needs quotes would be placed inside quotes.
+    /// Fills a template that a shell will parse. Each value becomes one quoted word. Fails if the template
+    /// names an unknown value, or if a value that needs quotes would be placed inside quotes.
     pub(crate) fn fill(
         &self,
         template: &str,
@@ -163,7 +163,7 @@ impl Routine {
         Ok(command)
     }
 
-    /// Fills a template that no shell reads. The values are inserted as they are. Fails if a value is unknown.
+    /// Fills a template that no shell parses. The values are inserted unchanged. Fails if a value is unknown.
     pub(crate) fn fill_plain(
         &self,
         template: &str,
@@ -182,8 +182,8 @@ impl Routine {
         values.get(name).map(String::as_str).ok_or_else(undeclared)
     }
 
-    /// Adds the faults that only the whole routine shows: unknown placeholders, values that no shell could quote where
-    /// they stand, and invalid defaults.
+    /// Adds the faults that involve the whole routine: unknown placeholders, values that no shell could quote
+    /// at their position, and invalid defaults.
     pub(crate) fn find_faults(&mut self) {
         let mut faults = Vec::new();
         if !self.steps.is_empty() && !self.cmd.is_empty() {
@@ -221,7 +221,7 @@ impl Routine {
         self.faults.sort_by_key(|fault| fault.line);
     }
 
-    /// Returns the fault of one template, if it has one.
+    /// Returns the fault in one template, if any.
     fn template_fault(
         &self,
         template: &str,
@@ -282,9 +282,9 @@ impl Variable {
     }
 }
 
-/// Returns true if a quoted word may follow this beginning of a command. This requires that the beginning ends outside
-/// quotes, comments and expansions, and that it contains no backticks, arithmetic or here-document. Returns false in
-/// case of doubt.
+/// Returns true if a quoted word may follow this start of a command. This requires that the start ends
+/// outside quotes, comments and expansions, and that it contains no backticks, arithmetic or here-documents.
+/// Returns false if in doubt.
 pub(crate) fn takes_a_word(beginning: &str) -> bool {
     let mut chars = beginning.chars().peekable();
     let mut before = '\n';
@@ -342,7 +342,7 @@ pub(crate) enum TemplatePart<'a> {
     Name(&'a str),
 }
 
-/// Splits a template. Braces that enclose no name, such as those of `docker ps --format '{{.Names}}'`, are text.
+/// Splits a template. Braces without a name, such as those in `docker ps --format '{{.Names}}'`, are text.
 pub(crate) fn template_parts(template: &str) -> impl Iterator<Item = TemplatePart<'_>> {
     let mut rest = template;
     std::iter::from_fn(move || {
@@ -373,7 +373,7 @@ pub(crate) fn template_parts(template: &str) -> impl Iterator<Item = TemplatePar
     })
 }
 
-/// Fills a template with the values that `value` returns, unquoted. A placeholder without a value stays.
+/// Fills a template with the values that `value` returns, unquoted. A placeholder without a value is kept.
 pub(crate) fn fill_template(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
     let parts = template_parts(template).map(|part| match part {
         TemplatePart::Text(text) => text.to_owned(),
@@ -382,7 +382,7 @@ pub(crate) fn fill_template(template: &str, value: impl Fn(&str) -> Option<Strin
     parts.collect()
 }
 
-/// Returns a template that is filled to exactly this text.
+/// Returns a template that expands to exactly this text.
 pub(crate) fn template_of(text: &str) -> String {
     let is_plain = fill_template(text, |_| None) == text
         && template_parts(text).all(|part| matches!(part, TemplatePart::Text(_)));

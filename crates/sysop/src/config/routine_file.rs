@@ -1,4 +1,4 @@
-//! Routines of one file, outside the layers of the config.
+//! Routines in a single file, outside the layers of the config.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,17 +9,17 @@ use super::{Config, ConfigError, ConfigOrigin, KeyPath, Routine};
 #[derive(Debug, Default)]
 pub(crate) struct RoutineFile {
     pub(crate) routines: BTreeMap<String, Routine>,
-    /// Problems with their lines.
+    /// Problems, each with its line.
     pub(crate) warnings: Vec<(usize, String)>,
 }
 
-/// Reads the routines of a file. All other keys are ignored. Fails if it is missing, unreadable or no TOML.
+/// Parses the routines in a file, ignoring all other keys. Fails if it is missing, unreadable or not TOML.
 pub(crate) fn routines_in(path: &Path) -> Result<RoutineFile, ConfigError> {
     let text = file::read(path)?.ok_or_else(|| ConfigError::Missing(path.to_owned()))?;
     routines_of_text(path, &text)
 }
 
-/// Like [`routines_in`], for the text of a file.
+/// Like [`routines_in`], for text that has already been read from a file.
 pub(crate) fn routines_of_text(path: &Path, text: &str) -> Result<RoutineFile, ConfigError> {
     let mut config = Config::default();
     config.merge(file::parse(path, text, Flavor::Own)?);

@@ -1,4 +1,4 @@
-//! Parses `[[policy.rules]]`: rules for commands, whose examples are checked when the file is read.
+//! Parses `[[policy.rules]]`: rules for commands, whose examples are checked while the file is being parsed.
 
 use std::fmt;
 
@@ -13,10 +13,10 @@ const RULES_MAX: usize = 256;
 /// Maximum number of globs or examples per list.
 const LIST_MAX: usize = 64;
 
-/// Byte offset of an entry in the file, with its rule or the error in it.
+/// Byte offset of an entry in the file, with the rule or the error in it.
 pub(super) type ReadRule = (usize, Result<Rule, String>);
 
-/// Parses the table `[policy]`; each key other than `rules` is an error.
+/// Parses the table `[policy]`; any key other than `rules` is an error.
 pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String) -> Vec<ReadRule> {
     let mut read = Vec::new();
     for (name, raw) in policy.iter() {
@@ -93,7 +93,7 @@ fn rule(entry: &Spanned<DeValue<'_>>, origin: String) -> Result<Rule, String> {
     Ok(rule)
 }
 
-/// Checks the examples of a rule as bash commands. The rule's condition on the host is left out.
+/// Checks a rule's examples as bash commands. The rule's condition on the host is ignored.
 fn try_examples(rule: &Rule, examples: &Examples) -> Result<(), String> {
     let anywhere = Rule { pattern: CommandPattern { host: None, ..rule.pattern.clone() }, ..rule.clone() };
     let survey = Survey::elsewhere(CommandContext::bash());
@@ -109,7 +109,7 @@ fn try_examples(rule: &Rule, examples: &Examples) -> Result<(), String> {
     Ok(())
 }
 
-/// Displays a rule in one line, for `config show`.
+/// Displays a rule on one line, for `config show`.
 pub(super) struct RuleLine<'a>(pub(super) &'a Rule);
 
 impl fmt::Display for RuleLine<'_> {

@@ -1,6 +1,6 @@
-//! Steps of routines: `[[routines.NAME.steps]]`, parsed and checked when the file is read.
+//! Steps of routines: `[[routines.NAME.steps]]`, parsed and checked when the file is loaded.
 //!
-//! Nothing here runs a command. A fault never drops a single step, because the steps after it rely on it: a routine
+//! Nothing here runs a command. A fault never drops just one step, because later steps rely on it: a routine
 //! with a fault does not run at all.
 
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use super::value::{article, quoted};
 pub(crate) const STEPS_MAX: usize = 500;
 /// Default time limit of a step's command, in seconds.
 pub(crate) const STEP_TIMEOUT_S_DEFAULT: u64 = 60;
-/// Maximum characters of a name that is made from a command.
+/// Maximum length of a name that is derived from a command, in characters.
 const NAME_CHARS_MAX: usize = 60;
-/// Hash of a file that must not exist.
+/// Hash value that stands for a file that must not exist.
 pub(crate) const ABSENT: &str = "absent";
 
 const KEYS: [&str; 19] = [
@@ -39,7 +39,7 @@ pub(crate) struct RunbookStep {
     pub(crate) cwd: Option<String>,
     /// Environment variables of the step's commands.
     pub(crate) env: BTreeMap<String, String>,
-    /// Host on which the step must run; `None` is the host of the run.
+    /// Host on which the step must run; `None` is the run's host.
     pub(crate) host: Option<String>,
     pub(crate) expect: StepExpectation,
     /// Command that must succeed before the action.
@@ -51,26 +51,26 @@ pub(crate) struct RunbookStep {
     pub(crate) retry: VerifyRetry,
     /// Time limit of each of the step's commands, in seconds.
     pub(crate) timeout_s: u64,
-    /// Command that takes the step back.
+    /// Command that undoes the step.
     pub(crate) undo: Option<String>,
     pub(crate) on_fail: FailureAction,
-    /// Class of changes whose lockout guard the step wants.
+    /// Class of changes for which the step wants a lockout guard.
     pub(crate) guard: Option<String>,
-    /// Line of each key in its file; the empty key is the step.
+    /// Line of each key in its file; the empty key stands for the step.
     pub(crate) lines: BTreeMap<&'static str, usize>,
 }
 
 /// The part of a step that changes something.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) enum StepAction {
-    /// Nothing: a user does it by hand.
+    /// Nothing: the user does it by hand.
     #[default]
     Manual,
     Command(String),
     Edit(FileEdit),
 }
 
-/// Change to a file, made by the file tools.
+/// Change to a file, made with the file tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FileEdit {
     pub(crate) file: String,
@@ -81,9 +81,9 @@ pub(crate) struct FileEdit {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum EditContent {
-    /// The whole new content.
+    /// The complete new content.
     Whole(String),
-    /// A text that occurs exactly once, and the text that replaces it.
+    /// Text that occurs exactly once, and its replacement.
     Replace { old: String, new: String },
 }
 
@@ -103,11 +103,11 @@ impl Default for StepExpectation {
     }
 }
 
-/// Repetition of `verify` until it succeeds.
+/// Retry settings for `verify`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct VerifyRetry {
     pub(crate) times: u32,
-    /// Seconds between two tries.
+    /// Seconds between two attempts.
     pub(crate) every_s: u64,
 }
 
@@ -117,7 +117,7 @@ impl Default for VerifyRetry {
     }
 }
 
-/// Reaction to a step that failed or drifted.
+/// Reaction to a step that has failed or drifted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum FailureAction {
     #[default]
@@ -177,12 +177,12 @@ impl RunbookStep {
     }
 }
 
-/// Compiles an expression for output, in which `^` and `$` match at each line.
+/// Compiles a regular expression for output, in which `^` and `$` match at every line.
 pub(crate) fn output_pattern(pattern: &str) -> Result<Regex, regex::Error> {
     regex::RegexBuilder::new(pattern).multi_line(true).build()
 }
 
-/// Parses the value of `steps`. `line` returns the line of a byte of the file.
+/// Parses the value of `steps`. `line` returns the line that contains a byte offset in the file.
 pub(super) fn read(
     raw: &Spanned<DeValue<'_>>,
     line: impl Fn(usize) -> usize,
@@ -217,7 +217,7 @@ struct StepReader<'a> {
     faults: Vec<StepFault>,
 }
 
-/// Keys of one step, as far as they decide its action.
+/// Keys of one step that determine its action.
 #[derive(Default)]
 struct ActionKeys {
     cmd: Option<String>,
@@ -352,7 +352,7 @@ impl StepReader<'_> {
         None
     }
 
-    /// Returns a text that is not empty. It may be blank.
+    /// Returns text that is not empty. It may be blank.
     fn filled_text(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) -> Option<String> {
         let text = self.any_text(key, raw)?;
         if text.is_empty() {
@@ -518,8 +518,8 @@ fn derived_name(step: &RunbookStep, number: usize) -> String {
     }
 }
 
-/// Programs that check a config without using it, with the arguments that make them do only that. Some of them open log
-/// files or connect, so the policy still asks for them where it asks for changes.
+/// Programs that check a config without using it, with the arguments that limit them to that. Some of them
+/// open log files or connections, so the policy still asks about them where it asks about changes.
 const VALIDATORS: &[&[&str]] = &[
     &["nginx", "-t"],
     &["nginx", "-tq"],
@@ -543,7 +543,7 @@ const VALIDATORS: &[&[&str]] = &[
     &["promtool", "check"],
 ];
 
-/// Returns true if a command only reads, or is a known validator. Placeholders count as plain words.
+/// Returns true if a command is read-only or a known validator. Placeholders count as plain words.
 fn is_probe(command: &str) -> bool {
     let command = with_sample_values(command);
     let reads = |command: &str| {
@@ -571,7 +571,7 @@ fn is_probe(command: &str) -> bool {
     })
 }
 
-/// Replaces each placeholder by a word.
+/// Replaces each placeholder with a word.
 pub(crate) fn with_sample_values(template: &str) -> String {
     super::routine::fill_template(template, |_| Some("x".to_owned()))
 }

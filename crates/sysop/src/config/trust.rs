@@ -1,7 +1,7 @@
-//! Decisions to trust workspace files, by path and content. Asked once, and stored beside the sessions.
+//! Decisions to trust workspace files, by path and content. Asked for once and stored with the sessions.
 //!
-//! This module does not ask the user. A front end asks, and passes the decision to [`save_trust`]. A decision no longer
-//! counts once the file has changed.
+//! This module does not ask the user. A front end asks, and passes the decision to [`save_trust`]. A decision
+//! becomes invalid once the file has changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use super::private_files::{create_private_folder, replace_private_file};
 /// A workspace's config file, parts of which are ignored because the user does not trust it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UntrustedWorkspace {
-    /// File below the canonical root.
+    /// Path of the file, under the canonical root.
     pub(crate) path: PathBuf,
     /// BLAKE3 hash of the file's content, in hex.
     pub(crate) hash: String,
-    /// Ignored parts as sanitized lines of TOML.
+    /// Ignored parts, as sanitized lines of TOML.
     pub(crate) left_out: Vec<String>,
-    /// Set if the user refused this content and need not be asked again.
+    /// Set if the user has rejected this content and need not be asked again.
     pub(crate) refused: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TrustDecision {
-    /// The file has its full effect, like the user's own file.
+    /// The file takes full effect, like the user's own file.
     Trusted,
     /// The file may only make settings stricter.
     Refused,
 }
 
-/// Maximum number of remembered files; the oldest decision is dropped first.
+/// Maximum number of remembered files; the oldest decisions are dropped first.
 const FILES_MAX: usize = 1_000;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub(crate) fn trust_file(data: &Path) -> PathBuf {
 }
 
 fn load(data: &Path) -> TrustFile {
-    // An unreadable file means no trust.
+    // If the file cannot be read, nothing is trusted.
     super::file::read(&trust_file(data))
         .ok()
         .flatten()
@@ -66,7 +66,7 @@ fn load(data: &Path) -> TrustFile {
         .unwrap_or_default()
 }
 
-/// Returns the decision on a file with this content, or `None` if there is none.
+/// Returns the decision on a file with this content, if any.
 pub(super) fn answer(data: &Path, path: &Path, hash: &str) -> Option<TrustDecision> {
     known_answer(data, path.to_str()?, hash)
 }
@@ -77,7 +77,7 @@ fn known_answer(data: &Path, path: &str, hash: &str) -> Option<TrustDecision> {
     known.map(|known| known.answer)
 }
 
-/// Identity of a workspace's files with instructions: their place and a hash of their content.
+/// Identity of a workspace's instruction files: their location and a hash of their content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct InstructionSet {
     place: String,
@@ -85,7 +85,7 @@ pub(crate) struct InstructionSet {
 }
 
 impl InstructionSet {
-    /// Identifies the files of a place such as `web1:/srv`. Each file is its path, its size in bytes, and its text.
+    /// Identifies the files at a location such as `web1:/srv`, each given as path, size in bytes, and text.
     pub(crate) fn new<'a>(place: &str, files: impl Iterator<Item = (&'a str, u64, &'a str)>) -> Self {
         let mut hasher = blake3::Hasher::new();
         for (path, bytes, text) in files {
@@ -96,7 +96,7 @@ impl InstructionSet {
         Self { place: place_key(place), hash: hasher.finalize().to_hex().to_string() }
     }
 
-    /// Returns true if the user trusted some files of this place before.
+    /// Returns true if the user has trusted any files at this location before.
     pub(crate) fn is_known(data: &Path, place: &str) -> bool {
         let place = place_key(place);
         let trusted = |known: &WorkspaceTrust| known.path == place && known.answer == TrustDecision::Trusted;
@@ -114,13 +114,13 @@ impl InstructionSet {
     }
 }
 
-/// Returns the path under which the decision for a place is saved. No file has this path.
+/// Returns the path under which the decision for a location is saved. No file has this path.
 fn place_key(place: &str) -> String {
     format!("{place} (instructions)")
 }
 
-/// Saves the decision on this file with this content. The decision takes effect when settings are loaded again. Fails
-/// if the data directory is not writable, or the path is not UTF-8.
+/// Saves the decision on this file with this content. The decision takes effect the next time settings are
+/// loaded. Fails if the data directory is not writable or the path is not UTF-8.
 pub(crate) fn save_trust(data: &Path, file: &UntrustedWorkspace, answer: TrustDecision) -> io::Result<()> {
     let path = file.path.to_str().ok_or_else(|| {
         io::Error::new(

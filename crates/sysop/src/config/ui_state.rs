@@ -1,5 +1,5 @@
-//! Choices made in a front end that are kept for the next start: the theme. They are stored beside the sessions; the
-//! user's config file is never written. Their layer is between the defaults and the user's file.
+//! Choices made in a front end that are kept for the next start: the theme. They are stored with the
+//! sessions; the user's config file is never written. This layer is between the defaults and the user's file.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(crate) fn ui_state_file(data: &Path) -> PathBuf {
     data.join("chosen.toml")
 }
 
-/// Loads the layer. Errors in its file become warnings, so they do not prevent a start.
+/// Loads the layer. Errors in its file become warnings, so they do not prevent startup.
 pub(super) fn layer(data: &Path) -> ConfigLayer {
     let path = ui_state_file(data);
     let read = file::read(&path).and_then(|text| match text {

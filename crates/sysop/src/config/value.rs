@@ -1,4 +1,4 @@
-//! Config values that fit their keys, read from TOML or from a text. An error never quotes a secret.
+//! Config values that match their keys' types, parsed from TOML or text. An error never quotes a secret.
 
 use std::fmt;
 
@@ -50,8 +50,8 @@ impl fmt::Display for ConfigValue {
     }
 }
 
-/// Returns a text in double quotes, or in single quotes if only these need no escapes, so that regular expressions stay
-/// readable.
+/// Returns text in double quotes, or in single quotes if only those need no escapes, so that regular
+/// expressions stay readable.
 pub(crate) fn quoted(text: &str) -> String {
     let escaped = format!("{text:?}");
     let plain = text.chars().all(|c| c == '\\' || c == '"' || c.escape_debug().len() == 1);
@@ -62,7 +62,7 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns the text. If it is a URL, its user name and password are replaced with `[set]`.
+/// Returns the text. If it is a URL, the user name and password in it are replaced with `[set]`.
 pub(crate) fn without_credentials(text: &str) -> String {
     if let Some((scheme, rest)) = text.split_once("://")
         && let Some((credentials, _)) =
@@ -77,29 +77,29 @@ pub(crate) fn without_credentials(text: &str) -> String {
 pub(crate) struct ValueError {
     /// Offset in the file, in bytes.
     pub(crate) at: usize,
-    /// End of the error sentence. The caller puts the key in front of it.
+    /// End of the error sentence. The caller prepends the key.
     pub(crate) why: String,
 }
 
-/// The value, or `None` if it cannot be used, and the errors in it. A list with some invalid elements can have both.
+/// The value, or `None` if it is unusable, and its errors. A list with some invalid elements can have both.
 pub(crate) type ReadValue = (Option<ConfigValue>, Vec<ValueError>);
 
 const LIST_MAX: usize = 256;
 
 /// Invalid regular expression, which makes the policy deny every command.
 const DENY_ALL: &str = "(";
-/// End of the message about an error that makes the policy deny every command.
+/// End of the message for an error that makes the policy deny every command.
 const DENIED: &str = "; all commands are denied until it is fixed";
 
-/// Selects whether regular expressions are compiled to find invalid ones.
+/// Selects whether regular expressions are compiled to detect invalid ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatternCheck {
     Compile,
-    /// Does not compile. Used for the built-in expressions, because compiling takes time at each start.
+    /// Do not compile them. Used for the built-in expressions, because compiling would slow down every start.
     Skip,
 }
 
-/// Reads a value of a TOML file. A list keeps its valid elements.
+/// Parses a value from a TOML file. A list keeps its valid elements.
 pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: PatternCheck) -> ReadValue {
     let at = raw.span().start;
     let value = match (kind, raw.get_ref()) {
@@ -129,8 +129,8 @@ pub(crate) fn from_toml(kind: ValueKind, raw: &Spanned<DeValue<'_>>, check: Patt
     read_scalar(value, at)
 }
 
-/// Reads the value of an environment variable. For a list, the text is either a single element or a TOML array. A list
-/// with errors is not used, unless leaving it out would permit more.
+/// Parses the value of an environment variable. For a list, the text is either a single element or a TOML
+/// array. A list with errors is not used, unless omitting it would be more permissive.
 pub(crate) fn from_text(kind: ValueKind, text: &str) -> ReadValue {
     let value = match kind {
         ValueKind::Text(kind) => text_value(kind, text),
@@ -295,7 +295,7 @@ fn check_model(text: &str) -> Result<(), String> {
 
 fn check_pattern(text: &str) -> Result<(), String> {
     let Err(error) = regex::Regex::new(text) else { return Ok(()) };
-    // The crate's message draws the pattern over several lines; the last one gives the reason.
+    // The regex crate's message spans several lines; the last one contains the reason.
     let error = error.to_string();
     let why = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
     Err(format!("contains the invalid regular expression {} ({why})", quoted(text)))

@@ -1,4 +1,4 @@
-//! Hosts of the tools: connects to each selected machine, and lists the other configured ones.
+//! Hosts for the tools: connects to each selected machine, and lists the other configured ones.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const HOST_TIME_MAX: Duration = Duration::from_secs(20);
 /// Maximum number of concurrent connections.
 const HOSTS_AT_ONCE: usize = 8;
 
-/// Maximum number of listed machines that are not selected.
+/// Maximum number of unselected machines to list.
 const HOSTS_SHOWN_MAX: usize = 20;
 
 pub(super) async fn hosts(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorReport) {

@@ -105,7 +105,7 @@ async fn serve(settings: &Settings, name: Option<String>) -> Result<Exit> {
     Ok(stops.wait().await)
 }
 
-/// A file with the key of the server, removed at the end.
+/// A file that contains the server's key, removed on drop.
 struct KeyFile(std::path::PathBuf);
 
 impl KeyFile {
@@ -118,12 +118,12 @@ impl KeyFile {
 
 impl Drop for KeyFile {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0); // the key is void with the server
+        let _ = std::fs::remove_file(&self.0); // the key is useless without the server
     }
 }
 
 async fn supervise(settings: &Settings) -> Result<Exit> {
-    // Neither Ctrl+C nor the end of the terminal of the first client ends the server of the others.
+    // Neither Ctrl+C nor closing the first client's terminal may stop the server, because others use it.
     rustix::process::setsid().context("this command is started by sysop itself")?;
     let runtime_folder = runtime_folder(settings);
     create_private_folder(&runtime_folder)

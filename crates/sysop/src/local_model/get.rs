@@ -15,9 +15,9 @@ use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
 
-/// Time between two lines of progress where the last line cannot be drawn over.
+/// Interval between two progress lines if the last line cannot be overwritten.
 const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
-/// Time between two redraws of the last line.
+/// Interval between two redraws of the last line.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +34,12 @@ struct Item<'a> {
     pin: &'a Pin,
     license: &'a str,
     target: PathBuf,
-    /// Set for the archive of the server.
+    /// Set for the server's archive.
     build: Option<&'a ServerBuild>,
 }
 
-/// Downloads a model, and the server if none is installed. `name` may be `llama-server`. Fails if the name is unknown,
-/// the user declines, or the download fails.
+/// Downloads a model, and the server if none is installed. `name` may be `llama-server`. Fails if the name is
+/// unknown, the user declines, or the download fails.
 pub(crate) async fn download_model(
     settings: &Settings,
     name: Option<&str>,
@@ -218,12 +218,12 @@ fn failure(name: &str, error: &DownloadError) -> CommandError {
     CommandError::failed(format!("{name}: {error}{hint}"))
 }
 
-/// Progress on standard error: one line that is drawn over on a terminal, and a line from time to time elsewhere.
+/// Progress on standard error: a single line that is overwritten on a terminal, or else occasional lines.
 struct ProgressView {
     name: String,
     terminal: bool,
     start: Instant,
-    /// Bytes at the start, which say nothing about the speed.
+    /// Number of bytes already present at the start, which must not count toward the speed.
     first: Option<u64>,
     last: Option<Instant>,
 }
@@ -270,7 +270,7 @@ impl ProgressView {
         crate::tell(&format!("{}: {}", self.name, neutralize_line(text)));
     }
 
-    /// Ends a line that is drawn over.
+    /// Ends the line that was being overwritten.
     fn end(&mut self) {
         if self.terminal && self.last.take().is_some() {
             let _ = writeln!(io::stderr().lock()); // nothing to report it to
@@ -296,7 +296,7 @@ fn progress_line(done: u64, total: Option<u64>, transferred: u64, elapsed: Durat
     text
 }
 
-/// Returns a number of bytes in decimal units, as shops and disks do.
+/// Formats a number of bytes in decimal units, as used by shops and disks.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     let (unit, name) = match bytes {
         0..1_000 => return format!("{bytes} B"),

@@ -1,7 +1,7 @@
-//! Adds and removes `[mcp.NAME]` in the user's config file. The rest of the file keeps its form.
+//! Adds and removes `[mcp.NAME]` in the user's config file, preserving the rest of the file.
 //!
-//! Each edit is checked: the file must parse before and after, and the only difference must be the server. Otherwise
-//! nothing is written.
+//! Each edit is checked: the file must be valid before and after, and must differ only in the server.
+//! Otherwise, nothing is written.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use toml::Table;
 
 use crate::config::{create_private_folder, display_path, replace_private_file};
 
-/// Adds tables to the file. `tables` is TOML whose only table is `mcp`. Fails with one sentence if the file cannot be
-/// read, parsed or written, or already has one of the servers.
+/// Adds tables to the file. `tables` is TOML whose only table is `mcp`. Fails with one sentence if the file
+/// cannot be read, parsed or written, or already contains one of the servers.
 pub(super) fn add(file: &Path, tables: &str) -> Result<(), String> {
     let text = read(file)?;
     let before = parse(file, &text)?;
@@ -34,8 +34,8 @@ pub(super) fn add(file: &Path, tables: &str) -> Result<(), String> {
     write(file, &format!("{text}{gap}{tables}"), &expected)
 }
 
-/// Removes a server from the file. Fails with one sentence if the file cannot be read, parsed or written, or does not
-/// have the server in a form that can be removed.
+/// Removes a server from the file. Fails with one sentence if the file cannot be read, parsed or written, or
+/// does not contain the server in a form that can be removed.
 pub(super) fn remove(file: &Path, name: &str) -> Result<(), String> {
     let text = read(file)?;
     let mut expected = parse(file, &text)?;
@@ -66,11 +66,11 @@ fn without_tables(text: &str, name: &str) -> String {
     kept
 }
 
-/// Returns the names in the header of a table, or `None` if the line is no header.
+/// Returns the names in a table header, or `None` if the line is not a header.
 fn header(line: &str) -> Option<Vec<String>> {
     let line = line.trim();
     let inside = line.strip_prefix('[')?;
-    // Parsing the header alone finds its names, in whatever way they are quoted.
+    // Parsing only the header finds its names, however they are quoted.
     let end = inside.rfind(']')?;
     let table: Table = format!("[{}]", inside[..end].trim_matches(['[', ']'])).parse().ok()?;
     let mut names = Vec::new();

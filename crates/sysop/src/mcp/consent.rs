@@ -1,4 +1,4 @@
-//! Questions to the user: may this server start, and may its tools have other definitions than before?
+//! Questions to the user: may this server start, and may its tools have different definitions than before?
 //!
 //! Only an explicit yes counts. A process below a tool call never asks, because a model could type the answer.
 
@@ -25,8 +25,8 @@ pub(super) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal() && !origin::is_under_call()
 }
 
-/// Asks about new and changed servers before `chat` or the TUI starts. Where nobody can be asked, says which servers
-/// wait. Fails if the user cannot be asked, or the answer cannot be saved.
+/// Asks about new and changed servers before `chat` or the TUI starts. If nobody can be asked, lists the
+/// servers that are waiting for an answer. Fails if the user cannot be asked or the answer cannot be saved.
 pub(crate) async fn ask_before_session(settings: &Settings) -> Result<()> {
     if settings.mcp.is_empty() {
         return Ok(());
@@ -46,7 +46,7 @@ pub(crate) async fn ask_before_session(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Returns the servers that the user must decide about.
+/// Returns the servers on which the user must decide.
 fn waiting<'a>(settings: &'a Settings, records: &Records) -> Vec<(&'a McpServer, ServerRecord)> {
     let enabled = settings.mcp.iter().filter(|server| server.enabled);
     let with_record = enabled.map(|server| (server, records.load(&server.settings.name)));
@@ -58,7 +58,7 @@ fn waiting<'a>(settings: &'a Settings, records: &Records) -> Vec<(&'a McpServer,
         .collect()
 }
 
-/// Says which servers the user must decide about, because nobody can be asked now.
+/// Lists the servers on which the user must decide, because nobody can be asked now.
 pub(crate) fn tell_waiting(settings: &Settings) {
     let waiting = waiting(settings, &Records::new(settings));
     if waiting.is_empty() || settings.verbosity == Verbosity::Quiet {
@@ -69,8 +69,8 @@ pub(crate) fn tell_waiting(settings: &Settings) {
     crate::tell(&format!("MCP servers wait for your consent: {names}; run `sysop mcp list` on a terminal"));
 }
 
-/// Asks if a server may start. After a yes, starts it and pins the definitions of its tools. Returns the result of the
-/// start, or `None` if the user did not agree.
+/// Asks for permission to start a server. If the user agrees, starts it and pins its tool definitions.
+/// Returns the result of starting it, or `None` if the user did not agree.
 pub(super) async fn ask_to_start(
     server: &McpServer,
     mut record: ServerRecord,
@@ -107,7 +107,7 @@ pub(super) async fn start(server: &McpServer) -> Result<Vec<ToolDefinition>, Con
     stated
 }
 
-/// Shows the definitions that the user has not seen, and asks if they may be used.
+/// Shows the definitions that the user has not seen, and asks for permission to use them.
 pub(super) fn ask_about_changes(
     server: &McpServer,
     mut record: ServerRecord,
@@ -146,8 +146,8 @@ pub(super) fn read_answer(input: &mut dyn BufRead) -> Result<Option<bool>> {
     Ok((read > 0).then(|| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
 }
 
-/// Returns a summary of a server's tools. `others` are the tools of other servers; a description that mentions one of them
-/// is reported.
+/// Returns a summary of a server's tools. `others` are the tools of other servers; a description that
+/// mentions one of them is reported.
 pub(super) fn summary(
     server: &McpServer,
     tools: &[ToolDefinition],

@@ -1,7 +1,7 @@
 //! `sysop mcp import`: servers from the config files of other programs.
 //!
-//! Settings are copied only where they mean the same here. Approvals are never copied: an imported server asks about
-//! every call, and starts only after the user agreed to it. Values that other programs would expand or run stay out.
+//! Settings are copied only if they have the same meaning here. Approvals, and values that other programs
+//! would expand or run, are never copied. Imported servers ask about every call and need consent to start.
 
 mod json;
 
@@ -24,7 +24,7 @@ use crate::settings::{McpServer, Settings};
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const SERVERS_MAX: usize = 64;
 
-/// Servers of a file, and sentences about the parts that are left out.
+/// Servers in a file, and sentences about the parts that were left out.
 #[derive(Debug, Default)]
 struct Import {
     servers: BTreeMap<String, ServerEntry>,
@@ -118,7 +118,7 @@ fn read(file: &Path) -> Result<Import, String> {
     Ok(import(&root))
 }
 
-/// Places of the servers in the files of other programs.
+/// Key paths under which other programs' config files list their MCP servers.
 const TABLES: [&[&str]; 5] = [&["mcpServers"], &["mcp_servers"], &["mcp", "servers"], &["mcp"], &["servers"]];
 
 fn import(root: &Value) -> Import {
@@ -242,7 +242,7 @@ fn list(values: &[Value]) -> Vec<String> {
     values.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the variable that a value consists of: `${X}`, `${env:X}` or `{env:X}`.
+/// Returns the variable if a value consists only of one: `${X}`, `${env:X}` or `{env:X}`.
 fn variable(value: &str) -> Option<&str> {
     let inside = value.strip_prefix("${").or_else(|| value.strip_prefix("{"))?.strip_suffix('}')?;
     let name = match inside.strip_prefix("env:") {

@@ -1,4 +1,4 @@
-//! `sysop mcp list`: connects to the servers that the user agreed to, shows their state, and asks about the others.
+//! `sysop mcp list`: connects to servers that have the user's consent, shows their state, asks about others.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::config::display_path;
 use crate::exit::Exit;
 use crate::settings::{McpServer, Settings};
 
-/// Files of workspaces that name MCP servers for other programs.
+/// Workspace files in which other programs list MCP servers.
 const WORKSPACE_FILES: [&str; 3] = [".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"];
 
 /// State of a server.
@@ -26,7 +26,7 @@ enum ServerState {
     /// The user has not agreed to this command line or address.
     NoConsent,
     Refused,
-    /// The server answered, with its description.
+    /// The server responded. Holds its description and its tool definitions.
     Running(String, Vec<ToolDefinition>),
     Failed(ConnectionError),
 }
@@ -147,7 +147,7 @@ fn others(settings: &Settings, name: &ServerName) -> Vec<(ServerName, String)> {
     tools.collect()
 }
 
-/// Returns a line for each file of the workspace that names MCP servers. Nothing in such a file starts.
+/// Returns a line for each workspace file that lists MCP servers. Servers in such files are never started.
 fn workspace_files(root: &Path) -> String {
     let mut text = String::new();
     for name in WORKSPACE_FILES {

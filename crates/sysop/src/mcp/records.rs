@@ -1,4 +1,4 @@
-//! Files with the records of servers, in the data directory.
+//! Record files for servers, in the data directory.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use sysop_mcp::settings::ServerName;
 use crate::config::{create_private_folder, replace_private_file};
 use crate::settings::Settings;
 
-/// Directory of the records, in the data directory.
+/// Directory for the records, in the data directory.
 const FOLDER: &str = "mcp";
 
 #[derive(Debug, Clone)]
@@ -26,20 +26,20 @@ impl Records {
         self.folder.join(format!("{name}.json"))
     }
 
-    /// Returns the record of a server. A record that is missing or cannot be read contains no consent.
+    /// Returns a server's record. If the record is missing or unreadable, the result contains no consent.
     pub(super) fn load(&self, name: &ServerName) -> ServerRecord {
         let bytes = std::fs::read(self.path(name)).unwrap_or_default();
         serde_json::from_slice(&bytes).unwrap_or_default()
     }
 
-    /// Fails if the data directory is not writable.
+    /// Saves a server's record. Fails if the data directory is not writable.
     pub(super) fn save(&self, name: &ServerName, record: &ServerRecord) -> io::Result<()> {
         create_private_folder(&self.folder)?;
         let bytes = serde_json::to_vec_pretty(record).map_err(io::Error::other)?;
         replace_private_file(&self.path(name), &bytes)
     }
 
-    /// Fails if a record exists and cannot be removed.
+    /// Removes a server's record. Fails if the record exists but cannot be removed.
     pub(super) fn remove(&self, name: &ServerName) -> io::Result<()> {
         match std::fs::remove_file(self.path(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,7 +1,7 @@
-//! `sysop mcp serve`: the hosts as tools of an MCP server on standard input and output.
+//! `sysop mcp serve`: offers the hosts as tools of an MCP server on standard input and output.
 //!
-//! With `--attachable`, a server on a free port of this machine lets `sysop attach` join the sessions, as with `sysop
-//! serve`. Its address and the file with its token are printed to standard error, which the calling agent does not read.
+//! With `--attachable`, a server on a free local port lets `sysop attach` join the sessions, as with `sysop
+//! serve`. Its address and token file are printed to standard error, which the calling agent does not read.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -28,15 +28,15 @@ use crate::settings::Settings;
 use crate::token_file::TokenFile;
 use crate::{origin, select_model};
 
-/// Part of the answer to a call that nobody could approve.
+/// Part of the reply if nobody could approve a call.
 const HINT: &str = "This client cannot ask its user, and nobody is attached. Tell the user: start `sysop mcp serve` with \
      `--attachable` and join with `sysop attach`, as it says on standard error, or run the command yourself";
 
-/// Part of the answer to a call that would change something in the default mode.
+/// Part of the reply to a call that would make a change in the default mode.
 const READ_ONLY_HINT: &str = "Tell the user: to be asked about changes, start `sysop mcp serve` with `--approve ask`, or run \
      the command yourself";
 
-/// Maximum time to wait at the end until the server has closed its connections.
+/// Maximum time to wait at exit for the server to close its connections.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
@@ -85,7 +85,7 @@ fn mcp_settings(
             let store = Arc::clone(&store);
             Box::pin(async move {
                 let annotation = Annotation { title: Some(title), ..Annotation::default() };
-                // Without a name, the session is listed without a title.
+                // If this fails, the session is listed without a title.
                 let _ = store.annotate(&id, &annotation).await;
             })
         }),
@@ -97,7 +97,7 @@ fn mcp_settings(
     }
 }
 
-/// Server that `sysop attach` joins.
+/// Server to which `sysop attach` connects.
 struct AttachServer {
     sessions: Arc<LocalSessions>,
     stop: CancellationToken,
@@ -139,7 +139,7 @@ impl AttachServer {
 
     async fn close(self) {
         self.stop.cancel();
-        // Connections that do not end in time end with the process.
+        // Connections that are not closed in time are closed when the process exits.
         let _ = tokio::time::timeout(CLOSE_MAX, self.running).await;
     }
 }

@@ -1,4 +1,4 @@
-//! States of the servers in a session, for `/mcp`.
+//! States of a session's servers, for `/mcp`.
 
 use sysop_driver::frontend::ToolServer;
 use sysop_mcp::settings::ServerApproval;
@@ -7,7 +7,7 @@ use sysop_mcp::{ServerState, ServerStatus};
 use super::records::Records;
 use crate::settings::{McpServer, Settings};
 
-/// Returns the servers of the config. `of_session` are those whose tools the session offers. Starts no server.
+/// Returns the servers in the config. `of_session` are those whose tools the session offers. Starts none.
 pub(crate) fn servers(settings: &Settings, of_session: &[ServerStatus]) -> Vec<ToolServer> {
     let records = Records::new(settings);
     let servers = settings.mcp.iter().map(|server| {
@@ -41,7 +41,7 @@ fn state_in_session(status: &ServerStatus) -> String {
     }
 }
 
-/// Returns the state of a server that the session does not use.
+/// Returns the state of a server that is not used by the session.
 fn unused(server: &McpServer) -> String {
     match server.settings.approve {
         ServerApproval::Never => "no tool is offered (approve = never)".to_owned(),

@@ -1,5 +1,5 @@
-//! The page with the keys of the config: type and rights of a workspace from the table of keys, defaults from the
-//! built-in config, the meaning from the table here, which has a row for each key.
+//! The page with the config keys: types and workspace permissions from the table of keys, defaults from the
+//! built-in config, and meanings from the table here, which has a row for each key.
 
 use std::fmt::Write;
 
@@ -172,7 +172,7 @@ pub(super) fn page() -> String {
     page
 }
 
-/// Returns the built-in value of a key as TOML; empty if there is none.
+/// Returns a key's built-in value as TOML; empty if there is none.
 fn default_of(name: &str, defaults: &toml::Table) -> String {
     let mut names = name.split('.');
     let first = names.next().and_then(|first| defaults.get(first));

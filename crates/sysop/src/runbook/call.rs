@@ -1,4 +1,4 @@
-//! Tool calls of steps: the commands with their directory and variables, and the edits of files.
+//! Tool calls made by steps: the commands with their directory and variables, and the file edits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use sysop_repl::exec::SequenceCall;
 use super::Runbook;
 use crate::config::{ABSENT, EditContent, FileEdit, RoutineError, RunbookStep, StepAction};
 
-/// A command or an edit with all its values.
+/// A command or an edit with all values filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum StepCall {
     Command(String),
@@ -18,7 +18,7 @@ pub(super) enum StepCall {
 }
 
 impl StepCall {
-    /// Returns the text that users see.
+    /// Returns the text shown to users.
     pub(super) fn to_text(&self) -> String {
         match self {
             Self::Command(command) => command.clone(),
@@ -31,7 +31,7 @@ impl StepCall {
         }
     }
 
-    /// Returns the tool call. `reason` is shown with the approval of a command.
+    /// Returns the tool call. `reason` is shown when a command needs approval.
     pub(super) fn to_call(&self, reason: &str, timeout_s: u64) -> SequenceCall {
         let (tool, arguments) = match self {
             Self::Command(command) => {
@@ -53,7 +53,7 @@ impl StepCall {
 }
 
 impl Runbook {
-    /// Returns one of the step's commands, in the step's directory and with its variables.
+    /// Returns one of the step's commands, with the step's directory and variables.
     pub(super) fn command(
         &self,
         step: &RunbookStep,
@@ -71,7 +71,7 @@ impl Runbook {
         Ok(format!("cd -- {} && {{\n{env}{command}\n}}", shell_words::quote(&cwd)))
     }
 
-    /// Returns the call that changes something, or `None` for a manual step.
+    /// Returns the call that makes the change, or `None` for a manual step.
     pub(super) fn action(
         &self,
         step: &RunbookStep,
@@ -94,8 +94,8 @@ impl Runbook {
         })
     }
 
-    /// Returns the call that takes a step back, or `None` if there is none. A replaced text is put back, and a new
-    /// file is removed, if the step does not say otherwise.
+    /// Returns the call that undoes a step, or `None` if there is none. Unless the step says otherwise,
+    /// replaced text is restored, and a new file is removed.
     pub(super) fn undo(
         &self,
         step: &RunbookStep,
@@ -118,7 +118,7 @@ impl Runbook {
     }
 }
 
-/// Returns the command that prints the hash of a file, or `absent`.
+/// Returns the command that prints the hash of a file, or `absent` if the file does not exist.
 pub(super) fn hash_command(file: &str) -> String {
     let file = shell_words::quote(file);
     format!("test ! -e {file} && echo {ABSENT} || sha256sum -- {file}")

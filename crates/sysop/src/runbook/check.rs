@@ -1,4 +1,4 @@
-//! `sysop runbook check`: the faults of files with routines, with their lines. Nothing runs.
+//! `sysop runbook check`: shows the faults in files with routines, with their lines. Nothing runs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -47,7 +47,7 @@ fn check_file(file: &Path) -> Result<String, Vec<String>> {
     Ok(format!("{shown}: ok, {}", named.join(", ")))
 }
 
-/// Returns the routines of a file. Fails if the file cannot be read or is not valid TOML.
+/// Returns the routines in a file. Fails if the file cannot be read or is not valid TOML.
 pub(super) fn routines_of(file: &Path) -> Result<BTreeMap<String, Routine>, CommandError> {
     let read = routines_in(file).map_err(|error| CommandError::usage(error.to_string()))?;
     Ok(read.routines)

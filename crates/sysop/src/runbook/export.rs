@@ -1,7 +1,7 @@
-//! `sysop runbook export`: makes a routine from what ran in a session.
+//! `sysop runbook export`: creates a routine from the calls in a session.
 //!
-//! Kept are the calls that ended well, as they ran, in their order. Everything that is left out is named in a note.
-//! Secrets of known forms never reach the runbook: such a call becomes a question to a person.
+//! Successful calls are kept as they ran, in their original order. Everything left out is mentioned in a
+//! note. Secrets in known formats never reach the runbook: a call with one becomes a question to a person.
 
 mod markdown;
 mod output_line;
@@ -25,13 +25,13 @@ use crate::sessions::SessionRecord;
 use selection::{SelectedStep, Selection};
 use variables::{VariableProposal, parametrize, propose};
 
-/// Maximum characters of a routine's description.
+/// Maximum length of a routine's description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 100;
 const NAME_WORDS_MAX: usize = 4;
-/// Name of a routine that nothing names.
+/// Default name for a routine.
 const NAME_DEFAULT: &str = "runbook";
 
-/// Choices of the user.
+/// Options chosen by the user.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags of the command line")]
 pub(super) struct ExportOptions {
@@ -42,9 +42,9 @@ pub(super) struct ExportOptions {
     pub(super) keeps_failures: bool,
     pub(super) matches_output: bool,
     pub(super) date: String,
-    /// Number of rules of the policy.
+    /// Number of policy rules.
     pub(super) policy: i64,
-    /// Folder with the earlier contents of changed files.
+    /// Directory with the previous contents of changed files.
     pub(super) artifacts: PathBuf,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct RunbookDraft {
     pub(super) name: String,
     /// The routine with the variables and expressions chosen so far.
     pub(super) routine: Routine,
-    /// Steps as they were recorded, without placeholders.
+    /// Steps as recorded, without placeholders.
     steps: Vec<SelectedStep>,
     variables: Vec<VariableProposal>,
     /// For each step, true if its stable line of output is expected.
@@ -62,7 +62,7 @@ pub(super) struct RunbookDraft {
 }
 
 impl RunbookDraft {
-    /// Makes a routine from a session. Fails if nothing in the session can run again.
+    /// Creates a routine from a session. Fails if nothing in the session can run again.
     pub(super) fn new(
         id: &SessionId,
         record: &SessionRecord,
@@ -111,7 +111,7 @@ impl RunbookDraft {
         Ok(draft)
     }
 
-    /// Returns what was left out or could not be kept, one line each.
+    /// Returns what was left out or could not be preserved, one line each.
     pub(super) fn notes(&self) -> Vec<String> {
         self.notes.iter().map(|note| neutralize_line(note).into_owned()).collect()
     }
@@ -189,7 +189,7 @@ fn is_variable_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Replaces the values of variables in a step by placeholders, and escapes everything else that looks like one.
+/// Replaces the values of variables in a step with placeholders, and escapes everything that looks like one.
 fn with_templates(step: &RunbookStep, variables: &[VariableProposal]) -> RunbookStep {
     let command = |text: &String| parametrize(text, variables);
     let action = match &step.action {
@@ -220,7 +220,7 @@ fn with_templates(step: &RunbookStep, variables: &[VariableProposal]) -> Runbook
     }
 }
 
-/// Returns the system of this machine, if the session ran here.
+/// Returns this machine's system, if the session ran here.
 fn system_of(record: &SessionRecord) -> RoutineSource {
     if record.spec.as_ref().is_none_or(|spec| spec.host != "local") {
         return RoutineSource::default();
@@ -233,7 +233,7 @@ fn system_of(record: &SessionRecord) -> RoutineSource {
     }
 }
 
-/// Returns a name for a routine from the first words of a prompt.
+/// Returns a name for a routine based on the first words of a prompt.
 fn name_of(prompt: &str) -> String {
     let words = prompt
         .split(|c: char| !c.is_ascii_alphanumeric())

@@ -1,4 +1,4 @@
-//! Comparison of outcomes with the expectations of steps.
+//! Comparison of outcomes with steps' expectations.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use crate::config::{StepExpectation, output_pattern};
 
 const QUOTE_CHARS_MAX: usize = 120;
 
-/// Result of a command that answers yes or no.
+/// Result of a yes-or-no command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProbeResult {
     Yes,
-    /// Exit codes other than 0 everywhere.
+    /// Nonzero exit codes on all hosts.
     No(String),
-    /// Different answers on several hosts, or no answer.
+    /// Different results on several hosts, or no result.
     Unclear(String),
 }
 
-/// Returns the answer of a command whose exit code is the answer.
+/// Returns the result of a command that answers with its exit code.
 pub(super) fn probe_result(outcome: &Outcome) -> ProbeResult {
     if !outcome.hosts.is_empty() {
         let with = |status: Status| {
@@ -93,7 +93,7 @@ fn quote(text: &str) -> String {
     format!("{cut:?}")
 }
 
-/// Returns the difference between the end of a call and these exit codes, if there is one.
+/// Returns the difference between the end of a call and the allowed exit codes, if any.
 fn difference(outcome: &Outcome, allowed: &[i32]) -> Option<String> {
     let expected: Vec<String> = allowed.iter().map(i32::to_string).collect();
     let expected = expected.join(" or ");
@@ -126,7 +126,7 @@ fn difference(outcome: &Outcome, allowed: &[i32]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Returns the output of each group of hosts, or the whole output of a single host.
+/// Returns the output of each group of hosts, or the complete output of a single host.
 pub(super) fn sections(outcome: &Outcome) -> Vec<&str> {
     let output = outcome.output.as_str();
     if outcome.hosts.is_empty() {

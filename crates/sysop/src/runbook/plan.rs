@@ -1,4 +1,4 @@
-//! `sysop run NAME --plan`: the steps with values, classes and what is missing. Runs nothing, contacts no host.
+//! `sysop run NAME --plan`: shows the steps with values, risk classes and what is missing. Contacts no host.
 
 use std::fmt::Write;
 
@@ -27,16 +27,16 @@ pub(super) struct RunbookPlan {
 pub(super) struct PlannedStep {
     number: usize,
     name: String,
-    /// The call with its values; `None` for a manual step.
+    /// The call with its values filled in; `None` for a manual step.
     pub(super) call: Option<StepCall>,
     /// Other lines about the step.
     details: Vec<String>,
-    /// Verdict of the policy on the call.
+    /// The policy's decision on the call.
     verdict: String,
 }
 
 impl RunbookPlan {
-    /// Plans the steps from number `from`, or the undo of the steps up to it. Fails if a value cannot be placed.
+    /// Plans the steps starting at `from`, or the undo of the steps up to it. Fails if a value does not fit.
     pub(super) fn new(
         settings: &Settings,
         book: &Runbook,
@@ -89,7 +89,7 @@ impl RunbookPlan {
     }
 }
 
-/// Returns the command of a routine without steps as its only step.
+/// Returns the command of a routine without steps as a single step.
 fn single_step(book: &Runbook) -> Vec<RunbookStep> {
     vec![RunbookStep {
         name: book.name.clone(),
@@ -121,7 +121,7 @@ impl Planner<'_> {
         lines
     }
 
-    /// Returns true if all placeholders of a step's action have values before the run.
+    /// Returns true if all placeholders in the template have values before the run.
     fn is_known(&self, template: &str) -> bool {
         template_parts(template).all(|part| match part {
             TemplatePart::Text(_) => true,
@@ -129,7 +129,7 @@ impl Planner<'_> {
         })
     }
 
-    /// Fills a template. A placeholder without a value stays, and the flag is then false.
+    /// Fills a template. A placeholder without a value is kept, and the flag is then false.
     fn command(&self, step: &RunbookStep, template: &str) -> Result<(String, bool), CommandError> {
         if self.is_known(template) {
             let filled = self.book.command(step, template, &self.book.values);

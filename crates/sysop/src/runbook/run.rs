@@ -1,7 +1,7 @@
-//! Run of a runbook: decides after each call what comes next. It runs nothing itself.
+//! The run of a runbook: decides after each call what to do next, but makes no calls itself.
 //!
-//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, `guard`, the action,
-//! `verify`. Any difference from what the step expects is drift, and stops the run unless the step says otherwise.
+//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, `guard`, the
+//! action, `verify`. Any difference from what a step expects is drift; it stops the run unless allowed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,9 +26,9 @@ use crate::settings::Settings;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunRange {
-    /// The steps from this one, counted from 1.
+    /// Run the steps, starting at this one, counted from 1.
     Steps { from: usize },
-    /// The undo of the steps, from this one back to the first.
+    /// Undo the steps, from this one back to the first.
     Undo { from: usize },
 }
 
@@ -59,17 +59,17 @@ impl StepPhase {
     }
 }
 
-/// Answer that the run waits for.
+/// Answer that the run is waiting for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Waiting {
     Start,
     System,
-    /// An answer about a host with another system.
+    /// The user's decision about a host with a different system.
     OtherSystem,
     Step(StepPhase),
-    /// An answer about the undo of the steps so far. The error ends the run afterwards.
+    /// The user's decision about undoing the completed steps. The run then ends with the error.
     UndoConsent(String),
-    /// The end of an undo call. The error, if any, ends the run after the last one.
+    /// The end of an undo call. If there is an error, the run ends with it after the last undo call.
     Undo(Option<String>),
 }
 
@@ -83,23 +83,23 @@ struct StepUndo {
 pub(super) struct RunbookRun {
     book: Runbook,
     range: RunRange,
-    /// Values of the variables, and of the groups of `match` so far.
+    /// Values of the variables, and of the groups matched so far.
     values: BTreeMap<String, String>,
     waiting: Waiting,
     step: usize,
-    /// Tries of `verify` so far.
+    /// Number of attempts at `verify` so far.
     tries: u32,
-    /// Steps that ran, in order; during an undo, those that are left.
+    /// Steps that have run, in order; during an undo, the remaining ones.
     done: Vec<StepUndo>,
     skipped: usize,
-    /// Numbers of the failed steps that the run passed over.
+    /// Numbers of the failed steps after which the run continued.
     passed_over: Vec<usize>,
     undone: usize,
     progress: Vec<String>,
 }
 
 impl RunbookRun {
-    /// Creates the run. Fails if a step needs a value that an omitted step provides, or names another host.
+    /// Creates the run. Fails if a step needs a value that a skipped step provides, or names another host.
     pub(super) fn new(book: Runbook, range: RunRange, settings: &Settings) -> Result<Self, CommandError> {
         let values = book.values.clone();
         let mut run = Self {
@@ -140,7 +140,7 @@ impl RunbookRun {
         Ok(())
     }
 
-    /// Checks that no step needs a value that an omitted step provides.
+    /// Checks that no step needs a value that a skipped step provides.
     fn check_values(&self, from: usize) -> Result<(), CommandError> {
         let steps = &self.book.routine.steps;
         let omitted = steps.iter().take(from.saturating_sub(1)).enumerate();
@@ -240,7 +240,7 @@ impl RunbookRun {
         }
     }
 
-    /// Continues with a phase of the current step, or with the first one after it that the step has.
+    /// Continues with a phase of the current step, or with the first later phase that the step has.
     fn enter(&mut self, phase: StepPhase) -> SequenceAction {
         let mut phase = phase;
         loop {
@@ -373,7 +373,7 @@ impl RunbookRun {
         match judge(&step.expect, outcome) {
             Ok(values) => {
                 self.values.extend(values);
-                // A step whose undo cannot be filled has none.
+                // A step whose undo command cannot be filled in has none.
                 let call = self.book.undo(step, &self.values).unwrap_or_default();
                 self.done.push(StepUndo { step: self.step, call });
                 self.enter(StepPhase::Verify)
@@ -382,7 +382,7 @@ impl RunbookRun {
         }
     }
 
-    /// Reacts to a difference from what the step expects.
+    /// Reacts to a difference from the step's expectations.
     fn fail(&mut self, step: &RunbookStep, difference: &str) -> SequenceAction {
         match step.on_fail {
             FailureAction::Stop => self.stop(difference),
@@ -425,7 +425,7 @@ impl RunbookRun {
         )
     }
 
-    /// Describes the undo of the steps so far, the last one first.
+    /// Describes the undo of the completed steps, the last one first.
     fn undo_lines(&self) -> Vec<String> {
         let steps: Vec<String> = self
             .done
@@ -450,7 +450,7 @@ impl RunbookRun {
         lines
     }
 
-    /// Runs the undo of the last step that is left.
+    /// Undoes the last remaining step.
     fn undo_next(&mut self, error: Option<String>) -> SequenceAction {
         while let Some(undo) = self.done.pop() {
             let Some(call) = undo.call else {
@@ -562,8 +562,8 @@ impl CommandSequence for RunbookRun {
     }
 }
 
-/// Returns the question before a step that wants a lockout guard, if sysop does not see from its text that it may lock
-/// people out. Such changes ask anyway, and their approval says if they are guarded.
+/// Returns the question to ask before a step that wants a lockout guard, if sysop cannot tell from the step's
+/// text that it may lock people out. Other changes require approval anyway, which says if they are guarded.
 fn unguarded_question(guard: &str, call: &StepCall) -> Option<String> {
     let is_seen = match call {
         StepCall::Command(command) => {

@@ -1,4 +1,4 @@
-//! Check of the hosts before the first step: the programs that the steps need, and the system of the runbook.
+//! Check of the hosts before the first step: the programs required by the steps, and the runbook's system.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,24 @@ use super::judge::sections;
 use crate::config::{RoutineSource, RunbookStep, StepAction, with_sample_values};
 
 const PROGRAMS_MAX: usize = 100;
-/// Prefix of the line about a program that is missing.
+/// Prefix of the line about a missing program.
 const MISSING: &str = "missing: ";
 
-/// Programs that may install other programs. Programs that a step after them uses are not checked.
+/// Programs that may install other programs. Programs used by later steps are not checked.
 const INSTALLERS: [&str; 17] = [
     "apt", "apt-get", "dpkg", "dnf", "yum", "rpm", "zypper", "apk", "pacman", "snap", "pip", "pip3", "npm",
     "cargo", "make", "go", "install",
 ];
 
-/// Commands that every shell has.
+/// Commands that are built into every shell.
 const BUILTINS: [&str; 30] = [
     "alias", "cd", "command", "echo", "eval", "exec", "exit", "export", "false", "getopts", "hash", "kill",
     "printf", "pwd", "read", "readonly", "return", "set", "shift", "source", "test", "times", "trap", "true",
     "type", "ulimit", "umask", "unalias", "unset", "wait",
 ];
 
-/// Returns the programs that these steps need at their start, by name. Programs behind sudo are left out, because it
-/// looks for them in other places.
+/// Returns the programs that these steps need from the start, by name. Programs run through sudo are left
+/// out, because sudo searches other directories.
 pub(super) fn programs<'a>(steps: impl Iterator<Item = &'a RunbookStep>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for step in steps {
@@ -58,12 +58,12 @@ fn programs_of(command: &str) -> Vec<String> {
         names.truncate(at + 1);
     }
     names.retain(|name| !BUILTINS.contains(&name.as_str()));
-    // A function that the command defines is no program.
+    // A function defined in the command is not a program.
     names.retain(|name| !command.contains(&format!("{name}()")) && !command.contains(&format!("{name} ()")));
     names
 }
 
-/// Returns the command that checks a host, or `None` if there is nothing to check. It only reads.
+/// Returns the command that checks a host, or `None` if there is nothing to check. The command is read-only.
 pub(super) fn system_command(programs: &BTreeSet<String>, source: Option<&RoutineSource>) -> Option<String> {
     let mut parts = Vec::new();
     if source.is_some_and(|source| source.arch.is_some()) {
@@ -83,11 +83,11 @@ pub(super) fn system_command(programs: &BTreeSet<String>, source: Option<&Routin
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SystemDifference {
     MissingPrograms(Vec<String>),
-    /// The system is not the one that the runbook was made on. Both are named.
+    /// The system differs from the one on which the runbook was created. Both are named.
     OtherSystem(String),
 }
 
-/// Reads the output of [`system_command`].
+/// Parses the output of [`system_command`].
 pub(super) fn system_difference(
     outcome: &Outcome,
     source: Option<&RoutineSource>,
@@ -113,7 +113,7 @@ pub(super) fn system_difference(
     None
 }
 
-/// Returns the name and version of a system from its `/etc/os-release`.
+/// Returns a system's name and version from its `/etc/os-release`.
 pub(super) fn os_of(text: &str) -> Option<String> {
     let value = |key: &str| {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(key)?.strip_prefix('='))?;
@@ -123,7 +123,7 @@ pub(super) fn os_of(text: &str) -> Option<String> {
     Some(value("VERSION_ID").map_or_else(|| id.clone(), |version| format!("{id} {version}")))
 }
 
-/// Returns the machine's hardware name from the output of `uname -sm`.
+/// Returns the machine hardware name from the output of `uname -sm`.
 fn arch_of(text: &str) -> Option<String> {
     text.lines().find_map(|line| {
         let (system, arch) = line.trim().split_once(' ')?;

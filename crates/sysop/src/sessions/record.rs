@@ -25,10 +25,10 @@ pub(crate) struct SessionRecord {
     pub(crate) calls: Vec<RecordedCall>,
     pub(crate) undos: Vec<RecordedUndo>,
     pub(crate) guards: Vec<RecordedGuard>,
-    /// Users who answered approvals, typed or undid something, each once.
+    /// Users who answered approvals, typed input or undid something, without duplicates.
     pub(crate) people: Vec<String>,
     pub(crate) readers: OutputReaders,
-    /// Models that were configured, each once.
+    /// Models that were configured, without duplicates.
     pub(crate) models: Vec<String>,
     proposed: HashMap<CallId, ToolCall>,
     decisions: HashMap<CallId, RecordedDecision>,
@@ -36,7 +36,7 @@ pub(crate) struct SessionRecord {
 
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedTurn {
-    /// The prompt; empty for a call without a model.
+    /// The prompt; empty for a call made without a model.
     pub(crate) prompt: String,
     pub(crate) end: Option<StopReason>,
     pub(crate) error: Option<String>,
@@ -52,7 +52,7 @@ pub(crate) struct RecordedCall {
     pub(crate) decision: Option<RecordedDecision>,
     /// False if the call never ran.
     pub(crate) has_started: bool,
-    /// `None` if the log ends before the call does.
+    /// `None` if the log ends before the call.
     pub(crate) outcome: Option<Outcome>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct RecordedDecision {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedUndo {
-    /// Number of the call whose changes were undone; `None` if it is unknown.
+    /// Number of the call whose changes were undone; `None` if unknown.
     pub(crate) call: Option<usize>,
     pub(crate) by: String,
     pub(crate) how: Reversibility,
@@ -76,12 +76,12 @@ pub(crate) struct RecordedUndo {
 pub(crate) struct RecordedGuard {
     pub(crate) call: Option<usize>,
     pub(crate) host: String,
-    /// `None` if the log does not contain the end.
+    /// `None` if the log does not contain the guard's end.
     pub(crate) end: Option<GuardEnd>,
 }
 
 impl RecordedCall {
-    /// Returns the text of the call: its command, or the tool with its path.
+    /// Returns the call as text: its command, or the tool with its path.
     pub(crate) fn text(&self) -> String {
         if let Some(command) = self.call.text_argument("command") {
             return command.to_owned();

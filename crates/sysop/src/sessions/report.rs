@@ -1,7 +1,7 @@
 //! Report of a session for a ticket: what was asked, done, changed and undone, by whom and where.
 //!
-//! Texts come from models, files and commands. Secrets of known forms are redacted, and everything is neutralized; the
-//! writers escape it for their format.
+//! The text comes from models, files and commands. Secrets in known formats are redacted, and everything is
+//! neutralized; the writers escape it for their format.
 
 mod html;
 mod markdown;
@@ -31,7 +31,7 @@ pub(crate) enum ReportFormat {
     Html,
 }
 
-/// Content of a report. All texts are neutralized.
+/// Content of a report. All text has been neutralized.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct SessionReport {
     title: String,
@@ -39,7 +39,7 @@ pub(super) struct SessionReport {
     prompts: Vec<String>,
     done: Vec<ReportedCall>,
     not_run: Vec<ReportedCall>,
-    /// Changes, with the number of their call.
+    /// Changes, each with the number of its call.
     changes: Vec<String>,
     undone: Vec<String>,
     /// File names of the recordings of the session's terminal.
@@ -51,15 +51,15 @@ struct ReportedCall {
     number: usize,
     /// The command; may have several lines.
     text: String,
-    /// Facts about the call, in one line.
+    /// Facts about the call, on one line.
     facts: String,
     /// Outcomes on several hosts, one line per group.
     hosts: Vec<String>,
-    /// True if the call ran without a failure.
+    /// True if the call succeeded.
     is_ok: bool,
 }
 
-/// Returns the report of a session. `artifacts` is the folder with recordings of terminals.
+/// Returns a session's report. `artifacts` is the directory with terminal recordings.
 pub(crate) fn report(
     id: &SessionId,
     record: &SessionRecord,

@@ -9,9 +9,9 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::DisplayOptions;
 
-/// Minimum number of characters shown of an id.
+/// Minimum number of characters of an id to show.
 const ID_CHARS_MIN: usize = 8;
-/// Maximum width of the host column and of the root column, in terminal columns. On a narrow terminal, it is smaller.
+/// Maximum width of the host column and of the root column; smaller on a narrow terminal.
 const PLACE_COLUMNS_MAX: usize = 24;
 /// Maximum width of the same columns on the narrowest terminal, in terminal columns.
 const PLACE_COLUMNS_MIN: usize = 8;
@@ -66,7 +66,7 @@ pub(super) fn title(summary: &SessionSummary) -> String {
     if summary.title.is_empty() { "(no prompt)".to_owned() } else { one_line(&summary.title) }
 }
 
-/// Neutralizes a text and puts it on one line: line feeds and tabs become spaces.
+/// Neutralizes text and puts it on one line: line feeds and tabs become spaces.
 pub(super) fn one_line(text: &str) -> String {
     neutralize(text).chars().map(|character| if character.is_control() { ' ' } else { character }).collect()
 }
@@ -89,7 +89,7 @@ fn age(changed: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Returns the beginning of a text, at most `columns` wide. If anything is cut, the result ends with `…`.
+/// Returns the start of a text, at most `columns` wide. If anything is cut off, the result ends with `…`.
 fn cut_end(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -97,8 +97,8 @@ fn cut_end(text: &str, columns: usize) -> String {
     format!("{}…", fitting(text.chars(), columns.saturating_sub(1)))
 }
 
-/// Returns the end of a text, at most `columns` wide. If anything is cut, the result begins with `…`. Used for paths,
-/// because the end of a path is more informative.
+/// Returns the end of a text, at most `columns` wide. If anything is cut off, the result begins with `…`.
+/// Used for paths, whose ends are more informative.
 fn cut_start(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Transcript of a session, as plain text or Markdown.
+//! A session's transcript, as plain text or Markdown.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -29,9 +29,9 @@ pub(super) enum TranscriptFormat {
 #[derive(Debug)]
 pub(super) struct TranscriptWriter {
     form: TranscriptFormat,
-    /// Calls of the last reply that have not started. A call that ends without having started is shown when it ends.
+    /// Calls in the last reply that have not started. A call that never starts is shown when it ends.
     waiting: HashMap<CallId, String>,
-    /// Call that has started and not ended.
+    /// Call that has started but not ended.
     running: Option<CallId>,
     tool_calls: u32,
     readers: OutputReaders,
@@ -54,7 +54,7 @@ enum TranscriptEntry {
 }
 
 impl TranscriptWriter {
-    /// Creates a writer that has not seen any event.
+    /// Creates a writer that has not processed any events.
     pub(super) fn new(form: TranscriptFormat) -> Self {
         Self {
             form,
@@ -217,7 +217,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
     }
 }
 
-/// Returns a one-line note about a change that matters to a reader, or `None` for any other event.
+/// Returns a one-line note about a change that matters to readers, or `None` for any other event.
 #[expect(clippy::wildcard_enum_match_arm, reason = "most events are no note")]
 fn note(event: &Event) -> Option<String> {
     match event {
@@ -256,12 +256,12 @@ fn note(event: &Event) -> Option<String> {
         Event::Compacted { keep } => Some(format!("context trimmed: sending only the last {keep} messages")),
         Event::TurnEnded { error: Some(error), .. } => Some(error.clone()),
         Event::TurnEnded { reason, error: None, .. } => stop_words(*reason).map(str::to_owned),
-        // The end of the turn reports a model failure; the other events are internal or have their own entry.
+        // A model failure is reported at the end of the turn; others are internal or have separate entries.
         _ => None,
     }
 }
 
-/// Returns the command of a call, or the tool's name with its arguments if there is no command.
+/// Returns a call's command, or the tool's name with its arguments if there is no command.
 fn call_summary(call: &ToolCall) -> String {
     if let Some(command) = call.text_argument("command") {
         return command.to_owned();
@@ -351,12 +351,12 @@ fn date(summary: &SessionSummary, view: &DisplayOptions) -> String {
     }
 }
 
-/// Neutralizes a text and writes each of its lines with the prefix `before`.
+/// Neutralizes text and writes each of its lines with the prefix `before`.
 fn indented(text: &str, before: &str, out: &mut impl Write) -> io::Result<()> {
     neutralize(text).lines().try_for_each(|line| writeln!(out, "{before}{line}"))
 }
 
-/// Writes a text as a code block, with a fence that the text cannot close.
+/// Writes text as a code block, with a fence that the text cannot close.
 fn fenced(text: &str, language: &str, out: &mut impl Write) -> io::Result<()> {
     let fence = fence_for(text);
     writeln!(out, "\n{fence}{language}")?;

@@ -1,6 +1,6 @@
 //! Hosts on which tools run, from `--host`, `SYSOP_HOST`, `[connection]` and `[hosts.NAME]`.
 //!
-//! Nothing here contacts a host. Names that ssh could read as an option, or that could affect a terminal, are rejected.
+//! Nothing here contacts a host. Names that could be an ssh option or affect a terminal are rejected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,13 +17,13 @@ const LOCAL: &str = "local";
 
 pub(crate) const HOSTS_MAX: usize = 1_000;
 
-/// Hosts on which tools run. The text form is stored in the session and is parsed again by [`HostInventory::resolve`].
+/// Hosts on which tools run. The text form is stored in the session; [`HostInventory::resolve`] parses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HostChoice {
     Local,
-    /// One host, reached through `ssh`.
+    /// One host, connected through `ssh`.
     Ssh(SshTarget),
-    /// Several hosts in this order; at least two, without duplicates.
+    /// Several hosts, in this order; at least two, without duplicates.
     Fleet(Vec<SshTarget>),
 }
 
@@ -38,7 +38,7 @@ impl HostChoice {
 }
 
 impl HostChoice {
-    /// Replaces the root on each remote host with `root`, if it is given.
+    /// Replaces the root on each remote host with `root`, if set.
     pub(crate) fn with_root(mut self, root: Option<String>) -> Result<Self, CommandError> {
         let targets = match &mut self {
             Self::Local => &mut [],
@@ -64,24 +64,24 @@ impl fmt::Display for HostChoice {
     }
 }
 
-/// Host reached through `ssh`.
+/// Host that is connected through `ssh`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SshTarget {
     /// Display name, also used in the log: the name in the config, or else the destination.
     pub(crate) name: String,
-    /// Destination as `ssh` takes it, with the configured user.
+    /// Destination as accepted by `ssh`, including the configured user.
     pub(crate) destination: String,
     pub(crate) user: Option<String>,
     pub(crate) port: Option<u16>,
     pub(crate) approve: Option<ApprovalMode>,
-    /// Root of the file tools, as a path on that host; not checked here.
+    /// Root for the file tools, as a path on that host; not validated here.
     pub(crate) root: Option<String>,
     pub(crate) description: Option<String>,
 }
 
 impl SshTarget {
     fn new(name: &str, host: &str, user: Option<String>, port: Option<u16>) -> Self {
-        // A user in the destination overrides the configured user.
+        // A user name in the destination overrides the configured user.
         let user = user.filter(|_| !host.contains('@'));
         let destination = match (&user, host.strip_prefix("ssh://")) {
             (Some(user), Some(rest)) => format!("ssh://{user}@{rest}"),
@@ -96,8 +96,8 @@ impl SshTarget {
         Self::new(destination, destination, None, None)
     }
 
-    /// Returns the reason to reject the host, or `None` if it is valid. A host is rejected if `ssh` or a terminal could
-    /// misinterpret a part of it.
+    /// Returns the reason to reject the host, or `None` if it is valid. A host is rejected if `ssh` or a
+    /// terminal could misinterpret part of it.
     fn complaint(&self) -> Option<String> {
         let unfit = |text: &String| invalid_name_reason(text);
         invalid_name_reason(&self.destination)
@@ -116,14 +116,14 @@ impl SshTarget {
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host).trim_end_matches('/');
         let host = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((address, _)) => address,
-            // A colon starts a port only in a URL.
+            // A colon precedes a port only in a URL.
             None if bare.is_some() => host.split_once(':').map_or(host, |(host, _)| host),
             None => host,
         };
         host.trim_end_matches('.').to_ascii_lowercase()
     }
 
-    /// Returns a key that is equal for different spellings of one host.
+    /// Returns a key that is equal for different spellings of the same host.
     fn identity(&self) -> (&str, String, Option<u16>) {
         let bare = self.destination.strip_prefix("ssh://").unwrap_or(&self.destination);
         let (user, host) = bare.rsplit_once('@').unwrap_or(("", bare));
@@ -153,24 +153,24 @@ pub(super) fn invalid_name_reason(text: &str) -> Option<String> {
 pub(crate) struct ConfiguredHost {
     pub(crate) target: SshTarget,
     pub(crate) tags: Vec<String>,
-    /// Globs of models that may see the host's output; `None` allows all.
+    /// Globs for models that may see the host's output; `None` allows all.
     models: Option<Vec<String>>,
-    /// Number of different people who must allow a call on the host.
+    /// Number of different people who must approve a call on the host.
     approvals: u32,
-    /// Place in the config where the host's table starts.
+    /// Position in the config at which the host's table starts.
     origin: ConfigOrigin,
 }
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostInventory {
-    /// Hosts of `[hosts]`, in file order.
+    /// Hosts in `[hosts]`, in file order.
     pub(crate) known: Vec<ConfiguredHost>,
-    /// Host of `[connection]`, unless it is one of `[hosts]`.
+    /// Host in `[connection]`, unless it is also in `[hosts]`.
     connection: Option<SshTarget>,
 }
 
 impl HostInventory {
-    /// Reads the tables `[hosts.NAME]`. Hosts with an invalid name are skipped with a warning.
+    /// Parses the tables `[hosts.NAME]`. Hosts with an invalid name are skipped with a warning.
     pub(super) fn read(config: &mut Config) -> Self {
         let mut origins: BTreeMap<String, ConfigOrigin> = BTreeMap::new();
         for (names, entry) in config.below(&KeyPath::from("hosts")) {
@@ -204,7 +204,7 @@ impl HostInventory {
         let Some(entry) = config.entry("connection.host") else { return Ok(HostChoice::Local) };
         let host: String = config.get("connection.host").unwrap_or_default();
         let with_host = |key: &str| {
-            // The user of a host set in a file does not apply to a host set by a flag.
+            // A user from a file does not apply to a host from a flag.
             let more = config.entry(key)?;
             (layer(config, more.origin()) >= layer(config, entry.origin())).then_some(more)
         };
@@ -235,9 +235,9 @@ impl HostInventory {
         usable(target).map(HostChoice::Ssh).map_err(|failure| at(entry.origin(), failure))
     }
 
-    /// Resolves a host text: `local`, a configured host, an ssh destination, a tag (`@prod`, or `prod` if no host has
-    /// that name), or a comma-separated list of them. Also parses the text form of [`HostChoice`]. Fails if a part is
-    /// not a host; the error names the part and the reason.
+    /// Resolves the text form of hosts: `local`, a configured host, an ssh destination, a tag (`@prod`, or
+    /// `prod` if no host has that name), or a comma-separated list of them. Also parses the text form of
+    /// [`HostChoice`]. Fails if a part is not a host; the error names the part and the reason.
     pub(crate) fn resolve(&self, text: &str) -> Result<HostChoice, CommandError> {
         if text.trim() == LOCAL {
             return Ok(HostChoice::Local);
@@ -263,8 +263,8 @@ impl HostInventory {
         }
     }
 
-    /// Returns the models that may see these hosts' output. The restriction of a configured host applies to every
-    /// destination that names its machine, with any user and port.
+    /// Returns the models that may see these hosts' output. A configured host's restriction applies to every
+    /// destination on the same machine, with any user and port.
     pub(crate) fn model_access(&self, choice: &HostChoice) -> ModelAccess {
         let mut access = ModelAccess::default();
         for known in &self.known {
@@ -278,8 +278,8 @@ impl HostInventory {
         access
     }
 
-    /// Returns the number of different people who must allow a call on these hosts: the largest of all hosts. The number
-    /// of a configured host applies to every destination that names its machine, with any user and port.
+    /// Returns the number of different people who must approve a call on these hosts: the maximum over the
+    /// hosts. A configured host's number applies to every destination on its machine, with any user and port.
     pub(crate) fn approvals(&self, choice: &HostChoice) -> u32 {
         let concerned = self.known.iter().filter(|known| known.approvals > 0).filter(|known| {
             let (name, machine) = (known.target.name.to_ascii_lowercase(), known.target.machine());
@@ -381,7 +381,7 @@ fn usable(target: SshTarget) -> Result<SshTarget, CommandError> {
     }
 }
 
-/// Table `[hosts.NAME]`, as it is in the config.
+/// Table `[hosts.NAME]`, as it appears in the config.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct HostTable {
@@ -415,7 +415,7 @@ fn line(origin: &ConfigOrigin) -> usize {
     }
 }
 
-/// Returns the rank of the layer that an origin belongs to. A layer with a higher rank takes precedence.
+/// Returns the rank of an origin's layer. A layer with a higher rank takes precedence.
 fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
     match origin {
         ConfigOrigin::Default => 0,
@@ -426,7 +426,7 @@ fn layer(config: &Config, origin: &ConfigOrigin) -> u8 {
     }
 }
 
-/// Returns true if both `each` and `never` apply to these hosts: changes are denied, and read-only commands ask.
+/// Returns true if both `each` and `never` apply: changes are denied, and read-only commands need approval.
 pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
     let general = config.get("approve").unwrap_or_default();
     let modes: Vec<_> = host.targets().iter().filter_map(|target| target.approve).chain([general]).collect();
@@ -435,9 +435,9 @@ pub(super) fn asks_and_denies(config: &Config, host: &HostChoice) -> bool {
 
 /// Returns the approval mode on these hosts: the strictest of the modes of each host.
 ///
-/// The mode of a host with its own `approve` is the stricter of the host's and the general mode. There is one exception: if
-/// the general mode is `ask` from the user's own file or the defaults, a host may set `auto`. A mode from a flag, the
-/// environment or a workspace is never loosened.
+/// For a host with its own `approve`, the mode is the stricter one of the host's and the general mode. There
+/// is one exception: if the general mode is `ask` from the user's own file or the defaults, a host may set
+/// `auto`. A mode from a flag, the environment or a workspace is never loosened.
 pub(crate) fn approve_on(config: &Config, host: &HostChoice) -> ApprovalMode {
     let entry = config.entry("approve");
     let general = config.get("approve").unwrap_or_default();
@@ -460,7 +460,7 @@ fn stricter(one: ApprovalMode, other: ApprovalMode) -> ApprovalMode {
     std::cmp::max_by_key(one, other, rank)
 }
 
-/// Checks that there are more hosts than `canary`, so that some remain to run on afterwards.
+/// Checks that there are more hosts than `canary`, so that some are left for the run after the canary group.
 pub(crate) fn check_canary(canary: usize, host: &HostChoice) -> Result<(), CommandError> {
     match host.targets().len() {
         0 | 1 => Err(CommandError::usage(format!(

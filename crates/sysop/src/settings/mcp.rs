@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`: MCP servers of the config, with the environment that they get.
+//! `[mcp.NAME]`: MCP servers in the config, with the environment that they receive.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,29 +18,29 @@ use url::Url;
 use super::Settings;
 use crate::config::{Config, ConfigWarning, Environment, KeyPath, UserDirs, display_path};
 
-/// Variables that a server on this machine gets besides those that its config names.
+/// Variables passed to a local server in addition to those named in its config.
 const BASE_VARIABLES: [&str; 12] = [
     "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER",
     "XDG_CACHE_HOME", "XDG_RUNTIME_DIR",
 ];
-/// Words in the name of a variable whose value is redacted.
+/// Words that cause a variable's value to be redacted if they occur in its name.
 const SECRET_WORDS: [&str; 7] = ["TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH", "DSN"];
 
 #[derive(Debug, Clone)]
 pub(crate) struct McpServer {
     pub(crate) settings: ServerSettings,
-    /// False if the config turns the server off.
+    /// False if the server is disabled in the config.
     pub(crate) enabled: bool,
-    /// Lines that show a user what starting the server means. Values of variables are not shown.
+    /// Lines that show a user what starting the server entails. The variables' values are not shown.
     pub(crate) shown: Vec<String>,
-    /// Hash of what starts, with the values of variables in the config. The user's consent is for this hash.
+    /// Hash of what is started, including variable values from the config. The user consents to this hash.
     pub(crate) identity: String,
     pub(crate) origin: String,
     pub(crate) secrets: Vec<SecretString>,
 }
 
 impl McpServer {
-    /// Returns the server that an entry of the config, as TOML, makes. Fails with one sentence if it is invalid.
+    /// Returns the server defined by a config entry in TOML. Fails with one sentence if the entry is invalid.
     pub(crate) fn from_toml(name: &ServerName, entry: &str, settings: &Settings) -> Result<Self, String> {
         let table: ServerTable = toml::from_str(entry).map_err(|error| error.message().to_owned())?;
         let origin = display_path(&settings.config.own_file);
@@ -65,7 +65,7 @@ struct ServerTable {
     enabled: Option<bool>,
 }
 
-/// Reads the servers of the config. Invalid ones are left out with a warning.
+/// Parses the servers in the config. Invalid ones are skipped with a warning.
 pub(super) fn read(config: &mut Config, environment: &Environment, folders: &UserDirs) -> Vec<McpServer> {
     let tables: BTreeMap<String, ServerTable> = config.get("mcp").unwrap_or_default();
     let mut servers: Vec<McpServer> = Vec::new();
@@ -126,7 +126,7 @@ fn server(
     })
 }
 
-/// Returns the hash of everything that decides what starts.
+/// Returns the hash of everything that determines what is started.
 fn identity(table: &ServerTable) -> String {
     let parts = json!([
         table.command, table.args, table.env, table.env_pass, table.cwd, table.url, table.headers_env

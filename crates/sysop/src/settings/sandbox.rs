@@ -1,4 +1,4 @@
-//! Sandbox settings from the config, adjusted to the support of this machine.
+//! Sandbox settings from the config, adjusted to what this machine supports.
 
 use sysop_core::policy::{SandboxMode, SandboxOptions};
 use sysop_host::SandboxSupport;
@@ -10,8 +10,8 @@ impl Settings {
         self.config.get("sandbox").unwrap_or_default()
     }
 
-    /// Returns the sandbox options on these hosts. Remote hosts have no sandbox. If this machine does not support the
-    /// sandbox, `auto` runs commands without it, and `on` is kept, so that nothing runs.
+    /// Returns the sandbox options for these hosts. Remote hosts have no sandbox. If this machine does not
+    /// support the sandbox, `auto` runs commands without it, and `on` is kept, so that nothing runs.
     pub(crate) fn sandbox_options(&self, host: &HostChoice) -> SandboxOptions {
         let mode = self.sandbox_mode();
         match (host, mode) {
@@ -29,7 +29,7 @@ impl Settings {
         }
     }
 
-    /// Directories of `sandbox_write`, with `~` replaced by the home directory.
+    /// Returns the directories in `sandbox_write`, with `~` replaced by the home directory.
     fn sandbox_write(&self) -> Vec<String> {
         let home = &self.folders.home;
         let absolute = |text: String| match text.strip_prefix('~') {

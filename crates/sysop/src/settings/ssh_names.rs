@@ -1,4 +1,4 @@
-//! Host names from the user's ssh config, for lists of hosts to choose from.
+//! Host names from the user's ssh config, for lists from which the user chooses a host.
 //!
 //! Only names are read. `ssh` interprets them, because it reads the file itself.
 
@@ -33,7 +33,7 @@ impl SshConfigReader {
         if !small || depth > DEPTH_MAX || self.files > FILES_MAX {
             return;
         }
-        // An unreadable file has no names.
+        // An unreadable file contains no names.
         let text = fs::read(path).unwrap_or_default();
         for line in String::from_utf8_lossy(&text).lines() {
             let (keyword, words) = words_of(line);
@@ -61,7 +61,7 @@ impl SshConfigReader {
         }
     }
 
-    /// Files of an `Include`, whose last component may contain wildcards.
+    /// Returns the files matched by an `Include`, whose last component may contain wildcards.
     fn included(&self, word: &str) -> Vec<PathBuf> {
         let path = match word.strip_prefix("~/") {
             Some(rest) => self.home.join(rest),

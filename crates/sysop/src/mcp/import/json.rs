@@ -1,6 +1,6 @@
-//! JSON with comments and trailing commas, as editors write it.
+//! JSON with comments and trailing commas, as used in editors' config files.
 
-/// Returns plain JSON: comments become blanks, and commas before a closing bracket are removed. Text in strings stays.
+/// Returns plain JSON: comments become blanks, and commas before a closing bracket are removed.
 pub(super) fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut signs = text.trim_start_matches('\u{feff}').chars().peekable();

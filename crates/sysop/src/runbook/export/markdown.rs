@@ -1,4 +1,4 @@
-//! Routine as a document, for reading and reviewing.
+//! A routine as a document, for reading and reviewing.
 
 use std::fmt::Write;
 
@@ -94,7 +94,7 @@ fn write_edit(edit: &FileEdit, line: &mut impl FnMut(&str)) {
     }
 }
 
-/// Writes a text as a code block, with a fence that the text cannot close.
+/// Writes text as a code block, with a fence that the text cannot close.
 fn fenced(text: &str, line: &mut impl FnMut(&str)) {
     let fence = fence_for(text);
     line(&format!("{fence}sh\n{}\n{fence}\n", neutralize(text)));

@@ -1,4 +1,4 @@
-//! Choice of a line of output that another run probably prints again.
+//! Selection of an output line that another run will probably print again.
 
 use std::sync::LazyLock;
 
@@ -7,12 +7,12 @@ use regex::Regex;
 const LINE_CHARS_MAX: usize = 80;
 const LETTERS_MIN: usize = 4;
 
-/// Dates, times, durations, sizes, numbers of processes, hashes, UUIDs, addresses and names below `/tmp`: everything
-/// with a digit, in short, and hexadecimal texts without one.
+/// Dates, times, durations, sizes, process ids, hashes, UUIDs, addresses and names under `/tmp`: in short,
+/// everything that contains a digit, and hexadecimal text without digits.
 static UNSTABLE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[0-9]|\b[a-f]{7,}\b|/tmp/|/var/tmp/").expect("a valid expression"));
 
-/// Returns the first line of the output that has nothing that differs from run to run.
+/// Returns the first output line that contains nothing that varies from run to run.
 pub(super) fn stable_line(output: &str) -> Option<String> {
     let is_stable = |line: &&str| {
         line.chars().count() <= LINE_CHARS_MAX

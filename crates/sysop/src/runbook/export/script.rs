@@ -1,5 +1,5 @@
-//! Routine as a POSIX shell script. It needs nothing but `sh` and `grep`, and a value never becomes part of a command's
-//! text: commands name it as a variable.
+//! A routine as a POSIX shell script. It needs only `sh` and `grep`, and a value never becomes part of a
+//! command's text: commands refer to it as a variable.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::config::{
     EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction, TemplatePart, template_parts,
 };
 
-/// Functions that the steps use.
+/// Functions used by the steps.
 const PRELUDE: &str = include_str!("prelude.sh");
-/// Function for edits that replace a text.
+/// Function for edits that replace text.
 const REPLACE: &str = include_str!("replace.sh");
 
-/// Variables that mean something to shells or programs, or that the prelude uses.
+/// Variables that have a meaning for shells or programs, or that the prelude uses.
 const RESERVED: [&str; 20] = [
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "IFS", "LANG", "LC_ALL", "TERM", "HOST",
     "HOSTNAME", "UID", "EUID", "PORT", "MAIL", "TMPDIR", "ENV", "PS1",
@@ -61,7 +61,7 @@ pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
 }
 
 struct ScriptWriter {
-    /// Shell variables by the names of values.
+    /// Shell variables, by the names of the values.
     names: BTreeMap<String, String>,
 }
 
@@ -78,7 +78,7 @@ impl ScriptWriter {
         parts.collect()
     }
 
-    /// Returns a word of the script itself for a text that no shell reads.
+    /// Returns a word of the script for text that is not parsed as a command.
     fn word(&self, template: &str) -> String {
         let parts = template_parts(template).map(|part| match part {
             TemplatePart::Text(text) => quoted(text),
@@ -88,7 +88,7 @@ impl ScriptWriter {
         if word.is_empty() { "''".to_owned() } else { word }
     }
 
-    /// Returns the word of a command, in the step's directory and with its variables.
+    /// Returns the word for a command, with the step's directory and variables.
     fn wrapped(&self, step: &RunbookStep, template: &str) -> String {
         let exports: String =
             step.env.iter().map(|(name, value)| format!("export {name}={}\n", self.word(value))).collect();
@@ -162,7 +162,7 @@ impl ScriptWriter {
     }
 }
 
-/// Returns the shell variable of each value: its name in capitals, unless that has a meaning or occurs in a step.
+/// Returns a shell variable per value: its name in capitals, unless that has a meaning or occurs in a step.
 fn variable_names(routine: &Routine) -> BTreeMap<String, String> {
     let texts: String = routine
         .steps
@@ -186,7 +186,7 @@ fn variable_names(routine: &Routine) -> BTreeMap<String, String> {
     names
 }
 
-/// Returns true if `grep -E` reads an expression as we do.
+/// Returns true if `grep -E` interprets a regular expression as we do.
 fn is_extended(pattern: &str) -> bool {
     let has_escape = pattern.contains('\\') && {
         let escapes = pattern.split('\\').skip(1);
@@ -201,7 +201,7 @@ fn is_extended(pattern: &str) -> bool {
         && pattern.is_ascii()
 }
 
-/// Returns a text as one word in single quotes.
+/// Returns text as one word in single quotes.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

@@ -20,28 +20,28 @@ use crate::config::{
 };
 use crate::sessions::{RecordedCall, SessionRecord};
 
-/// Maximum characters of a step's name.
+/// Maximum length of a step's name, in characters.
 const NAME_CHARS_MAX: usize = 60;
 const NOTE_CHARS_MAX: usize = 80;
-/// Minimum characters of a text that shows that a later command used an output.
+/// Minimum length, in characters, of text that indicates that a later command used an output.
 const LITERAL_CHARS_MIN: usize = 4;
-/// Maximum size of an earlier content of a file that is hashed, in bytes.
+/// Maximum size of a file's previous content that is hashed, in bytes.
 const BEFORE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Tools that only look. Their calls are left out without a note.
+/// Read-only tools. Their calls are left out without a note.
 const READING: [&str; 15] = [
     "read_file", "find_files", "ls", "cat", "stat", "git_status", "git_diff", "git_log", "git_show", "todo",
     "jobs", "skill", "read_output", "task_complete", "remember",
 ];
 
-/// A call that becomes a step.
+/// A call to turn into a step.
 #[derive(Debug, Clone)]
 pub(super) struct SelectedStep {
-    /// The step, with texts as they ran.
+    /// The step, with its text as it ran.
     pub(super) step: RunbookStep,
-    /// A line of the output that another run probably prints again.
+    /// An output line that another run will probably print again.
     pub(super) stable_line: Option<String>,
-    /// True if the command only read.
+    /// True if the command was read-only.
     reads: bool,
     output: String,
 }
@@ -53,7 +53,7 @@ pub(super) struct Selection {
     pub(super) notes: Vec<String>,
 }
 
-/// Directory and variables of the session's terminal.
+/// Directory and variables in the session's terminal.
 #[derive(Debug, Clone, Default)]
 struct TerminalState {
     cwd: Option<String>,
@@ -218,7 +218,7 @@ impl Selection {
         RunbookStep { ask: Some(ask), ..RunbookStep::default() }
     }
 
-    /// Drops the last edit of a file, because the call took it back.
+    /// Drops the last edit of a file, because this call undid it.
     fn drop_last_edit(&mut self, call: &RecordedCall) {
         let edit = self.steps.iter().rposition(|step| matches!(step.step.action, StepAction::Edit(_)));
         if let Some(at) = edit {
@@ -227,7 +227,7 @@ impl Selection {
         self.leave_out(call, "took back an edit, which is left out too");
     }
 
-    /// Drops the steps that only read, except those whose output a later command used. Without others, keeps all.
+    /// Drops read-only steps, except those whose output a later change used. Without changes, keeps all.
     fn drop_reads(&mut self) {
         if self.steps.iter().all(|step| step.reads) {
             return;
@@ -306,7 +306,7 @@ fn is_reading(command: &str) -> bool {
     Policy::new(&[], &[]).risk(command, &survey).class <= RiskClass::ReadsRemote
 }
 
-/// Returns the words of a text that are long enough to show that one text was made from another.
+/// Returns the words that are long enough for a match to suggest that one text was derived from the other.
 fn literals(text: &str) -> Vec<String> {
     text.split(|c: char| !(c.is_alphanumeric() || "._-@:".contains(c)))
         .map(|word| word.trim_matches(['.', ':', '-']))
@@ -334,7 +334,7 @@ fn step_name(call: &RecordedCall, step: &RunbookStep) -> String {
     name
 }
 
-/// Returns the hash of a file before its only change, `absent` if there was no file, or `None` if it is unknown.
+/// Returns the file's hash before its only change: `absent` if there was no file, `None` if unknown.
 fn hash_before(outcome: &Outcome, artifacts: &Path) -> Option<String> {
     let [change] = outcome.changes.as_slice() else { return None };
     let Some(name) = &change.before else {

@@ -1,4 +1,4 @@
-//! Routine as a config file.
+//! A routine as a config file.
 
 use std::fmt::Write;
 

@@ -1,13 +1,13 @@
-//! Inverse of simple commands. A command without an entry here has no inverse; nothing is guessed.
+//! Inverses of simple commands. A command without an entry here has no inverse; nothing is guessed.
 
 use sysop_core::outcome::{ChangeKind, Outcome};
 
-/// Returns the command that takes this one back, if that is certain from its text and its output.
+/// Returns the command that undoes this one, if that is certain from its text and its output.
 pub(super) fn derived_undo(command: &str, outcome: &Outcome) -> Option<String> {
     simple_undo(command).or_else(|| installed_packages(command, outcome)).or_else(|| created_files(outcome))
 }
 
-/// Words of a command without substitutions, redirections or operators.
+/// Returns the words of a command that has no substitutions, redirections or operators.
 fn plain_words(command: &str) -> Option<Vec<String>> {
     if command.contains(|c: char| "$`;&|<>(){}*?[]~\n\\#!".contains(c)) {
         return None;
@@ -80,7 +80,7 @@ fn inverse<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
     }
 }
 
-/// Returns the removal of exactly the packages that the output of an installation names as new.
+/// Returns the command that removes exactly the packages listed as new in an installation's output.
 fn installed_packages(command: &str, outcome: &Outcome) -> Option<String> {
     let words = plain_words(command)?;
     let at = words.iter().position(|word| word == "apt-get" || word == "apt")?;
@@ -107,7 +107,7 @@ fn installed_packages(command: &str, outcome: &Outcome) -> Option<String> {
     Some(format!("{prefix}apt-get purge -y {}", names.join(" ")))
 }
 
-/// Returns the removal of the files that the outcome lists, if it lists nothing else and all of them are new.
+/// Returns the command that removes the files listed in the outcome, if it lists only files and all are new.
 fn created_files(outcome: &Outcome) -> Option<String> {
     let is_new = |change: &sysop_core::outcome::SystemChange| {
         change.kind == ChangeKind::File && change.how == "created"

@@ -1,4 +1,4 @@
-//! Variables of a runbook: values that recur in its commands, and their replacement by placeholders.
+//! Variables in a runbook: values that recur in its commands, and the placeholders that replace them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use crate::config::{Routine, StepAction, takes_a_word, template_of};
 const PROPOSALS_MAX: usize = 8;
 /// Minimum number of steps in which a value must occur.
 const STEPS_MIN: usize = 2;
-/// Minimum characters of a path that is proposed.
+/// Minimum length of a path to propose, in characters.
 const PATH_CHARS_MIN: usize = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl ValueForm {
         }
     }
 
-    /// Returns the expression of valid values. None of them matches a blank or a dash at the start.
+    /// Returns the regular expression for valid values. It matches no value with a blank or a leading dash.
     fn pattern(self) -> &'static str {
         match self {
             Self::Unit => "[A-Za-z0-9@_][A-Za-z0-9@_.:-]*",
@@ -81,12 +81,12 @@ static HOST: LazyLock<Regex> = LazyLock::new(|| {
 static VERSION: LazyLock<Regex> =
     LazyLock::new(|| expression(r"^[0-9]+(\.[0-9]+)+([-+~][A-Za-z0-9.+~-]+)?$"));
 
-/// Endings of file names that look like top-level domains.
+/// File extensions that look like top-level domains.
 const FILE_ENDINGS: [&str; 24] = [
     "conf", "txt", "sh", "py", "pem", "key", "log", "json", "toml", "yaml", "yml", "service", "timer",
     "socket", "gz", "tar", "md", "html", "cfg", "ini", "bak", "list", "repo", "rs",
 ];
-/// Paths that are the same everywhere.
+/// Paths that are the same on every machine.
 const COMMON_PATHS: [&str; 8] = [
     "/dev/null", "/etc/passwd", "/etc/hosts", "/bin/sh", "/bin/bash", "/usr/bin/env", "/var/log", "/usr/bin",
 ];
@@ -97,13 +97,13 @@ fn expression(text: &str) -> Regex {
 }
 
 impl VariableProposal {
-    /// Returns the variable that the user asked for.
+    /// Returns the variable requested by the user.
     pub(super) fn given(name: String, value: String) -> Self {
         Self { name, value, description: String::new(), pattern: None, count: 0 }
     }
 }
 
-/// Proposes variables for values that recur and have the form of a host, unit, path, version, user or port.
+/// Proposes variables for values that recur and look like a host, unit, path, version, user or port.
 pub(super) fn propose(steps: &[SelectedStep], given: &[VariableProposal]) -> Vec<VariableProposal> {
     let commands: Vec<&str> = steps
         .iter()
@@ -149,7 +149,7 @@ fn candidates(command: &str) -> Vec<(ValueForm, String)> {
     for (at, word) in words.iter().enumerate() {
         let before = at.checked_sub(1).map(|at| words[at].as_str()).unwrap_or_default();
         found.extend(form_of(word, before, &words).map(|form| (form, word.clone())));
-        // The value of `--option=VALUE`, and the parts of an address.
+        // The value in `--option=VALUE`, and the parts of an address.
         for part in word.split(['=', ',']).chain(word.split("://").skip(1).flat_map(|rest| rest.split('/'))) {
             if part != word && (HOST.is_match(part) && !is_file(part)) {
                 found.push((ValueForm::Host, part.to_owned()));
@@ -192,7 +192,7 @@ fn is_file(word: &str) -> bool {
     word.rsplit('.').next().is_some_and(|ending| FILE_ENDINGS.contains(&ending))
 }
 
-/// Returns the places where a value stands alone in a command and a placeholder can take its place.
+/// Returns the positions at which a value stands alone in a command and can be replaced with a placeholder.
 fn places(command: &str, value: &str) -> Vec<usize> {
     let needle = shell_words::quote(value);
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
@@ -201,7 +201,7 @@ fn places(command: &str, value: &str) -> Vec<usize> {
         let (last, next) = (before.chars().next_back(), after.chars().next());
         let is_free = last.is_none_or(|c| !is_part(c) && !"{.$\\".contains(c))
             && next.is_none_or(|c| !is_part(c) && c != '}');
-        // A path may go on after a value, but not a name before a path.
+        // A path may continue after a value, but a name must not continue before a path.
         let is_path_end =
             !value.starts_with('/') || last.is_none_or(|c| c.is_whitespace() || "=:'\"".contains(c));
         is_free && is_path_end && takes_a_word(before)
@@ -209,7 +209,7 @@ fn places(command: &str, value: &str) -> Vec<usize> {
     command.match_indices(needle.as_ref()).map(|(at, _)| at).filter(|at| fits(*at)).collect()
 }
 
-/// Replaces the values of variables in a command by placeholders. Filled with them, the result is the command.
+/// Replaces the values of variables in a command with placeholders. Filling them in restores the command.
 pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> String {
     let mut by_length: Vec<&VariableProposal> = variables.iter().collect();
     by_length.sort_by_key(|variable| std::cmp::Reverse(variable.value.len()));

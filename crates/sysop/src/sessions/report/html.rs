@@ -1,4 +1,4 @@
-//! Report as one HTML file. It has no scripts and loads nothing; a policy in its head forbids both.
+//! A report as a single HTML file. It has no scripts and loads nothing; a policy in its head forbids both.
 
 use std::fmt::Write;
 
@@ -84,7 +84,7 @@ fn url_of(path: &str) -> String {
     url::Url::from_file_path(path).map_or_else(|()| String::new(), |url| url.to_string())
 }
 
-/// Escapes text for elements and for attributes in quotes.
+/// Escapes text for use in elements and quoted attributes.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! Report as Markdown.
+//! A report as Markdown.
 
 use std::fmt::Write;
 
