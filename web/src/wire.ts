@@ -20,21 +20,21 @@ export type AutoBounds = {
   seconds?: number;
   /** Maximum cost of model calls, in US dollars. */
   cost?: number;
-  /** Hosts and tags (`@TAG`) on which calls may run without approval; empty for the hosts of the session. */
+  /** Hosts and tags (`@TAG`) on which calls may run without approval. If empty, all hosts of the session. */
   hosts?: Array<string>;
-  /** End of the time, set when the bounds take effect; milliseconds since 1970. */
+  /** Time at which the mode ends, set when the bounds take effect; milliseconds since 1970. */
   until?: Timestamp;
 };
 
-/** Rest of the bounds of the mode `auto`. Bounds that were not set are `None`. */
+/** Amounts left of the bounds of `auto` mode. Bounds that were not set are `None`. */
 export type AutoLeft = {
   /** Number of tool calls that may still start. */
   commands?: number;
-  /** End of the time, in milliseconds since 1970. */
+  /** Time at which the mode ends, in milliseconds since 1970. */
   until?: Timestamp;
   /** US dollars that model calls may still cost. */
   cost?: number;
-  /** Hosts and tags on which calls may run without approval; empty for the hosts of the session. */
+  /** Hosts and tags on which calls may run without approval. If empty, all hosts of the session. */
   hosts?: Array<string>;
 };
 
@@ -355,7 +355,7 @@ export type ClientToolSet = {
   root: string;
 };
 
-/** Why a compaction was made. */
+/** Reason for a compaction. */
 export type CompactionReason =
   /** The prompt exceeded the threshold. */
   | "threshold"
@@ -592,7 +592,7 @@ export type Origin =
   /** A routine from the config; approved like a model's command. */
   | "routine";
 
-/** Why a turn paused. */
+/** Reason for a pause. */
 export type PauseReason =
   /** Requested by a user. */
   | "asked"
@@ -1407,7 +1407,7 @@ export type Status =
   /** Rejected by a user or the policy; nothing ran. */
   | "rejected";
 
-/** Why a turn ended, in the terms of `assistant.done`. */
+/** Reason for the end of a turn, in the terms of `assistant.done`. */
 export type StopReason =
   /** The model finished its answer. */
   | "end_turn"

@@ -57,7 +57,7 @@ pub struct AcpContext {
     pub version: String,
 }
 
-/// A session together with the service that completes it.
+/// An open session, the service that provides its models and skills, and the modes that can be chosen.
 #[derive(Clone)]
 pub struct OpenedSession {
     pub attached: AttachedSession,
