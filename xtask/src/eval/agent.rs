@@ -80,7 +80,7 @@ pub(crate) struct AgentSetup {
 pub(crate) struct TaskRun {
     pub(crate) solved: bool,
     pub(crate) end: AgentEnd,
-    /// What the check said if the task is not solved.
+    /// Output of the check if the task is not solved.
     pub(crate) complaint: Option<String>,
     pub(crate) model: ModelUse,
     pub(crate) seconds: f64,

@@ -83,16 +83,16 @@ const ROWS: &[Row] = &[
     ),
     row("", "pkill -x nosuchprogram", SLEEPS, "matches no process"),
     row(
-        "head -c 5000 /dev/urandom >/root/disk",
-        "dd if=/dev/zero of=/root/disk bs=1000 count=2",
-        "stat -c %s /root/disk",
-        "overwrites the file /root/disk, {before} bytes",
+        "head -c 5000 /dev/urandom >/srv/lab/disk",
+        "dd if=/dev/zero of=/srv/lab/disk bs=1000 count=2",
+        "stat -c %s /srv/lab/disk",
+        "overwrites the file /srv/lab/disk, {before} bytes",
     ),
     row(
-        "truncate -s 4M /root/disk",
-        "mkfs.ext4 -q -F /root/disk",
-        "stat -c %s /root/disk",
-        "formats the file /root/disk, {before} bytes",
+        "truncate -s 4M /srv/lab/disk",
+        "mkfs.ext4 -q -F /srv/lab/disk",
+        "stat -c %s /srv/lab/disk",
+        "formats the file /srv/lab/disk, {before} bytes",
     ),
     row(
         "mkdir -p /mnt/x; mount -t tmpfs t /mnt/x",
@@ -121,8 +121,8 @@ const ROWS: &[Row] = &[
         "deletes {gone} lines",
     ),
     row(
-        "printf '1 1 * * * a\\n2 2 * * * b\\n' | crontab -; printf '1 1 * * * a\\n3 3 * * * c\\n4 4 * * * d\\n' >/root/tab",
-        "crontab /root/tab",
+        "printf '1 1 * * * a\\n2 2 * * * b\\n' | crontab -; printf '1 1 * * * a\\n3 3 * * * c\\n4 4 * * * d\\n' >/srv/lab/tab",
+        "crontab /srv/lab/tab",
         "crontab -l",
         "crontab: +{new} −{gone} lines",
     ),
@@ -140,29 +140,29 @@ const ROWS: &[Row] = &[
         "net.ipv4.ip_forward: {before} → {after}",
     ),
     row(
-        "sysctl -w net.ipv4.ip_forward=0; mkdir -p /root/g; cd /root/g; rm -rf .git *; git init -q .; git config user.name a; git config user.email a; \
+        "sysctl -w net.ipv4.ip_forward=0; mkdir -p /srv/lab/g; cd /srv/lab/g; rm -rf .git *; git init -q .; git config user.name a; git config user.email a; \
          for i in 1 2 3; do echo $i >f$i; done; git add .; git commit -qm one; echo x >>f1; echo y >f2; touch u1 u2; mkdir d; touch d/u3",
-        "git -C /root/g clean -fd",
-        "cd /root/g; git ls-files --others",
+        "git -C /srv/lab/g clean -fd",
+        "cd /srv/lab/g; git ls-files --others",
         "{gone} ",
     ),
-    row("", "git -C /root/g reset --hard", "cd /root/g; git diff --name-only", "{gone} "),
+    row("", "git -C /srv/lab/g reset --hard", "cd /srv/lab/g; git diff --name-only", "{gone} "),
     row(
-        "cd /root/g; git branch extra; git checkout -q extra; echo e >e; git add e; git commit -qm two; git checkout -q master",
-        "git -C /root/g branch -D extra",
-        "cd /root/g; git log --all --format=%h",
+        "cd /srv/lab/g; git branch extra; git checkout -q extra; echo e >e; git add e; git commit -qm two; git checkout -q master",
+        "git -C /srv/lab/g branch -D extra",
+        "cd /srv/lab/g; git log --all --format=%h",
         "{gone} commit",
     ),
     row(
-        "cd /root/g; echo s >>f1; git stash -q",
-        "git -C /root/g stash drop",
-        "cd /root/g; git stash list",
+        "cd /srv/lab/g; echo s >>f1; git stash -q",
+        "git -C /srv/lab/g stash drop",
+        "cd /srv/lab/g; git stash list",
         "1 file changed",
     ),
     row(
-        "mkdir -p /root/a /root/b; cd /root; rm -rf a/* b/*; touch a/1 a/2 b/3 b/4 b/5",
-        "rsync -a --delete /root/a/ /root/b/",
-        "ls /root/b",
+        "mkdir -p /srv/lab/a /srv/lab/b; cd /srv/lab; rm -rf a/* b/*; touch a/1 a/2 b/3 b/4 b/5",
+        "rsync -a --delete /srv/lab/a/ /srv/lab/b/",
+        "ls /srv/lab/b",
         "{gone} ",
     ),
 ];
@@ -183,6 +183,7 @@ async fn previews_of_a_system_are_exact() {
     let Some(system) = BootedSystem::get() else { return };
     let folder = tempfile::tempdir().unwrap();
     let host = host(&system, folder.path());
+    system.inside("mkdir -p /srv/lab");
     let mut wrong = Vec::new();
     for Row { setup, command, state, wanted, names } in ROWS {
         system.inside(&format!("{{ :\n{setup}\n}} >/dev/null 2>&1"));
