@@ -10,6 +10,7 @@ pub mod auto_meter;
 pub mod budget;
 pub mod budget_scope;
 pub mod catalog;
+mod command_path;
 pub mod compaction;
 pub mod cost_report;
 pub mod deferred_tools;

@@ -70,4 +70,18 @@ impl ToolEffect {
     pub fn is_external(self) -> bool {
         matches!(self, Self::External | Self::ExternalReads)
     }
+
+    /// Returns the name of the argument with the shell command or the keys; `None` if a call has neither.
+    pub fn command_argument(self) -> Option<&'static str> {
+        match self {
+            Self::Command => Some("command"),
+            Self::Keys => Some("keys"),
+            Self::Reads
+            | Self::Writes
+            | Self::Completes
+            | Self::Session
+            | Self::External
+            | Self::ExternalReads => None,
+        }
+    }
 }

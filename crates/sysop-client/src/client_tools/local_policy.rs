@@ -185,18 +185,11 @@ impl LocalPolicy {
         call: &ToolCall,
         origin: Origin,
     ) -> LocalVerdict {
-        let rule = match spec.effect {
-            ToolEffect::Command => {
-                call.text_argument("command").and_then(|command| policy.denies(command, survey))
-            }
-            ToolEffect::Keys => call.text_argument("keys").and_then(|keys| policy.denies_keys(keys, survey)),
-            ToolEffect::Reads
-            | ToolEffect::Writes
-            | ToolEffect::Completes
-            | ToolEffect::Session
-            | ToolEffect::External
-            | ToolEffect::ExternalReads => None,
-        };
+        let argument = spec.effect.command_argument().and_then(|name| call.text_argument(name));
+        let rule = argument.and_then(|text| match spec.effect == ToolEffect::Keys {
+            true => policy.denies_keys(text, survey),
+            false => policy.denies(text, survey),
+        });
         if let Some(rule) = rule {
             return LocalVerdict::Refuse(format!("denied by the client's rule `{rule}`; nothing ran"));
         }

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 
 use sysop_shell::{self as shell, Access, CommandContext, RiskClass, Survey};
 
+use crate::command_path::absolute;
+
 mod steps;
 
 /// Parts of a host in which a change can lock people out.
@@ -220,7 +222,7 @@ pub fn plan(command: &str, survey: &Survey) -> Result<GuardPlan, &'static str> {
         found.invocation(&invocation.words)?;
     }
     for target in analysis.targets.iter().filter(|target| target.access == Access::Write) {
-        found.path(&absolute(&target.word, target.folder.as_deref(), &survey.context))?;
+        found.path(&absolute(&target.word, target.folder.as_deref(), survey.context.home.as_deref()))?;
         for file in survey.resolved(target).into_iter().flatten() {
             found.path(&file.path)?;
         }
@@ -369,25 +371,6 @@ fn is_below(path: &str, place: &str) -> bool {
 
 fn is_plain_path(path: &str) -> bool {
     path.starts_with('/') && !path.chars().any(char::is_control)
-}
-
-/// Resolves a word of a command to a path without `.` and `..`.
-fn absolute(word: &str, folder: Option<&str>, context: &CommandContext) -> String {
-    let home = context.home.as_deref().unwrap_or("~");
-    let joined = match word.strip_prefix('~') {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
-        _ if word.starts_with('/') => word.to_owned(),
-        _ => format!("{}/{word}", folder.unwrap_or("?")),
-    };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in joined.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 #[cfg(test)]

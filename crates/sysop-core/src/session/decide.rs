@@ -55,16 +55,7 @@ fn assess(
     spec: &ToolSpec,
     call: &ToolCall,
 ) -> Assessment {
-    let argument = match spec.effect {
-        ToolEffect::Command => call.text_argument("command"),
-        ToolEffect::Keys => call.text_argument("keys"),
-        ToolEffect::Reads
-        | ToolEffect::Writes
-        | ToolEffect::Completes
-        | ToolEffect::Session
-        | ToolEffect::External
-        | ToolEffect::ExternalReads => None,
-    };
+    let argument = spec.effect.command_argument().and_then(|name| call.text_argument(name));
     let assessment = match argument {
         Some(keys) if spec.effect == ToolEffect::Keys => policy.keys(mode, grants, survey, spec, keys),
         Some(command) => policy.command(mode, grants, survey, command),

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use sysop_shell::{self as shell, Access, RiskClass, Survey, Target};
 
 use super::UndoRights;
+use crate::command_path::absolute;
 
 const ENTRIES_MAX: usize = 2_000;
 
@@ -75,7 +76,7 @@ pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
 /// Plans the capture of the paths that a file tool changes, relative to `root`.
 pub fn plan_paths(paths: &[&str], survey: &Survey) -> CapturePlan {
     let folder = survey.context.root.as_deref();
-    let entries = paths.iter().map(|path| format!("c:{}", absolute(path, folder, survey))).collect();
+    let entries = paths.iter().map(|path| format!("c:{}", resolve(path, folder, survey))).collect();
     CapturePlan { entries, rights: UndoRights::Own, is_complete: true, has_packages: false }
 }
 
@@ -221,7 +222,7 @@ impl Found<'_> {
                 "-p" | "--load" => {
                     let file = words.clone().next().filter(|word| !word.starts_with('-'));
                     let file = file.map_or("/etc/sysctl.conf", String::as_str);
-                    self.add('S', &absolute(file, self.survey.context.folder.as_deref(), self.survey));
+                    self.add('S', &resolve(file, self.survey.context.folder.as_deref(), self.survey));
                 }
                 "--system" => self.is_complete = false,
                 word => {
@@ -237,7 +238,7 @@ impl Found<'_> {
         self.has_packages = true;
         self.add('p', "");
         for word in rest.iter().filter(|word| word.ends_with(".deb")) {
-            self.add('d', &absolute(word, self.survey.context.folder.as_deref(), self.survey));
+            self.add('d', &resolve(word, self.survey.context.folder.as_deref(), self.survey));
         }
         if rest.iter().any(|word| matches!(word.as_str(), "-r" | "-P" | "--remove" | "--purge")) {
             rest.iter().filter(|word| is_name(word)).for_each(|word| self.add('d', word));
@@ -264,7 +265,7 @@ impl Found<'_> {
     }
 
     fn target(&mut self, target: &Target) {
-        let word = absolute(&target.word, target.folder.as_deref(), self.survey);
+        let word = resolve(&target.word, target.folder.as_deref(), self.survey);
         let letter = if self.modes_only { 'm' } else { 'c' };
         let resolved: Vec<String> =
             self.survey.resolved(target).into_iter().flatten().map(|file| file.path.clone()).collect();
@@ -327,23 +328,10 @@ fn is_apt_word(word: &str) -> bool {
     !word.is_empty() && word.chars().all(plain)
 }
 
-/// Resolves a word of a command to a path without `.` and `..`.
-fn absolute(word: &str, folder: Option<&str>, survey: &Survey) -> String {
-    let home = survey.context.home.as_deref().unwrap_or("~");
-    let joined = match word.strip_prefix('~') {
-        Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{home}{rest}"),
-        _ if word.starts_with('/') => word.to_owned(),
-        _ => format!("{}/{word}", folder.or(survey.context.root.as_deref()).unwrap_or("?")),
-    };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in joined.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => drop(parts.pop()),
-            part => parts.push(part),
-        }
-    }
-    format!("/{}", parts.join("/"))
+/// Resolves a word of a command, in `folder` or else in the root.
+fn resolve(word: &str, folder: Option<&str>, survey: &Survey) -> String {
+    let context = &survey.context;
+    absolute(word, folder.or(context.root.as_deref()), context.home.as_deref())
 }
 
 #[cfg(test)]
