@@ -203,6 +203,19 @@ pub(crate) enum ExitReason {
     },
 }
 
+impl ExitReason {
+    /// Fails with a phrase if the program did not exit by itself within the limit; its exit code does not matter.
+    pub(crate) fn require_exit(self, limit: &TimeLimit) -> Result<(), String> {
+        match self {
+            Self::Exited(_) => Ok(()),
+            Self::TimedOut => Err(format!("it takes longer than {} s", limit.time.as_secs())),
+            Self::Cancelled => Err("stopped".to_owned()),
+            Self::Killed { signal } => Err(format!("killed by signal {signal}")),
+            Self::Unknown { why } => Err(why),
+        }
+    }
+}
+
 /// Required state of a file before a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Precondition {

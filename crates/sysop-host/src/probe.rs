@@ -7,7 +7,7 @@ use sysop_core::policy::Fence;
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_driver::port::CancellationToken;
 
-use crate::machine::{ExitReason, Program, TimeLimit};
+use crate::machine::{Program, TimeLimit};
 use crate::output::capture::Capture;
 use crate::tools::Toolbox;
 
@@ -36,13 +36,7 @@ impl Toolbox {
         let limit = TimeLimit::new(plan.limit());
         let program = Program::Probe { text: script.to_owned() };
         let exec = self.machine.exec(program, fence, &limit, &mut capture, cancel).await;
-        match exec.map_err(|error| error.to_string())?.end {
-            ExitReason::Exited(_) => {}
-            ExitReason::TimedOut => return Err(format!("it takes longer than {} s", limit.time.as_secs())),
-            ExitReason::Cancelled => return Err("stopped".to_owned()),
-            ExitReason::Killed { signal } => return Err(format!("killed by signal {signal}")),
-            ExitReason::Unknown { why } => return Err(why),
-        }
+        exec.map_err(|error| error.to_string())?.end.require_exit(&limit)?;
         let bytes = capture.into_bytes().ok_or("its output is too long")?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(self.secrets.redact(&text).into_owned().into_bytes())

@@ -22,7 +22,7 @@ use sysop_core::tool::ToolEffect;
 use sysop_core::undo::{CapturePlan, UndoRecord, UndoRights, plan, plan_paths};
 use sysop_driver::port::CancellationToken;
 
-use crate::machine::{ExitReason, Program, TimeLimit};
+use crate::machine::{Program, TimeLimit};
 use crate::output::capture::Capture;
 use crate::tools::{CallContext, Toolbox, UNDO, push_line};
 
@@ -293,13 +293,7 @@ impl Toolbox {
         let program = Program::Probe { text };
         let fence = sysop_core::policy::Fence::Off;
         let exec = self.machine.exec(program, &fence, &limit, &mut capture, cancel).await;
-        match exec.map_err(|error| error.to_string())?.end {
-            ExitReason::Exited(_) => {}
-            ExitReason::TimedOut => return Err(format!("it takes longer than {} s", limit.time.as_secs())),
-            ExitReason::Cancelled => return Err("stopped".to_owned()),
-            ExitReason::Killed { signal } => return Err(format!("killed by signal {signal}")),
-            ExitReason::Unknown { why } => return Err(why),
-        }
+        exec.map_err(|error| error.to_string())?.end.require_exit(&limit)?;
         let bytes = capture.into_bytes().ok_or("the list of changes is too long")?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(self.secrets.redact(&text).lines().filter_map(script_line).collect())
