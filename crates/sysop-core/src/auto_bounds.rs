@@ -66,7 +66,7 @@ impl FromStr for AutoBounds {
             } else if let Some(count) = commands(part) {
                 let count = count.parse().ok().filter(|count| (1..=COMMANDS_MAX).contains(count));
                 bounds.commands.replace(count.ok_or_else(invalid)?).is_some()
-            } else if part.starts_with(|first: char| first.is_ascii_digit()) {
+            } else if part.starts_with(|first: char| first.is_ascii_digit()) && !is_address(part) {
                 bounds.seconds.replace(seconds(part).ok_or_else(invalid)?).is_some()
             } else {
                 if !is_host(part) || bounds.hosts.len() >= HOSTS_MAX {
@@ -102,9 +102,13 @@ fn seconds(part: &str) -> Option<u64> {
     (1..=SECONDS_MAX).contains(&seconds).then_some(seconds)
 }
 
+fn is_address(part: &str) -> bool {
+    part.parse::<std::net::IpAddr>().is_ok()
+}
+
 fn is_host(part: &str) -> bool {
     let name = part.strip_prefix('@').unwrap_or(part);
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:@*?[]".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@*?[]".contains(c);
     !name.is_empty() && name.len() <= 255 && name.chars().all(plain)
 }
 
@@ -136,14 +140,16 @@ fn count_of_commands(count: u32) -> String {
 }
 
 impl AutoBounds {
-    /// Returns true if these bounds name hosts or tags, and none of them includes the session's host. `tags`
-    /// are the tags that all hosts of the session have.
-    pub fn excludes(&self, host: &str, tags: &[String]) -> bool {
-        let includes = |name: &String| match name.strip_prefix('@') {
-            Some(tag) => tags.iter().any(|own| own == tag) || name == host,
-            None => glob_matches(name, host),
+    /// Returns true if these bounds name hosts or tags that leave out one of the session's hosts. `hosts` is their
+    /// list, as in `web1, web2`; `tags` are the tags that all of them have.
+    pub fn excludes(&self, hosts: &str, tags: &[String]) -> bool {
+        let includes = |host: &str| {
+            self.hosts.iter().any(|name| match name.strip_prefix('@') {
+                Some(tag) => tags.iter().any(|own| own == tag) || name == host,
+                None => glob_matches(name, host),
+            })
         };
-        !self.hosts.is_empty() && !self.hosts.iter().any(includes)
+        !self.hosts.is_empty() && !hosts.split(',').map(str::trim).all(includes)
     }
 }
 
@@ -276,6 +282,12 @@ mod tests {
         assert!(!bounds.excludes("web7", &[]));
         assert!(!bounds.excludes("@lab", &[]));
         assert!(bounds.excludes("db1", &tags(&["prod"])));
+        assert!(!bounds.excludes("web1, web2", &[]));
+        assert!(bounds.excludes("web1, db1", &[]), "one host of several is not named");
+        assert!(bounds.excludes("db1, web1", &[]));
+        let named = AutoBounds::from_text("web1, 10.0.0.1, kube:shop/web-0");
+        assert!(!named.excludes("web1, 10.0.0.1, kube:shop/web-0", &[]));
+        assert!(named.excludes("web1, web2", &[]));
         assert!(bounds.excludes("lab", &[]), "a tag is not a name");
         assert!(!AutoBounds::from_text("5 commands").excludes("db1", &[]));
     }
