@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Barrier;
 use std::time::Instant;
 
+use sysop_core::guard::plan;
+use sysop_core::policy::{CommandContext, Survey};
 use tempfile::TempDir;
 
 use crate::world::DEADLINE;
@@ -178,6 +180,39 @@ fn a_failing_hook_is_reported_and_the_files_are_back() {
         let (code, said) = target.guard(&["fire", "g1", "test"]);
         assert!(code == 0 && said.starts_with("G g1 failed the hook failed with 7;test, rc 1"), "{said}");
         assert_eq!(target.text("etc/a"), "old");
+    });
+}
+
+/// Returns the part of a hook that loads the firewall's rules again; the rest would touch this machine.
+fn firewall_hook() -> String {
+    let context = CommandContext { folder: Some("/srv".to_owned()), ..CommandContext::bash() };
+    let hook = plan("nft flush ruleset", &Survey::elsewhere(context)).unwrap().hook;
+    let lines = hook.lines().skip_while(|line| *line != "w=");
+    let end = hook.lines().position(|line| line.ends_with("|| bad=1") && line.contains("$w")).unwrap();
+    let begin = hook.lines().position(|line| line == "w=").unwrap();
+    lines.take(end - begin + 1).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn firewall_rules_that_cannot_be_loaded_again_are_no_complete_rollback() {
+    on_each_shell(|target| {
+        fs::create_dir(target.path("stubs")).unwrap();
+        for program in ["nft", "iptables-restore"] {
+            target.put(&format!("stubs/{program}"), "#!/bin/sh\nexit $(cat \"${0%/*}/code\")\n");
+            let all = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(target.path(&format!("stubs/{program}")), all).unwrap();
+        }
+        let stubs = target.path("stubs").display().to_string();
+        let hook = format!(
+            "PATH={stubs}:$PATH bad=0; echo rules >nft; echo rules >iptables\n{}\nexit $bad",
+            firewall_hook()
+        );
+        for (id, code, state) in [("g1", "1", "failed"), ("g2", "0", "fired")] {
+            target.put("stubs/code", code);
+            target.arm(id, "60", &hook);
+            let (_, said) = target.guard(&["fire", id, "test"]);
+            assert!(said.starts_with(&format!("G {id} {state} ")), "{code}: {said}");
+        }
     });
 }
 

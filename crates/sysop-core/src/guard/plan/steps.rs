@@ -51,12 +51,12 @@ if [ -f nft ]; then { echo 'flush ruleset'; cat nft; } | nft -f - && w=1; fi
 [ -s ipset ] && ipset -exist restore <ipset
 for t in iptables ip6tables iptables-legacy ip6tables-legacy; do
   [ -f $t ] || continue
-  [ -n $w ] && [ $t = iptables -o $t = ip6tables ] && $t-save 2>/dev/null | grep -v '^#' >now &&
+  [ -n "$w" ] && [ $t = iptables -o $t = ip6tables ] && $t-save 2>/dev/null | grep -v '^#' >now &&
     grep -v '^#' $t >then && cmp -s now then && continue
   $t-restore <$t && w=1
 done
 if [ -f firewalld ]; then firewall-cmd -q --reload && w=1; fi
-[ -n $w ] || bad=1"#;
+[ -n "$w" ] || bad=1"#;
 
 const CAPTURE_NETWORK: &str = r#"ip -o addr show >addr && ip route show >route && ip -o link show up >links || exit 1
 ip -6 route show >route6 2>/dev/null; ip rule show >rule 2>/dev/null
