@@ -81,9 +81,14 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
             let _ = stdin.write_all(line.as_bytes()).await;
         }
     };
+    // What is left of the group may hold the pipes open, so it is killed before their end is awaited.
+    let ending = async {
+        let status = child.wait().await;
+        drop(group);
+        status
+    };
     let (status, output, error, ()) =
-        tokio::join!(child.wait(), read(stdout, OUTPUT_BYTES_MAX), read(stderr, ERROR_BYTES_MAX), writing);
-    drop(group);
+        tokio::join!(ending, read(stdout, OUTPUT_BYTES_MAX), read(stderr, ERROR_BYTES_MAX), writing);
     let status = status.map_err(|error| format!("its end is unknown: {error}"))?;
     let (output, cut) = output.map_err(|error| format!("its output cannot be read: {error}"))?;
     if cut {
@@ -100,4 +105,23 @@ async fn read(from: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<(St
     (&mut from).take(most).read_to_end(&mut kept).await?;
     let more = tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
     Ok((String::from_utf8_lossy(&kept).into_owned(), more > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::run;
+    use crate::config::UserProgram;
+
+    #[tokio::test]
+    async fn a_child_that_goes_on_delays_no_answer() {
+        let script = "sleep 1000 & echo no; exit 2";
+        let run_words = ["sh", "-c", script].map(str::to_owned).to_vec();
+        let program = UserProgram { run: run_words, timeout: Duration::from_secs(60) };
+        let finished = run(&program, &json!({})).await.unwrap();
+        assert_eq!((finished.code, finished.output.as_str()), (Some(2), "no\n"));
+    }
 }

@@ -206,12 +206,12 @@ impl SessionPrograms {
             }
             Event::ToolStarted { call, .. } => {
                 let mut calls = self.calls.lock();
-                if calls.len() < CALLS_MAX {
-                    let argument =
-                        ["command", "keys", "path"].iter().find_map(|name| call.text_argument(name));
-                    let command = argument.unwrap_or_default().to_owned();
-                    calls.insert(call.id.clone(), (call.name.clone(), command));
+                if calls.len() >= CALLS_MAX {
+                    calls.clear(); // calls whose end never came
                 }
+                let argument = ["command", "keys", "path"].iter().find_map(|name| call.text_argument(name));
+                let command = argument.unwrap_or_default().to_owned();
+                calls.insert(call.id.clone(), (call.name.clone(), command));
             }
             Event::ToolFinished { call, outcome } => {
                 let Some((tool, command)) = self.calls.lock().remove(call) else { return };
