@@ -47,7 +47,8 @@ export function LinkDialog({ access, hash, close }: Props) {
               : "Whoever opens this link can watch all sessions of this server, and change nothing."}
           </p>
           <p className="meta">
-            Opens once, until {new Date(link.expires).toLocaleTimeString([], { timeStyle: "short" })}. Do not
+            Opens once, until{" "}
+            {new Date(link.expires).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}. Do not
             send it to a place that opens links by itself to preview them.
           </p>
           {isLoopback(location.hostname) && (

@@ -300,8 +300,9 @@ function Preview({ lines }: { lines: readonly string[] }) {
   const cut = first < 0 ? lines.length : first;
   return (
     <section className="effect" aria-label="Effect preview" role="status">
-      {lines.slice(0, cut).map((line) => (
-        <p key={line}>{neutralizeLine(line)}</p>
+      {lines.slice(0, cut).map((line, at) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: equal lines may follow each other, and lines keep their order
+        <p key={at}>{neutralizeLine(line)}</p>
       ))}
       {cut < lines.length && (
         <pre className="what" tabIndex={0}>
