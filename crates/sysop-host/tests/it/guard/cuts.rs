@@ -19,7 +19,8 @@ const STEPS: [(&str, &str); 5] = [
     ("user/exit", "the change has ended"),
     ("after", "the checks ran"),
 ];
-const SECONDS: u32 = 6;
+/// Seconds after which the host rolls back; a busy machine needs most of them for a whole change.
+const SECONDS: u32 = 12;
 /// Seconds of a guard that is to be confirmed, also on a busy machine.
 const CONFIRM_SECONDS: u32 = 15;
 
