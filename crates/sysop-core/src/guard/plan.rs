@@ -123,7 +123,7 @@ const UNITS: [(Area, &[&str]); 4] = [
     (
         Area::Network,
         &[
-            "networking", "network", "networkmanager", "systemd-networkd", "systemd-resolved",
+            "networking", "network", "NetworkManager", "systemd-networkd", "systemd-resolved",
             "wpa_supplicant", "dhcpcd", "tailscaled", "wg-quick",
         ],
     ),
@@ -250,13 +250,13 @@ impl Found<'_> {
         match program.as_str() {
             "systemctl" if has(&POWER) => return Err("it stops or restarts the machine"),
             "systemctl" | "service" | "rc-service" | "invoke-rc.d" | "update-rc.d" | "rc-update" => {
-                self.units(&rest);
+                self.units(&rest)?;
             }
             "pkill" | "killall" => {
                 if has(&["-u", "-U", "--euid", "--uid", "--user"]) {
                     return Err("it ends the processes of a user, the login among them");
                 }
-                self.units(&rest);
+                self.units(&rest)?;
             }
             "loginctl" => return Err("it ends logins"),
             "kill" if has(&["-1", "1"]) => return Err("it ends every process"),
@@ -278,14 +278,20 @@ impl Found<'_> {
         Ok(())
     }
 
-    fn units(&mut self, words: &[String]) {
+    fn units(&mut self, words: &[String]) -> Result<(), &'static str> {
         for word in words {
-            let unit = word.to_lowercase();
-            let unit = unit.strip_suffix(".service").unwrap_or(&unit);
-            let unit = unit.split('@').next().unwrap_or(unit);
-            let of_unit = UNITS.iter().filter(|(_, names)| names.contains(&unit));
-            self.areas.extend(of_unit.map(|(area, _)| *area));
+            let unit = word.strip_suffix(".service").unwrap_or(word);
+            let name = unit.split('@').next().unwrap_or(unit);
+            let is_known = |known: &&str| known.eq_ignore_ascii_case(name);
+            let of_unit = UNITS.iter().filter(|(_, names)| names.iter().any(is_known));
+            for (area, _) in of_unit {
+                if name != unit {
+                    return Err("it changes an instance of a unit, which sysop cannot start again");
+                }
+                self.areas.insert(*area);
+            }
         }
+        Ok(())
     }
 
     fn path(&mut self, path: &str) -> Result<(), &'static str> {

@@ -2,11 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Area;
-
-/// Units that are started again if they ran before the change.
-const UNITS: &str = "ssh.socket sshd.socket sssd nscd nftables iptables ufw firewalld fail2ban networking NetworkManager \
-    systemd-networkd systemd-resolved wpa_supplicant dhcpcd tailscaled";
+use super::{Area, UNITS};
 
 const CAPTURE_UNITS: &str = r#"if [ -d /run/systemd/system ]; then
   for u in UNITS; do if systemctl -q is-active $u; then echo $u; fi; done >units
@@ -19,7 +15,7 @@ fi"#;
 /// The listener is found by its pid file, or by its ports.
 const HOOK_SSHD: &str = r#"if [ -d /run/systemd/system ]; then
   systemctl daemon-reload; r=
-  for u in ssh sshd; do
+  for u in ssh sshd dropbear; do
     [ "$(systemctl show -p LoadState --value $u.service 2>/dev/null)" = loaded ] || continue
     if grep -qsx -e ssh.socket -e sshd.socket units; then r=1; continue; fi
     systemctl reset-failed $u 2>/dev/null; systemctl restart $u && r=1 && break
@@ -111,7 +107,9 @@ const WITH_UNITS: [Area; 4] = [Area::Sshd, Area::Login, Area::Firewall, Area::Ne
 pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     let mut steps: Vec<String> = Vec::new();
     if areas.iter().any(|area| WITH_UNITS.contains(area)) {
-        steps.push(CAPTURE_UNITS.replace("UNITS", UNITS));
+        // The hook of the ssh server starts its services.
+        let units = UNITS.iter().flat_map(|(_, names)| *names).filter(|name| !["ssh", "sshd"].contains(name));
+        steps.push(CAPTURE_UNITS.replace("UNITS", &units.copied().collect::<Vec<_>>().join(" ")));
     }
     for area in areas {
         match area {

@@ -1,5 +1,6 @@
 //! Plans of typical commands.
 
+use super::UNITS;
 use super::{Area, GuardPlan, plan};
 use crate::policy::{CommandContext, Dialect, Survey};
 
@@ -48,10 +49,25 @@ fn each_area_is_recognized_by_its_programs_units_and_paths() {
 }
 
 #[test]
+fn units_that_a_guard_watches_are_recorded_and_restarted() {
+    let mut guarded = 0;
+    for name in UNITS.iter().flat_map(|(_, names)| *names) {
+        let Ok(plan) = plan(&format!("sudo systemctl stop {name}"), &survey()) else { continue };
+        guarded += 1;
+        let is_recorded = plan.capture.split([' ', ';', '\n']).any(|word| word == *name);
+        // The hook of the ssh server restarts its services.
+        let is_service = ["ssh", "sshd"].contains(name) && plan.hook.contains("for u in ssh sshd ");
+        assert!(is_recorded || is_service, "{name}: {}", plan.capture);
+    }
+    assert!(guarded >= 15, "{guarded}");
+}
+
+#[test]
 fn a_change_that_no_script_takes_back_has_no_plan() {
     for (command, why) in [
         ("sudo reboot", "stops or restarts"),
         ("sudo systemctl poweroff", "stops or restarts"),
+        ("sudo systemctl stop wg-quick@wg0", "instance of a unit"),
         ("sudo setenforce 1", "access rules"),
         ("sudo pkill -u ann", "processes of a user"),
         ("sudo userdel -r bob", "home folder"),
