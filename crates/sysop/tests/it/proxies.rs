@@ -150,7 +150,8 @@ fn works_behind(settings: &str, command: &[&str]) {
 
 #[test]
 fn the_server_works_behind_nginx() {
-    works_behind("nginx.conf", &["nginx", "-p", ".", "-e", "stderr", "-c"]);
+    // A worker process would survive the kill of its master.
+    works_behind("nginx.conf", &["nginx", "-p", ".", "-e", "stderr", "-g", "master_process off;", "-c"]);
 }
 
 #[test]
