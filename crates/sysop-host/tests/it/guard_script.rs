@@ -1,7 +1,7 @@
 //! The guard script alone, with each shell that a target may have. No ssh, no root needed for the files of the test.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Barrier;
@@ -180,6 +180,28 @@ fn a_failing_hook_is_reported_and_the_files_are_back() {
         let (code, said) = target.guard(&["fire", "g1", "test"]);
         assert!(code == 0 && said.starts_with("G g1 failed the hook failed with 7;test, rc 1"), "{said}");
         assert_eq!(target.text("etc/a"), "old");
+    });
+}
+
+#[test]
+fn a_mode_that_is_as_before_is_not_written_again() {
+    on_each_shell(|target| {
+        let changed = |target: &Target| {
+            let found = fs::metadata(target.path("etc/a")).unwrap();
+            (found.ctime(), found.ctime_nsec())
+        };
+        target.put("etc/a", "old");
+        fs::set_permissions(target.path("etc/a"), fs::Permissions::from_mode(0o644)).unwrap();
+        let path = format!("@{}", target.path("etc/a").display());
+        let uid = rustix::process::geteuid().as_raw().to_string();
+        target.guard(&["arm", "g1", "60", &uid, "", "exit 0", "", &path]);
+        let before = changed(target);
+        assert!(target.guard(&["fire", "g1", "test"]).1.starts_with("G g1 fired "));
+        assert_eq!(changed(target), before);
+        target.guard(&["arm", "g2", "60", &uid, "", "exit 0", "", &path]);
+        fs::set_permissions(target.path("etc/a"), fs::Permissions::from_mode(0o777)).unwrap();
+        target.guard(&["fire", "g2", "test"]);
+        assert_eq!(fs::metadata(target.path("etc/a")).unwrap().mode() & 0o777, 0o644);
     });
 }
 

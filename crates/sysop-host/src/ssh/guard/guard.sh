@@ -38,6 +38,7 @@ restore() {
   case $p in @*)
     p=${p#@}; [ -s "$G/pre/$n" ] || return 0
     read -r a o <"$G/pre/$n"; there "$p" || return 1
+    [ "$(stat -c '%a %u:%g' "$p")" = "$a $o" ] && return                 # chown takes the setuid bit for a moment
     chown "$o" "$p" && chmod "$a" "$p"; return ;;
   esac
   t=$p.sysop-$id
