@@ -160,8 +160,9 @@ turns = int(turns)
 with sqlite3.connect(file, timeout=30) as store:
     first, last = store.execute("SELECT min(seq), max(seq) FROM events WHERE session = ? AND seq > 1", [of]).fetchone()
     step = last - first + 1
-    store.execute("""INSERT INTO sessions SELECT ?, title, created, changed, 1 + ? * ?, host, root
-                     FROM sessions WHERE id = ?""", [id, turns, step, of])
+    names = [column[1] for column in store.execute("PRAGMA table_info(sessions)")]
+    values = ", ".join({"id": "?1", "last_seq": "1 + ?2 * ?3"}.get(name, name) for name in names)
+    store.execute(f"INSERT INTO sessions SELECT {values} FROM sessions WHERE id = ?4", [id, turns, step, of])
     store.execute("INSERT INTO events SELECT ?, seq, at, body FROM events WHERE session = ? AND seq = 1", [id, of])
     store.execute("""WITH RECURSIVE turns(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM turns WHERE n < ?)
         INSERT INTO events SELECT ?, seq + (n - 1) * ?, at,
