@@ -1,28 +1,28 @@
-/** What the page and the live terminal say to each other. */
+/** Interface between the page and the live terminal. */
 import type { Ref } from "react";
 import type { Link } from "./protocol/session-link";
 
-/** What the page asks of a terminal. */
+/** Methods of a terminal. */
 export interface TerminalHandle {
   /** Types a command and Enter. */
   run(command: string): void;
-  /** Types a text as it is, and no Enter. */
+  /** Types text unchanged, without Enter. */
   paste(text: string): void;
-  /** All that the terminal shows and has shown, as far as it keeps it. */
+  /** Returns the screen and the scrollback. */
   buffer(): string;
-  /** Takes the keyboard. */
+  /** Focuses the terminal. */
   focus(): void;
 }
 
-/** What a terminal is given. */
+/** Inputs of a terminal. */
 export interface TerminalPaneProps {
-  /** The connection of its session. */
+  /** Connection of the session. */
   link: Link;
-  /** Which colors. */
+  /** Color scheme. */
   theme: "dark" | "light";
-  /** The size of its letters, in pixels. */
+  /** Font size, in pixels. */
   fontSize: number;
-  /** The person wants to send this text to the model. */
+  /** Called when the user sends selected text to the model. */
   onSelectionToModel(text: string): void;
   ref?: Ref<TerminalHandle>;
 }

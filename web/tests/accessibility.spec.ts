@@ -15,7 +15,7 @@ const script = {
   ],
 };
 
-/** What axe finds that keeps somebody from using the page. */
+/** Serious accessibility violations that axe finds. */
 async function serious(page: Page): Promise<string[]> {
   const found = await new AxeBuilder({ page }).analyze();
   return found.violations

@@ -19,12 +19,12 @@ test("a change that two people must allow says who has, and when it expires, in 
   const person = await visit(page, server, id);
   await person.says("change it");
   await expect(person.review).toContainText("0 of 2 people have allowed this");
-  await expect(person.review).toContainText(/Rejected by itself in (10|9)m/);
+  await expect(person.review).toContainText(/Rejected automatically in (10|9)m/);
   await person.button(/^Run/).click();
   await expect(person.review).toContainText("1 of 2 people have allowed this");
   const late = await visit(await context.newPage(), server, id);
   await expect(late.review).toContainText("1 of 2 people have allowed this");
-  await expect(late.review).toContainText(/Rejected by itself in (10|9)m/);
+  await expect(late.review).toContainText(/Rejected automatically in (10|9)m/);
   expect(existsSync(join(far.home, "made"))).toBe(false);
 });
 
@@ -35,8 +35,8 @@ test("an approval counts down and is rejected when its time is over", async ({ p
   });
   const person = await visit(page, server, await server.session());
   await person.says("change it");
-  await expect(person.review).toContainText(/Rejected by itself in [2-4]s/);
-  await expect(person.review).toContainText(/Rejected by itself in 1s/);
+  await expect(person.review).toContainText(/Rejected automatically in [2-4]s/);
+  await expect(person.review).toContainText(/Rejected automatically in 1s/);
   await expect(person.conversation).toContainText("Never mind.");
   await expect(person.steps.first()).toContainText("nobody allowed it within 4s");
   expect(existsSync(join(server.work, "made"))).toBe(false);
@@ -80,7 +80,7 @@ test("the undo of a step shows its plan and puts back what was there", async ({ 
   await expect(step).toContainText("undo: exact");
   await step.getByRole("button", { name: "Undo" }).click();
   await expect(person.review).toContainText("undo step 1");
-  await expect(person.review).toContainText(`put back ${file}`);
+  await expect(person.review).toContainText(`restore ${file}`);
   expect(readFileSync(file, "utf8")).toBe("new\n");
   await person.button(/^Run/).click();
   await expect(person.conversation).toContainText(/undid/);

@@ -1,4 +1,4 @@
-/** What the page takes, in numbers: `cargo xtask bench page`. Each is a line of a name and a number. */
+/** Benchmarks of the page (`cargo xtask bench page`). Prints one name and number per line. */
 import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -213,7 +213,7 @@ test("@bench the memory of a page that streams", async ({ page, serve }) => {
   note("soak_heap_growth_mib", (settled.at(-1) ?? 0) - (settled[0] ?? 0));
 });
 
-/** What scripts hold after what they do not is gone, in MiB. */
+/** Heap size of the scripts after garbage collection, in MiB. */
 async function heap(devtools: CDPSession): Promise<number> {
   await devtools.send("HeapProfiler.collectGarbage");
   const used = await devtools.send("Runtime.getHeapUsage");

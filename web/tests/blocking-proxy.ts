@@ -2,16 +2,16 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
-/** What becomes of a request to go on as a WebSocket: an answer, an end without one, or neither. */
+/** Treatment of a WebSocket upgrade: an answer, a closed connection, or silence. */
 export type SocketFault = "refuses" | "drops" | "swallows";
 
 export interface BlockingProxy {
   url: string;
   /** Its name as browsers say it: the server has to answer to that. */
   host: string;
-  /** How many WebSockets were wanted. */
+  /** Number of requested WebSockets. */
   wanted(): number;
-  /** Where requests go from now on. */
+  /** Target of all further requests. */
   leadTo(server: string): void;
   end(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** What a test has: a scripted model, a server with a home of its own, a person with a browser, and a remote machine. */
+/** Fixtures: a scripted model, a server with its own home directory, a user with a browser, and a remote machine. */
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { type BlockingProxy, type SocketFault, startBlockingProxy } from "./bloc
 import { run } from "./processes";
 import { type Sshd, startSshd } from "./sshd";
 
-/** What the model says, by what its prompt holds. */
+/** Replies of the scripted model, by text in the prompt. */
 export type Script = Record<string, Reply[]>;
 /** A reply in the form of the mock's scenario file. */
 export type Reply = Record<string, unknown>;
@@ -27,7 +27,7 @@ export interface TestServer {
   /** Without a `/` at its end. */
   url: string;
   token: string;
-  /** Where its sessions work. */
+  /** Root of the sessions. */
   work: string;
   home: string;
   /** Everything that was logged. */
@@ -52,7 +52,7 @@ interface Fixtures {
   serve(how: ServeOptions): Promise<TestServer>;
   /** A remote machine that `ssh` calls `far`, or by another name. */
   sshd(passphrase?: string, name?: string): Promise<Sshd>;
-  /** What stands in front of a server and lets no WebSocket through. */
+  /** Proxy in front of a server that blocks WebSockets. */
   blockingProxy(blocks: SocketFault): Promise<BlockingProxy>;
 }
 

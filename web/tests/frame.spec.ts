@@ -1,4 +1,4 @@
-/** What is around sessions: the palette, the settings, the list, the sizes. */
+/** Tests of the palette, the settings, the session list and page sizes. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -178,7 +178,7 @@ test("a phone has the keys that its keyboard lacks", async ({ browser, serve }) 
   await context.close();
 });
 
-/** What can be tapped is 44 pixels high. */
+/** Touch targets are at least 44 pixels high. */
 async function smallTargets({ page }: Person): Promise<void> {
   const low = await page.evaluate(() =>
     [...document.querySelectorAll<HTMLElement>("button, select, .field")]

@@ -1,4 +1,4 @@
-/** What Lighthouse says of the page: `cargo xtask test --all`, which installs it. */
+/** Lighthouse audit of the page, run by `cargo xtask test --all`, which installs Lighthouse. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { enter, expect, test } from "./fixtures";

@@ -1,4 +1,4 @@
-/** How the tests in a browser run: `cargo xtask web --test`. Chromium is that of the system. */
+/** Configuration of the browser tests (`cargo xtask web --test`), which use the system's Chromium. */
 import { defineConfig } from "@playwright/test";
 
 const chromium = process.env.CHROMIUM ?? "/usr/bin/chromium";

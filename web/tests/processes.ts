@@ -1,7 +1,7 @@
 /** Programs that a test runs: they are waited for, and none outlives its test. */
 import { type ChildProcess, spawn } from "node:child_process";
 
-/** How long a program may take to say what is waited for. */
+/** Timeout for expected program output. */
 const DEADLINE_MS = 30_000;
 
 export interface TestProcess {

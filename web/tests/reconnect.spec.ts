@@ -1,4 +1,4 @@
-/** What breaks and comes back: reloads, restarts, blocked sockets. */
+/** Recovery after reloads, restarts and blocked sockets. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";

@@ -103,7 +103,7 @@ test("what models, files and commands say is text, whatever is in it", async ({ 
   expect(await person.conversation.innerText()).not.toMatch(/[\u202a-\u202e\u200b]/);
 });
 
-/** What a page asks of other servers. */
+/** Requests of a page to other servers. */
 function watch(page: Page, own: string): { asked: string[] } {
   const asked: string[] = [];
   page.on("request", (request) => {

@@ -1,4 +1,4 @@
-/** The whole page: sessions, terminals on one side, conversation on the other. */
+/** The page: session list, terminals and conversation. */
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
 import type { SessionStore } from "../state/session-store";
@@ -25,9 +25,9 @@ import { TabStrip } from "./TabStrip";
 import { TerminalSide, terminals, withTerminal } from "./TerminalSide";
 import { useTheme } from "./theme";
 
-/** Below this width one half is seen at a time. */
+/** Below this width, only one half is visible at a time. */
 const NARROW = "(max-width: 760px)";
-/** Below this width the list of sessions lies over the page. */
+/** Below this width, the session list is an overlay. */
 const TIGHT = "(max-width: 1180px)";
 
 export function App({ sessions }: { sessions: Sessions }) {
@@ -257,7 +257,7 @@ function Welcome({ connect, list }: { connect: (() => void) | undefined; list():
   );
 }
 
-/** What waits for the person in the half that they do not see. */
+/** Badge for pending approvals and prompts in the hidden half of the page. */
 function PendingBadge({ store }: { store: SessionStore }) {
   const asks = useSessionPart(
     store,
@@ -301,7 +301,7 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
   );
 }
 
-/** The title tells what waits, for who has many tabs. */
+/** Shows pending approvals in the document title, for users with many tabs. */
 function DocumentTitle({ store }: { store: SessionStore }) {
   const view = useSessionView(store);
   const { transcript } = view;

@@ -1,18 +1,18 @@
-/** Everything that can be done now, found by its name. */
+/** Searchable list of all actions. */
 import { type KeyboardEvent, useId, useState } from "react";
 import { oneLine } from "../text/neutralize";
 import { useModal } from "./Dialog";
 
-/** Something that can be done. */
+/** Action of the palette. */
 export interface PageAction {
   name: string;
-  /** What else it may be searched by, and is told beside it. */
+  /** Additional search text, shown beside the name. */
   detail?: string;
   keys?: string;
   run(): void;
 }
 
-/** The actions that hold each word, those first whose name begins with the first one. */
+/** Returns the actions that contain every word; those whose name begins with the first word come first. */
 export function findActions(actions: readonly PageAction[], search: string): PageAction[] {
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
   const text = ({ name, detail = "" }: PageAction) => `${name} ${detail}`.toLowerCase();

@@ -1,4 +1,4 @@
-/** A dialog over the page: the browser keeps the keyboard in it, and Escape closes it. */
+/** Modal dialog: keeps the focus, and closes with Escape. */
 import { type ReactNode, useEffect, useId, useRef } from "react";
 import { Icon } from "./icons";
 
@@ -27,7 +27,7 @@ export function Dialog({ title, wide = false, close, children }: Props) {
   );
 }
 
-/** Opens the dialog that it is given as soon as it is there. `any`: a click beside it closes it, where browsers can. */
+/** Opens a dialog when it is mounted. `any`: a click outside closes it, if the browser supports that. */
 export function useModal(closedBy: "any" | "closerequest" = "closerequest") {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {

@@ -1,9 +1,9 @@
-/** A part of the page that breaks leaves the others alone, and can be tried again. */
+/** Contains errors of one part of the page, and offers to retry it. */
 import { Component, type ReactNode } from "react";
 import { neutralizeLine } from "../text/neutralize";
 
 interface Props {
-  /** What it is, as in `The terminal`. */
+  /** Name of the part, such as `The terminal`. */
   what: string;
   children: ReactNode;
 }

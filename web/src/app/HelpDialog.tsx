@@ -1,4 +1,4 @@
-/** The keys of the page. */
+/** Keyboard shortcuts of the page. */
 import { Dialog } from "./Dialog";
 
 const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]][] }[] = [

@@ -1,4 +1,4 @@
-/** Several hosts: how the last call fares on each of them. */
+/** Table of the last call's state on several hosts. */
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { duration, statusLabel, statusSign } from "../text/labels";
@@ -8,7 +8,7 @@ import { useSessionPart } from "./hooks";
 
 interface HostState {
   host: string;
-  /** How the call ended there; none while it runs or where nothing ran. */
+  /** Result on the host; undefined while the call runs, or if it did not run there. */
   status: Status | undefined;
   exitCode: number | undefined;
   durationMs: number | undefined;
@@ -19,7 +19,7 @@ function lastStep(items: readonly { kind: string }[]): Step | undefined {
   return items.findLast((item) => item.kind === "step" && (item as Step).started) as Step | undefined;
 }
 
-/** How a call fares on each host: as it ended, or as far as it came. */
+/** State of a call on each host: its result or its progress. */
 export function hostStates(hosts: readonly string[], step: Step | undefined): HostState[] {
   return hosts.map((host) => {
     const ended = step?.outcome?.hosts.find((other) => other.host === host);

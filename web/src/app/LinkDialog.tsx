@@ -1,4 +1,4 @@
-/** A link for another browser: it opens once, and soon expires. */
+/** One-time link for another browser. */
 import { useEffect, useMemo, useState } from "react";
 import { encode } from "uqr";
 import { createLink, type PageLink } from "../protocol/api";
@@ -9,7 +9,7 @@ import { Dialog } from "./Dialog";
 
 interface Props {
   access: "same" | "read";
-  /** What the other browser shall look at: `#/s/ID`, or nothing. */
+  /** Location to open in the other browser: `#/s/ID`, or empty. */
   hash: string;
   close(): void;
 }
@@ -44,12 +44,12 @@ export function LinkDialog({ access, hash, close }: Props) {
           <p>
             {access === "same"
               ? "Scan the code with the camera of the other device. It will be signed in as you."
-              : "Whoever opens this link can watch all sessions of this server, and change nothing."}
+              : "Anyone who opens this link can watch all sessions on this server, but not change anything."}
           </p>
           <p className="meta">
-            Opens once, until{" "}
+            Works once, until{" "}
             {new Date(link.expires).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}. Do not
-            send it to a place that opens links by itself to preview them.
+            send it through an app that opens links to preview them.
           </p>
           {isLoopback(location.hostname) && (
             <p className="warning">
@@ -78,7 +78,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "[::1]" || host.startsWith("127.");
 }
 
-/** Dark on white in every theme, for cameras. */
+/** Black on white in every theme, so that cameras can read it. */
 function QrCode({ text }: { text: string }) {
   const { size, path } = useMemo(() => {
     const { size, data } = encode(text, { border: 2 });

@@ -1,4 +1,4 @@
-/** Begins a session: where its commands run, and how much of it runs without a question. */
+/** Dialog for a new session: host, approval mode, root and model. */
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import {
   type CreateSessionRequest,

@@ -1,4 +1,4 @@
-/** What a person sets for this browser, and what they let others see. */
+/** Settings of this browser, and links for sharing. */
 import { useState } from "react";
 import type { Me } from "../protocol/api";
 import { askPermission, permission } from "../state/notify";
@@ -62,7 +62,7 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             <div className="setting">
               <div>
                 Link a device
-                <p>Signs in another browser, such as that of your phone, with the permissions of this one.</p>
+                <p>Signs in another browser, such as your phone's, with the permissions of this one.</p>
               </div>
               <button type="button" onClick={() => link("same")}>
                 Show code
@@ -71,7 +71,7 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             <div className="setting">
               <div>
                 Share read-only
-                <p>A link that opens once. Its reader sees all sessions, and can change nothing.</p>
+                <p>A one-time link for watching all sessions, without permission to change anything.</p>
               </div>
               <button type="button" onClick={() => link("read")}>
                 Create link
@@ -109,9 +109,9 @@ function Notifications() {
   const [allowed, setAllowed] = useState(permission);
   if (allowed === "missing") return null;
   const words = {
-    granted: "On. You are told when a turn ends or needs approval while this tab is hidden.",
+    granted: "On. You are notified when a turn ends or needs approval while this tab is hidden.",
     denied: "Blocked in the settings of the browser.",
-    default: "Tell me when a turn ends or needs approval while this tab is hidden.",
+    default: "Notify me when a turn ends or needs approval while this tab is hidden.",
   }[allowed];
   return (
     <div className="setting">

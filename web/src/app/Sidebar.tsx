@@ -1,4 +1,4 @@
-/** All sessions of the server: found, opened, renamed, pinned, deleted. */
+/** List of the server's sessions, with search, rename, pin and delete. */
 import { Fragment, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
 import { deleteSession, labelSession, listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
@@ -12,10 +12,10 @@ import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
 import { MeContext } from "./me";
 
-/** How often the list is asked for while it is seen. */
+/** Interval between list requests while the list is visible, in milliseconds. */
 const EVERY_MS = 10_000;
 
-/** What a session does, in a word. */
+/** State of a session, in one word. */
 const DOES: Record<SessionState, string> = {
   idle: "idle",
   thinking: "running",
@@ -30,21 +30,21 @@ interface Props {
   tabs: Tabs;
   connect(): void;
   close(): void;
-  /** On a narrow window it lies over the page and goes away once a session was chosen. */
+  /** True in a narrow window: the list is an overlay, and closes when a session is chosen. */
   over: boolean;
 }
 
-/** How long the search must stay the same before the server is asked. */
+/** Delay before a search is sent to the server, in milliseconds. */
 const TYPED_MS = 250;
-/** The most characters of a title, as on the server. */
+/** Maximum characters of a title, as on the server. */
 const TITLE_CHARS_MAX = 80;
 
-/** What is pinned comes first; both parts stay in their order. */
+/** Moves pinned sessions to the front; otherwise the order is kept. */
 export function pinnedFirst(rows: readonly SessionRow[]): SessionRow[] {
   return [...rows.filter(({ pinned }) => pinned), ...rows.filter(({ pinned }) => !pinned)];
 }
 
-/** What was just asked for takes the keyboard. */
+/** Focuses an element when it appears. */
 function focus(button: HTMLButtonElement | null): void {
   button?.focus();
 }
@@ -55,11 +55,11 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
   const [rows, setRows] = useState<readonly SessionRow[]>();
   const [problem, setProblem] = useState<RequestError>();
   const [search, setSearch] = useState("");
-  /** The row whose actions are shown. */
+  /** Row with an open action menu. */
   const [opened, setOpened] = useState<string>();
   const [now, setNow] = useState(Date.now);
   const field = useRef<HTMLInputElement>(null);
-  /** Answers that are overtaken by a later question are dropped. */
+  /** Number of the latest request; answers to earlier ones are dropped. */
   const question = useRef(0);
 
   const look = useCallback(async () => {
@@ -228,7 +228,7 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
   );
 }
 
-/** What an open session does comes over its own connection: at once. */
+/** The state of an open session is updated immediately, through its own connection. */
 function LiveState({ store }: { store: SessionStore }) {
   const state = useSessionPart(store, ({ transcript, caughtUp }) => {
     if (!caughtUp) return undefined;
@@ -248,7 +248,7 @@ function Doing({ state }: { state: SessionState | undefined }) {
   );
 }
 
-/** A text with the words of a search marked in it. */
+/** Text with the search words highlighted. */
 function Marked({ text, words }: { text: string; words: string }) {
   const wanted = words.split(/\s+/).filter(Boolean);
   if (wanted.length === 0) return text;

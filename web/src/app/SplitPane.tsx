@@ -1,4 +1,4 @@
-/** Two halves with a line between them that can be moved, by hand and by keys. */
+/** Two panes with a divider that moves by pointer and keyboard. */
 import { type KeyboardEvent, type PointerEvent, type ReactNode, useRef, useState } from "react";
 import * as storage from "../state/storage";
 
@@ -8,7 +8,7 @@ const MOST = 80;
 interface Props {
   left: ReactNode;
   right: ReactNode;
-  /** On a phone one half is shown; which one. */
+  /** The only visible pane on a phone. */
   only: "left" | "right" | undefined;
 }
 

@@ -1,4 +1,4 @@
-/** The sessions that are open, one tab each: its host and what it does. */
+/** Tabs of the open sessions, with host and state. */
 import { type KeyboardEvent, useEffect, useRef } from "react";
 import type { SessionStore, SessionView } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
@@ -8,7 +8,7 @@ import { oneLine } from "../text/neutralize";
 import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
 
-/** What a tab says of its session, in one word. */
+/** State of a session for its tab, in one word. */
 function tone(view: SessionView): string {
   if (view.status.state === "offline") return "offline";
   if (pendingApproval(view.transcript) || view.transcript.questions.length > 0) return "waiting";

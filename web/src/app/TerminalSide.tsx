@@ -1,4 +1,4 @@
-/** The live terminals: one for each open session, of which one is seen. The component itself is loaded apart. */
+/** Live terminals, one per open session; one is visible. The terminal component is loaded lazily. */
 import { type ComponentType, lazy, type RefCallback, Suspense, useCallback, useMemo } from "react";
 import { fromTerminal, type SessionStore } from "../state/session-store";
 import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
@@ -19,12 +19,12 @@ const TerminalPane = lazy(async (): Promise<{ default: ComponentType<TerminalPan
   return { default: module?.TerminalPane ?? module?.default ?? Missing };
 });
 
-/** The handles of the terminals that are there, by session. */
+/** Handles of the mounted terminals, by session. */
 export const terminals = new Map<string, TerminalHandle>();
-/** What waits for a terminal that is still loaded. */
+/** Actions to run when a session's terminal is mounted. */
 const awaited = new Map<string, (terminal: TerminalHandle) => void>();
 
-/** Does something with a session's terminal, as soon as that is there. */
+/** Runs an action on a session's terminal once it is mounted. */
 export function withTerminal(id: string, act: (terminal: TerminalHandle) => void): void {
   const terminal = terminals.get(id);
   if (terminal) act(terminal);

@@ -1,4 +1,4 @@
-/** What the command palette offers: for the page, for the session that is looked at, and the other sessions. */
+/** Commands of the palette: for the page, for the current session, and for the other sessions. */
 import type { Me } from "../protocol/api";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";

@@ -1,4 +1,4 @@
-/** What components use of the stores. */
+/** Hooks through which components use the stores. */
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import type { SessionStore, SessionView } from "../state/session-store";
 
@@ -6,12 +6,12 @@ export function useSessionView(store: SessionStore): SessionView {
   return useSyncExternalStore(store.subscribe, store.snapshot);
 }
 
-/** A part of what is known of a session; the component is drawn again only when this part is another one. */
+/** Selects a part of a session's view; the component renders again only when that part changes. */
 export function useSessionPart<T>(store: SessionStore, part: (view: SessionView) => T): T {
   return useSyncExternalStore(store.subscribe, () => part(store.snapshot()));
 }
 
-/** Whether the window is as this says. */
+/** Returns true if the media query matches. */
 export function useMedia(query: string): boolean {
   const [matches, become] = useState(() => matchMedia(query).matches);
   useEffect(() => {
@@ -26,7 +26,7 @@ export function useMedia(query: string): boolean {
 
 const TICK_MS = 1_000;
 
-/** The time in milliseconds since 1970; the component is drawn again each second while `ticks`. */
+/** Returns the time in milliseconds since 1970; the component renders every second while `ticks`. */
 export function useNow(ticks: boolean): number {
   const [now, setNow] = useState(Date.now);
   useEffect(() => {
@@ -38,7 +38,7 @@ export function useNow(ticks: boolean): number {
   return now;
 }
 
-/** The value that it had when this was drawn last. */
+/** Returns a ref that holds the value of the last render. */
 export function useLatest<T>(value: T): { readonly current: T } {
   const latest = useRef(value);
   latest.current = value;

@@ -1,4 +1,4 @@
-/** Small pictures, drawn here: not each font has them. They say nothing that the words beside them do not. */
+/** Icons as SVG, because not every font has them. They are decorative; the labels carry the meaning. */
 import type { ReactNode } from "react";
 
 const PATHS = {

@@ -1,11 +1,11 @@
-/** Whose page this is; nothing until the server has told. */
+/** Identity and permissions of the user; undefined until the server answers. */
 import { createContext, useContext, useEffect, useState } from "react";
 import { fetchMe, type Me } from "../protocol/api";
 import { neutralizeLine } from "../text/neutralize";
 
 export const MeContext = createContext<Me | undefined>(undefined);
 
-/** Asks once. Without an answer the page offers what the server may refuse. */
+/** Fetches the permissions once. Without an answer, the page offers actions that the server may refuse. */
 export function useFetchedMe(): Me | undefined {
   const [me, setMe] = useState<Me>();
   useEffect(() => {
@@ -19,7 +19,7 @@ export function isOrAre(name: string): string {
   return name === "you" ? "You are" : `${name} is`;
 }
 
-/** A person's name, or "you". */
+/** Returns a user's name, or "you". */
 export function useName(): (name: string) => string {
   const me = useContext(MeContext);
   return (name) => (name === me?.name ? "you" : neutralizeLine(name));

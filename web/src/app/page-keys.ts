@@ -1,8 +1,8 @@
-/** The keys that count everywhere on the page but in the terminal, which takes all keys. */
+/** Global keyboard shortcuts. They do not apply in the terminal, which receives all keys. */
 import { useEffect } from "react";
 import { useLatest } from "./hooks";
 
-/** What can lie over the page; one at a time. */
+/** Overlays of the page; at most one is open. */
 export type OpenDialog = "connect" | "palette" | "help" | "settings" | "link" | "share" | undefined;
 
 interface Actions {
@@ -11,7 +11,7 @@ interface Actions {
   toggleTerminal(): void;
 }
 
-/** What a key with its modifiers does, by the name of the key. */
+/** Maps keys with modifiers to actions. */
 function actionOf(event: KeyboardEvent, { open, list, toggleTerminal }: Actions): (() => void) | undefined {
   const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
   const command = (ctrlKey || metaKey) && !altKey && !shiftKey;

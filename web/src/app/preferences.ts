@@ -1,12 +1,12 @@
-/** What a person sets for this browser. */
+/** Settings of this browser. */
 import { useState } from "react";
 import * as storage from "../state/storage";
 
 export interface Preferences {
   theme: storage.ThemeChoice;
-  /** The size of the terminal's letters, in pixels. */
+  /** Font size of the terminal, in pixels. */
   fontSize: number;
-  /** Whether the terminal is put away. */
+  /** True if the terminal is hidden. */
   terminalHidden: boolean;
 }
 

@@ -1,13 +1,13 @@
-/** Tells people who do not see the page what happens on it: politely, and not each word of a stream. */
+/** Announces events to screen readers: politely, and not every word of a stream. */
 import { useEffect, useRef, useState } from "react";
 import { useLatest } from "../app/hooks";
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 
-/** How often something is said at most. */
+/** Minimum time between announcements. */
 const EVERY_MS = 1_500;
-/** The most characters of one text that are read out. */
+/** Maximum characters of an announcement. */
 const SAID_MAX = 400;
 
 export function Announcer({ view }: { view: SessionView }) {
@@ -15,7 +15,7 @@ export function Announcer({ view }: { view: SessionView }) {
   const latest = useLatest(view);
   const known = useRef<{ items: number; last: Item | undefined }>(undefined);
   useEffect(() => {
-    // What was there before is read by whoever wants to; all that comes after it is news, however soon it comes.
+    // Only items that arrive after the history are announced.
     if (view.caughtUp) known.current ??= seen(view);
   }, [view]);
   useEffect(() => {

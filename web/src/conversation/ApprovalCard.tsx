@@ -1,4 +1,4 @@
-/** A proposal that waits for a person: what would run, where, how bad it can be, and the answers; keyboard first. */
+/** Approval card: command, host, risk and answers; operable by keyboard. */
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { useNow } from "../app/hooks";
 import { useName } from "../app/me";
@@ -11,9 +11,12 @@ import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
 
-/** How long it must have had the focus before Enter counts: who just typed Enter meant something else. */
+/**
+ * Time that the button must have had the focus before Enter counts, so that an Enter meant for something else is
+ * ignored.
+ */
 export const ENTER_AFTER_MS = 300;
-/** How long nobody must type before an edited command is previewed. */
+/** Pause in typing before an edited command is previewed. */
 const PREVIEW_AFTER_MS = 500;
 
 type Stage = "ask" | "edit" | "reject" | "always";
@@ -23,9 +26,9 @@ interface Props {
   step: Step;
   host: string;
   online: boolean;
-  /** Whether this tab answered, and the server has yet to say so. */
+  /** True if this tab answered and the server has not yet confirmed. */
   sent: boolean;
-  /** Gives the keyboard back to the prompt. */
+  /** Returns the focus to the composer. */
   leave(): void;
 }
 
@@ -274,7 +277,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   );
 }
 
-/** Who must allow it, and until when. */
+/** Required people and expiry of the approval. */
 function Terms({ step }: { step: Step }) {
   const nameOf = useName();
   const now = useNow(step.expiresAt !== undefined);
@@ -293,7 +296,7 @@ function Terms({ step }: { step: Step }) {
   );
 }
 
-/** What a probe found that the call would do. Its text comes from the host. */
+/** Effect preview of the call. Its text comes from the host. */
 function Preview({ lines }: { lines: readonly string[] }) {
   if (lines.length === 0) return null;
   const first = lines.findIndex((line) => line.startsWith("@@ ") || line.startsWith("--- "));
@@ -323,7 +326,7 @@ function focusEnd(field: HTMLTextAreaElement | HTMLInputElement | null): void {
   field.setSelectionRange(field.value.length, field.value.length);
 }
 
-/** What a tool is given that its short form leaves out: what a file tool would write, whole. */
+/** Arguments that the short form omits, such as the complete text that a file tool would write. */
 function Arguments({ step }: { step: Step }) {
   if (step.effect === "command" || step.effect === "keys") return null;
   const { arguments: args } = step;

@@ -1,9 +1,9 @@
-/** A command byte for byte: what is not seen is shown, and what is dangerous about it is marked. */
+/** A command, byte for byte: invisible characters are shown, and dangerous parts are marked. */
 
 import { SafeText } from "../text/Code";
 import type { Finding, RiskClass } from "../wire";
 
-/** A part of a command and what was found in it. */
+/** A part of a command with its findings. */
 export interface CommandPart {
   text: string;
   class: RiskClass | undefined;
@@ -20,7 +20,7 @@ const WORSE: RiskClass[] = [
   "lockout",
 ];
 
-/** Cuts a command at its findings; the places of these are counted in bytes of UTF-8. */
+/** Splits a command at its findings, whose offsets are in UTF-8 bytes. */
 export function partsOf(command: string, findings: readonly Finding[]): CommandPart[] {
   if (findings.length === 0) return [{ text: command, class: undefined, why: "" }];
   const bytes = new TextEncoder().encode(command);
@@ -46,7 +46,7 @@ export function partsOf(command: string, findings: readonly Finding[]): CommandP
   });
 }
 
-/** What was found about one part of a command. */
+/** Finding about a part of a command. */
 export interface PartFindings {
   text: string;
   whys: readonly string[];
@@ -54,7 +54,7 @@ export interface PartFindings {
   class: RiskClass;
 }
 
-/** The findings of a command by the part that they are about, the worst first; what is the same is told once. */
+/** Groups the findings of a command by part, worst first, without duplicates. */
 export function groupedFindings(command: string, findings: readonly Finding[]): PartFindings[] {
   const bytes = new TextEncoder().encode(command);
   const groups = new Map<string, PartFindings>();

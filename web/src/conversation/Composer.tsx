@@ -1,4 +1,4 @@
-/** Where a person writes: a prompt that names who listens, a draft that a reload does not lose. */
+/** The composer: prompt with the current mode, and a draft that survives a reload. */
 import {
   type KeyboardEvent,
   type Ref,
@@ -23,25 +23,25 @@ export interface ComposerHandle {
 
 interface Props {
   store: SessionStore;
-  /** What stands before the text: `agent:/>`. */
+  /** Label before the text: `agent:/>`. */
   prompt: string;
   placeholder: string;
   pending: readonly Pending[];
   queued: readonly string[];
   online: boolean;
   running: boolean;
-  /** What was said before, the newest last; arrow up brings it back. */
+  /** Earlier prompts, newest last; recalled with Arrow Up. */
   history: () => string[];
-  /** The commands that a text may become. */
+  /** Returns the commands that complete a text. */
   complete: (text: string) => readonly CommandName[];
-  /** What the live terminal shows and has shown. */
+  /** Screen and scrollback of the live terminal. */
   buffer: () => string;
   ref?: Ref<ComposerHandle>;
 }
 
-/** The most lines of a terminal that are put into a prompt; its newest. */
+/** Maximum lines of terminal output to attach; the newest are kept. */
 const ATTACHED_LINES_MAX = 200;
-/** The most lines that the field grows to by itself. */
+/** Maximum lines to which the field grows automatically. */
 const ROWS_MAX = 10;
 
 export function Composer(props: Props) {
@@ -53,7 +53,7 @@ export function Composer(props: Props) {
   const sendable = (text.trim() !== "" || attached.images.length > 0) && attached.uploading === 0;
   const place = useRef<number | undefined>(undefined);
   const [chosen, setChosen] = useState(0);
-  /** The text for which the list of commands was closed. */
+  /** Text for which the user closed the command list. */
   const [closed, setClosed] = useState<string>();
   const list = useId();
   const offered = text === closed ? [] : complete(text).filter(({ name }) => name !== text);
@@ -97,7 +97,7 @@ export function Composer(props: Props) {
     change(wanted ? `${name} ` : name);
     field.current?.focus();
   };
-  /** Keys of the list of commands. Returns whether the key was one. */
+  /** Handles keys of the command list. Returns true if the key was handled. */
   const listKeys = (event: KeyboardEvent<HTMLTextAreaElement>): boolean => {
     if (!current) return false;
     if (event.key === "Tab" && !event.shiftKey) {

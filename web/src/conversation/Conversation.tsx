@@ -1,4 +1,4 @@
-/** What was said and done: a list of which only what is seen is drawn, what waits for the person, and where they write. */
+/** The conversation: a virtualized list, pending approvals and prompts, and the composer. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useLatest, useSessionView } from "../app/hooks";
@@ -24,9 +24,9 @@ import { type Row, rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
 import { UploadDialog, useFileDrop } from "./Upload";
 
-/** How near to its end the list follows it. */
+/** Maximum distance from the end at which the list keeps following it, in pixels. */
 const NEAR_PX = 48;
-/** How high a row is until it is measured. */
+/** Height assumed for a row until it is measured, in pixels. */
 const ESTIMATE_PX = 96;
 
 interface Props {
@@ -123,7 +123,7 @@ export function Conversation({ store, commands }: Props) {
   );
 }
 
-/** The skills of a session: the log names them from the first turn on, and before it the server is asked. */
+/** Returns the skills of a session. The log contains them from the first turn on; before that, the server is asked. */
 function useSkills(store: SessionStore, { transcript, caughtUp }: SessionView): readonly Skill[] {
   const [found, setFound] = useState<readonly Skill[]>([]);
   const unknown = caughtUp && transcript.turn === 0;
@@ -141,26 +141,26 @@ function useSkills(store: SessionStore, { transcript, caughtUp }: SessionView): 
   return transcript.skills.length > 0 ? transcript.skills : found;
 }
 
-/** What is shown to who may only watch, in the place of what they could answer. */
+/** Shown to read-only users instead of an approval or a prompt. */
 function Watching({ step }: { step: Step | undefined }) {
   return (
     <div className="readonly">
       {step && (
-        <pre className="what" tabIndex={0} role="group" aria-label="Waits for approval">
+        <pre className="what" tabIndex={0} role="group" aria-label="Awaiting approval">
           <CommandText text={step.proposal} findings={step.findings} />
         </pre>
       )}
-      <p>{step ? "Somebody with more permissions has to approve this command." : "You are watching."}</p>
+      <p>{step ? "Only someone with more permissions can approve this command." : "You are watching."}</p>
     </div>
   );
 }
 
-/** Whether files can be written to where the session works, byte for byte as they are. */
+/** Returns true if uploads can be written unchanged to the session's host. */
 function canUpload({ facts }: Transcript): boolean {
   return facts?.tools.some(({ name }) => name === "write_file") ?? false;
 }
 
-/** What goes on, in one line. */
+/** Current activity, in one line. */
 function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
   const { store, view, name, online } = props;
   const { transcript, stopping } = view;
@@ -204,7 +204,7 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
   ));
 }
 
-/** What a first prompt may be. */
+/** Examples of a first prompt. */
 const EXAMPLES = ["How full is the disk?", "Which services have failed?", "What uses the most memory?"];
 
 function Empty({ view, example }: { view: SessionView; example: ((text: string) => void) | undefined }) {
@@ -213,7 +213,7 @@ function Empty({ view, example }: { view: SessionView; example: ((text: string) 
     return <p className="empty">{status.state === "offline" ? "Not connected" : "Opening the session…"}</p>;
   }
   const { facts } = transcript;
-  if (!example) return <p className="empty">Nothing has been said in this session yet.</p>;
+  if (!example) return <p className="empty">No messages in this session yet.</p>;
   return (
     <div className="empty">
       <h3>{mode === "agent" ? "Describe a task." : "Ask a question."}</h3>
@@ -246,7 +246,7 @@ interface RowListProps {
   empty: React.ReactNode;
 }
 
-/** The list. It follows its end until the reader scrolls away from there. */
+/** The list of rows. It follows its end until the user scrolls up. */
 function RowList({ store, rows, caughtUp, empty }: RowListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
@@ -267,7 +267,7 @@ function RowList({ store, rows, caughtUp, empty }: RowListProps) {
     getItemKey: keyOf,
     overscan: 8,
   });
-  // What is measured above keeps what is read in its place; while the end is followed, the end stays in its place.
+  // Measuring rows above must not move the visible text; while the list follows its end, the end stays in place.
   const settle = () => {
     virtual.shouldAdjustScrollPositionOnItemSizeChange = follows.current ? never : undefined;
   };
@@ -301,7 +301,7 @@ function RowList({ store, rows, caughtUp, empty }: RowListProps) {
   }, [rows.length]);
 
   const last = useRef({ top: 0, height: 0 });
-  /** Until when a movement is taken for the reader's own: rows that are measured move the list too. */
+  /** Time until which scrolling counts as the user's, because measuring rows also scrolls the list. */
   const ownUntil = useRef(0);
   const own = (ms: number) => () => {
     ownUntil.current = performance.now() + ms;

@@ -1,4 +1,4 @@
-/** What a file tool would change, as removed and added lines. */
+/** Changes of a file tool, as removed and added lines. */
 import { useMemo } from "react";
 import { SafeText } from "../text/Code";
 import { type DiffLine, diffLines, type FileEdit } from "../text/diff";

@@ -1,4 +1,4 @@
-/** Commands that run in the background, each with a button that stops it. */
+/** Background jobs, each with a stop button. */
 import type { SessionStore } from "../state/session-store";
 import type { Job } from "../state/transcript";
 import { neutralizeLine } from "../text/neutralize";

@@ -1,4 +1,4 @@
-/** The steps that the agent proposed while the session was read-only, to be run one by one. */
+/** Steps that the agent proposed in a read-only session, to be run one by one. */
 import { useState } from "react";
 import { Icon } from "../app/icons";
 import type { Step } from "../state/item";
@@ -11,7 +11,7 @@ interface Props {
   online: boolean;
 }
 
-/** Only the next step can be run: the others may need what it does. Each is judged by the mode that holds then. */
+/** Only the next step can run, because later ones may depend on it. The current approval mode judges each step. */
 export function PlanCard({ store, steps, online }: Props) {
   const last = steps.at(-1)?.call;
   const [putAway, setPutAway] = useState<string>();

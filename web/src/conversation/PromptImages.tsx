@@ -1,4 +1,4 @@
-/** Images of the prompt being written: pasted, dropped or chosen, stored on the server at once, sent with the text. */
+/** Images of the current prompt: pasted, dropped or chosen. They are uploaded immediately and sent with the text. */
 import { type ClipboardEvent, type DragEvent, useCallback, useEffect, useRef, useState } from "react";
 import { storeImage } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
@@ -6,18 +6,18 @@ import type { SessionStore } from "../state/session-store";
 import { oneLine } from "../text/neutralize";
 import type { PromptImage } from "../wire";
 
-/** The most images of one prompt; the server's limit. */
+/** Maximum images per prompt, as on the server. */
 const IMAGES_MAX = 8;
 const MEDIA_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 interface PromptImages {
   images: readonly PromptImage[];
-  /** Images that are on their way to the server. */
+  /** Number of images being uploaded. */
   uploading: number;
   problem: string;
   add(files: Iterable<File>): void;
   remove(artifact: string): void;
-  /** Returns the images, and forgets them. */
+  /** Returns and clears the images. */
   take(): PromptImage[];
   handlers: {
     onPaste(event: ClipboardEvent): void;
@@ -86,7 +86,7 @@ export function usePromptImages(store: SessionStore): PromptImages {
   };
 }
 
-/** The attached images, each with a button that removes it. */
+/** Attached images, each with a remove button. */
 export function ImageChips({ attached }: { attached: PromptImages }) {
   const { images, uploading, problem, remove } = attached;
   if (images.length === 0 && uploading === 0 && !problem) return null;

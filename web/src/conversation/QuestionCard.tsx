@@ -1,6 +1,6 @@
 /**
- * A program waits for a person: a password, a passphrase, whether a host key is right. What is typed stays in the field
- * until it is sent: it is never part of a state, never kept, never logged.
+ * Prompt of a program: a password, a passphrase, a host key confirmation. The input stays in the field until it is
+ * sent; it is never part of React state, stored or logged.
  */
 import { type FormEvent, useEffect, useRef } from "react";
 import type { SessionStore } from "../state/session-store";

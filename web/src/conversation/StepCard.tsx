@@ -1,4 +1,4 @@
-/** One call of a tool as a card: reasoning, command or keys, output, status (seed 004's step cards). */
+/** Card of a tool call: reasoning, command or keys, output, status (the step cards of juni-cli). */
 import { memo, useMemo, useState } from "react";
 import { useName } from "../app/me";
 import { artifactPath } from "../protocol/api";
@@ -12,13 +12,13 @@ import type { SessionId } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
 
-/** What is longer is shown in part at first. */
+/** Longer output is collapsed at first. */
 const SHOWN_CHARS_MAX = 20_000;
 
 interface Props {
   step: Step;
   session: SessionId;
-  /** Asks for the undo of a call. */
+  /** Requests the undo of a call. */
   undo(call: string): void;
 }
 
@@ -57,7 +57,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
   );
 });
 
-/** What waits for a person is shown whole in the card of the proposal, and only there. */
+/** A pending call is shown in full only in its approval card. */
 function WaitingStep({ step }: { step: Step }) {
   return (
     <article className="card step waiting" aria-label={`Step: ${neutralizeLine(step.tool)}`}>
@@ -88,7 +88,7 @@ function Output({ step }: { step: Step }) {
   );
 }
 
-/** What a command changed, and the button that takes it back. Changes of file tools are named in the status line. */
+/** Changes of a command, and the button that undoes them. Changes of file tools are listed in the status line. */
 function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   const { outcome } = step;
   const line = outcome && outcome.changes.length === 0 ? changedLine(outcome.changed, outcome.undo) : "";
@@ -106,14 +106,14 @@ function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   );
 }
 
-/** The model is told the exit code in the output; a person reads it below. */
+/** Removes the exit code line, which is for the model; users see the exit code below the output. */
 function withoutExitCode({ output, exitCode }: Outcome): string {
   const told = `[exit code ${exitCode}]`;
   const text = output.trimEnd();
   return text.endsWith(told) ? text.slice(0, -told.length) : output;
 }
 
-/** While it grows, its end is shown. */
+/** Scrolls to the end of growing output. */
 function toEnd(element: HTMLPreElement | null): void {
   if (element) element.scrollTop = element.scrollHeight;
 }

@@ -1,4 +1,4 @@
-/** Who listens and how, and what can be done with the turn (seed 004's toolbar). */
+/** Model, approval mode and controls of the turn (the toolbar of juni-cli). */
 import { useEffect, useState } from "react";
 import { useNow } from "../app/hooks";
 import { Icon } from "../app/icons";
@@ -121,21 +121,21 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   );
 }
 
-/** What is left of the bounds of the mode `auto`; the mode is `ask` after the first that is reached. */
+/** Rest of the bounds of `auto` mode; after the first one is reached, the mode is `ask`. */
 function Bounds({ left }: { left: AutoLeft }) {
   const now = useNow(left.until !== undefined);
   return (
     <span
       className="bounds"
       role="timer"
-      title="Commands run by themselves until the first of these is used up"
+      title="Commands run without asking until one of these limits is reached"
     >
       {boundsLabel(left, now)}
     </span>
   );
 }
 
-/** Seed 004's toggle: with tools or without. It pulses while a turn runs. */
+/** Toggle between agent and chat mode (from juni-cli). It pulses while a turn runs. */
 function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean; disabled: boolean }) {
   const { store, mode, running, disabled } = props;
   const on = mode === "agent";
@@ -157,7 +157,7 @@ function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean;
   );
 }
 
-/** Stands in the list for a name that is not in it; no name of a model is empty before its slash. */
+/** Value of the option "other model"; no model has an empty provider. */
 const OTHER = "/";
 
 function ModelPicker({ store, model, disabled }: { store: SessionStore; model: string; disabled: boolean }) {
@@ -217,13 +217,13 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
   );
 }
 
-/** What is to be typed over takes the keyboard. */
+/** Focuses the field and selects its text. */
 function focusAll(field: HTMLInputElement | null): void {
   field?.focus();
   field?.select();
 }
 
-/** The model's own name, for the prompt. */
+/** Returns the model's name without its provider, for the prompt. */
 export function modelName(model: string): string {
   const name =
     model

@@ -1,6 +1,6 @@
 /**
- * A text file that is dropped or chosen is written to where the session works: the same call of `write_file` that a
- * model would make, but as typed by the person, so it runs at once, is logged and can be undone.
+ * Upload of a text file to the session's host by `write_file`, as a call typed by the user: it runs immediately, is
+ * logged and can be undone.
  */
 import { type DragEvent, type FormEvent, useEffect, useState } from "react";
 import { useModal } from "../app/Dialog";
@@ -8,11 +8,11 @@ import type { SessionStore } from "../state/session-store";
 import { fileSize } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
 
-/** The largest file; larger ones go by `scp`. */
+/** Maximum bytes of a file; larger ones need `scp`. */
 const BYTES_MAX = 256 * 1024;
 
 interface Drop {
-  /** Whether a file is dragged over the page now. */
+  /** True while a file is dragged over the page. */
   over: boolean;
   file: File | undefined;
   done(): void;
@@ -23,7 +23,7 @@ interface Drop {
   };
 }
 
-/** Takes one file that is dropped, where that is allowed. Images are left to others. */
+/** Accepts one dropped file if uploads are allowed. Images are handled elsewhere. */
 export function useFileDrop(allowed: boolean): Drop {
   const [over, setOver] = useState(false);
   const [file, setFile] = useState<File>();
@@ -54,7 +54,7 @@ export function useFileDrop(allowed: boolean): Drop {
   };
 }
 
-/** The text of a file, or why it cannot be sent. */
+/** Returns the text of a file, or the reason why it cannot be sent. */
 async function textOf(file: File): Promise<{ text: string } | { why: string }> {
   if (file.size > BYTES_MAX) {
     return {
@@ -63,9 +63,9 @@ async function textOf(file: File): Promise<{ text: string } | { why: string }> {
   }
   try {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(await file.arrayBuffer());
-    return text.includes("\0") ? { why: "This is no text file. Copy it with scp." } : { text };
+    return text.includes("\0") ? { why: "This is not a text file. Copy it with scp." } : { text };
   } catch {
-    return { why: "This is no text file. Copy it with scp." };
+    return { why: "This is not a text file. Copy it with scp." };
   }
 }
 
@@ -107,7 +107,7 @@ export function UploadDialog({ store, file, close }: Props) {
             autoComplete="off"
           />
         </label>
-        <p className="meta">A file of this name is replaced. The upload is logged like a command.</p>
+        <p className="meta">An existing file with this name will be replaced. The upload is logged like a command.</p>
         {read && "why" in read && (
           <p className="warning" role="alert">
             {read.why}

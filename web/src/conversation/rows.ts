@@ -1,4 +1,4 @@
-/** Which items are shown, in which order, and what is put away. Pure. */
+/** Selects and orders the items to show. Pure. */
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
 import { contextStart } from "../state/transcript";
@@ -7,7 +7,7 @@ export type Row =
   | { kind: "earlier"; id: string; count: number; dropped: number }
   | { kind: "item"; id: string; item: Item };
 
-/** The row of an item is the same object for as long as the item is: what did not change is not drawn again. */
+/** Rows by item. Unchanged items keep their row, so that React does not render it again. */
 const known = new WeakMap<Item, Row>();
 
 function rowOf(item: Item): Row {
@@ -19,7 +19,7 @@ function rowOf(item: Item): Row {
   return row;
 }
 
-/** The rows of a conversation. What a new chat or a clear put away is one row that brings it back. */
+/** Returns the rows of a conversation. Cleared items are one row, which shows them again when clicked. */
 export function rowsOf(view: SessionView): Row[] {
   const { transcript, showsAll, clearedTo } = view;
   const { items, dropped } = transcript;
@@ -32,7 +32,7 @@ export function rowsOf(view: SessionView): Row[] {
   return rows;
 }
 
-/** The end of a turn is shown where there is something to say of it. */
+/** Returns true unless the item is the end of a turn without anything to report. */
 function isShown(item: Item): boolean {
   return (
     item.kind !== "cleared" &&

@@ -1,4 +1,4 @@
-/** What the page asks of the server beside a session's messages. */
+/** Requests to the server other than a session's messages. */
 import type {
   ApprovalMode,
   ModelRef,
@@ -20,21 +20,21 @@ export interface SessionRow {
   lastSeq: number;
   host: string;
   root: string;
-  /** Whether a person wants it at the top. */
+  /** True if the session is pinned. */
   pinned?: boolean;
-  /** What was found in it, where a search found more than its title. */
+  /** Matching text, if the search matched more than the title. */
   excerpt?: string;
-  /** What it does now, where it is live on this server. */
+  /** Current state, if the session is open on this server. */
   state?: SessionState;
 }
 
-/** A host that is known by a name. */
+/** A named host. */
 export interface HostRow {
   name: string;
   description: string;
 }
 
-/** Whose page this is, and what it may do. */
+/** Identity and permissions of the user. */
 export interface Me {
   name: string;
   operate: boolean;
@@ -43,13 +43,13 @@ export interface Me {
 
 /** A link for another browser. */
 export interface PageLink {
-  /** Below the address of the server. */
+  /** Path on the server. */
   path: string;
   /** Milliseconds since 1970-01-01 UTC. */
   expires: number;
 }
 
-/** What a new session is to be like; what is left out is as the server's settings say. */
+/** Settings of a new session; omitted ones are the server's defaults. */
 export interface CreateSessionRequest {
   host?: string;
   model?: ModelRef;
@@ -59,16 +59,16 @@ export interface CreateSessionRequest {
 }
 
 const SESSIONS = "/api/agent/sessions";
-/** The most sessions of one list. */
+/** Maximum sessions of one list. */
 const LIST_MAX = 1000;
-/** How long a request may take to be answered. */
+/** Timeout of a request, in milliseconds. */
 const ANSWER_MS = 20_000;
 
 export function sessionPath(id: SessionId, rest = ""): string {
   return `${SESSIONS}/${encodeURIComponent(id)}${rest}`;
 }
 
-/** Asks; a file is sent as it is, any other body as JSON. Anything but a success is thrown as a `RequestError`. */
+/** Sends a request; a file is sent as is, any other body as JSON. Throws a `RequestError` unless it succeeds. */
 export async function request(
   what: string,
   method: string,
@@ -98,7 +98,7 @@ async function json<T>(what: string, path: string): Promise<T> {
   return (await (await request(what, "GET", path)).json()) as T;
 }
 
-/** The sessions, the last changed first; those in which all words of the search are found. */
+/** Returns the sessions that contain all words of the search, most recently changed first. */
 export async function listSessions(search = ""): Promise<SessionRow[]> {
   const wanted = search.trim() ? `&search=${encodeURIComponent(search.trim())}` : "";
   const said = await json<{ sessions: SessionRow[] }>(
@@ -140,7 +140,7 @@ export async function deleteSession(id: SessionId): Promise<void> {
   await request("Cannot delete the session", "DELETE", sessionPath(id));
 }
 
-/** How a session works now, as the answer to `hello` tells it. */
+/** Returns the current configuration of a session, as in the answer to `hello`. */
 export async function fetchGreeting(id: SessionId): Promise<ServerMessage> {
   const said = await json<Record<string, unknown>>("Cannot open the session", sessionPath(id));
   return { ...said, type: "session.created", seq: undefined } as unknown as ServerMessage;
@@ -159,7 +159,7 @@ export async function listSkills(id: SessionId): Promise<Skill[]> {
   return (await json<{ skills: Skill[] }>("Cannot list the skills", sessionPath(id, "/skills"))).skills;
 }
 
-/** The whole output of a call. */
+/** Returns the path of a call's full output. */
 export function artifactPath(id: SessionId, name: string): string {
   return sessionPath(id, `/artefacts/${encodeURIComponent(name)}`);
 }

@@ -1,10 +1,10 @@
-/** A session over server-sent events, with a POST for each message: where no WebSocket gets through. */
+/** A session over server-sent events and POST, used if WebSockets are blocked. */
 import type { ClientMessage, ErrorCode, ServerMessage } from "../wire";
 import { fetchGreeting, request, sessionPath } from "./api";
 import { errorFromResponse, RequestError } from "./request-error";
 import { type Connection, type OpenConnection, parse } from "./transport";
 
-/** Where a message is posted to, below its session; what has no place cannot be said this way. */
+/** Endpoints of the messages, relative to the session; messages without one cannot be sent over HTTP. */
 const POST_PATHS: Partial<Record<ClientMessage["type"], string>> = {
   "user.message": "/messages",
   "approval.decision": "/decisions",
@@ -21,17 +21,17 @@ const POST_PATHS: Partial<Record<ClientMessage["type"], string>> = {
   "terminal.resize": "/terminal/resize",
   "terminal.release": "/terminal/release",
 };
-/** How long the stream may be silent: the server writes a comment every 15 s. */
+/** Maximum silence of the stream; the server sends a comment every 15 s. */
 const SILENCE_MS = 40_000;
 
 /** One event of a stream. */
 export interface StreamEvent {
   data: string;
-  /** The point to resume from, where this event is one. */
+  /** Resume point, if the event is one. */
   id: string | undefined;
 }
 
-/** Cuts a stream into its events, wherever its pieces were split. */
+/** Parses a stream of events from chunks split at any position. */
 export class EventStreamParser {
   private rest = "";
   private data: string[] = [];
@@ -59,7 +59,7 @@ export class EventStreamParser {
 export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
   const over = new AbortController();
   let worked = false;
-  /** The stream that is read now; another takes its place when the terminal is watched, or no longer. */
+  /** The current stream; replaced when the terminal is attached or detached. */
   let stream = new AbortController();
   let place = resumeFrom;
   let terminal: { cols?: number; rows?: number; scrollback?: number } | undefined;
@@ -139,7 +139,7 @@ export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
   const send: Connection["send"] = (message) => {
     if (message.type === "terminal.attach" || message.type === "terminal.detach") {
       terminal = message.type === "terminal.attach" ? message : undefined;
-      // Who leaves it often comes back at once.
+      // Users who leave the terminal often return immediately.
       if (!changes) queueMicrotask(followAnew);
       changes = true;
       return true;

@@ -1,17 +1,17 @@
 /**
- * Prompts that are on their way. One is sent again until the log has it, so that a connection that breaks in the wrong
- * moment loses none; its `messageId` and the log see to it that none is said twice.
+ * Prompts in flight. A prompt is resent until it is in the log, so that a broken connection loses none; the server
+ * recognizes duplicates by their `messageId`.
  */
 import type { PromptImage, ServerMessage } from "../wire";
 
-/** A prompt on its way. */
+/** A prompt in flight. */
 export interface Pending {
   messageId: string;
   content: string;
   images?: PromptImage[];
-  /** The last event that was here when the person sent it: only what comes later can be it. */
+  /** Last event at the time of sending; only a later event can be this prompt. */
   after: number;
-  /** The connection that it was sent over; 0 where it was not sent yet. */
+  /** Number of the connection that it was sent over; 0 if it has not been sent. */
   sentOver: number;
 }
 
@@ -22,7 +22,7 @@ export class Outbox {
     this.list = kept.map((pending) => ({ ...pending, sentOver: 0 }));
   }
 
-  /** What is on its way, the oldest first. */
+  /** Messages in flight, oldest first. */
   get pending(): readonly Pending[] {
     return this.list;
   }
@@ -31,14 +31,14 @@ export class Outbox {
     this.list = [...this.list, { messageId, content, after, sentOver: 0, ...(images?.length && { images }) }];
   }
 
-  /** Those that this connection has not carried; they are taken to be sent now. */
+  /** Returns the prompts not yet sent over this connection, and marks them as sent. */
   due(connection: number): Pending[] {
     const due = this.list.filter((pending) => pending.sentOver !== connection);
     if (due.length > 0) this.list = this.list.map((pending) => ({ ...pending, sentOver: connection }));
     return due;
   }
 
-  /** Looks whether the log has one of them. */
+  /** Removes a prompt that the message shows to be in the log. */
   saw(message: ServerMessage): boolean {
     if (message.type !== "user.message" && message.type !== "prompt.queued") return false;
     const found = this.list.find(
@@ -48,7 +48,7 @@ export class Outbox {
     return found !== undefined;
   }
 
-  /** Takes one back, as it is not to be sent or was refused. */
+  /** Removes a prompt that is not to be sent, or was rejected. */
   remove(messageId: string): Pending | undefined {
     const found = this.list.find((pending) => pending.messageId === messageId);
     if (found) this.list = this.list.filter((pending) => pending !== found);

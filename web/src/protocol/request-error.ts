@@ -1,27 +1,27 @@
-/** What goes wrong between the page and its server, as a person is told of it: what, where, and what to do. */
+/** Errors between the page and its server, for display: what failed, why, and what to do. */
 
 /** A failed request. */
 export class RequestError extends Error {
   override readonly name = "RequestError";
   constructor(
-    /** What failed, as `Sessions could not be listed`. */
+    /** Failed action, such as `Sessions could not be listed`. */
     readonly what: string,
-    /** The server's own sentence, or why there was no answer. */
+    /** Message of the server, or the reason why there was no answer. */
     readonly why: string,
-    /** What to do about it. */
+    /** Hint for the user. */
     readonly hint: string,
-    /** The HTTP status; 0 where there was no answer. */
+    /** HTTP status; 0 without an answer. */
     readonly status: number,
-    /** The server's word for programs. */
+    /** Error code of the server. */
     readonly code: string,
-    /** Which request: method and path. */
+    /** Method and path of the request. */
     readonly where: string,
   ) {
     super(`${what}: ${why}`);
   }
 }
 
-/** What to do about a problem of this kind; empty where its sentence says it already. */
+/** Hint for this kind of problem; empty if its message already contains one. */
 export function hintFor(status: number, code: string): string {
   switch (code) {
     case "unauthorized":
@@ -53,7 +53,7 @@ export function hintFor(status: number, code: string): string {
   }
 }
 
-/** The sentence of a response that is no success. */
+/** Builds the error of an unsuccessful response. */
 export async function errorFromResponse(
   what: string,
   where: string,
@@ -75,7 +75,7 @@ export async function errorFromResponse(
   return new RequestError(what, why, hintFor(response.status, code), response.status, code, where);
 }
 
-/** There was no answer at all. */
+/** Builds the error of a request without a response. */
 export function noResponse(what: string, where: string): RequestError {
   return new RequestError(what, "no response from the server", hintFor(0, ""), 0, "", where);
 }

@@ -1,26 +1,26 @@
-/** Takes what comes in order and once, over any number of connections. It decides nothing else. */
+/** Delivers messages in order and once, across any number of connections. */
 import type { ServerMessage } from "../wire";
 
-/** What is to become of a message. */
+/** Action for a message. */
 export type SequenceAction = "take" | "drop" | "gap";
 
 /**
- * One event may give several messages with one `seq`; all but the last say `more`. A connection may break between
- * them: the next one then sends the event again from its first message on, and what was taken of it is dropped.
+ * One event may consist of several messages with the same `seq`; all but the last have `more`. If the connection breaks
+ * between them, the next one sends the event again from its first message, and messages already delivered are dropped.
  */
 export class Sequencer {
-  /** The last event of which all is here: the point to resume from. */
+  /** Last complete event, which is the resume point. */
   complete = 0;
-  /** The event of which a part is here; 0 where there is none. */
+  /** Event received in part; 0 if none. */
   private begun = 0;
-  /** How many messages of it were taken, ever. */
+  /** Number of its messages that were processed. */
   private taken = 0;
-  /** How many messages of it came over this connection. */
+  /** Number of its messages received over this connection. */
   private came = 0;
-  /** The point at which the log went on without an event; asked for once only. */
+  /** Position of a gap in the log; it is requested only once. */
   private gapAt = -1;
 
-  /** Another connection begins, which sends everything after `complete`. */
+  /** A new connection begins, which sends everything after `complete`. */
   reconnected(): void {
     this.came = 0;
   }

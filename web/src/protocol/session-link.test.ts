@@ -4,7 +4,7 @@ import { EventStreamParser } from "./event-stream";
 import { type LinkEnvironment, resetSocketBlock, SessionLink } from "./session-link";
 import type { Connection, ConnectionEnd, ConnectionHandlers } from "./transport";
 
-/** One connection of a world that a test plays. */
+/** A scripted connection of a test. */
 class Played implements Connection {
   readonly sent: ClientMessage[] = [];
   closed = false;

@@ -1,6 +1,6 @@
 /**
- * One session's connection, whichever way it goes: a WebSocket, or server-sent events where that does not get through.
- * It begins again by itself, with what was missed, and passes on every message once and in order.
+ * Connection of one session: a WebSocket, or server-sent events if WebSockets are blocked. It reconnects automatically,
+ * catches up, and delivers every message once and in order.
  */
 import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 import { sessionPath } from "./api";
@@ -11,55 +11,55 @@ import { Sequencer } from "./sequencer";
 import type { Connection, ConnectionEnd, OpenConnection } from "./transport";
 import { canOpenWebSocket, openWebSocket } from "./websocket";
 
-/** How a connection is. */
+/** Status of a connection. */
 export type LinkState = "connecting" | "open" | "offline";
 
-/** One session's connection. */
+/** Connection of one session. */
 export interface Link {
-  /** Sends a message. Offline it waits where that is safe; keys for the terminal are never kept for later. */
+  /** Sends a message. While offline, messages are queued if that is safe; terminal keys never are. */
   send(message: ClientMessage): void;
-  /** Every message, once and in order. Returns what ends it. */
+  /** Subscribes to messages, once each and in order. Returns a function that unsubscribes. */
   on(listener: (message: ServerMessage) => void): () => void;
-  /** How the connection is, at once and whenever it changes. Returns what ends it. */
+  /** Reports the status now and on every change. Returns a function that unsubscribes. */
   onState(listener: (state: LinkState) => void): () => void;
 }
 
-/** More about a connection, for people. */
+/** Details of a connection, for display. */
 export interface LinkStatus {
   state: LinkState;
-  /** Which way it goes, where it goes. */
+  /** Transport in use, if connected. */
   kind: Connection["kind"] | undefined;
-  /** Why it does not, in one sentence, and what to do. */
+  /** Reason why it is not connected, in one sentence, and a hint. */
   why: string;
   hint: string;
-  /** The session is gone or the page may not see it: it is not tried again by itself. */
+  /** True if the session no longer exists or access is denied; there is no automatic retry. */
   final: boolean;
 }
 
-/** What a link needs of the world; tests bring their own. */
+/** Dependencies of a link; tests inject their own. */
 export interface LinkEnvironment {
   socket: OpenConnection;
   events: OpenConnection;
-  /** Whether a socket gets through now. */
+  /** Returns true if a WebSocket can currently connect. */
   canOpenSocket(id: SessionId): Promise<boolean>;
-  /** The status of the session's address; 0 where nobody answers. */
+  /** Returns the HTTP status of the session's URL; 0 without an answer. */
   probe(id: SessionId): Promise<number>;
   now(): number;
   random(): number;
 }
 
-/** How long a silent connection is believed in: the server says every 10 s that it lives. */
+/** Maximum silence of a connection; the server sends a heartbeat every 10 s. */
 const SILENCE_MS = 26_000;
-/** How often that is looked at. */
+/** Interval between checks for silence. */
 const LOOK_MS = 5_000;
-/** The waits before it is tried again; the last one is repeated. */
+/** Delays between attempts; the last one repeats. */
 const BACKOFF_MS = [250, 500, 1_000, 2_000, 4_000, 8_000, 15_000] as const;
-/** How often in a row a WebSocket may fail where the server answers otherwise, before the other way is taken. */
+/** Consecutive WebSocket failures, while HTTP works, before the link falls back to SSE. */
 const SOCKET_FAILURES_MAX = 2;
-/** How long a WebSocket that did not get through is not tried again. */
+/** Time before a blocked WebSocket is tried again. */
 const BLOCKED_MS = 300_000;
 
-/** When a WebSocket last failed where the server answered otherwise. All sessions of the page go the same way. */
+/** Time of the last WebSocket failure while HTTP worked; shared by all sessions of the page. */
 let socketBlockedAt = Number.NEGATIVE_INFINITY;
 
 export class SessionLink implements Link {
@@ -71,12 +71,12 @@ export class SessionLink implements Link {
   private readonly stateListeners = new Set<(state: LinkState) => void>();
   private readonly statusListeners = new Set<() => void>();
   private connection: Connection | undefined;
-  /** Counts the connections, so that a late word of an earlier one is known for what it is. */
+  /** Number of the current connection, so that late callbacks of earlier ones are ignored. */
   private number = 0;
   private attempts = 0;
   private socketFailures = 0;
   private heardAt = 0;
-  /** The end of the history when this connection began; nothing is sent before it is here. */
+  /** End of the history when this connection began; nothing is sent before it has arrived. */
   private historyEnd = Number.POSITIVE_INFINITY;
   private retry: ReturnType<typeof setTimeout> | undefined;
   private looking: ReturnType<typeof setInterval> | undefined;
@@ -91,7 +91,7 @@ export class SessionLink implements Link {
     this.pending = this.outbox.pending;
   }
 
-  /** Begins, and goes on until `close`. */
+  /** Connects, and reconnects until `close`. */
   open(): void {
     this.looking = setInterval(this.look, LOOK_MS);
     if (typeof window !== "undefined") {
@@ -123,7 +123,7 @@ export class SessionLink implements Link {
     if (this.status.state === "open") this.connection?.send(message);
   }
 
-  /** Takes a prompt back that did not get through yet. */
+  /** Takes back a prompt that has not been delivered yet. */
   takeBack(messageId: string): string | undefined {
     const found = this.outbox.remove(messageId);
     if (found) this.changedPending();
@@ -141,13 +141,13 @@ export class SessionLink implements Link {
     return () => this.stateListeners.delete(listener);
   }
 
-  /** Whenever `status` or `pending` is another one. */
+  /** Subscribes to changes of `status` and `pending`. */
   onStatus(listener: () => void): () => void {
     this.statusListeners.add(listener);
     return () => this.statusListeners.delete(listener);
   }
 
-  /** Tries at once, as the person wants it. */
+  /** Reconnects immediately, at the user's request. */
   readonly again = (): void => {
     if (this.closed || this.connection) return;
     this.attempts = 0;
@@ -206,7 +206,7 @@ export class SessionLink implements Link {
     this.flush();
   }
 
-  /** Sends what waits, once it is known what of it the log has. */
+  /** Sends pending messages once the history shows which of them are in the log. */
   private flush(): void {
     if (this.status.state === "open" && this.sequencer.complete >= this.historyEnd) {
       for (const { content, messageId, images } of this.outbox.due(this.number)) {
@@ -225,7 +225,7 @@ export class SessionLink implements Link {
 
   private readonly refusedListeners = new Set<(pending: Pending) => void>();
 
-  /** A prompt that the server did not take: it goes back to where it was written. */
+  /** Subscribes to rejected prompts, which return to the composer. */
   onRefused(listener: (pending: Pending) => void): () => void {
     this.refusedListeners.add(listener);
     return () => this.refusedListeners.delete(listener);
@@ -248,7 +248,7 @@ export class SessionLink implements Link {
     if (status === 401 || status === 404) return this.give(status);
     if (status === 200 && kind === "socket") {
       // The server is there and its socket is not: something on the way lets no WebSocket through.
-      // What swallows them takes its time over each, so one is enough.
+      // A proxy that swallows WebSockets delays each attempt, so one is enough.
       this.socketFailures += ended.late ? SOCKET_FAILURES_MAX : 1;
       if (this.socketFailures >= SOCKET_FAILURES_MAX) socketBlockedAt = this.world.now();
       this.connect();
@@ -272,7 +272,7 @@ export class SessionLink implements Link {
     this.become({ state: "offline", kind: undefined, why, hint, final: true });
   }
 
-  /** A connection that died without a word is not believed in for ever. */
+  /** Closes a connection that has been silent for too long. */
   private readonly look = (): void => {
     const now = this.world.now();
     const silent = this.connection?.kind === "socket" && now - this.heardAt >= SILENCE_MS;
@@ -281,7 +281,7 @@ export class SessionLink implements Link {
       void this.tryWebSocket();
   };
 
-  /** What works is not given up for what may not: a socket is tried beside it. */
+  /** The working stream is kept while a WebSocket is tried in parallel. */
   private async tryWebSocket(): Promise<void> {
     const number = this.number;
     socketBlockedAt = this.world.now();
@@ -290,14 +290,14 @@ export class SessionLink implements Link {
     if (!this.closed && number === this.number) this.begin();
   }
 
-  /** Ends the connection and opens another. */
+  /** Closes the connection and opens a new one. */
   private begin(): void {
     this.drop();
     this.become({ ...this.status, state: "connecting", kind: undefined });
     this.connect();
   }
 
-  /** The network is back, or somebody looks again: what waited need not wait longer. */
+  /** The network is back or the page is visible again: retries immediately. */
   private readonly wake = (): void => {
     if (document.visibilityState === "hidden") return;
     if (!this.connection) {
@@ -323,13 +323,13 @@ export class SessionLink implements Link {
 let ids = 0;
 const page = Math.random().toString(36).slice(2, 10);
 
-/** A name for a message that no other has. */
+/** Returns a unique message id. */
 export function newId(): string {
   ids += 1;
   return `page-${page}-${Date.now().toString(36)}-${ids}`;
 }
 
-/** Forgets what was learned of the way; for tests. */
+/** Forgets that WebSockets are blocked; for tests. */
 export function resetSocketBlock(): void {
   socketBlockedAt = Number.NEGATIVE_INFINITY;
 }

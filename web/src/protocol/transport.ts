@@ -1,26 +1,26 @@
-/** One connection, from its beginning to its end. A transport never tries again: that is the link's business. */
+/** One connection from open to close. A transport never reconnects; the link does. */
 import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 
-/** Why a connection ended. */
+/** Reason why a connection ended. */
 export interface ConnectionEnd {
-  /** Whether it ever worked: whether a message came. */
+  /** True if at least one message was received. */
   worked: boolean;
-  /** Whether nobody answered at all for as long as it may take. */
+  /** True if the connection attempt timed out without a response. */
   late?: boolean;
-  /** The HTTP status that refused it, where one did. */
+  /** HTTP status of a rejected connection. */
   status?: number;
-  /** The server's own sentence, where there is one. */
+  /** Message of the server, if any. */
   why?: string;
-  /** Whether the person or the page ended it. */
+  /** True if the user or the page closed the connection. */
   byUs?: boolean;
 }
 
-/** What a connection tells. */
+/** Callbacks of a connection. */
 export interface ConnectionHandlers {
   message(message: ServerMessage): void;
-  /** Anything came, even what is no message: the connection lives. */
+  /** Called for any incoming data: the connection is alive. */
   alive(): void;
-  /** From here on it is told again what came after the last event that was told whole. */
+  /** Called when the server starts again after the last complete event. */
   again(): void;
   ended(ended: ConnectionEnd): void;
 }
@@ -28,16 +28,16 @@ export interface ConnectionHandlers {
 /** An open connection, or one that is about to open. */
 export interface Connection {
   readonly kind: "socket" | "events";
-  /** Sends a message; false where it cannot be sent this way now. */
+  /** Sends a message. Returns false if it cannot be sent over this connection now. */
   send(message: ClientMessage): boolean;
-  /** Ends it; `ended` is not called any more. */
+  /** Closes the connection; `ended` is not called any more. */
   close(): void;
 }
 
-/** Opens a connection that sends all that came after `resumeFrom`. */
+/** Opens a connection that sends everything after `resumeFrom`. */
 export type OpenConnection = (id: SessionId, resumeFrom: number, hooks: ConnectionHandlers) => Connection;
 
-/** Reads one message; nothing where it is none. */
+/** Parses a message; returns undefined if it is invalid. */
 export function parse(text: string): ServerMessage | undefined {
   try {
     const said: unknown = JSON.parse(text);

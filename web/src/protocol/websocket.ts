@@ -3,15 +3,15 @@ import type { ClientMessage, SessionId } from "../wire";
 import { sessionPath } from "./api";
 import { type ConnectionEnd, type OpenConnection, parse } from "./transport";
 
-/** How long the way there and the first message may take. */
+/** Timeout for connecting and for the first message. */
 const OPEN_MS = 6_000;
-/** How often the server hears that the page lives. */
+/** Interval of the page's heartbeats. */
 const HEARTBEAT_MS = 10_000;
 
-/** What the page calls itself. */
+/** Client name and version in `hello`. */
 const CLIENT_VERSION = "sysop page";
 
-/** Whether a WebSocket gets through now. */
+/** Returns true if a WebSocket can currently connect. */
 export function canOpenWebSocket(id: SessionId): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = new WebSocket(addressOf(id));

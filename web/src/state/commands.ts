@@ -1,4 +1,4 @@
-/** Commands that a person types on the page: those of the full screen and the REPL that make sense here. */
+/** Commands typed on the page: those of the TUI and the REPL that apply to it. */
 import * as labels from "../text/labels";
 import type { Effort, Skill, TokenCounts } from "../wire";
 
@@ -13,30 +13,30 @@ const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", 
 
 /** The page's own commands. Skills and custom commands cannot replace them. */
 export const PAGE_COMMANDS: readonly CommandName[] = [
-  { name: "/auto", arguments: "[BOUNDS]", description: "Run commands by themselves, within bounds" },
+  { name: "/auto", arguments: "[BOUNDS]", description: "Run without asking within bounds" },
   { name: "/compact", arguments: "[FOCUS]", description: "Summarize older messages to free context" },
-  { name: "/cost", arguments: "", description: "Show the tokens of the session" },
+  { name: "/cost", arguments: "", description: "Show the tokens used by the session" },
   { name: "/effort", arguments: EFFORTS.join("|"), description: "Set the reasoning effort" },
   { name: "/init", arguments: "", description: "Have the model propose an AGENTS.md for this workspace" },
-  { name: "/trust", arguments: "", description: "Say how to trust this workspace" },
+  { name: "/trust", arguments: "", description: "Show how to trust this workspace" },
 ];
 
-/** The most names that are offered at once. */
+/** Maximum names offered at once. */
 const OFFERED_MAX = 8;
 
-/** A trusted file decides what the model is told, so the person at the server's machine trusts it, and no browser. */
+/** Trusted files instruct the model, so only the user of the server's machine may trust them, not a browser. */
 const TRUST =
-  "The page cannot trust a workspace. On the server's machine, type /trust in `sysop` or `sysop chat` there, or start the server with --trust.";
+  "A workspace cannot be trusted from the page. On the server's machine, type /trust in `sysop` or `sysop chat`, or start the server with --trust.";
 
 export type PageCommand =
   | { kind: "compact"; focus: string }
   | { kind: "effort"; level: Effort }
-  /** The mode `auto`, within bounds unless they are empty. The server reads the bounds. */
+  /** `auto` mode, with bounds unless they are empty. The server parses the bounds. */
   | { kind: "auto"; bounds: string }
-  /** A line for this person, without a message to the server. */
+  /** A line for this user only; nothing is sent to the server. */
   | { kind: "tell"; text: string };
 
-/** The command in a text, or undefined if the server gets the text as a prompt. */
+/** Returns the command in a text, or undefined if the text is a prompt. */
 export function parseCommand(text: string, usage: TokenCounts): PageCommand | undefined {
   const found = /^\/([a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim());
   const rest = found?.[2]?.trim() ?? "";
@@ -60,10 +60,10 @@ export function parseCommand(text: string, usage: TokenCounts): PageCommand | un
 function cost({ inputTokens, outputTokens, cachedTokens }: TokenCounts): string {
   const cached = cachedTokens > 0 ? ` (${labels.tokens(cachedTokens)} cached)` : "";
   const tokens = `${labels.tokens(inputTokens)} tokens in${cached}, ${labels.tokens(outputTokens)} out so far`;
-  return `${tokens}; /cost in the full screen or the REPL knows the prices`;
+  return `${tokens}; for the cost, type /cost in the TUI or the REPL`;
 }
 
-/** The names that complete a text; none unless it is the beginning of a name. */
+/** Returns the names that complete a text. */
 export function completions(text: string, skills: readonly Skill[]): readonly CommandName[] {
   if (!/^\/\S*$/.test(text)) return [];
   const others = skills.map((skill) => ({

@@ -1,4 +1,4 @@
-/** What there is to read of a session: each item with a name that stays, live and replayed. */
+/** Items of a session's transcript, each with an id that is the same live and replayed. */
 import type {
   CallId,
   ChangedFile,
@@ -15,19 +15,19 @@ import type {
   ToolEffect,
 } from "../wire";
 
-/** How far a model's text has come. */
+/** State of a model's text. */
 export type TextState = "streaming" | "whole" | "broken";
 
-/** What a card is: it says how it looks. */
+/** Kind of a card, which determines its appearance. */
 export type StepKind = "command" | "send_keys" | "tool";
 
-/** What was decided about a call. */
+/** Decision about a call. */
 export type ApprovalState =
   | { state: "waiting" }
   | { state: "allowed"; by: string | undefined; session: boolean }
   | { state: "rejected"; by: string | undefined; reason: string };
 
-/** What came of a call. */
+/** Outcome of a call. */
 export interface Outcome {
   status: Status;
   exitCode: number | undefined;
@@ -36,13 +36,13 @@ export interface Outcome {
   durationMs: number;
   artefact: string | undefined;
   changes: readonly ChangedFile[];
-  /** What a command changed, as its host saw it. */
+  /** Changes of a command, as detected by its host. */
   changed: readonly SystemChange[];
   undo: Reversibility | undefined;
   hosts: readonly HostOutcome[];
 }
 
-/** How a call ended on one of several hosts, as told while it still runs elsewhere. */
+/** Result of a call on one of several hosts, reported while it still runs on others. */
 export interface HostEnd {
   host: string;
   status: Status;
@@ -50,7 +50,7 @@ export interface HostEnd {
   durationMs: number;
 }
 
-/** One call of a tool: what was wanted, what was decided and what came of it. */
+/** A tool call: request, decision and outcome. */
 export interface Step {
   kind: "step";
   id: string;
@@ -59,42 +59,42 @@ export interface Step {
   effect: ToolEffect | undefined;
   cardKind: StepKind;
   arguments: unknown;
-  /** What runs: the command, the keys, or a short form of the call. */
+  /** The command, the keys, or a short form of the call. */
   command: string;
-  /** What a person is asked about, byte for byte as the server tells it; its findings count from here. */
+  /** Command to approve, byte for byte as sent by the server; offsets of findings refer to it. */
   proposal: string;
-  /** The command as it was proposed, where a person changed it. */
+  /** Proposed command, if a user edited it. */
   editedFrom: string | undefined;
   reason: string;
-  /** What a probe found that it would do; the first lines sum it up, a diff may follow. */
+  /** Effect preview: summary lines, perhaps followed by a diff. */
   preview: readonly string[];
-  /** The edited command that `preview` is about; none for the proposed one. */
+  /** Edited command that `preview` describes; undefined for the proposed one. */
   previewCommand: string | undefined;
   origin: Origin;
   risk: RiskClass | undefined;
   findings: readonly Finding[];
-  /** Seconds after which the host rolls the call back by itself; undefined without a guard. */
+  /** Seconds after which the guard rolls the call back; undefined without a guard. */
   guardSeconds: number | undefined;
-  /** When it is rejected by itself, in milliseconds since 1970; undefined for never. */
+  /** Time at which the approval expires, in milliseconds since 1970; undefined for never. */
   expiresAt: number | undefined;
-  /** How many different people must allow it. */
+  /** Number of different people who must allow it. */
   people: number;
-  /** Who has allowed it so far, if several must. */
+  /** People who have allowed it so far, if several must. */
   given: readonly string[];
-  /** What "for this session" covers; none for a call that was not asked about. */
+  /** Scope of "for this session"; undefined for a call that needed no approval. */
   covers: Grant | undefined;
-  /** The rule that "always" would write, and the file that it would be written to; none where that is not offered. */
+  /** Rule that "always" would write, and its file; undefined if not offered. */
   rule: { toml: string; file: string } | undefined;
   decided: ApprovalState;
-  /** Whether it began. */
+  /** True if the call has started. */
   started: boolean;
   /** The newest output while it runs; empty afterwards. */
   tail: string;
-  /** How many characters came before `tail`. */
+  /** Number of characters before `tail`. */
   skipped: number;
-  /** Of several hosts, those where it has ended while it still runs elsewhere. */
+  /** Hosts where the call has ended while it still runs on others. */
   hostsEnded: readonly HostEnd[];
-  /** How it ended; none while it runs or waits. */
+  /** Outcome; undefined while the call runs or waits. */
   outcome: Outcome | undefined;
 }
 
@@ -105,7 +105,7 @@ export type Item =
   | Step
   | { kind: "complete"; id: string; text: string }
   | { kind: "notice"; id: string; text: string; weight: "note" | "warning" }
-  /** From here on the model knows nothing of what was said before. */
+  /** The history was cleared; the model does not know earlier items. */
   | { kind: "cleared"; id: string }
   | {
       kind: "end";

@@ -1,4 +1,4 @@
-/** Notifications for a person who looks elsewhere. Permission is asked for on a click only. */
+/** Desktop notifications. Permission is requested only on a click. */
 import type { SessionId } from "../wire";
 
 export type Permission = "granted" | "denied" | "default" | "missing";
@@ -7,12 +7,12 @@ export function permission(): Permission {
   return typeof Notification === "undefined" ? "missing" : Notification.permission;
 }
 
-/** Asks the browser; call it in a click. */
+/** Requests permission; must be called from a click. */
 export async function askPermission(): Promise<Permission> {
   return typeof Notification === "undefined" ? "missing" : await Notification.requestPermission();
 }
 
-/** Shows it where the tab is hidden; several tabs on one session show one. */
+/** Shows a notification if the tab is hidden; several tabs of a session show only one. */
 export function notify(id: SessionId, title: string, body: string): void {
   if (permission() !== "granted" || document.visibilityState === "visible") return;
   try {

@@ -1,21 +1,21 @@
-/** Which models were sent what a session's tools showed; as `OutputReaders` of sysop-core. */
+/** Models that received tool output of a session; mirrors `OutputReaders` of sysop-core. */
 import type { ModelRef, ServerMessage } from "../wire";
 
-/** The most models that are remembered. */
+/** Maximum models to remember. */
 const MODELS_MAX = 64;
 
 export interface OutputReaders {
-  /** In the order in which they first were. */
+  /** In order of first use. */
   models: readonly ModelRef[];
-  /** That of the step that is under way. */
+  /** Model of the current step. */
   asked: ModelRef | undefined;
-  /** Whether the history holds what a tool showed. */
+  /** True if the history contains tool output. */
   hasOutput: boolean;
 }
 
 export const noReaders: OutputReaders = { models: [], asked: undefined, hasOutput: false };
 
-/** Takes in one message; `model` is the one that is asked now. */
+/** Processes a message; `model` is the current model. */
 export function readOutput(
   before: OutputReaders,
   message: ServerMessage,
@@ -41,7 +41,7 @@ export function readOutput(
   }
 }
 
-/** A model that was asked may have read it, also where no answer came. */
+/** A model may have read the output even if its reply did not arrive. */
 function sent(before: OutputReaders): OutputReaders {
   const { asked, models } = before;
   if (asked === undefined) return before;
@@ -49,7 +49,7 @@ function sent(before: OutputReaders): OutputReaders {
   return { ...before, asked: undefined, models: known ? models : [...models, asked] };
 }
 
-/** The providers of these models, each once, without that of the model that is asked now. */
+/** Returns the distinct providers of these models, except that of the current model. */
 export function otherProviders({ models }: OutputReaders, model: ModelRef): string[] {
   const provider = (name: ModelRef) => name.split("/", 1)[0] ?? "";
   return [...new Set(models.map(provider))].filter((name) => name !== provider(model));

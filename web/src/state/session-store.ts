@@ -1,6 +1,6 @@
 /**
- * One open session: its connection, its transcript, and what only this tab knows of it. Messages are taken in once a
- * frame, however many came. It is what components subscribe to; it draws nothing.
+ * Store of an open session: connection, transcript and state of this tab. Messages are processed once per frame.
+ * Components subscribe to it.
  */
 import type { Pending } from "../protocol/outbox";
 import { hintFor, RequestError } from "../protocol/request-error";
@@ -23,7 +23,7 @@ import { notify } from "./notify";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
 
-/** Something that did not work, until the person puts it away. */
+/** An error that is shown until the user dismisses it. */
 export interface ErrorNotice {
   id: number;
   what: string;
@@ -31,31 +31,31 @@ export interface ErrorNotice {
   hint: string;
 }
 
-/** What components see of a session; another object whenever anything is another. */
+/** Immutable view of a session for components; replaced on every change. */
 export interface SessionView {
   transcript: Transcript;
   status: LinkStatus;
   caughtUp: boolean;
-  /** Prompts on their way. */
+  /** Prompts in flight. */
   pending: readonly Pending[];
   troubles: readonly ErrorNotice[];
-  /** A stop was asked for here, and the turn has yet to end. */
+  /** True if this tab requested a stop and the turn has not ended yet. */
   stopping: boolean;
-  /** The calls that were answered in this tab, and how. */
+  /** Calls answered in this tab, with the decision. */
   answered: ReadonlyMap<string, DecisionKind>;
-  /** Items before this one, counted from the log's first, are put away in this tab. */
+  /** Items before this index, counted from the start of the log, are hidden in this tab. */
   clearedTo: number;
-  /** Whether what is put away is shown all the same. */
+  /** True if cleared items are shown. */
   showsAll: boolean;
-  /** With tools or without, from the next turn on. */
+  /** Mode of the next turn. */
   mode: Mode;
 }
 
-/** How long a hidden tab, which has no frames, lets messages pile up. */
+/** Time that a hidden tab, which gets no animation frames, buffers messages. */
 const HIDDEN_MS = 200;
 const TROUBLES_MAX = 4;
 
-/** What a terminal showed, as a part of a prompt; the fence is longer than any in it. */
+/** Terminal output as part of a prompt; the code fence is longer than any fence in it. */
 export function fromTerminal(text: string): string {
   const fence = "`".repeat(Math.max(3, ...[...text.matchAll(/`+/g)].map(([run]) => run.length + 1)));
   return `From the terminal:\n${fence}\n${text.trimEnd()}\n${fence}\n`;
@@ -69,7 +69,7 @@ export class SessionStore {
   private scheduled = false;
   private readonly listeners = new Set<() => void>();
   private readonly draftListeners = new Set<(draft: string, images: readonly PromptImage[]) => void>();
-  /** What was sent lately: what it means if it did not work, and which call it answers. */
+  /** Recently sent messages: the error title if one fails, and the call that it answers. */
   private readonly sent = new Map<string, { what: string; call: string | undefined }>();
   private troubleCount = 0;
 
@@ -115,13 +115,13 @@ export class SessionStore {
 
   readonly snapshot = (): SessionView => this.view;
 
-  /** A text and images that belong into the prompt: what was refused, or what the person sends there from elsewhere. */
+  /** Subscribes to text and images for the composer: rejected prompts, or text sent from elsewhere on the page. */
   onDraft(listener: (text: string, images: readonly PromptImage[]) => void): () => void {
     this.draftListeners.add(listener);
     return () => this.draftListeners.delete(listener);
   }
 
-  /** Adds a text and images to what is being written. */
+  /** Appends text and images to the draft. */
   appendToDraft(text: string, images: readonly PromptImage[] = []): void {
     if (this.draftListeners.size > 0) {
       for (const listener of this.draftListeners) listener(text, images);
@@ -131,7 +131,7 @@ export class SessionStore {
     }
   }
 
-  /** Says something: to the agent, or in a plain chat, as the session's mode is. A `!command` runs without a model. */
+  /** Sends a prompt, or runs a page command. A `!command` runs without a model. */
   say(text: string, images: PromptImage[] = []): void {
     this.become({ showsAll: false });
     if (images.length > 0) {
@@ -169,7 +169,7 @@ export class SessionStore {
     }
   }
 
-  /** Shows a line to this person alone, until the page is loaded again. */
+  /** Shows a line in this tab only, until the page is reloaded. */
   private note(content: string): void {
     this.take({ type: "notice", sessionId: this.id, content });
   }
@@ -184,18 +184,18 @@ export class SessionStore {
     );
   }
 
-  /** Asks what an edited command would do; what comes back replaces the preview of the call. */
+  /** Requests the preview of an edited command; it replaces the preview of the call. */
   previewCommand(call: string, command: string): void {
     this.link.send({ type: "approval.preview", toolCallId: call, command });
   }
 
-  /** Runs a step that was proposed while the session was read-only; it is judged by the mode of now. */
+  /** Runs a step that was proposed while the session was read-only; the current mode judges it. */
   runStep({ tool, arguments: args }: Step): void {
     const given = typeof args === "object" && args !== null ? (args as Record<string, unknown>) : {};
     this.sendCommand({ type: "direct", tool, arguments: given, origin: "routine" }, "Step not run");
   }
 
-  /** Writes a file to where the session works, as the person's own call. */
+  /** Writes a file on the session's host, as the user's own call. */
   upload(path: string, content: string): void {
     this.sendCommand(
       { type: "direct", tool: "write_file", arguments: { path, content }, origin: "typed" },
@@ -203,7 +203,7 @@ export class SessionStore {
     );
   }
 
-  /** Asks for the undo of a step; its plan comes as an approval. */
+  /** Requests the undo of a step; its plan is sent as an approval request. */
   undoStep(call: string): void {
     this.sendCommand(
       { type: "direct", tool: "undo", arguments: { call }, origin: "typed" },
@@ -211,7 +211,7 @@ export class SessionStore {
     );
   }
 
-  /** Answers a program's question. The answer goes to the connection and nowhere else. */
+  /** Answers a program's prompt. The answer is sent and not stored. */
   answer(message: Extract<ClientMessage, { type: "question.answer" }>): void {
     this.sendCommand(message, "Answer not delivered");
   }
@@ -243,13 +243,13 @@ export class SessionStore {
     this.sendCommand({ type: "retry" }, "Cannot retry");
   }
 
-  /** The model forgets all, and what was said is put away. */
+  /** Clears the history, and hides earlier items. */
   newChat(): void {
     this.become({ showsAll: false });
     this.sendCommand({ type: "clear" }, "Cannot start a new chat");
   }
 
-  /** Puts away what is shown, in this tab only. */
+  /** Hides all current items, in this tab only. */
   clearView(): void {
     const { transcript } = this.view;
     const clearedTo = transcript.dropped + transcript.items.length;
@@ -265,7 +265,7 @@ export class SessionStore {
     this.sendCommand({ type: "configure", ...change }, "Setting not changed");
   }
 
-  /** Seed 004's toggle: with tools, or plain chat. It shows as described by the server, in every tab. */
+  /** Switches between agent and chat mode. The server reports the change to every tab. */
   setMode(mode: Mode): void {
     this.sendCommand({ type: "configure", mode }, "Mode not changed");
   }
@@ -309,7 +309,7 @@ export class SessionStore {
     setTimeout(this.flush, HIDDEN_MS);
   }
 
-  /** Takes in what came. */
+  /** Processes the received messages. */
   readonly flush = (): void => {
     if (!this.scheduled) return;
     this.scheduled = false;
@@ -324,7 +324,7 @@ export class SessionStore {
     if (before.caughtUp) this.notifyUser(messages);
   };
 
-  /** Tells a person who looks elsewhere that something ended or is asked. */
+  /** Notifies the user that a turn ended, or that an answer is needed. */
   private notifyUser(messages: readonly ServerMessage[]): void {
     const { transcript } = this.view;
     const where = shortHostLabel(transcript.facts?.host ?? "");
@@ -351,7 +351,7 @@ export class SessionStore {
     this.tell(what, message.message, hintFor(200, code));
   }
 
-  /** An answer to this call did not arrive: it can be given again. */
+  /** Makes a call answerable again whose answer was not delivered. */
   private openAgain(call: string | undefined): void {
     if (call === undefined || !this.view.answered.has(call)) return;
     const answered = new Map(this.view.answered);

@@ -1,4 +1,4 @@
-/** The sessions that are open in this browser tab, and which of them is looked at. */
+/** Sessions open in this browser tab, and the selected one. */
 import type { SessionId } from "../wire";
 import { SessionStore } from "./session-store";
 import * as storage from "./storage";
@@ -8,7 +8,7 @@ export interface Tabs {
   active: SessionStore | undefined;
 }
 
-/** Which session an address names. */
+/** Returns the session named by a URL. */
 export function sessionOfHash(hash: string): SessionId | undefined {
   const found = /^#\/s\/([^/?#]+)$/.exec(hash);
   try {
@@ -22,7 +22,7 @@ export class Sessions {
   private tabs: Tabs = { open: [], active: undefined };
   private readonly listeners = new Set<() => void>();
 
-  /** Begins with what the address names and what was open before a reload. */
+  /** Opens the session named by the URL, and those open before a reload. */
   start(): void {
     const wanted = sessionOfHash(location.hash);
     const kept = storage.openTabs();
@@ -39,13 +39,13 @@ export class Sessions {
 
   readonly snapshot = (): Tabs => this.tabs;
 
-  /** Looks at a session, which is opened if it is not. */
+  /** Selects a session, and opens it if necessary. */
   readonly show = (id: SessionId): void => {
     const active = this.tabs.open.find((store) => store.id === id) ?? this.add(id);
     this.become({ ...this.tabs, active });
   };
 
-  /** Puts a session away; it lives on. */
+  /** Closes a session's tab; the session keeps running. */
   readonly closeTab = (id: SessionId): void => {
     const at = this.tabs.open.findIndex((store) => store.id === id);
     const gone = this.tabs.open[at];

@@ -1,6 +1,6 @@
 /**
- * What a browser keeps for the page: looks in localStorage; what a reload of this tab must not lose in sessionStorage.
- * Never sessions, tokens or answers to secret questions.
+ * Browser storage: preferences in localStorage, state of this tab in sessionStorage. Never sessions, tokens or secret
+ * answers.
  */
 import type { Pending } from "../protocol/outbox";
 import type { SessionId } from "../wire";
@@ -36,7 +36,7 @@ export function saveTheme(choice: ThemeChoice): void {
   write(local, "sysop.theme", choice);
 }
 
-/** The sizes that the letters of the terminal can have, in pixels. */
+/** Font sizes of the terminal, in pixels. */
 export const FONT_SIZES = [11, 12, 13, 14, 16, 18] as const;
 
 export function terminalFontSize(): number {
@@ -48,7 +48,7 @@ export function saveTerminalFontSize(pixels: number): void {
   write(local, "sysop.terminal.font", String(pixels));
 }
 
-/** Whether the terminal is put away. */
+/** True if the terminal is hidden. */
 export function terminalHidden(): boolean {
   return read(local, "sysop.terminal.hidden") === "yes";
 }
@@ -57,7 +57,7 @@ export function saveTerminalHidden(hidden: boolean): void {
   write(local, "sysop.terminal.hidden", hidden ? "yes" : "");
 }
 
-/** The part of the width that the terminal has, in hundredths. */
+/** Width of the terminal, in percent. */
 export function split(): number {
   const kept = Number(read(local, "sysop.split"));
   return kept >= 15 && kept <= 85 ? kept : 50;
@@ -96,7 +96,7 @@ export function saveClearedTo(id: SessionId, count: number): void {
   write(tab, `sysop.cleared.${id}`, count > 0 ? String(count) : "");
 }
 
-/** The sessions that are open in this browser tab. */
+/** Sessions open in this browser tab. */
 export function openTabs(): SessionId[] {
   try {
     const kept: unknown = JSON.parse(read(tab, "sysop.tabs") ?? "[]");

@@ -37,7 +37,7 @@ const opening: ServerMessage = {
 };
 const usage = { inputTokens: 10, outputTokens: 5, cachedTokens: 0 };
 
-/** Numbers the events of a script; what is in one list is one event. */
+/** Numbers the events of a script; messages in one list are one event. */
 function log(...events: (object | object[])[]): ServerMessage[] {
   return events.flatMap((event, at) => {
     const messages = Array.isArray(event) ? event : [event];

@@ -1,7 +1,7 @@
 /**
- * What a person reads of a session: folds the server's messages into items, a phase, and totals. The page's own form
- * of `sysop_core::transcript`. It is pure: the same messages give the same transcript, live and replayed. Texts are
- * kept as they came and are untrusted: whoever shows them neutralizes them.
+ * Transcript of a session: folds the server's messages into items, a phase and totals, like `sysop_core::transcript`.
+ * Pure: the same messages give the same transcript, live and replayed. Texts are stored unchanged and untrusted; views
+ * must neutralize them.
  */
 
 import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
@@ -27,18 +27,18 @@ import type {
 import type { HostEnd, Item, Step, TextState } from "./item";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 
-/** The most items that are kept; the oldest go first. */
+/** Maximum items to keep; the oldest are dropped first. */
 export const ITEMS_MAX = 20_000;
-/** How many more may pile up before the oldest go, so that not each new item moves all. */
+/** Items to buffer above the limit before the oldest are dropped, so that not every new item shifts the array. */
 const ITEMS_SLACK = 1_000;
-/** The most characters of a text that is still streaming; what comes later is shown with the whole reply. */
+/** Maximum characters of a streaming text; the rest is shown with the complete reply. */
 export const LIVE_TEXT_MAX = 1024 * 1024;
-/** The most characters of a running tool's output; the newest are kept. */
+/** Maximum characters of a running tool's output; the newest are kept. */
 export const LIVE_OUTPUT_MAX = 64 * 1024;
-/** Stands where pieces of a text were missed between two connections. */
+/** Placeholder for deltas that were missed between two connections. */
 const MISSED = "\n\n[…]\n\n";
 
-/** How a session works. */
+/** Configuration of a session. */
 export interface SessionInfo {
   model: ModelRef;
   approve: ApprovalMode;
@@ -49,7 +49,7 @@ export interface SessionInfo {
   tools: readonly OfferedTool[];
   lent: ClientToolSet | undefined;
   mode: Mode;
-  /** What is left of the bounds of the mode `auto`; undefined without bounds. */
+  /** Rest of the bounds of `auto` mode; undefined without bounds. */
   auto: AutoLeft | undefined;
 }
 
@@ -60,12 +60,12 @@ export interface Job {
   host: string;
 }
 
-/** A session as a person reads it. */
+/** Transcript of a session. */
 export interface Transcript {
   items: readonly Item[];
-  /** Where the turn that runs, or ran last, begins in `items`. */
+  /** Index in `items` of the start of the current or last turn. */
   turnStart: number;
-  /** How many of the oldest items are not here any more. */
+  /** Number of oldest items that were dropped. */
   dropped: number;
   facts: SessionInfo | undefined;
   phase: SessionState;
@@ -73,7 +73,7 @@ export interface Transcript {
   turn: number;
   iteration: number;
   maxIterations: number;
-  /** Whether a model speaks now: late pieces of a step that ended are dropped. */
+  /** True while a step is open; late deltas of a finished step are dropped. */
   stepOpen: boolean;
   /** Queued prompts for the end of the turn. */
   queued: readonly string[];
@@ -82,19 +82,19 @@ export interface Transcript {
   /** Skills and custom commands that a prompt may name. */
   skills: readonly Skill[];
   usage: TokenCounts;
-  /** The last event here. */
+  /** Last received event. */
   seq: number;
-  /** The end of what was history when the page connected. */
+  /** End of the history when the page connected. */
   historyEnd: number;
   questions: readonly Question[];
-  /** The person who has the terminal while the agent waits. */
+  /** User who controls the terminal while the agent waits. */
   holder: string | undefined;
-  /** The calls of the last reply. */
+  /** Calls of the last reply. */
   wanted: readonly ToolCallRequest[];
-  /** Why the last model call failed, and why the turn ends. */
+  /** Reason why the last model call failed, and why the turn ended. */
   failure: string | undefined;
   error: string | undefined;
-  /** The last prompt that can be run again. */
+  /** Last prompt, for a retry. */
   lastPrompt: string | undefined;
   liveNotices: number;
   readers: OutputReaders;
@@ -127,7 +127,7 @@ export const emptyTranscript: Transcript = {
   readers: noReaders,
 };
 
-/** Takes in messages; what was given is not changed. A type that is not known changes nothing. */
+/** Folds messages into a new transcript. Unknown types are ignored. */
 export function fold(before: Transcript, messages: readonly ServerMessage[]): Transcript {
   if (messages.length === 0) return before;
   const draft = new TranscriptBuilder(before);
@@ -135,12 +135,12 @@ export function fold(before: Transcript, messages: readonly ServerMessage[]): Tr
   return draft.done();
 }
 
-/** Whether all that was there when the page connected is here. */
+/** Returns true if the history at connect time has been received. */
 export function isCaughtUp(transcript: Transcript): boolean {
   return transcript.facts !== undefined && transcript.seq >= transcript.historyEnd;
 }
 
-/** What a person is asked about now. */
+/** Pending approval. */
 export function pendingApproval(transcript: Transcript): Step | undefined {
   for (let at = transcript.items.length - 1; at >= transcript.turnStart; at -= 1) {
     const item = transcript.items[at];
@@ -149,15 +149,15 @@ export function pendingApproval(transcript: Transcript): Step | undefined {
   return undefined;
 }
 
-/** Begins what the model is told of a call that a read-only session denied; see `READ_ONLY_REFUSAL` in sysop-core. */
+/** Start of the result of a call that a read-only session denied; see `READ_ONLY_REFUSAL` in sysop-core. */
 const READ_ONLY_REFUSAL =
   "denied: this session is read-only (approve = never); nothing ran. The call was recorded";
-/** The most proposed steps of one turn. */
+/** Maximum proposed steps of a turn. */
 const STEPS_MAX = 32;
 
 /**
- * The calls of the last prompt's turn that were denied because the session was read-only and have not been run since,
- * in their order.
+ * Returns the calls of the last prompt's turn that were denied because the session was read-only, and have not run
+ * since, in order.
  */
 export function proposedSteps(transcript: Transcript): Step[] {
   let steps: Step[] = [];
@@ -176,7 +176,7 @@ function isSameCall(one: Step, other: Step): boolean {
   return one.tool === other.tool && JSON.stringify(one.arguments) === JSON.stringify(other.arguments);
 }
 
-/** Where the conversation begins that the model knows. */
+/** Start of the conversation that the model knows. */
 export function contextStart(transcript: Transcript): number {
   for (let at = transcript.items.length - 1; at >= 0; at -= 1) {
     if (transcript.items[at]?.kind === "cleared") return at + 1;
@@ -186,7 +186,7 @@ export function contextStart(transcript: Transcript): number {
 
 type Body<K extends Item["kind"]> = Extract<Item, { kind: K }>;
 
-/** A transcript while messages are taken in: changed in place, and never seen from outside. */
+/** Mutable transcript used while folding; never exposed. */
 class TranscriptBuilder {
   private readonly next: { -readonly [K in keyof Transcript]: Transcript[K] };
   private readonly items: Item[];
@@ -390,7 +390,7 @@ class TranscriptBuilder {
     }
   }
 
-  /** What streamed takes its place in the order now, as it will have in a replay. */
+  /** Moves streamed text to its final position, as in a replay. */
   private whole(kind: "answer" | "reasoning", text: string): void {
     const id = this.stepId(kind);
     const at = this.find(id);
@@ -474,7 +474,7 @@ class TranscriptBuilder {
     this.change(toolCallId, (step) => ({ ...step, preview, previewCommand: command }));
   }
 
-  /** A client that joins late is told again what its open request says. */
+  /** A client that joins late receives consents that its request already contains. */
   private given(call: string, by: string): void {
     this.change(call, (step) => (step.given.includes(by) ? step : { ...step, given: [...step.given, by] }));
   }
@@ -658,7 +658,7 @@ class TranscriptBuilder {
     return (facts?.lent?.tools.find(named) ?? facts?.tools.find(named))?.effect;
   }
 
-  /** A step of which nothing is known but what was wanted. */
+  /** Returns a step of which only the request is known. */
   private stepOf(call: string, tool: string, args: unknown): Step {
     const effect = this.effectOf(tool);
     const keys = effect === "keys" || tool === "send_keys" ? textArgument(args, "keys") : undefined;
@@ -697,7 +697,7 @@ class TranscriptBuilder {
     };
   }
 
-  /** Replaces the step of this call where it stands, or adds it. */
+  /** Replaces the step of this call in place, or adds it. */
   private put(step: Step): void {
     const at = this.find(step.id);
     if (at >= 0) this.items[at] = step;
@@ -712,7 +712,7 @@ class TranscriptBuilder {
     return true;
   }
 
-  /** Items of the turn only are looked for: what is before it does not change any more. */
+  /** Searches the items of the turn only, because earlier ones do not change any more. */
   private find(id: string): number {
     for (let at = this.items.length - 1; at >= this.next.turnStart; at -= 1) {
       if (this.items[at]?.id === id) return at;
@@ -722,8 +722,8 @@ class TranscriptBuilder {
 }
 
 /**
- * The hosts that whole lines tell the end of, as `sysop-host` writes them: `[7/20 hosts] web1: ok, exit code 0, 8 ms`.
- * What a host prints has its name in front.
+ * Parses the progress lines of `sysop-host`: `[7/20 hosts] web1: ok, exit code 0, 8 ms`. Output of a host is prefixed
+ * with its name, so it cannot look like one.
  */
 function hostEnds(lines: string): HostEnd[] {
   const form = /^\[\d+\/\d+ hosts\] (.+): ([a-z]+)(?:, exit code (-?\d+))?, (\d+) ms\n/gm;

@@ -3,7 +3,7 @@ import { useEffect, useId, useRef } from "react";
 import { neutralize } from "../text/neutralize";
 import type { InputConfirmation } from "./terminal-session";
 
-/** The most characters that are shown; what is left out is counted. */
+/** Maximum characters to show; the number of omitted ones is shown. */
 const SHOWN_MAX = 4000;
 
 export function ConfirmInput({ asking }: { asking: InputConfirmation }) {

@@ -1,4 +1,4 @@
-/** The live terminal of a session: one shell that the model and all who look share. */
+/** Live terminal of a session: one shell shared by the model and all users. */
 import "@xterm/xterm/css/xterm.css";
 import "./terminal.css";
 import { useEffect, useImperativeHandle, useRef, useState } from "react";
@@ -11,7 +11,7 @@ import { SearchBox } from "./SearchBox";
 import { TouchKeys } from "./TouchKeys";
 import { TerminalSession, type TerminalStatus } from "./terminal-session";
 
-/** Where there is no keyboard with all keys. */
+/** Matches devices without a full keyboard. */
 const TOUCH = "(pointer: coarse), (max-width: 760px)";
 const DISCONNECTED: TerminalStatus = { connected: false };
 

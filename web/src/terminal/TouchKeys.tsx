@@ -1,7 +1,7 @@
-/** Keys that the keyboard of a phone does not have. */
+/** Keys that phone keyboards lack. */
 import type { TerminalSession } from "./terminal-session";
 
-/** What stands on a key, what it is called where that is no word, and what it types. */
+/** Label of a key, its accessible name if the label is not a word, and the text that it types. */
 const KEYS: readonly [string, string, string][] = [
   ["Esc", "Escape", "\u001b"],
   ["Tab", "Tab", "\t"],
@@ -18,7 +18,7 @@ const KEYS: readonly [string, string, string][] = [
 interface Props {
   search(): void;
   attached: TerminalSession;
-  /** Whether the next letter is typed with Ctrl. */
+  /** True if the next letter is typed with Ctrl. */
   ctrl: boolean;
 }
 

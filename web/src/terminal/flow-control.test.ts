@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { FlowControl, WAITING_MAX } from "./flow-control";
 
-/** A screen that draws when it is told to, and a server that notes what it is asked. */
+/** A screen that draws on command, and a server that records requests. */
 function world() {
   const told: string[] = [];
   const drawing: (() => void)[] = [];

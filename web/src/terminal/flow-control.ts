@@ -1,48 +1,48 @@
 /**
- * What a terminal printed, on its way to the screen. A screen that is behind asks the server to stop and, once it has
- * drawn what it has, for a picture of how things are by then: a flood never piles up here, and never holds the page up.
+ * Flow control for terminal output. If drawing falls behind, the server is told to stop; once the buffered output is
+ * drawn, a picture of the current screen is requested. A flood of output thus never accumulates or blocks the page.
  */
 
-/** Characters that may wait to be drawn. */
+/** Maximum characters waiting to be drawn. */
 export const WAITING_MAX = 1024 * 1024;
 
-/** What the flow does to the world. */
+/** Actions of the flow control. */
 export interface FlowHooks {
-  /** Draws; `done` is called once that is so. */
+  /** Draws data, then calls `done`. */
   write(data: string, done: () => void): void;
   /** Tells the server to send no more. */
   stop(): void;
-  /** Asks the server for a picture, and for all that comes after it; for the first time on this connection, or again. */
+  /** Requests a picture and all output after it. `first`: the first request on this connection. */
   ask(first: boolean): void;
 }
 
 /**
- * `idle`: nothing was asked for. `asked`: what comes before the picture is of the past. `live`: what comes is drawn.
- * `behind`: the server was told to stop, and what is still on its way is of the past.
+ * `idle`: nothing was requested. `asked`: output before the picture is dropped. `live`: output is drawn. `behind`: the
+ * server was told to stop, and output in flight is dropped.
  */
 type FlowPhase = "idle" | "asked" | "live" | "behind";
 
 export class FlowControl {
   private phase: FlowPhase = "idle";
   private waiting = 0;
-  /** Counts the connections, so that a late call of an earlier one does nothing. */
+  /** Number of the current connection, so that late callbacks of earlier ones are ignored. */
   private connection = 0;
 
   constructor(private readonly hooks: FlowHooks) {}
 
-  /** The connection is there: begins with a picture. */
+  /** Called on connect: requests a picture. */
   connected(): void {
     this.connection += 1;
     this.ask(true);
   }
 
-  /** The connection is gone. */
+  /** Called on disconnect. */
   lost(): void {
     this.connection += 1;
     this.phase = "idle";
   }
 
-  /** Whether what comes now is to be drawn: a picture ends what was before it. */
+  /** True if new output should be drawn; a full picture replaces skipped output. */
   takes(reset: boolean): boolean {
     if (this.phase === "asked" && reset) this.phase = "live";
     return this.phase === "live";

@@ -1,4 +1,4 @@
-/** Which addresses may be opened. */
+/** URLs that may be opened. */
 
 export function isWeb(address: string): boolean {
   return URL.canParse(address) && ["http:", "https:"].includes(new URL(address).protocol);

@@ -1,17 +1,17 @@
-/** What may be typed into a terminal for a person who pasted it, or pressed a button beside a command. */
+/** Checks text before it is typed into a terminal: a paste, or a command run by a button. */
 
-/** What a terminal would take for more than text: all control characters but the tab and ends of lines. */
+/** Characters that a terminal would interpret: all control characters except tab and line ends. */
 const CONTROLS = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g;
 
-/** A text that is about to be typed. */
+/** Text to be typed. */
 export interface TerminalText {
-  /** Text, tabs and `\n`, and nothing else. */
+  /** Text without control characters other than tab and `\n`. */
   text: string;
-  /** Why the person has to look at it first; none where they need not. */
+  /** Reason for a confirmation; undefined if none is needed. */
   why: string | undefined;
 }
 
-/** What is left of a text, and whether somebody should look at it before it is typed. */
+/** Returns the text without control characters, and the reason for a confirmation, if any. */
 export function prepareInput(pasted: string): TerminalText {
   const lines = pasted.replace(/\r\n?/g, "\n");
   const text = lines.replace(CONTROLS, "");
@@ -24,7 +24,7 @@ export function prepareInput(pasted: string): TerminalText {
   return { text, why: undefined };
 }
 
-/** The bytes for it, as keys: marked as pasted where the program asked for that. */
+/** Returns the keys for a text; in bracketed paste mode, marked as a paste. */
 export function keysFor(text: string, bracketed: boolean): string {
   const keys = text.replace(/\n/g, "\r");
   return bracketed ? `\u001b[200~${keys}\u001b[201~` : keys;

@@ -1,4 +1,4 @@
-/** The screen itself: xterm.js with what we want of it, and without what programs must not do to a page. */
+/** The screen: xterm.js, restricted to what programs may do to the page. */
 import { FitAddon } from "@xterm/addon-fit";
 import { SearchAddon } from "@xterm/addon-search";
 import { Unicode11Addon } from "@xterm/addon-unicode11";
@@ -7,7 +7,7 @@ import { WebglAddon } from "@xterm/addon-webgl";
 import { type ITheme, Terminal } from "@xterm/xterm";
 import { isWeb } from "./links";
 
-/** Rows above the screen that are kept, as the server keeps them. */
+/** Scrollback rows, as on the server. */
 export const SCROLLBACK_ROWS = 10_000;
 const FONT = 'ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace';
 
@@ -59,7 +59,7 @@ const LIGHT: ITheme = {
   brightWhite: "#6e7781",
 };
 
-/** What is found, by its colors. */
+/** Colors of search matches. */
 const FOUND = {
   matchBackground: "#7a5c00",
   matchOverviewRuler: "#e3b341",
@@ -69,10 +69,10 @@ const FOUND = {
 
 export type Theme = "dark" | "light";
 
-/** A screen and what belongs to it. */
+/** A screen with its add-ons. */
 export interface TerminalScreen {
   term: Terminal;
-  /** How many cells there is room for; none while it has no size. */
+  /** Size in cells; undefined while the element has no size. */
   room(): { cols: number; rows: number } | undefined;
   find(text: string, direction: "next" | "previous" | "typed"): boolean;
   endSearch(): void;
@@ -81,7 +81,7 @@ export interface TerminalScreen {
   dispose(): void;
 }
 
-/** Puts a screen into an element. */
+/** Creates a screen in an element. */
 export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: string) => void): TerminalScreen {
   const term = new Terminal({
     allowProposedApi: true,
@@ -127,7 +127,7 @@ export function makeScreen(element: HTMLElement, theme: Theme, hint: (text: stri
   };
 }
 
-/** Addresses in the text. What is printed is untrusted: it takes a key beside the click, and says where it leads. */
+/** Links in the output. Output is untrusted: opening a link takes Ctrl+click, and its target is shown. */
 function links(hint: (text: string) => void): WebLinksAddon {
   const open = (event: MouseEvent, address: string) => {
     if (!(event.ctrlKey || event.metaKey) || !isWeb(address)) return;
@@ -140,8 +140,8 @@ function links(hint: (text: string) => void): WebLinksAddon {
 }
 
 /**
- * Draws with the graphics card, as long as it is there; else the elements of the page do. A card that is emulated would
- * take the processor from everything else.
+ * Uses WebGL while it is available, otherwise the DOM renderer. Software-emulated WebGL is avoided, because it would
+ * use up the CPU.
  */
 function enableWebgl(term: Terminal): void {
   const canvas = document.createElement("canvas");
@@ -158,8 +158,8 @@ function enableWebgl(term: Terminal): void {
 }
 
 /**
- * The server passes on nothing that could act beyond the screen. This is the second lock: what is printed here sets no
- * title, reaches no clipboard, makes no link that is not what it shows, and is answered by no key that nobody pressed.
+ * Second line of defense behind the server's filter: output cannot set the title, use the clipboard, create links with
+ * hidden targets, or trigger replies.
  */
 function ignoreRepliesAndTitles(term: Terminal): void {
   const nothing = () => true;
@@ -187,7 +187,7 @@ function ignoreRepliesAndTitles(term: Terminal): void {
   term.parser.registerEscHandler({ final: "Z" }, nothing);
 }
 
-/** All that a screen shows and has shown: rows that were broken only by its width are one line. */
+/** Returns the screen and the scrollback as text; wrapped rows are joined. */
 export function textOf(term: Terminal): string {
   const buffer = term.buffer.active;
   const lines: string[] = [];

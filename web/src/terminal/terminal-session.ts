@@ -1,36 +1,36 @@
-/** A screen on a session's connection: what comes is drawn, what is typed goes, and the size follows the page. */
+/** Connects a screen to a session: draws output, sends input, and keeps the size in sync with the page. */
 import type { Link, LinkState } from "../protocol/session-link";
 import type { ServerMessage } from "../wire";
 import { FlowControl } from "./flow-control";
 import { keysFor, prepareInput, type TerminalText } from "./paste";
 import { makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } from "./screen";
 
-/** How long the page's size must stay the same before the terminal is told. */
+/** Delay, in milliseconds, before a size change is sent to the terminal. */
 const SETTLED_MS = 120;
-/** Before a picture: whatever sequence was cut off is over, and modes are as usual. */
+/** Sent before a picture: ends an unfinished sequence and resets the modes. */
 const AFRESH = "\u0018\u001b[!p";
 
-/** A text that waits for a person's word. */
+/** Text that waits for confirmation. */
 export interface InputConfirmation extends TerminalText {
-  /** What happens if they say yes. */
+  /** Label of the confirm button. */
   verb: string;
   yes(): void;
   no(): void;
 }
 
-/** What is seen around the screen. */
+/** State shown around the screen. */
 export interface TerminalStatus {
   connected: boolean;
-  /** Why the shell ended. */
+  /** Reason why the shell ended. */
   ended?: string;
-  /** Why there is no terminal. */
+  /** Reason why there is no terminal. */
   problem?: string;
-  /** Who has the terminal while the agent waits. */
+  /** User who controls the terminal while the agent waits. */
   holder?: string;
-  /** Whether something is selected. */
+  /** True if text is selected. */
   selection?: boolean;
   hint?: string;
-  /** Whether the next letter is typed with Ctrl. */
+  /** True if the next letter is typed with Ctrl. */
   ctrl?: boolean;
   asking?: InputConfirmation;
 }
@@ -38,9 +38,9 @@ export interface TerminalStatus {
 type Output = Extract<ServerMessage, { type: "terminal.output" }>;
 
 export class TerminalSession {
-  /** The person wants the keyboard elsewhere: a terminal takes Tab too. */
+  /** Called when the user leaves the terminal, which receives even Tab. */
   onLeave: () => void = () => {};
-  /** The person wants to search. */
+  /** Called when the user starts a search. */
   onSearch: () => void = () => {};
   private readonly screen: TerminalScreen;
   private readonly flow: FlowControl;
@@ -61,7 +61,7 @@ export class TerminalSession {
     this.flow = new FlowControl({
       write: (data, done) => term.write(data, done),
       stop: () => this.link.send({ type: "terminal.detach" }),
-      // Who only fell behind keeps its scrollback, and does not change the size for all others.
+      // A client that only fell behind keeps its scrollback, and does not change the size for the others.
       ask: (first) =>
         this.link.send({
           type: "terminal.attach",
@@ -91,7 +91,7 @@ export class TerminalSession {
     this.screen.dispose();
   }
 
-  /** Types a command and Enter; the person looks first at what is more than one line of plain text. */
+  /** Types a command and Enter; asks for confirmation unless it is one line of plain text. */
   run(command: string): void {
     const what = prepareInput(command.replace(/\s+$/, ""));
     this.confirmFirst(what, "Run", () => this.typePasted(what.text, "\r"));
@@ -123,7 +123,7 @@ export class TerminalSession {
     this.focus();
   }
 
-  /** Opens another shell in the place of one that ended. */
+  /** Opens a new shell after one has ended. */
   again(): void {
     this.show({ ended: undefined, problem: undefined });
     this.flow.connected();
@@ -138,7 +138,7 @@ export class TerminalSession {
     this.screen.endSearch();
   }
 
-  /** What a search finds: which one of how many. Returns what ends it. */
+  /** Reports search results: index and count. Returns a function that unsubscribes. */
   onResults(listener: (at: number, of: number) => void): () => void {
     return this.screen.onResults(listener);
   }
@@ -183,7 +183,7 @@ export class TerminalSession {
     }
   }
 
-  /** Types what a key gives, with Ctrl if that is held. */
+  /** Types a key, with Ctrl if it is held. */
   typeKey(data: string): void {
     const letter = this.ctrl && /^[a-z@[\\\]^_ ]$/i.test(data);
     this.type(letter ? String.fromCharCode(data.toUpperCase().charCodeAt(0) & 31) : data);
@@ -196,7 +196,7 @@ export class TerminalSession {
     this.typeKey(`\u001b${applicationCursorKeysMode ? "O" : "["}${letter}`);
   }
 
-  /** From now on, or no longer, the next letter is typed with Ctrl. */
+  /** Sets whether the next letter is typed with Ctrl. */
   holdCtrl(held: boolean): void {
     this.ctrl = held;
     this.show({ ctrl: held });
@@ -224,7 +224,7 @@ export class TerminalSession {
     this.focus();
   }
 
-  /** Shows a text first where somebody should look at it. */
+  /** Asks for confirmation first, if the text needs it. */
   private confirmFirst(what: TerminalText, verb: string, then: () => void): void {
     if (what.text === "") return;
     if (what.why === undefined) {
@@ -244,7 +244,7 @@ export class TerminalSession {
     this.paste(event.clipboardData?.getData("text/plain") ?? "");
   }
 
-  /** Keys that are the page's; all others are the terminal's. */
+  /** Handles the page's own keys; all others go to the terminal. */
   private key(event: KeyboardEvent): boolean {
     if (event.type !== "keydown" || !event.ctrlKey || !event.shiftKey || event.altKey) return true;
     switch (event.code) {
@@ -275,7 +275,7 @@ export class TerminalSession {
     else old();
   }
 
-  /** Tells the terminal of the room that there is, once it stays the same; the last who does has their way. */
+  /** Sends the terminal's size once it is stable; the last client to do so wins. */
   private scheduleResize(): void {
     clearTimeout(this.settling);
     this.settling = setTimeout(() => {

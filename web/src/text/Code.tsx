@@ -1,11 +1,11 @@
-/** A block of code: highlighted once it is finished, with what can be done with it. */
+/** Code block with actions; highlighted once it is complete. */
 import { type ReactNode, useContext, useEffect, useState } from "react";
 import { Commands, CopyButton } from "./Markdown";
 import { neutralize, neutralizeLine, pieces, stripInvisible } from "./neutralize";
 
-/** What is longer is shown in one color. */
+/** Longer code is not highlighted. */
 const HIGHLIGHT_CHARS_MAX = 50_000;
-/** Languages of commands, which a terminal understands; none is one of them, as models often say none. */
+/** Languages of shell commands; includes no language, because models often omit it. */
 const SHELLS = new Set(["", "bash", "sh", "shell", "zsh", "console", "fish", "text", "shell-session"]);
 
 export function Code({ text, language, finished }: { text: string; language: string; finished: boolean }) {
@@ -34,14 +34,14 @@ export function Code({ text, language, finished }: { text: string; language: str
   );
 }
 
-/** A session that was copied with its prompts: the commands only. */
+/** Returns only the commands of a shell session that contains prompts. */
 function withoutPrompts(text: string, language: string): string {
   if (language !== "console" && language !== "shell-session") return text;
   const commands = text.split("\n").filter((line) => /^\s*[$#]\s/.test(line));
   return commands.length > 0 ? commands.map((line) => line.replace(/^\s*[$#]\s/, "")).join("\n") : text;
 }
 
-/** What is not as it looks is marked. */
+/** Marks invisible and misleading characters. */
 export function SafeText({ text }: { text: string }) {
   return pieces(text).map(({ text: piece, odd }, at) =>
     // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of one text keep their places

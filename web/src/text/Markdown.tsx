@@ -1,6 +1,6 @@
 /**
- * A model's text as a person reads it. HTML in it is text, links lead to known schemes only, pictures are links: nothing
- * is loaded from elsewhere.
+ * Renders a model's Markdown. HTML is shown as text, links are limited to known schemes, images become links: nothing
+ * is loaded from other sites.
  */
 import type { Token, Tokens } from "marked";
 import { createContext, memo, type ReactNode, useContext, useRef } from "react";
@@ -8,13 +8,13 @@ import { type Block, BlockParser } from "./blocks";
 import { Code } from "./Code";
 import { disclosedTarget, neutralize, neutralizeLine, safeHref, stripInvisible } from "./neutralize";
 
-/** What may be done with a command that stands in a text. */
+/** Actions for a command in a text. */
 export interface CommandActions {
-  /** Types it and Enter in the live terminal. */
+  /** Types the command and Enter in the live terminal. */
   run(command: string): void;
-  /** Types it without Enter. */
+  /** Types the command without Enter. */
   paste(text: string): void;
-  /** All that the live terminal shows and has shown. */
+  /** Returns the screen and scrollback of the live terminal. */
   buffer(): string;
 }
 
@@ -23,7 +23,7 @@ export const Commands = createContext<CommandActions | undefined>(undefined);
 export function Markdown({ text, whole }: { text: string; whole: boolean }) {
   const blocks = useRef<BlockParser>(undefined);
   blocks.current ??= new BlockParser();
-  // What the lexer would change of itself is changed before, so that the places of blocks stay.
+  // Apply the lexer's own replacements first, so that block offsets stay valid.
   const shown = blocks.current.of(text.replace(/\r\n|\r/g, "\n"), whole);
   return (
     <div className="markdown">
@@ -74,12 +74,12 @@ function blockNode(token: Token, finished: boolean): ReactNode {
   }
 }
 
-/** Blocks inside a block: their number and order do not change but at the end. */
+/** Renders nested blocks; their number and order change only at the end. */
 function nodes(tokens: readonly Token[], finished: boolean): ReactNode[] {
   return keyed(tokens).map(([key, token]) => <BlockView key={key} block={{ key, token, finished }} />);
 }
 
-/** Tokens with where they begin, which names them as long as the text before them stays. */
+/** Returns tokens with their offset, a key that is stable while the text before it is unchanged. */
 function keyed(tokens: readonly Token[]): [number, Token][] {
   let at = 0;
   return tokens.map((token) => {
@@ -143,7 +143,7 @@ function Table({ token }: { token: Tokens.Table }) {
 const OPENS = /^<cmd>$/i;
 const CLOSES = /^<\/cmd>$/i;
 
-/** What stands in a line. A `<cmd>` and its end are tokens of their own: what is between them is a command. */
+/** Renders inline tokens. `<cmd>` and `</cmd>` are separate tokens; the text between them is a command. */
 function inline(tokens: readonly Token[]): ReactNode[] {
   const shown: ReactNode[] = [];
   const all = keyed(tokens);
@@ -208,7 +208,7 @@ function Inline({ token }: { token: Token }): ReactNode {
   }
 }
 
-/** A link that shows where it leads, where its text does not say so. */
+/** Link that shows its target unless its text already does. */
 function Anchor({ href, text, children }: { href: string; text: string; children: ReactNode }) {
   const safe = safeHref(href);
   if (!safe) return <span className="bad-link">{children}</span>;
@@ -223,7 +223,7 @@ function Anchor({ href, text, children }: { href: string; text: string; children
   );
 }
 
-/** HTML as text, but for commands in it. */
+/** Renders HTML as text, except commands in it. */
 function chips(raw: string): ReactNode[] {
   return raw.split(/(<cmd>[\s\S]*?<\/cmd>)/gi).map((part, at) => {
     const command = /^<cmd>([\s\S]*?)<\/cmd>$/i.exec(part)?.[1];
@@ -240,12 +240,12 @@ const ENTITIES: Record<string, string> = {
   "&#39;": "'",
 };
 
-/** Models that write HTML write its entities too. */
+/** Decodes HTML entities, which models that write HTML use as well. */
 function withoutEntities(text: string): string {
   return text.replace(/&(?:lt|gt|amp|quot|#39);/g, (entity) => ENTITIES[entity] ?? entity).trim();
 }
 
-/** A command that a person may want to run. */
+/** A command with buttons to run or copy it. */
 function Chip({ command }: { command: string }) {
   const actions = useContext(Commands);
   const hidden = stripInvisible(command) !== command;
@@ -283,7 +283,7 @@ export function CopyButton({ text, label = "Copy" }: { text: string; label?: str
   );
 }
 
-/** Copies; without TLS browsers have no clipboard, but still the old way. */
+/** Copies text; without TLS there is no clipboard API, so it falls back to `execCommand`. */
 export async function copyText(text: string): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

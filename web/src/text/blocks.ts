@@ -1,26 +1,24 @@
-/**
- * Cuts a Markdown text that grows into blocks, and keeps those that are finished: only its end is parsed again.
- */
+/** Splits growing Markdown into blocks and caches finished ones, so that only the end is parsed again. */
 import { Lexer, type Token } from "marked";
 
-/** One block; `key` stays, and so does the object of a block that is finished. */
+/** A block; `key` is stable, and so is the object of a finished block. */
 export interface Block {
   key: number;
   token: Token;
   finished: boolean;
 }
 
-/** Text in front of which a block may still change: a list goes on after blank lines, a setext line makes a heading. */
+/** Number of last blocks that may still change: a list continues after blank lines, a setext line makes a heading. */
 const OPEN_BLOCKS = 2;
 
 export class BlockParser {
   private text = "";
   private finished: Block[] = [];
-  /** Where the part begins that is not finished. */
+  /** Start of the unfinished part. */
   private from = 0;
   private shown: readonly Block[] = [];
 
-  /** The blocks of this text. Of a text that goes on where the last one ended, what is finished is not looked at again. */
+  /** Returns the blocks of a text. If the text extends the last one, finished blocks are not parsed again. */
   of(text: string, whole: boolean): readonly Block[] {
     if (text === this.text && !whole) return this.shown;
     if (!text.startsWith(this.text)) {

@@ -1,15 +1,15 @@
 /** A file edit as removed and added lines. */
 import { diffArrays } from "diff";
 
-/** The most lines of a text that is compared; a longer one is shown as removed, then the other as added. */
+/** Maximum lines to compare; longer texts are shown as removed and added as a whole. */
 const LINES_MAX = 2_000;
-/** How many unchanged lines are shown around a change. */
+/** Unchanged lines shown around a change. */
 const CONTEXT_LINES = 3;
 
-/** What a file tool is asked to write. */
+/** Edit requested from a file tool. */
 export interface FileEdit {
   path: string;
-  /** What is replaced; none where the whole file is written. */
+  /** Replaced text; undefined if the whole file is written. */
   old: string | undefined;
   text: string;
 }
@@ -19,7 +19,7 @@ export interface DiffLine {
   text: string;
 }
 
-/** The edit that a call asks for, if its arguments are complete. */
+/** Returns the edit of a call, if its arguments are complete. */
 export function editOf(tool: string, args: unknown): FileEdit | undefined {
   if (typeof args !== "object" || args === null) return undefined;
   const { path, old_string: old, new_string: next, content } = args as Record<string, unknown>;
@@ -31,12 +31,12 @@ export function editOf(tool: string, args: unknown): FileEdit | undefined {
   return writes && typeof content === "string" ? { path, old: undefined, text: content } : undefined;
 }
 
-/** Whether the lines of an edit show this argument of its call. Others have to be shown beside them. */
+/** Returns true if the diff of an edit shows this argument of the call. Other arguments must be shown separately. */
 export function showsArgument(name: string): boolean {
   return ["path", "old_string", "new_string", "content"].includes(name);
 }
 
-/** The lines of an edit, to the last byte: a change of the last line's end has a line of its own. */
+/** Returns the lines of an edit, exact to the byte: a changed newline at the end of the file has its own line. */
 export function diffLines({ old, text }: FileEdit): DiffLine[] {
   const added = lines(text).map((line): DiffLine => ({ side: "added", text: line }));
   if (old === undefined) return added;
@@ -56,14 +56,14 @@ export function diffLines({ old, text }: FileEdit): DiffLine[] {
   return withoutFarLines(found);
 }
 
-/** A line's end at the end of a text begins no line. */
+/** Splits text into lines; a final line end does not start another line. */
 function lines(text: string): string[] {
   const all = text.split("\n");
   if (all.length > 1 && all.at(-1) === "") all.pop();
   return all;
 }
 
-/** Unchanged lines far from every change become one line that counts them. */
+/** Replaces unchanged lines far from any change by one line with their count. */
 function withoutFarLines(all: readonly DiffLine[]): DiffLine[] {
   const near = new Set<number>();
   all.forEach(({ side }, at) => {

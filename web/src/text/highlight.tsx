@@ -1,4 +1,4 @@
-/** Colors for code. It is loaded when the first code is shown. */
+/** Syntax highlighting, loaded with the first code block. */
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";
 import css from "highlight.js/lib/languages/css";
@@ -56,7 +56,7 @@ lowlight.registerAlias({ ini: ["conf", "systemd"], bash: ["zsh", "ash", "dash"] 
 type Root = ReturnType<typeof lowlight.highlight>;
 type Child = Root["children"][number];
 
-/** The code in colors; nothing where the language is not known. */
+/** Returns highlighted code; undefined if the language is unknown. */
 export function highlight(text: string, language: string): ReactNode | undefined {
   if (!lowlight.registered(language)) return undefined;
   return lowlight.highlight(language, text, { prefix: "hl-" }).children.map(node);

@@ -1,4 +1,4 @@
-/** The words for what happened; those of `sysop_core::words`, so that every front end says the same. */
+/** Texts for events; identical to those of `sysop_core::ui_text`, so that all front ends agree. */
 import type {
   AutoLeft,
   Grant,
@@ -20,7 +20,7 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(milliseconds / 60_000)} min ${Math.floor((milliseconds % 60_000) / 1_000)} s`;
 }
 
-/** A time of a countdown as the other front ends write it: `90s`, `18m`, `1h30m`. Minutes are rounded up. */
+/** Formats the time of a countdown like the other front ends: `90s`, `18m`, `1h30m`. Minutes are rounded up. */
 export function shortTime(milliseconds: number): string {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1_000));
   if (seconds < 120) return `${seconds}s`;
@@ -30,7 +30,7 @@ export function shortTime(milliseconds: number): string {
   return minutes % 60 === 0 ? `${hours}h` : `${hours}h${minutes % 60}m`;
 }
 
-/** What is left of the bounds of the mode `auto`: `12 commands, 18m, $0.31, @lab left`. */
+/** Returns the rest of the bounds of `auto` mode: `12 commands, 18m, $0.31, @lab left`. */
 export function boundsLabel({ commands, until, cost, hosts }: AutoLeft, now: number): string {
   const parts: string[] = [];
   if (commands !== undefined) parts.push(`${commands} ${commands === 1 ? "command" : "commands"}`);
@@ -41,7 +41,7 @@ export function boundsLabel({ commands, until, cost, hosts }: AutoLeft, now: num
 
 export function expiryLabel(expiresAt: number, now: number): string {
   const left = expiresAt - now;
-  return left > 0 ? `Rejected by itself in ${shortTime(left)}.` : "Expired.";
+  return left > 0 ? `Rejected automatically in ${shortTime(left)}.` : "Expired.";
 }
 
 export function fileSize(bytes: number): string {
@@ -57,7 +57,7 @@ export function tokens(count: number): string {
   return `${(Math.floor(count / 100_000) / 10).toFixed(1)} M`;
 }
 
-/** A turn's tokens; nothing where the model's server counted none. */
+/** Formats a turn's tokens; empty if the model's server reported none. */
 export function usage({ inputTokens, outputTokens }: TokenCounts): string {
   return inputTokens + outputTokens > 0 ? `${tokens(inputTokens)} in, ${tokens(outputTokens)} out` : "";
 }
@@ -76,10 +76,10 @@ export function riskLabel(risk: RiskClass): string {
   return CLASSES[risk] ?? risk;
 }
 
-/** How many changes are named. */
+/** Maximum changes to list. */
 const NAMED_MAX = 4;
 
-/** What a command changed and how far it can be undone, in one line; nothing if it changed nothing. */
+/** Returns one line with the changes of a command and the extent of their undo; empty if nothing changed. */
 export function changedLine(changed: readonly SystemChange[], undo: Reversibility | undefined): string {
   if (changed.length === 0) return "";
   const files = changed.filter(({ kind }) => kind === "file");
@@ -113,12 +113,12 @@ function changePhrase({ kind, name, how }: SystemChange): string {
   }
 }
 
-/** Classes of which each call asks: nothing covers them for longer than once. */
+/** Returns true for classes that always ask, which nothing can allow more than once. */
 export function asksAlways(risk: string | undefined): boolean {
   return risk === "reads_secret" || risk === "dangerous" || risk === "lockout";
 }
 
-/** What "for this session" covers. */
+/** Scope of "for this session". */
 export function covers(grant: Grant): string {
   if ("exact" in grant) return neutralizeLine(`exactly \`${grant.exact.command}\` in this directory`);
   if ("program" in grant) {
@@ -144,7 +144,7 @@ export function statusLabel(status: Status): string {
   }
 }
 
-/** The sign of an end, so that it can be told without colors. */
+/** Returns a symbol for a status, so that color is not needed to tell it. */
 export function statusSign(status: Status): string {
   if (status === "ok") return "✓";
   return status === "failed" || status === "timeout" ? "✗" : "■";
@@ -163,14 +163,14 @@ export function pauseLabel(reason: PauseReason): string {
   }
 }
 
-/** What a change of mode means. */
+/** Describes a mode change. */
 export function modeLabel(mode: Mode): string {
   return mode === "chat"
     ? "mode set to chat: no tools from the next turn"
     : "mode set to agent: tools are available from the next turn";
 }
 
-/** Who typed what into the terminal. */
+/** Describes a user's input into the terminal. */
 export function typedLabel(by: string, typed: TypedInput): string {
   const short = (prompt: string) => {
     const line = neutralizeLine(prompt.trim().split("\n").at(-1)?.trim() ?? "");
@@ -190,7 +190,7 @@ export function typedLabel(by: string, typed: TypedInput): string {
   return `${who} typed into the terminal`;
 }
 
-/** Where commands run. */
+/** Name of the host that commands run on. */
 export function hostLabel(host: string): string {
   const names = host.split(",").map((name) => name.trim());
   const one = (name: string) => {
@@ -203,13 +203,13 @@ export function hostLabel(host: string): string {
   return `${names.length} hosts: ${names.map(one).join(", ")}`;
 }
 
-/** Where commands run, for a tab. */
+/** Name of the host that commands run on, shortened for a tab. */
 export function shortHostLabel(host: string): string {
   const names = host.split(",");
   return names.length === 1 ? neutralizeLine(host) : `${names.length} hosts`;
 }
 
-/** How a call ended on several hosts: one line for each group of hosts where it was the same. */
+/** Results of a call on several hosts: one line per group of hosts with the same result. */
 export function hostGroups(hosts: readonly HostOutcome[]): { text: string; status: Status }[] {
   const groups = new Map<number, HostOutcome[]>();
   for (const host of hosts) groups.set(host.group, [...(groups.get(host.group) ?? []), host]);
@@ -230,10 +230,10 @@ export function hostGroups(hosts: readonly HostOutcome[]): { text: string; statu
     });
 }
 
-/** The longest argument of a short form, in characters. */
+/** Maximum characters of an argument in a short form. */
 const SHORT_ARGUMENT_CHARS_MAX = 60;
 
-/** A call in one line, as in `edit_file("src/main.py", ...)`. */
+/** Formats a call in one line, as in `edit_file("src/main.py", ...)`. */
 export function callSummary(name: string, args: unknown): string {
   if (typeof args !== "object" || args === null || Array.isArray(args)) return neutralizeLine(`${name}(...)`);
   const values = Object.values(args);
@@ -243,7 +243,7 @@ export function callSummary(name: string, args: unknown): string {
   return neutralizeLine(`${name}(${first}${values.length > 1 ? ", ..." : ""})`);
 }
 
-/** When something was, for a list. */
+/** Formats a past time for a list. */
 export function relativeTime(then: number, now: number): string {
   const seconds = Math.max(0, Math.round((now - then) / 1000));
   if (seconds < 60) return "just now";

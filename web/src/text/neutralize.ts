@@ -1,6 +1,6 @@
 /**
- * Making untrusted text safe to show: control characters, bidirectional and invisible ones are shown, not obeyed.
- * The same rules as `sysop_core::text`. React escapes HTML by itself; this is for what hides or turns around.
+ * Makes untrusted text safe to display: control, bidirectional and invisible characters are shown instead of obeyed, by
+ * the rules of `sysop_core::text`. React already escapes HTML.
  */
 
 const INVISIBLE =
@@ -8,9 +8,9 @@ const INVISIBLE =
   "\\u{2028}-\\u{202e}\\u{2060}-\\u{206f}\\u{fe00}-\\u{fe0d}\\u{feff}\\u{fff0}-\\u{fffb}\\u{1d173}-\\u{1d17a}" +
   "\\u{e0000}-\\u{e0fff}";
 const ODD_BLANKS = "\\u{a0}\\u{1680}\\u{2000}-\\u{200a}\\u{202f}\\u{205f}\\u{2800}\\u{3000}";
-/** What a text of several lines shows; newline and tab stay. */
+/** Neutralizes multi-line text; newline and tab are kept. */
 const SHOWN = new RegExp(`[\\u{0}-\\u{8}\\u{b}-\\u{1f}\\u{7f}-\\u{9f}${INVISIBLE}]`, "gu");
-/** What a text of one line shows, where each byte counts. */
+/** Neutralizes one line of text in which every byte matters. */
 const ODD = new RegExp(`[\\u{0}-\\u{1f}\\u{7f}-\\u{9f}\\u{fe0e}\\u{fe0f}${INVISIBLE}${ODD_BLANKS}]`, "gu");
 
 function show(sign: string): string {
@@ -28,30 +28,30 @@ function show(sign: string): string {
   }
 }
 
-/** For a text of several lines. The carriage return of a `\r\n` is dropped. */
+/** Neutralizes multi-line text. The carriage return of `\r\n` is dropped. */
 export function neutralize(text: string): string {
   return text.replace(/\r\n/g, "\n").replace(SHOWN, show);
 }
 
-/** For a place of one line where each byte counts, such as a name. */
+/** Neutralizes one line in which every byte matters, such as a name. */
 export function neutralizeLine(text: string): string {
   return text.replace(ODD, show);
 }
 
-/** Leaves out all that `neutralizeLine` would have to show, but line feeds and tabs: what is left is all there is. */
+/** Removes all characters that `neutralizeLine` would replace, except line feeds and tabs. */
 export function stripInvisible(text: string): string {
   return text.replace(/\r\n/g, "\n").replace(ODD, (sign) => (sign === "\n" || sign === "\t" ? sign : ""));
 }
 
-/** One line of a title: line breaks become blanks. */
+/** Returns one line for a title: line breaks become spaces. */
 export function oneLine(text: string): string {
   return neutralizeLine(text.replace(/\s+/g, " ").trim());
 }
 
-/** A character of a text and whether it is the thing itself or its description. */
+/** A piece of text: either original characters, or the description of an invisible one. */
 export interface TextPiece {
   text: string;
-  /** A character that had to be shown by its number. */
+  /** True if the text is the description of a character. */
   odd: boolean;
 }
 

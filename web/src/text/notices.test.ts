@@ -36,7 +36,7 @@ describe("a message without an item of its own is one line", () => {
     expect(line({ type: "instructions", files })).toEqual({ text: read, weight: "note" });
     const untrusted = [{ path: "/c/CLAUDE.md", bytes: 3_400_000 }];
     const withheld =
-      "not given to the model, because this workspace is not trusted (/trust or --trust): /c/CLAUDE.md (3.4 MB)";
+      "not sent to the model, because this workspace is not trusted (see /trust): /c/CLAUDE.md (3.4 MB)";
     expect(line({ type: "instructions", files: [], untrusted })).toEqual({
       text: withheld,
       weight: "warning",

@@ -58,7 +58,7 @@ export function logNotice(message: NoticeMessage): Notice {
   }
 }
 
-/** How many items of a todo list are shown. */
+/** Maximum items of a todo list to show. */
 const ITEMS_MAX = 20;
 const MARKS = { pending: " ", active: ">", done: "x" };
 
@@ -90,11 +90,11 @@ function instructions(message: Extract<NoticeMessage, { type: "instructions" }>)
   }
   if (untrusted.length > 0) {
     parts.push(
-      `not given to the model, because this workspace is not trusted (/trust or --trust): ${untrusted.join(", ")}`,
+      `not sent to the model, because this workspace is not trusted (see /trust): ${untrusted.join(", ")}`,
     );
   }
   parts.push(...(message.skipped ?? []).map((problem) => `skipped ${short(problem)}`));
-  if (parts.length === 0) return note("the model gets no instructions from files any more");
+  if (parts.length === 0) return note("instruction files are no longer sent to the model");
   return untrusted.length > 0 ? warning(parts.join("; ")) : note(parts.join("; "));
 }
 
