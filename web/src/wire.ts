@@ -435,7 +435,7 @@ export type FailureKind =
   /** The budget of the day does not cover the request. Nothing was sent; the turn pauses. */
   | "budget";
 
-/** One part of a command and what is to be said of it. */
+/** Reason for the risk of one part of a command. */
 export type Finding = {
   /** Byte offset in the command where the finding starts. */
   start: number;
@@ -1057,7 +1057,7 @@ export type ServerMessage =
     keptMessages: number;
     /** Number of messages that ledger and summary replace; 0 if only outputs are omitted. */
     replacedMessages: number;
-    /** Why the compaction was made. */
+    /** Reason for the compaction. */
     reason: CompactionReason;
     /** Tokens of the model call that wrote the summary. */
     usage?: TokenCounts;
@@ -1235,7 +1235,7 @@ export type ServerMessage =
     auto?: AutoLeft;
     /** Number of prompts queued behind the turn. */
     queued: number;
-    /** Why the session is paused, if it is. */
+    /** Reason for the pause, if the session is paused. */
     pauseReason?: PauseReason;
     /** The spent budget with its numbers, if one caused the pause. */
     pauseDetail?: string;
@@ -1521,7 +1521,7 @@ export type TurnId = number;
 
 /** End of a turn and its cost. */
 export type TurnSummary = {
-  /** Why the turn ended. */
+  /** Reason why the turn ended. */
   stopReason: StopReason;
   /** The turn. */
   turn: TurnId;
@@ -1529,7 +1529,7 @@ export type TurnSummary = {
   usage: TokenCounts;
   /** Number of model calls. */
   iterations: number;
-  /** Why the turn was paused, if it ended while paused. */
+  /** Reason for the pause, if the turn ended while paused. */
   reason?: PauseReason;
 };
 

@@ -45,7 +45,7 @@ struct TmuxSession {
     drawer: PathBuf,
 }
 
-/// Takes all pictures, or only those of the full screen (`--screen`), with the binary at the given path or a
+/// Takes all pictures, or only those of the TUI (`--screen`), with the binary at the given path or a
 /// newly built one. `--tour` takes none, and joins the existing ones.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     if rest == ["--tour"] {

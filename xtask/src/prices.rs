@@ -12,7 +12,7 @@ use crate::workspace;
 const TABLE: &str = "crates/sysop-core/src/model_table.txt";
 /// Providers whose models are listed; sysop uses the same names.
 const PROVIDERS: [&str; 3] = ["anthropic", "gemini", "openai"];
-/// Parts that occur in the names of models that are not chat models.
+/// Substrings of the names of models that are not chat models.
 const OTHER_KINDS: [&str; 14] = [
     "audio", "computer-use", "embedding", "image", "live", "lyria", "realtime", "robotics", "search-api",
     "search-preview", "transcribe", "tts", "ft:", "-exp-",

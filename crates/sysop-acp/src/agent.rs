@@ -378,7 +378,7 @@ impl Agent {
 
 fn set_approval(link: &SessionLink, name: &str) -> Result<(), RpcError> {
     let mode = ApprovalMode::from_name(name).filter(|mode| link.options.lock().modes.contains(mode));
-    let mode = mode.ok_or_else(|| RpcError::invalid("this mode cannot be chosen here"))?;
+    let mode = mode.ok_or_else(|| RpcError::invalid("this mode is not available here"))?;
     configure(link, ConfigChange::Approve(mode))?;
     link.options.lock().mode = mode;
     Ok(())

@@ -11,7 +11,7 @@ const COMMANDS: [(&str, &str, Option<&str>); 5] = [
     ("run", "Run a command on the session's host as you typed it", Some("COMMAND")),
     ("undo", "Undo the last change, or that of a tool call by its number", Some("[STEP]")),
     ("compact", "Replace older messages by a summary", Some("[FOCUS]")),
-    ("continue", "Go on after a pause", None),
+    ("continue", "Resume after a pause", None),
     ("trust", "Trust the AGENTS.md and the skills of this workspace", None),
 ];
 

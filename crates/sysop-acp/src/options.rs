@@ -81,9 +81,9 @@ fn name(mode: ApprovalMode) -> &'static str {
 
 fn description(mode: ApprovalMode) -> &'static str {
     match mode {
-        ApprovalMode::Each => "Every command asks",
-        ApprovalMode::Ask => "Reading runs, everything else asks",
-        ApprovalMode::Auto => "Everything runs, dangerous commands ask",
-        ApprovalMode::Never => "Nothing that changes anything runs",
+        ApprovalMode::Each => "Ask before every command",
+        ApprovalMode::Ask => "Run read-only commands; ask before everything else",
+        ApprovalMode::Auto => "Run everything; ask before dangerous commands",
+        ApprovalMode::Never => "Run read-only commands only",
     }
 }

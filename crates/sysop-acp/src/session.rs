@@ -481,7 +481,7 @@ impl SessionTask {
 
     async fn prompt(&mut self, id: &Value, action: PromptAction) -> Result<(), RpcError> {
         if self.prompts.len() >= PROMPTS_MAX {
-            return Err(RpcError::new(code::INVALID_REQUEST, "too many prompts wait in this session"));
+            return Err(RpcError::new(code::INVALID_REQUEST, "too many prompts are queued in this session"));
         }
         let mut open = OpenPrompt {
             id: id.clone(),

@@ -315,9 +315,9 @@ fn paused(reason: PauseReason, detail: Option<&str>) -> String {
         (PauseReason::Interrupted, _) => {
             "sysop exited during this turn; the running command may or may not have finished".to_owned()
         }
-        (PauseReason::Asked, _) => "as asked".to_owned(),
+        (PauseReason::Asked, _) => "requested".to_owned(),
     };
-    format!("Paused: {why}. Send /continue to go on, or a new prompt to drop the rest.")
+    format!("Paused: {why}. Send /continue to resume, or a new prompt to cancel this turn.")
 }
 
 #[cfg(test)]

@@ -163,7 +163,7 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
             ClientError::Unknown(said.unwrap_or_else(no_server))
         }
         _ if status.is_redirection() => ClientError::Unreachable(
-            "the server redirected to another address; use its own address".to_owned(),
+            "the server redirected the request; use the URL of the server itself".to_owned(),
         ),
         _ => ClientError::Failed(told(&format!("the server returned {status}"))),
     }

@@ -289,7 +289,7 @@ impl LocalToolExecutor {
         };
         tokio::select! {
             outcome = done => outcome,
-            () = lives => Outcome::failed("the client's clock stopped"),
+            () = lives => Outcome::failed("the client's timer stopped"),
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
         let why = match opened {
             Ok(link) => {
                 if std::mem::take(&mut lost) {
-                    shared.fanout.notice("connected to the server again");
+                    shared.fanout.notice("reconnected to the server");
                 }
                 let over = stream.serve(link, &stop).await;
                 shared.set_connected(false);

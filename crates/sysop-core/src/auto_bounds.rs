@@ -48,7 +48,7 @@ pub struct AutoBounds {
 /// Text that is not a list of bounds. `Display` is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no bound; bounds are a number of commands, a time, a cost and hosts, for example `20 commands, 30m, $0.50, @lab`"
+    "invalid bound `{0}`; use a number of commands, a time, a cost or hosts, for example `20 commands, 30m, $0.50, @lab`"
 )]
 pub struct InvalidBounds(String);
 
@@ -247,7 +247,7 @@ mod tests {
             assert!(text.parse::<AutoBounds>().is_err(), "{text}");
         }
         let error = "20 commands, 30 parsecs".parse::<AutoBounds>().unwrap_err().to_string();
-        assert!(error.starts_with("`30 parsecs` is no bound"), "{error}");
+        assert!(error.starts_with("invalid bound `30 parsecs`"), "{error}");
     }
 
     #[test]

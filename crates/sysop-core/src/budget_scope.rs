@@ -62,14 +62,14 @@ impl BudgetScope {
             Self::Session => "session",
             Self::Day => "day",
         };
-        Some(format!("{:.0} % of the {owner}'s budget is used: {words}", (share * 100.0).floor()))
+        Some(format!("{:.0}% of the {owner}'s budget is used: {words}", (share * 100.0).floor()))
     }
 
     fn subject(self) -> &'static str {
         match self {
             Self::Turn => "the turn has",
             Self::Session => "the session has",
-            Self::Day => "all sessions of today have",
+            Self::Day => "all sessions today have",
         }
     }
 
@@ -126,7 +126,7 @@ mod tests {
         let stop = BudgetScope::Day.exceeded(&limits, &tokens(9_000), &tokens(2_000)).expect("a stop");
         assert_eq!(
             stop,
-            "all sessions of today have used 9000 of 10 k tokens, and the next call takes about 2000; raise [budget] \
+            "all sessions today have used 9000 of 10 k tokens, and the next call takes about 2000; raise [budget] \
              day in the config, or continue tomorrow"
         );
     }
@@ -172,9 +172,9 @@ mod tests {
         let limits = BudgetLimits { cost: Some(0.5), tokens: Some(10_000), minutes: Some(20) };
         let spent = |cost, tokens, time_ms| Spending { cost, tokens, time_ms, unpriced: false };
         for (amount, warning) in [
-            (spent(0.4, 0, 0), Some("80 % of the session's budget is used: $0.40 of $0.50")),
-            (spent(0.3, 9_050, 0), Some("90 % of the session's budget is used: 9050 of 10 k tokens")),
-            (spent(0.0, 0, 960_000), Some("80 % of the session's budget is used: 16 of 20 minutes")),
+            (spent(0.4, 0, 0), Some("80% of the session's budget is used: $0.40 of $0.50")),
+            (spent(0.3, 9_050, 0), Some("90% of the session's budget is used: 9050 of 10 k tokens")),
+            (spent(0.0, 0, 960_000), Some("80% of the session's budget is used: 16 of 20 minutes")),
             (spent(0.39, 7_999, 959_999), None),
         ] {
             let said = BudgetScope::Session.warning(&limits, &amount);
@@ -184,7 +184,7 @@ mod tests {
         let small = BudgetLimits { cost: Some(0.02), ..LIMITS };
         assert_eq!(
             BudgetScope::Turn.warning(&small, &spent(0.0163, 0, 0)).as_deref(),
-            Some("81 % of the turn's budget is used: $0.0163 of $0.0200")
+            Some("81% of the turn's budget is used: $0.0163 of $0.0200")
         );
     }
 }

@@ -123,7 +123,7 @@ pub(crate) fn find(deferred: &[ToolSpec], query: &str) -> Result<String, String>
         let mut servers: Vec<&str> = deferred.iter().map(|tool| server_of(&tool.name)).collect();
         servers.dedup();
         return Err(format!(
-            "no tool fits {:?}; search for other words, or for one of the servers: {}",
+            "no tool matches {:?}; try other words, or the name of a server: {}",
             neutralize_line(query),
             servers.join(", ")
         ));

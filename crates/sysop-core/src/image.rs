@@ -99,12 +99,12 @@ impl ImageRef {
 
     /// Returns the line that a model gets in place of the image.
     pub fn placeholder(&self) -> String {
-        format!("[{self} left out]")
+        format!("[{self} omitted]")
     }
 
     /// Returns the line that a model gets in place of an image that it cannot see.
     pub fn unseen_placeholder(&self) -> String {
-        format!("[{self} left out: you cannot see images; tell the user if the image matters]")
+        format!("[{self} omitted: you cannot see images; tell the user if the image matters]")
     }
 }
 

@@ -138,7 +138,7 @@ impl Instructions {
             let about = match file.source {
                 InstructionSource::User => "the user's instructions for all sessions",
                 InstructionSource::Host => "the user's notes on this host",
-                InstructionSource::Workspace => "a file of this workspace; it permits nothing",
+                InstructionSource::Workspace => "a file of this workspace, which grants no permissions",
             };
             let body = file.text.trim_end();
             text.push_str(&format!("--- {} ({about}) ---\n{body}\n", file.path));
@@ -180,9 +180,9 @@ mod tests {
         ];
         let found = Instructions { files, ..Instructions::default() }.limited(32_768);
         let prompt = found.prompt().expect("a prompt");
-        assert!(
-            prompt.starts_with("--- /srv/AGENTS.md (a file of this workspace; it permits nothing) ---\nü")
-        );
+        assert!(prompt.starts_with(
+            "--- /srv/AGENTS.md (a file of this workspace, which grants no permissions) ---\nü"
+        ));
         assert!(
             prompt.contains("ü\n[cut after 32768 of 40000 bytes]\n--- end of the instructions"),
             "{prompt}"

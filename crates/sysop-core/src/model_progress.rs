@@ -33,7 +33,7 @@ mod tests {
         let silent = ModelProgress::default();
         assert_eq!(silent.summary(), None);
         let reading = ModelProgress { prompt: Some((512, 2_048)), ..silent };
-        assert_eq!(reading.summary().as_deref(), Some("reading the prompt: 512 of 2048 tokens (25 %)"));
+        assert_eq!(reading.summary().as_deref(), Some("reading the prompt: 512 of 2048 tokens (25%)"));
         let first = ModelProgress { received: 1, ..reading };
         assert_eq!(first.summary().as_deref(), Some("1 token received"));
         let later = ModelProgress { received: 43, receiving_ms: 3_500, ..reading };

@@ -83,7 +83,7 @@ pub fn tokens(count: u64) -> String {
 }
 
 impl ModelProgress {
-    /// Returns the progress for users, as in `reading the prompt: 512 of 2048 tokens (25 %)` or
+    /// Returns the progress for users, as in `reading the prompt: 512 of 2048 tokens (25%)` or
     /// `43 tokens received, 12 per second`. Returns `None` if nothing is known yet.
     pub fn summary(&self) -> Option<String> {
         if self.received > 0 {
@@ -97,7 +97,7 @@ impl ModelProgress {
         let (done, all) = self.prompt.filter(|(_, all)| *all > 0)?;
         let done = done.min(all);
         let (shown, of) = (tokens(done), tokens(all));
-        Some(format!("reading the prompt: {shown} of {of} tokens ({} %)", done.saturating_mul(100) / all))
+        Some(format!("reading the prompt: {shown} of {of} tokens ({}%)", done.saturating_mul(100) / all))
     }
 }
 

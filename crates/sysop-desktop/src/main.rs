@@ -56,7 +56,7 @@ fn run(arguments: WindowArguments) -> Result<u8> {
         LockOutcome::Acquired(instance) => instance,
         LockOutcome::AlreadyRunning => {
             if !arguments.server.is_empty() {
-                stderr::note("the window is already open and keeps its options");
+                stderr::note("a window is already open; it keeps its own options");
             }
             return Ok(0);
         }

@@ -128,7 +128,7 @@ impl Toolbox {
             return Preparation::NotNeeded;
         }
         if plan.entries.is_empty() {
-            return Preparation::Failed("sysop does not know what it changes".to_owned());
+            return Preparation::Failed("its changes are unknown".to_owned());
         }
         let record = UndoRecord { id: new_id(), host: String::new(), rights: plan.rights };
         let folder = self.undo_folder(plan.rights);
@@ -146,7 +146,7 @@ impl Toolbox {
         if !lines.iter().any(|line| line.word == "ready") {
             return Preparation::Failed(match plan.rights {
                 UndoRights::Root => "`sudo -n` is refused".to_owned(),
-                UndoRights::Own => "the state could not be kept".to_owned(),
+                UndoRights::Own => "the previous state could not be saved".to_owned(),
             });
         }
         let notes = notes(&lines);
@@ -214,7 +214,7 @@ impl Toolbox {
             let before = all.len();
             all.extend(steps);
             if all.len() == before {
-                return UndoOffer::Refused { why: "nothing of this step can be put back".to_owned() };
+                return UndoOffer::Refused { why: "nothing in this step can be restored".to_owned() };
             }
             all.extend(caveats.map(|line| format!("not exact: {}", line.name)));
         }
@@ -258,7 +258,7 @@ impl Toolbox {
             outcome.output.insert_str(0, "OK, undone\n");
             outcome.output.truncate(outcome.output.trim_end().len());
         } else {
-            outcome.output.insert_str(0, "the undo failed in part\n");
+            outcome.output.insert_str(0, "the undo partly failed\n");
         }
         tracing::debug!(call = %call.id, status = outcome.status.as_str(), "undo ran");
         outcome

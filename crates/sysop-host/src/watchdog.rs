@@ -50,7 +50,7 @@ impl Watchdog {
         let running = self.running.get_or_init(|| match start(shell) {
             Ok(running) => Some(running),
             Err(error) => {
-                tracing::warn!(%error, "no watchdog: commands would outlive a crash");
+                tracing::warn!(%error, "cannot start the watchdog; commands would outlive a crash");
                 None
             }
         });

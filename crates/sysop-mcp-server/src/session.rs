@@ -16,7 +16,7 @@ use crate::McpServerSettings;
 use crate::approval::{Caller, ClientAnswer, PROGRESS_INTERVAL};
 
 /// Reason logged if nobody could approve a call.
-const NOBODY: &str = "nobody could approve it";
+const NOBODY: &str = "no one could approve it";
 
 /// Result of a call, for the caller.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl CallEnd {
     fn of(outcome: &Outcome, settings: &McpServerSettings) -> Self {
         // The sentence for sysop's own model mentions its plan.
         let text = match outcome.output == READ_ONLY_REFUSAL {
-            true => format!("not run: this server only reads. {}", settings.read_only_hint),
+            true => format!("not run: this server is read-only. {}", settings.read_only_hint),
             false => outcome.output.clone(),
         };
         Self { text, is_error: outcome.status != Status::Ok }
@@ -112,7 +112,10 @@ impl HostSession {
                 }
             };
             let Some(update) = update else {
-                return Err(self.session.last_error().unwrap_or_else(|| "the session is gone".to_owned()));
+                return Err(self
+                    .session
+                    .last_error()
+                    .unwrap_or_else(|| "the session no longer exists".to_owned()));
             };
             let Update::Logged(logged) = &update else { continue };
             *seen = logged.seq;

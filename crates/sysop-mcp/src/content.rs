@@ -29,7 +29,7 @@ pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &Outco
         let text = match part(block) {
             ContentPart::Text(text) => text,
             ContentPart::Image(_) if images.len() == PROMPT_IMAGES_MAX => {
-                format!("[image left out: at most {PROMPT_IMAGES_MAX} images of a result are read]")
+                format!("[image omitted: at most {PROMPT_IMAGES_MAX} images per result]")
             }
             ContentPart::Image(data) => match store(data, server, outcomes).await {
                 Ok(image) => {
@@ -37,7 +37,7 @@ pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &Outco
                     images.push(image);
                     line
                 }
-                Err(why) => format!("[image left out: {why}]"),
+                Err(why) => format!("[image omitted: {why}]"),
             },
         };
         parts.push(text);
@@ -135,8 +135,8 @@ mod tests {
         assert_eq!(read.images.len(), 2);
         let lines: Vec<&str> = read.text.lines().collect();
         assert_eq!(lines[..2], ["[image 5×4 grafana]", "[image 5×4 grafana]"]);
-        assert!(lines[2].starts_with("[image left out: not a PNG, JPEG, GIF or WebP image"), "{}", lines[2]);
-        assert_eq!(lines[3], "[image left out: its data is not base64]");
+        assert!(lines[2].starts_with("[image omitted: not a PNG, JPEG, GIF or WebP image"), "{}", lines[2]);
+        assert_eq!(lines[3], "[image omitted: its data is not base64]");
         let many = json!({"content": vec![image(&png()); PROMPT_IMAGES_MAX + 2]});
         let many = content(many).await;
         assert_eq!(

@@ -200,9 +200,9 @@ impl FieldKind {
                 .ok()
                 .and_then(Number::from_f64)
                 .map(Value::Number)
-                .ok_or_else(|| "That is not a number".to_owned()),
+                .ok_or_else(|| "Not a number".to_owned()),
             Self::Integer => {
-                text.parse::<i64>().map(Value::from).map_err(|_| "That is not a whole number".to_owned())
+                text.parse::<i64>().map(Value::from).map_err(|_| "Not a whole number".to_owned())
             }
             Self::Boolean => match text.to_lowercase().as_str() {
                 "y" | "yes" | "true" => Ok(true.into()),
@@ -250,7 +250,7 @@ fn pick(choices: &[(String, String)], text: &str) -> Result<Value, String> {
     named
         .or(number)
         .map(|(value, _)| Value::from(value.as_str()))
-        .ok_or_else(|| "That is none of the choices".to_owned())
+        .ok_or_else(|| "Not one of the choices".to_owned())
 }
 
 #[cfg(test)]

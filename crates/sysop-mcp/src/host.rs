@@ -148,10 +148,8 @@ impl McpHost {
                 Some(_) => "has changed since this session started",
                 None => "is no longer available",
             };
-            let why = format!(
-                "`{}` {why}; not called. Start a new session to use the tools as they are now",
-                old.name
-            );
+            let why =
+                format!("`{}` {why}; not called. Start a new session to use the current tools", old.name);
             self.blocked.insert(old.name.clone(), why);
         }
         self
@@ -282,7 +280,7 @@ impl McpHost {
         let stated = connection.tools().await?;
         if let Some(why) = self.difference(tool, &stated) {
             (self.record_change)(&tool.server, &stated);
-            let notice = format!("MCP server {}: {why}. Run `sysop mcp list` to see and decide", tool.server);
+            let notice = format!("MCP server {}: {why}. Run `sysop mcp list` to review it", tool.server);
             if let Some(prompter) = self.prompter.lock().as_ref() {
                 prompter.notice(&notice);
             }

@@ -316,7 +316,7 @@ impl ModelApi for OllamaModel {
         if errors::is_overflow(&lower) {
             let message = format!(
                 "the prompt exceeds the context window ({text}); raise num_ctx in [providers.{table}], or start a \
-                 new chat"
+                 new session"
             );
             return fail(FailureKind::ContextOverflow, message);
         }

@@ -243,7 +243,7 @@ impl ModelApi for OpenAi {
             return Some(fail(
                 FailureKind::ContextOverflow,
                 format!(
-                    "the prompt exceeds the model's context window ({words}); shorten the task, or start a new chat"
+                    "the prompt exceeds the model's context window ({words}); shorten the task, or start a new session"
                 ),
             ));
         }
@@ -251,7 +251,7 @@ impl ModelApi for OpenAi {
             return Some(fail(
                 FailureKind::ContextOverflow,
                 format!(
-                    "the prompt exceeds the account's limit ({words}); shorten the task, or start a new chat"
+                    "the prompt exceeds the account's limit ({words}); shorten the task, or start a new session"
                 ),
             ));
         }

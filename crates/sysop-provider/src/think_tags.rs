@@ -32,7 +32,7 @@ pub(crate) struct ThinkSplit {
 }
 
 impl ThinkSplit {
-    /// Adds the split to a reply's text and reasoning, and to the events.
+    /// Appends the text and the reasoning to those of the reply, and emits the events.
     pub(crate) fn add_to(&self, text: &mut String, reasoning: &mut String, out: &mut Vec<ModelEvent>) {
         push_reasoning(out, &self.reasoning);
         reasoning.push_str(&self.reasoning);

@@ -334,7 +334,7 @@ impl ModelCall {
         reader.bytes += bytes.len();
         if reader.bytes > REPLY_BYTES_MAX {
             let what = format!(
-                "the reply of {} is endless (stopped after {} MiB)",
+                "the reply of {} did not end (stopped after {} MiB)",
                 self.target(),
                 REPLY_BYTES_MAX >> 20
             );

@@ -201,7 +201,7 @@ impl ClientToolBroker {
         }
         let refusal = match &state.registration {
             Some(registered) if registered.client_tools.named(&call.name).is_none() => {
-                Some(format!("the client does not currently lend `{}`; nothing ran", call.name))
+                Some(format!("the client does not currently offer `{}`; nothing ran", call.name))
             }
             Some(_) | None if state.made.len() >= self.settings.calls_per_minute => Some(format!(
                 "the client's limit of {} calls per minute is reached; nothing ran: wait, or do more in one call",
@@ -273,7 +273,7 @@ impl ClientToolBroker {
             format!("the client sent nothing about this call for {seconds} s; its result is unknown")
         } else {
             format!(
-                "the client that lends this tool was disconnected for {seconds} s; it is unknown whether the call ran"
+                "the client that offers this tool was disconnected for {seconds} s; it is unknown whether the call ran"
             )
         }
     }

@@ -150,7 +150,7 @@ pub enum GuardOffer {
     },
     /// The call cannot be guarded.
     Refused {
-        /// Reason as a clause: `it stops or restarts the machine`.
+        /// Reason as a clause: `it shuts down or restarts the machine`.
         why: String,
     },
 }

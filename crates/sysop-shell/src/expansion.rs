@@ -213,7 +213,7 @@ fn operator(rest: &str) -> Option<&'static str> {
     let plain =
         !rest.contains(['$', '`', '"', '\'', '\\', '{', '}', '<', '>', '(', ')', '\n', ';', '&', '|']);
     let known = slice || tests.iter().any(|test| rest.starts_with(test));
-    (!known || !plain).then_some("an expansion with more inside it")
+    (!known || !plain).then_some("a nested expansion")
 }
 
 /// Assesses `[[ … ]]`, in which comparisons of numbers evaluate both sides.

@@ -272,10 +272,10 @@ impl Planner<'_> {
         };
         if command.program == "cd" {
             let [folder] = command.arguments.as_slice() else {
-                return Err("the folder is unclear".to_owned());
+                return Err("the directory is unknown".to_owned());
             };
             if !folder.is_single() || folder.beginning().starts_with('-') {
-                return Err("the folder is unclear".to_owned());
+                return Err("the directory is unknown".to_owned());
             }
             let failed = "{ r failed 'the folder does not exist'; r end 1; exit; }";
             self.before.push(format!("cd -- {} || {failed}", folder.source()));
@@ -314,7 +314,7 @@ impl Planner<'_> {
                 continue;
             }
             if !redirect.target.is_single() {
-                return Err("the file of a redirection is unclear".to_owned());
+                return Err("the file of a redirection is unknown".to_owned());
             }
             if let Some(path) = target.as_deref().filter(|path| disks::is_disk(path)) {
                 self.add(disks::section(Word::of(path), disks::DiskAction::Overwrite), &command.runs_as);
@@ -396,7 +396,7 @@ impl Planner<'_> {
                 continue;
             }
             if !target.is_single() {
-                return Err("the file is unclear".to_owned());
+                return Err("the file is unknown".to_owned());
             }
             let section = write::section(target.clone(), found.has(&["a", "-append"]), content.clone());
             self.add(section, &tee.runs_as);

@@ -34,7 +34,7 @@ pub struct Risk {
     pub findings: Vec<Finding>,
 }
 
-/// One part of a command and what is to be said of it.
+/// Reason for the risk of one part of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {

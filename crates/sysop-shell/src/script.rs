@@ -264,7 +264,7 @@ fn gaps_are_blank(script: &Script<'_>, node: Node<'_>, children: &[Node<'_>]) ->
     blank(start, node.start_byte()) && blank(at, end.max(at))
 }
 
-/// Returns false if a keyword directly touches other text, because it is then no keyword; true for other tokens.
+/// Returns false if a keyword is adjacent to other text, which makes it an ordinary word; true for all other tokens.
 fn stands_alone(script: &Script<'_>, token: Node<'_>) -> bool {
     let text = script.text(token);
     let keyword = text.starts_with(|c: char| c.is_ascii_alphabetic()) || matches!(text, "!" | "{" | "}");

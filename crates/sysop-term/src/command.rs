@@ -1,4 +1,4 @@
-//! Parses a line typed by the user. Used by the full screen and the REPL. Pure.
+//! Parses a line typed by the user. Used by the TUI and the REPL. Pure.
 
 use sysop_core::auto_bounds::AutoBounds;
 use sysop_core::effort::Effort;

@@ -1,7 +1,7 @@
-//! Drawing for terminals, shared by the full screen and the line REPL.
+//! Drawing for terminals, shared by the TUI and the line REPL.
 //!
 //! Text from a model, a file or a command becomes [`TextRow`]s of styled [`Span`]s: [`markdown`], [`code`], [`diff`],
-//! [`plan`] and [`output`] produce rows, and [`cells`] measures, wraps and truncates them. The full screen draws rows
+//! [`plan`] and [`output`] produce rows, and [`cells`] measures, wraps and truncates them. The TUI draws rows
 //! into a buffer ([`TextRow::draw`]), and the REPL writes them as text with colors ([`paint`]). [`grid`] models the
 //! screen of another terminal, and [`command`] parses a typed line.
 //!

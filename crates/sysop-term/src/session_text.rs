@@ -1,4 +1,4 @@
-//! Answers to `/status` and `/permissions`, and the text of a transcript's items. Used by the full screen and
+//! Answers to `/status` and `/permissions`, and the text of a transcript's items. Used by the TUI and
 //! the REPL. Pure.
 
 use std::borrow::Cow;
@@ -67,7 +67,7 @@ fn context(transcript: &Transcript) -> String {
     match (transcript.context_window(), context_percent(transcript)) {
         (Some(window), percent) => {
             let window = ui_text::tokens(u64::from(window));
-            format!("{used} of {window} tokens ({} %)", percent.unwrap_or(0))
+            format!("{used} of {window} tokens ({}%)", percent.unwrap_or(0))
         }
         (None, _) => format!("{used} tokens; the window of this model is unknown"),
     }

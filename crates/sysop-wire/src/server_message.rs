@@ -437,7 +437,7 @@ pub enum ServerMessage {
         /// Number of messages that ledger and summary replace; 0 if only outputs are omitted.
         #[serde(default)]
         replaced_messages: usize,
-        /// Why the compaction was made.
+        /// Reason for the compaction.
         #[serde(default)]
         reason: CompactionReason,
         /// Tokens of the model call that wrote the summary.

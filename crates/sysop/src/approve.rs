@@ -90,9 +90,9 @@ async fn report(
         }
     }
     let why = if approval.approvals > 1 && !approval.given.is_empty() {
-        "the call still waits: you have allowed it before, and another person must allow it"
+        "the call is still pending: you have already allowed it, and another person must allow it, too"
     } else {
-        "the call still waits; run `sysop approve` to see it"
+        "the call is still pending; run `sysop approve` to see it"
     };
     Err(CommandError::failed(why.to_owned()).into())
 }
@@ -110,7 +110,7 @@ fn clients(settings: &Settings) -> Result<Vec<ApprovalClient>> {
         None => local_servers(&settings.folders.data)?,
     };
     if addresses.is_empty() {
-        let why = "no server of yours runs here with a token file; set SYSOP_URL and SYSOP_TOKEN, or start `sysop serve \
+        let why = "none of your servers here has a token file; set SYSOP_URL and SYSOP_TOKEN, or start `sysop serve \
                    --token-file PATH`";
         return Err(CommandError::usage(why).into());
     }
@@ -146,7 +146,7 @@ fn local_servers(data: &Path) -> Result<Vec<ServerAddress>> {
 
 fn write_list(waiting: &[&WaitingApproval], now: Timestamp, out: &mut impl Write) -> Result<()> {
     if waiting.is_empty() {
-        writeln!(out, "Nothing waits for approval.")?;
+        writeln!(out, "No pending approvals.")?;
         return Ok(());
     }
     for approval in waiting {

@@ -135,8 +135,8 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  sysop run update_system\n  sysop run service name=nginx.service\n  sysop run renew_cert \
                             site=a.example --plan\n  sysop run --file book.toml renew_cert site=a.example -H @web --canary \
-                            1\n\nNo model is asked. The approval policy judges every command. A routine with steps stops at \
-                            the first difference from what it expects, with exit code 1."
+                            1\n\nDoes not use a model. The approval policy judges every command. A routine with \
+                            steps stops at the first unexpected result, with exit code 1."
     )]
     Run(RunArguments),
     /// Make runbooks from sessions, and check them
@@ -173,9 +173,9 @@ pub(crate) enum Command {
                             one session; the first answer to an approval counts. Quitting does not stop the session."
     )]
     Attach(AttachArguments),
-    /// List the approvals that wait on a server, and answer one
+    /// List pending approvals on a server, or answer one
     #[command(
-        after_help = "Examples:\n  sysop approve                # List what waits\n  sysop approve 4f3a91-17      # Allow it \
+        after_help = "Examples:\n  sysop approve                # List approvals\n  sysop approve 4f3a91-17      # Allow it \
                             once\n  sysop approve 4f3a91-17 --reject 'not during the freeze'\n  \
                             SYSOP_URL=https://ops.example.org SYSOP_TOKEN=… sysop approve\n\nUses the server of \
                             SYSOP_URL with the token in SYSOP_TOKEN, or else the servers that you run on this machine."
@@ -210,7 +210,7 @@ pub(crate) enum Command {
     Guard(GuardCommand),
     /// Undo what a tool call of a session changed
     #[command(
-        after_help = "Examples:\n  sysop undo 0198c2 --plan    # Show what would be put back\n  sysop undo 0198c2 4\n  \
+        after_help = "Examples:\n  sysop undo 0198c2 --plan    # Show what would be restored\n  sysop undo 0198c2 4\n  \
                             sysop undo 0198c2 4 --yes\n\nSTEP is the number of the tool call in the session, from 1. Exit \
                             code 1: changed since, or failed; 3: needs approval."
     )]
@@ -234,8 +234,8 @@ pub(crate) enum Command {
     },
     /// Set up sysop: model, key, default host, approval mode
     #[command(
-        after_help = "Asks, shows the resulting config, and writes it only after your yes. Everything else in an \
-                            existing config stays as it is."
+        after_help = "Asks, shows the resulting config, and writes it only after you confirm. Other settings of an \
+                      existing config are kept."
     )]
     Init,
     /// Start a scripted model server for tests and demos
@@ -261,7 +261,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  sysop skills list\n  sysop skills check .agents/skills/certs .sysop/commands/*.md"
     )]
     Skills(SkillsCommand),
-    /// Manage MCP servers, whose tools sessions offer
+    /// Manage MCP servers
     #[command(
         subcommand,
         after_help = "Examples:\n  sysop mcp add time -- uvx mcp-server-time\n  sysop mcp list\n  sysop mcp import \
@@ -278,7 +278,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Example:\n  # Zed, settings.json\n  \"agent_servers\": {\"sysop\": {\"type\": \"custom\", \"command\": \
                       \"sysop\", \"args\": [\"acp\"]}}\n\nEach session works in the directory that the editor names. \
-                      Commands ask in the editor. Standard output is for the protocol only; messages go to standard \
+                      Commands ask in the editor. Standard output carries only the protocol; messages go to standard \
                       error."
     )]
     Acp,
@@ -419,7 +419,7 @@ pub(crate) struct SessionsArguments {
 pub(crate) enum GuardCommand {
     /// List the guards of a host
     List {
-        /// Host from the config, or a destination of ssh
+        /// Host from the config, or an ssh destination
         #[arg(value_name = "HOST", value_parser = word)]
         host: String,
     },
@@ -429,7 +429,7 @@ pub(crate) enum GuardCommand {
         #[command(flatten)]
         guard: GuardArguments,
     },
-    /// Keep a change, although no fresh login was proven
+    /// Keep a change without testing a fresh login
     Confirm {
         /// Host and guard.
         #[command(flatten)]
@@ -446,10 +446,10 @@ pub(crate) enum GuardCommand {
 /// A guard on a host.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct GuardArguments {
-    /// Host from the config, or a destination of ssh
+    /// Host from the config, or an ssh destination
     #[arg(value_name = "HOST", value_parser = word)]
     pub(crate) host: String,
-    /// Id of the guard [default: the open one, or else the latest]
+    /// Id of the guard [default: the armed one, or else the latest]
     #[arg(value_name = "ID", value_parser = word)]
     pub(crate) id: Option<String>,
 }
@@ -457,7 +457,7 @@ pub(crate) struct GuardArguments {
 /// `sysop undo`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct UndoArguments {
-    /// Session, or the beginning of its id
+    /// Session id or id prefix
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: String,
     /// Number of the tool call in the session [default: the last one that can be undone]
@@ -642,9 +642,9 @@ pub(crate) struct MockLlmArguments {
 /// `sysop skills`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum SkillsCommand {
-    /// List what a session in this directory can call up with /NAME
+    /// List the skills and commands available as /NAME in this directory
     List,
-    /// Check that files can be used; exits with 1 if one cannot
+    /// Check files, and exit with 1 if any is invalid
     Check {
         /// Files of commands, and files or folders of skills
         #[arg(value_name = "PATH", required = true)]

@@ -117,7 +117,7 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
     let flag = mode.filter(|entry| matches!(entry.origin(), ConfigOrigin::Flag { .. }));
     let host = &settings.host;
     let why = if flag.is_some_and(|entry| entry.value.to_string() != "\"auto\"") {
-        "--bounds are bounds of the mode auto; omit --approve".to_owned()
+        "--bounds applies to auto mode; omit --approve".to_owned()
     } else if settings.approve(host) == ApprovalMode::Never {
         format!("the approval mode of {host} is never, so it cannot be auto; omit --bounds")
     } else if bounds.excludes(&host.to_string(), &settings.policy_options(host).tags) {

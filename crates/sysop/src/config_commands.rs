@@ -87,7 +87,7 @@ fn edit_until_valid(settings: &Settings, draft: &Path, path: &Path) -> Result<St
         open_editor(settings, draft)?;
         let text = read_text(draft).map_err(|error| CommandError::failed(error.to_string()))?;
         let text =
-            text.ok_or_else(|| CommandError::failed("the draft was removed; the config is unchanged"))?;
+            text.ok_or_else(|| CommandError::failed("the draft was deleted; the config is unchanged"))?;
         let problems = match check_text(path, &text) {
             Ok(problems) if problems.is_empty() => return Ok(text),
             Ok(problems) => problems,
@@ -97,7 +97,7 @@ fn edit_until_valid(settings: &Settings, draft: &Path, path: &Path) -> Result<St
             crate::tell(&format!("warning: {problem}"));
         }
         let mut err = io::stderr().lock();
-        write!(err, "Edit again? [Y/n] ").and_then(|()| err.flush()).context("cannot ask")?;
+        write!(err, "Edit again? [Y/n] ").and_then(|()| err.flush()).context("cannot show the prompt")?;
         let mut line = String::new();
         let read = io::stdin().lock().read_line(&mut line).context("cannot read the answer")?;
         if read == 0 || line.trim().to_lowercase().starts_with('n') {

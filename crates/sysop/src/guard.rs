@@ -14,7 +14,7 @@ use crate::settings::{HostChoice, Settings};
 
 /// Question asked before a manual confirmation.
 const UNPROVEN: &str =
-    "No fresh login was proven. If logins are broken, nothing will roll the change back. Keep it?";
+    "No fresh login was tested. If logins are broken, nothing will roll the change back. Keep it?";
 
 /// Runs the subcommand. Fails with [`Exit::Usage`] if the host or the guard is unknown, and with
 /// [`Exit::Failed`] if the decision came too late or could not be carried out.
@@ -26,7 +26,7 @@ pub(crate) async fn run(settings: Settings, command: GuardCommand) -> Result<Exi
         GuardCommand::Fire { guard: GuardArguments { host, id } } => (host, id, Some(GuardVerb::Fire)),
     };
     let HostChoice::Ssh(target) = settings.hosts.resolve(&host)? else {
-        return Err(CommandError::usage("guards exist on ssh hosts; name one of them").into());
+        return Err(CommandError::usage("guards work on ssh hosts only; name one").into());
     };
     let machines = Machines::new(Arc::new(settings));
     let connection = machines.connection(&target)?;
@@ -56,7 +56,7 @@ async fn decide(
         }
     };
     if verb == GuardVerb::Confirm && !is_sure()? {
-        return Err(CommandError::failed("not confirmed; the guard stays as it is"));
+        return Err(CommandError::failed("not confirmed; the guard is unchanged"));
     }
     let found = connection.guard(verb, &id).await.map_err(|error| unknown(error.to_string()))?;
     let status =
@@ -71,8 +71,9 @@ async fn decide(
     if status.state == wanted && !is_late {
         return Ok(Exit::Done);
     }
-    let why = if is_late { "too late: the guard had ended" } else { "the guard did not end as asked" };
-    Err(CommandError::failed(format!("{why} (it is {}); look at the host", status.state)))
+    let why =
+        if is_late { "too late: the guard had already ended" } else { "the guard did not end as requested" };
+    Err(CommandError::failed(format!("{why} (state: {}); check the host", status.state)))
 }
 
 /// Returns the open guard, or else the one whose state changed last.

@@ -40,18 +40,18 @@ impl<'a> Prompter<'a> {
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
-        writeln!(self.output, "{}", neutralize(text)).context("cannot ask")
+        writeln!(self.output, "{}", neutralize(text)).context("cannot show the prompt")
     }
 
     /// Asks a question and returns the trimmed answer. Fails at the end of the input.
     pub(crate) fn ask(&mut self, question: &str) -> Result<String> {
         write!(self.output, "{}", neutralize(question))
             .and_then(|()| self.output.flush())
-            .context("cannot ask")?;
+            .context("cannot show the prompt")?;
         let mut line = String::new();
         let read = io::Read::take(&mut *self.input, ANSWER_BYTES_MAX).read_line(&mut line);
         if read.context("cannot read the answer")? == 0 {
-            return Err(CommandError::failed("the input ended; nothing was changed").into());
+            return Err(CommandError::failed("end of input; nothing was changed").into());
         }
         Ok(line.trim().to_owned())
     }
@@ -72,7 +72,7 @@ impl<'a> Prompter<'a> {
     fn secret(&mut self, question: &str) -> Result<String> {
         let _hidden = HiddenInput::begin();
         let answer = self.ask(question);
-        writeln!(self.output).context("cannot ask")?;
+        writeln!(self.output).context("cannot show the prompt")?;
         answer
     }
 }
@@ -110,7 +110,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if let Some(name) = download {
         crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
     }
-    crate::tell("Done. `sysop doctor` checks the result; `sysop` starts.");
+    crate::tell("Done. Check the result with `sysop doctor`; start with `sysop`.");
     Ok(())
 }
 
@@ -122,7 +122,7 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
         return Ok(());
     }
     Err(CommandError::usage(format!(
-        "your settings are in {}, a file of another program; copy it to {} first",
+        "your settings are in {}, which belongs to another program; copy it to {} first",
         display_path(file),
         display_path(&own)
     )))
@@ -134,7 +134,7 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, 
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine()).name.clone();
     prompter.say(&format!(
         "Which model?\n  [1] {recommended} on this machine, without a key\n  [2] a provider with an API key\n  [3] \
-         Ollama\n  [4] keep the present setting"
+         Ollama\n  [4] keep the current setting"
     ))?;
     let mut download = None;
     let mut changes = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
@@ -149,9 +149,10 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, 
     };
     choose_host(prompter, settings, &mut changes)?;
     prompter.say(
-        "When may commands run?\n  [1] ask: what only reads runs, everything else asks (recommended)\n  [2] each: \
-         every command asks\n  [3] auto: only dangerous commands ask\n  [4] never: nothing that changes anything runs\
-         \n  [5] keep the present setting",
+        "When may commands run?\n  [1] ask: run read-only commands, ask before everything else (recommended)\n  [2] \
+         each: ask before every command\n  [3] auto: run everything, ask before dangerous commands\n  [4] never: run \
+         read-only commands only\
+         \n  [5] keep the current setting",
     )?;
     let mode = match prompter.choice("Your choice [1-5]: ", &["1", "2", "3", "4", "5"])?.as_str() {
         "1" => Some("ask"),

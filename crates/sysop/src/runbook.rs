@@ -169,7 +169,7 @@ async fn read(storage: &Storage, session: &str) -> Result<(SessionId, SessionRec
 fn write_new(path: &PathBuf, bytes: &[u8]) -> Result<()> {
     let failed = |error: io::Error| {
         let why = if error.kind() == io::ErrorKind::AlreadyExists {
-            "it exists; remove it or name another file".to_owned()
+            "the file exists; remove it or choose another one".to_owned()
         } else {
             error.to_string()
         };

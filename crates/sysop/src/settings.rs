@@ -623,7 +623,7 @@ fn theme_decided_by(
 }
 
 fn limits(config: &Config) -> TurnLimits {
-    let built_in = "the built-in layer sets this limit";
+    let built_in = "this limit is built in";
     TurnLimits {
         iterations: config.get("max_iterations").expect(built_in),
         history_messages: config.get("max_history_messages").expect(built_in),

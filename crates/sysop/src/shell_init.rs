@@ -94,7 +94,7 @@ async fn ask(shell: InitShell, settings: Settings, model: ModelRef) -> Result<St
             | ModelEvent::Progress(_) => {}
         }
     }
-    Err(CommandError::failed("the model ended without an answer"))
+    Err(CommandError::failed("the model gave no answer"))
 }
 
 fn read_line(input: impl io::Read) -> Result<String, CommandError> {

@@ -1,4 +1,4 @@
-//! The history of the full screen, measured inside the process: frames, streams, memory.
+//! The history of the TUI, measured inside the process: frames, streams, memory.
 
 use anyhow::Result;
 

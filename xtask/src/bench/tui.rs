@@ -1,4 +1,4 @@
-//! The full screen, measured from outside by running the real binary on a PTY.
+//! The TUI, measured from outside by running the real binary on a PTY.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -15,7 +15,7 @@ use super::Bench;
 use super::measure::ms;
 use super::mock::{MockProcess, answer, commands};
 
-/// Number of times the full screen is opened.
+/// Number of times the TUI is opened.
 const RUNS: usize = 30;
 /// Number of keys to type during a flood.
 const KEYS: usize = 40;
@@ -29,7 +29,7 @@ const FRAME_END: &[u8] = b"\x1b[?2026l";
 /// A letter that occurs in none of our text.
 const LETTER: char = '\u{0411}';
 
-/// The full screen on its own PTY, killed on drop.
+/// The TUI on its own PTY, killed on drop.
 struct TuiProcess {
     child: Child,
     terminal: OwnedFd,
@@ -40,7 +40,7 @@ struct TuiProcess {
 }
 
 impl TuiProcess {
-    /// Opens the full screen on a terminal whose input already contains `typed`.
+    /// Opens the TUI on a terminal whose input already contains `typed`.
     fn open(bench: &Bench, port: u16, typed: &str, arguments: &[&str]) -> Result<Self> {
         let (pty, pts) = pty_process::blocking::open().context("cannot open a PTY")?;
         pty.resize(pty_process::Size::new(30, 100)).context("a PTY has a size")?;

@@ -39,7 +39,7 @@ pub(crate) enum AgentEnd {
     Done,
     /// It wanted an approval, which nobody gives.
     Approval,
-    /// The maximum of requests was reached.
+    /// The maximum number of requests was reached.
     Steps,
     Timeout,
     Error,

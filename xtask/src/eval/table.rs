@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::agent::{AgentKind, TaskRun};
 use super::task::EvalTask;
 
-/// Quantile of the normal distribution for an interval of 95 %.
+/// Quantile of the normal distribution for an interval of 95%.
 const Z: f64 = 1.959_963_984_540_054;
 
 /// The runs of an agent on a task.
@@ -77,7 +77,7 @@ impl Sum {
     }
 }
 
-/// Returns the Wilson interval of 95 % for the share of successes.
+/// Returns the Wilson interval of 95% for the share of successes.
 /// Without a run, the share can be anything.
 pub(crate) fn wilson(solved: u64, runs: u64) -> (f64, f64) {
     if runs == 0 {
@@ -107,7 +107,7 @@ pub(crate) fn table(results: &[TaskResult<'_>]) -> String {
     for (agent, part, sum) in sums(results) {
         let (low, high) = wilson(sum.solved, sum.runs);
         text.push_str(&format!(
-            "{:9} {part:5} {:>3}/{} solved = {:.0} % (95 % interval {:.0} to {:.0} %); for each run {:.1} requests, \
+            "{:9} {part:5} {:>3}/{} solved = {:.0}% (95% interval {:.0} to {:.0}%); for each run {:.1} requests, \
              {:.0} prompt tokens, {:.0} answer tokens, {:.0} s\n",
             agent.name(),
             sum.solved,

@@ -152,7 +152,7 @@ fn the_table_has_a_line_for_each_task_and_sums_for_each_half() {
     assert_eq!(line("config-port  easy  reference"), "config-port easy reference 1/2 2.0 ~200 ~7 2.0");
     assert_eq!(
         line("sysop     whole"),
-        "sysop whole 3/4 solved = 75 % (95 % interval 30 to 95 %); for each run 4.0 requests, 400 prompt tokens, 7 answer \
+        "sysop whole 3/4 solved = 75% (95% interval 30 to 95%); for each run 4.0 requests, 400 prompt tokens, 7 answer \
          tokens, 2 s"
     );
     assert!(line("sysop     easy").contains("2/2") && line("sysop     hard").contains("1/2"));

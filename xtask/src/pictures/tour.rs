@@ -1,4 +1,4 @@
-//! The animated picture for the README: pictures of the full screen, one after the other, in one SVG.
+//! The animated picture for the README: pictures of the TUI, one after the other, in one SVG.
 
 use std::fmt::Write as _;
 use std::fs;

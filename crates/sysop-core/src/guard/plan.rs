@@ -52,16 +52,16 @@ const NOT_GUARDED: [(&[&str], &str); 3] = [
             "reboot", "shutdown", "halt", "poweroff", "kexec", "init", "telinit", "pm-suspend",
             "pm-hibernate", "systemd-sleep",
         ],
-        "it stops or restarts the machine",
+        "it shuts down or restarts the machine",
     ),
     (
         &[
             "setenforce", "semanage", "semodule", "restorecon", "fixfiles", "setsebool", "load_policy",
             "aa-enforce", "aa-complain", "aa-disable", "apparmor_parser",
         ],
-        "it changes the kernel's access rules",
+        "it changes the SELinux or AppArmor policy",
     ),
-    (&["killall5"], "it ends every process"),
+    (&["killall5"], "it kills every process"),
 ];
 /// Subcommands of `systemctl` that stop or restart the machine.
 const POWER: [&str; 15] = [
@@ -74,7 +74,7 @@ const BEYOND: [(&[&str], &str); 2] = [
         &["/lib", "/lib32", "/lib64", "/usr", "/bin", "/sbin", "/etc/ld.so.preload"],
         "it changes programs that the rollback itself needs",
     ),
-    (&["/boot", "/etc/fstab", "/etc/crypttab"], "it shows only at the next boot"),
+    (&["/boot", "/etc/fstab", "/etc/crypttab"], "it takes effect only at the next boot"),
 ];
 const PROGRAMS: [(Area, &[&str]); 7] = [
     (Area::Sshd, &["sshd", "ssh-keygen", "dropbear"]),
@@ -211,11 +211,11 @@ const LOGIN_FILES: [&str; 9] = [
 ];
 
 /// Plans the guard of a command. The error says why no guard can undo the change, as a clause:
-/// `it stops or restarts the machine`.
+/// `it shuts down or restarts the machine`.
 pub fn plan(command: &str, survey: &Survey) -> Result<GuardPlan, &'static str> {
     let analysis = shell::analyze(command, survey);
     if analysis.risk.class != RiskClass::Lockout {
-        return Err("it does not look like a change that locks people out");
+        return Err("it does not look like a change that can lock anyone out");
     }
     let mut found = Found { context: &survey.context, areas: BTreeSet::new(), paths: BTreeSet::new() };
     for invocation in &analysis.invocations {
@@ -248,22 +248,22 @@ impl Found<'_> {
             return Err(why);
         }
         match program.as_str() {
-            "systemctl" if has(&POWER) => return Err("it stops or restarts the machine"),
+            "systemctl" if has(&POWER) => return Err("it shuts down or restarts the machine"),
             "systemctl" | "service" | "rc-service" | "invoke-rc.d" | "update-rc.d" | "rc-update" => {
                 self.units(&rest)?;
             }
             "pkill" | "killall" => {
                 if has(&["-u", "-U", "--euid", "--uid", "--user"]) {
-                    return Err("it ends the processes of a user, the login among them");
+                    return Err("it kills processes of a user, which may include the login");
                 }
                 self.units(&rest)?;
             }
-            "loginctl" => return Err("it ends logins"),
-            "kill" if has(&["-1", "1"]) => return Err("it ends every process"),
+            "loginctl" => return Err("it ends login sessions"),
+            "kill" if has(&["-1", "1"]) => return Err("it kills every process"),
             "userdel" | "deluser"
                 if has(&["-r", "-f", "-rf", "-fr", "--remove", "--remove-home", "--remove-all-files"]) =>
             {
-                return Err("it removes a home folder");
+                return Err("it removes a home directory");
             }
             "apt" | "apt-get" | "dnf" | "yum" | "zypper" | "pacman" | "apk" | "dpkg" | "rpm" => {
                 return Err("it installs or removes packages");
@@ -286,7 +286,7 @@ impl Found<'_> {
             let of_unit = UNITS.iter().filter(|(_, names)| names.iter().any(is_known));
             for (area, _) in of_unit {
                 if name != unit {
-                    return Err("it changes an instance of a unit, which sysop cannot start again");
+                    return Err("it changes an instance of a template unit, which sysop cannot restart");
                 }
                 self.areas.insert(*area);
             }
@@ -297,7 +297,7 @@ impl Found<'_> {
     fn path(&mut self, path: &str) -> Result<(), &'static str> {
         let path = path.trim_end_matches('/');
         if path.is_empty() || path == "/etc" || path == "/home" || path == "/var" {
-            return Err("it changes too many files to keep them");
+            return Err("it changes too many files to save");
         }
         let touches = |place: &str| is_below(path, place) || is_below(place, path);
         if let Some((_, why)) =
@@ -333,13 +333,13 @@ impl Found<'_> {
 
     fn plan(mut self) -> Result<GuardPlan, &'static str> {
         if self.areas.is_empty() {
-            return Err("sysop does not know which files and settings it changes");
+            return Err("the files and settings that it changes are unknown");
         }
         if self.areas.contains(&Area::Sudo) {
             self.paths.insert("@/usr/bin/sudo".to_owned());
         }
         if self.areas.contains(&Area::Keys) {
-            let home = self.home().ok_or("the home folder of the login user is not known")?;
+            let home = self.home().ok_or("the home directory of the login user is unknown")?;
             self.paths.insert(format!("{home}/.ssh"));
             self.paths.insert(format!("@{home}"));
         }
@@ -358,7 +358,7 @@ impl Found<'_> {
             .cloned()
             .collect();
         if !paths.iter().all(|path| is_plain_path(path.trim_start_matches('@'))) {
-            return Err("a path has a line break or another character that cannot be kept");
+            return Err("a path contains a line break or another unsupported character");
         }
         let home = self.home();
         let is_own =

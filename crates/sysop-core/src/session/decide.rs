@@ -312,7 +312,7 @@ pub(super) fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<Guar
 }
 
 fn not_guarded(why: &str, command_bytes: usize) -> Finding {
-    let why = format!("NOT guarded, nothing rolls it back: {why}");
+    let why = format!("NOT guarded, so nothing will roll it back: {why}");
     Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }
 }
 

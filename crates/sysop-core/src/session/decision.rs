@@ -99,7 +99,7 @@ impl Session {
                 known.then(|| format!("{by} has already allowed this; another person must allow it, too"))
             }
             Decision::Allow { command: Some(_) } => Some(format!(
-                "{needed} people must allow this command as it is; reject it to have it changed"
+                "{needed} people must allow this command unedited; reject it to ask for a different one"
             )),
             Decision::AllowSession { .. } => {
                 Some(format!("{needed} people must allow each of these commands; allow it once"))

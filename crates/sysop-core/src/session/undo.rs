@@ -32,7 +32,7 @@ impl Session {
             }
             Some(Value::String(id)) => {
                 let found = steps.iter().find(|step| step.call.as_str() == id);
-                Some(found.ok_or_else(|| "this step cannot be undone: nothing was kept for it".to_owned())?)
+                Some(found.ok_or_else(|| "this step cannot be undone: nothing was saved for it".to_owned())?)
             }
             Some(_) => return Err("`step` is a number from 1".to_owned()),
             None => steps.iter().rev().find(|step| !step.is_undone && !step.is_undo),
@@ -55,7 +55,7 @@ impl Session {
         let steps = self.state.tool_calls;
         match number {
             Some(number) if (1..=u64::from(steps)).contains(&number) => {
-                format!("step {number} cannot be undone: it changed nothing, or nothing was kept for it")
+                format!("step {number} cannot be undone: it changed nothing, or nothing was saved for it")
             }
             Some(number) => format!("there is no step {number}; this session has {steps} tool calls"),
             None => "`step` is a number from 1".to_owned(),

@@ -83,9 +83,8 @@ fn instructions_loaded(instructions: &Instructions) -> String {
     let withheld =
         withheld.map(|file| format!("{} ({})", one_line(&file.path), ui_text::file_size(file.bytes)));
     let (read, withheld) = (read.collect::<Vec<_>>().join(", "), withheld.collect::<Vec<_>>().join(", "));
-    let withheld = format!(
-        "not given to the model, because this workspace is not trusted (/trust or --trust): {withheld}"
-    );
+    let withheld =
+        format!("not sent to the model, because this workspace is not trusted (see /trust): {withheld}");
     let mut parts = Vec::new();
     if !read.is_empty() {
         parts.push(format!("instructions: {read}"));
@@ -102,7 +101,7 @@ fn instructions_loaded(instructions: &Instructions) -> String {
     }
     parts.extend(instructions.skills.skipped.iter().map(|problem| format!("skipped {}", one_line(problem))));
     if parts.is_empty() {
-        return "the model gets no instructions from files any more".to_owned();
+        return "instruction files are no longer sent to the model".to_owned();
     }
     parts.join("; ")
 }
@@ -222,7 +221,8 @@ mod tests {
             |instructions: &Instructions| Event::InstructionsLoaded { instructions: instructions.clone() };
         assert_eq!(line(&event(&instructions)), note(read));
         instructions.untrusted = vec![UntrustedFile { path: "/c/CLAUDE.md".into(), bytes: 10 }];
-        let withheld = "not given to the model, because this workspace is not trusted (/trust or --trust): /c/CLAUDE.md (10 bytes)";
+        let withheld = "not sent to the model, because this workspace is not trusted (see /trust): /c/CLAUDE.md (10 \
+                        bytes)";
         assert_eq!(line(&event(&instructions)), warning(&format!("{read}; {withheld}")));
         instructions.files.clear();
         assert_eq!(line(&event(&instructions)), warning(withheld));

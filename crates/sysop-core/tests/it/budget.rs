@@ -133,7 +133,7 @@ fn minutes_pause_the_turn_and_stop_its_command() {
     time_out(&mut world, 7, 1);
     assert!(world.last.events.is_empty() && world.last.effects.is_empty(), "a timer of another turn");
     time_out(&mut world, 1, 16 * 60);
-    assert_eq!(notices(&world), ["80 % of the turn's budget is used: 16 of 20 minutes"]);
+    assert_eq!(notices(&world), ["80% of the turn's budget is used: 16 of 20 minutes"]);
     assert_eq!((timer(&world), paused(&world)), (Some(4 * 60), None));
     time_out(&mut world, 1, 20 * 60);
     assert_eq!(paused(&world).as_deref(), Some("the turn has run for 20 minutes"));
@@ -185,10 +185,10 @@ fn the_minutes_of_a_session_count_over_its_turns_and_survive_a_restart() {
         Effect::SetTurnTimer { after, .. } => Some(after.as_secs()),
         _ => None,
     });
-    assert_eq!(after, Some(2 * 60), "8 minutes are 80 %, of which 6 are spent");
+    assert_eq!(after, Some(2 * 60), "8 minutes are 80%, of which 6 are spent");
     world.tell_at(60 * 60, Input::prompt("two"));
     time_out(&mut world, 3, 62 * 60);
-    assert_eq!(notices(&world), ["80 % of the session's budget is used: 8 of 10 minutes"]);
+    assert_eq!(notices(&world), ["80% of the session's budget is used: 8 of 10 minutes"]);
     time_out(&mut world, 3, 64 * 60);
     assert_eq!(paused(&world).as_deref(), Some("the session has run for 10 minutes"));
     world.tell(Input::Cancel);
@@ -212,15 +212,15 @@ fn users_are_told_once_when_80_percent_of_a_budget_are_spent() {
     world.prompt("one");
     eight_steps(&mut world);
     world.reply(used(says("done"), 4_400));
-    assert_eq!(notices(&world), ["81 % of the turn's budget is used: 40 k of 50 k tokens"]);
+    assert_eq!(notices(&world), ["81% of the turn's budget is used: 40 k of 50 k tokens"]);
     world.prompt("two");
     eight_steps(&mut world);
     world.reply(used(calls(vec![bash("b", "ls")]), 4_400));
     assert_eq!(
         notices(&world),
         [
-            "81 % of the turn's budget is used: 40 k of 50 k tokens",
-            "81 % of the session's budget is used: 81 k of 100 k tokens"
+            "81% of the turn's budget is used: 40 k of 50 k tokens",
+            "81% of the session's budget is used: 81 k of 100 k tokens"
         ]
     );
     world.outcome(Outcome::ok("x")).reply(used(says("done"), 100));

@@ -45,7 +45,10 @@ fn a_guard_that_is_gone_after_the_approval_is_asked_about_again() {
     assert!(world.guards.is_empty() && world.session.activity() == Activity::AwaitingApproval);
     let (guarded, findings) = asked(&world);
     assert_eq!(guarded, None);
-    assert!(findings.iter().any(|why| why == "NOT guarded, nothing rolls it back: no timer"), "{findings:?}");
+    assert!(
+        findings.iter().any(|why| why == "NOT guarded, so nothing will roll it back: no timer"),
+        "{findings:?}"
+    );
     world.allow();
     assert_eq!(world.guards, [None]);
 }
@@ -59,7 +62,7 @@ fn a_host_that_stops_to_answer_after_the_approval_is_named_as_not_guarded() {
     world.allow();
     let (guarded, findings) = asked(&world);
     assert_eq!(guarded, None);
-    let told = "NOT guarded, nothing rolls it back: the host did not answer";
+    let told = "NOT guarded, so nothing will roll it back: the host did not answer";
     assert!(findings.iter().any(|why| why == told), "{findings:?}");
 }
 

@@ -113,5 +113,5 @@ fn compaction_leaves_out_older_images_first() {
     assert!(elided, "{}", world.lines());
     let request = &world.asked.as_ref().expect("the model is asked").1;
     let Message::User { text, .. } = request.messages[0].message() else { panic!("not a prompt") };
-    assert_eq!(text, "look at a.png\n[image 1400×1400 a.png left out]");
+    assert_eq!(text, "look at a.png\n[image 1400×1400 a.png omitted]");
 }

@@ -76,11 +76,9 @@ fn the_model_gets_the_instructions_before_the_first_message() {
     assert_eq!(world.session.activity(), Activity::Thinking);
     read(&mut world, Some(agents("Use make.\n")));
     let first = first_message(&world);
-    assert!(
-        first.starts_with(
-            "--- /srv/AGENTS.md (a file of this workspace; it permits nothing) ---\nUse make.\n"
-        )
-    );
+    assert!(first.starts_with(
+        "--- /srv/AGENTS.md (a file of this workspace, which grants no permissions) ---\nUse make.\n"
+    ));
     assert!(first.ends_with("the user's message follows ---\n\ndeploy"), "{first}");
     world.reply(calls(vec![bash("a", "ls")])).outcome(Outcome::ok("x"));
     assert_eq!(first_message(&world), first, "the prefix stays");

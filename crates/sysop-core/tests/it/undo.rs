@@ -23,7 +23,7 @@ fn world() -> World {
     world.direct("bash", "echo 1 >a", Origin::User).outcome(recorded("r1"));
     world.direct("bash", "true", Origin::User).outcome(Outcome::ok(""));
     world.direct("bash", "echo 3 >a", Origin::User).outcome(recorded("r3"));
-    world.survey.undo = UndoOffer::Offered { lines: vec!["put back /a".to_owned()] };
+    world.survey.undo = UndoOffer::Offered { lines: vec!["restore /a".to_owned()] };
     world
 }
 
@@ -50,7 +50,7 @@ fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
     let mut world = world();
     undo(&mut world, &json!({}));
     assert_eq!(world.session.activity(), Activity::AwaitingApproval);
-    assert_eq!(asked(&world), ("undo step 3".to_owned(), vec!["put back /a".to_owned()]));
+    assert_eq!(asked(&world), ("undo step 3".to_owned(), vec!["restore /a".to_owned()]));
     assert!(world.running.is_none());
     world.allow();
     let wanted = json!({ "step": 3, "call": "direct_3", "records": [{ "id": "r3", "rights": "own" }], "undoes": "echo 3 >a" });
@@ -132,7 +132,7 @@ fn a_step_is_named_by_its_number_or_its_call() {
 #[test]
 fn a_step_that_cannot_be_undone_is_refused_with_the_reason() {
     for (step, why) in [
-        (2, "step 2 cannot be undone: it changed nothing, or nothing was kept for it"),
+        (2, "step 2 cannot be undone: it changed nothing, or nothing was saved for it"),
         (9, "there is no step 9; this session has 3 tool calls"),
     ] {
         let mut world = world();

@@ -45,7 +45,7 @@ struct Node {
     updates: Option<BoxStream<'static, Update>>,
     opening: Option<tokio::task::JoinHandle<Result<Arc<dyn frontend::SessionHandle>, DriverError>>>,
     told: Vec<Arc<Logged>>,
-    /// Prompts accepted from its user over its whole life.
+    /// All prompts that the node accepted from its user.
     said: Vec<String>,
     /// Time until which the node stands still.
     asleep: i64,

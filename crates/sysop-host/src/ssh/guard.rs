@@ -181,19 +181,23 @@ pub(super) async fn arm(
     let mut words = vec!["arm", &id, &seconds, &uid, &plan.capture, &plan.hook, &checks];
     words.extend(plan.paths.iter().map(String::as_str));
     let ran = run(inner, rights, &words, SCRIPT_MAX).await.map_err(|failed| {
-        let maybe = if failed.may_have_run { "; if it is armed, it puts back identical files" } else { "" };
+        let maybe = if failed.may_have_run {
+            "; if it was armed after all, its rollback changes nothing"
+        } else {
+            ""
+        };
         format!("{}{maybe}", failed.error)
     })?;
     match line_of(&ran, &id) {
         Some(GuardLine { word, rest, .. }) if word == "armed" && ran.status == 0 => {
             let folder = rest.splitn(4, ' ').nth(3).unwrap_or_default().to_owned();
             if !folder.starts_with('/') {
-                return Err("the host did not name the guard's folder".to_owned());
+                return Err("the host did not report the guard's directory".to_owned());
             }
             Ok(ArmedOnHost { id, folder, rights })
         }
         Some(GuardLine { word, rest, .. }) if word == "busy" => Err(format!(
-            "guard {rest} is open on this host; decide it with `sysop guard status|confirm|fire {}`",
+            "guard {rest} is still armed on this host; settle it with `sysop guard status|confirm|fire {}`",
             inner.name()
         )),
         Some(GuardLine { rest, .. }) => Err(rest),

@@ -94,7 +94,7 @@ impl Guards {
             return refused("it runs in the background");
         }
         if survey.unreachable.is_some() {
-            return refused("the host cannot be asked");
+            return refused("the host is unreachable");
         }
         let plan = match plan(command, survey) {
             Ok(plan) => plan,
@@ -119,7 +119,7 @@ impl Guards {
             return Err("guards work on Linux hosts only".to_owned());
         }
         if !support.has_timer {
-            return Err("no timer on the host is known to outlive the connection".to_owned());
+            return Err("the host has no timer that outlives the connection".to_owned());
         }
         match (support.is_root, plan.needs_root) {
             (true, _) => Ok(Rights::Root),
@@ -232,13 +232,13 @@ impl Guards {
         loop {
             match state(&self.inner, guard, left(deadline)).await {
                 Some(line) if line.word != "armed" => {
-                    return Err("the connection broke until its time was over");
+                    return Err("the connection was down until the timer ran out");
                 }
                 Some(line) if line.rest != "-" => return Ok(()),
                 Some(_) | None => {}
             }
             if left(deadline) < RETRY_MAX.min(pause * 8) {
-                return Err("the connection broke and the change did not end in time");
+                return Err("the connection broke, and the change did not finish in time");
             }
             sleep(pause).await;
             pause = (pause * 2).min(Duration::from_secs(5));
@@ -255,7 +255,7 @@ impl Guards {
         self.log_in(before, None, deadline).await?;
         sleep(self.settle.min(left(deadline) / 4)).await;
         let login = self.log_in(before, Some(guard), deadline).await?;
-        login.confirmed.ok_or_else(|| "the host did not answer the confirmation".to_owned())
+        login.confirmed.ok_or_else(|| "the host did not acknowledge the confirmation".to_owned())
     }
 
     async fn log_in(
@@ -312,7 +312,7 @@ impl Guards {
         GuardEnding {
             how: GuardEnd::Unknown,
             text: format!(
-                "[guard: {why}; {name} does not answer. Its timer rolls the change back by itself; see `sysop guard \
+                "[guard: {why}; {name} does not answer. The timer on the host rolls the change back; see `sysop guard \
                  status {name}`]"
             ),
         }
@@ -333,15 +333,14 @@ fn rolled_back(why: &str, log: &str) -> GuardEnding {
     // The host's timer came first.
     let by = if log == LATE { " by the host's timer" } else { "" };
     let log = if log.is_empty() || log == LATE { String::new() } else { format!(" Log: {log}") };
-    let text =
-        format!("[guard: ROLLED BACK{by}, because {why}. Files and settings are as before the change.{log}]");
+    let text = format!("[guard: ROLLED BACK{by}, because {why}. Files and settings are restored.{log}]");
     GuardEnding { how: GuardEnd::Fired, text }
 }
 
 fn half_rolled_back(why: &str, log: &str, host: &str) -> GuardEnding {
     let log = if log.is_empty() { String::new() } else { format!(" Log: {log}") };
     let text = format!(
-        "[guard: the rollback FAILED in part ({why}). Look at {host} now, with a connection that is still open.{log}]"
+        "[guard: the rollback partly FAILED ({why}). Check {host} now, over a connection that is still open.{log}]"
     );
     GuardEnding { how: GuardEnd::Fired, text }
 }

@@ -148,7 +148,7 @@ impl SshMachine {
             let what = match state.as_str() {
                 "failed" => "failed to roll a change back",
                 "firing" => "is rolling a change back",
-                _ => "waits to be confirmed, or it rolls a change back",
+                _ => "will roll a change back unless it is confirmed",
             };
             people.notice(&format!("{name}: guard {id} {what}; see `sysop guard status {name}`"));
         }

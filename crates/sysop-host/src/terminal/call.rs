@@ -200,7 +200,7 @@ impl TerminalCall<'_> {
                 }
                 SecretPromptOutcome::Refused => "no one answered the prompt; stopped with Ctrl+C",
                 SecretPromptOutcome::Closed { entered: true } => ENTERED,
-                SecretPromptOutcome::Closed { entered: false } => "that ended",
+                SecretPromptOutcome::Closed { entered: false } => "the prompt is gone",
             };
             self.settle(false).await;
             let screen = self.live.state().shared_text();
@@ -534,7 +534,8 @@ impl TerminalCall<'_> {
                 return CallEnd::new(Status::Cancelled, "stopped");
             }
         }
-        let note = "stopped; the program ignored Ctrl+C and still runs in the terminal";
+        let note =
+            "the call was stopped, but the program ignored Ctrl+C and is still running in the terminal";
         CallEnd::new(Status::Cancelled, note)
     }
 
@@ -605,14 +606,14 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// Ends the hiding of output, because a shell without marks did not run the typed line.
+    /// Shows output again, because a shell that does not report its commands did not run the typed line.
     fn reveal_blind(&self) {
         let mut inner = self.live.state();
         inner.hidden = None;
         inner.blind_key = None;
     }
 
-    /// Captures the output of a shell without marks until it appears to be at its prompt again.
+    /// Captures the output of a shell that does not report its commands, until it appears to be at its prompt again.
     async fn follow_blind(&mut self, limit: Duration, capture: &mut Capture<'_>) -> CallEnd {
         let mut changes = self.live.changes();
         let mut taken = Vec::new();

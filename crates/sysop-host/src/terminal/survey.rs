@@ -52,7 +52,7 @@ impl TerminalPlace {
             return Some("the terminal switched to another host or user");
         }
         if self.dialect != Dialect::Unknown && self.dialect != now.dialect {
-            return Some("another shell reads the terminal");
+            return Some("another shell took over the terminal");
         }
         if moved(&self.folder, &now.folder) {
             return Some("the shell changed its directory");
@@ -112,7 +112,7 @@ impl SharedTerminal {
         match judged.difference(&now) {
             None => Ok(()),
             Some(what) => Err(CallError::Refused(format!(
-                "nothing ran: {what} after the call was judged; check the terminal and call again"
+                "nothing ran: {what} while the call was waiting; check the terminal and call again"
             ))),
         }
     }

@@ -72,7 +72,7 @@ rules() { "$1-save" 2>/dev/null | sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]/[0:0]/'
 
 # --- before
 root() {                                                             # KIND PATH: the path, or its first ancestor that is missing
-  case $2 in *"$N"*|*"$T"*) say note "a name with a line break or a tab is not kept"; return ;; /*) ;; *) return ;; esac
+  case $2 in *"$N"*|*"$T"*) say note "a name with a line break or a tab is not saved"; return ;; /*) ;; *) return ;; esac
   k=$1 p=${2%/}; [ -n "$p" ] || p=/
   if [ ! -e "$p" ] && [ ! -L "$p" ]; then
     while q=${p%/*}; [ -n "$q" ] && [ ! -e "$q" ] && [ ! -L "$q" ]; do p=$q; done
@@ -123,10 +123,10 @@ keep() {                                                             # copies th
     [ -e "$p" ] || [ -L "$p" ] || continue
     covered "$p" && continue
     b=$(tree "$p" | bytes)
-    if [ "$b" -gt "$left" ]; then [ $k = c ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not kept"; continue; fi
+    if [ "$b" -gt "$left" ]; then [ $k = c ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not saved"; continue; fi
     n=$((n+1))
     if cp -a -- "$p" "$G/pre/$n" 2>/dev/null; then left=$((left-b)); printf '%s\t%s\n' "$n" "$p" >>"$G/kept"
-    else rm -rf -- "$G/pre/$n"; [ $k = c ] && say note "$p cannot be read: its content is not kept"; fi
+    else rm -rf -- "$G/pre/$n"; [ $k = c ] && say note "$p cannot be read: its content is not saved"; fi
   done <"$G/roots"
 }
 covered() { awk -F"$T" -v p="$1" '{r=$2; if (r=="/") r=""} p==$2 || index(p, r "/")==1 {f=1} END {exit !f}' "$G/kept"; }
@@ -266,7 +266,7 @@ report() {                                                           # says what
   if awk -F"$T" '$4!="restarted" && $4!="reloaded" {f=1} END {exit !f}' "$G/diff.units"; then can=$((can+1)); elif [ "$part" = 1 ]; then cannot=$((cannot+1)); fi
   while IFS=$T read -r n a b; do part=1; if [ "$a" = - ] || [ -n "$(debs "$n" "$a")" ]; then can=$((can+1)); else cannot=$((cannot+1)); fi; done <"$G/diff.packages"
   for f in "$G"/was/* "$G"/now/*; do case ${f##*/} in cron.*|nft|iptables|ip6tables|ipset|keys) cmp -s "$G/was/${f##*/}" "$G/now/${f##*/}" || can=$((can+1)) ;; esac; done
-  if [ $((can+cannot)) = 0 ]; then say undo nothing; elif [ "$can" = 0 ]; then say undo none "content was not kept"
+  if [ $((can+cannot)) = 0 ]; then say undo nothing; elif [ "$can" = 0 ]; then say undo none "content was not saved"
   elif [ "$cannot" != 0 ] || [ "$part" = 1 ]; then say undo partly; else say undo exact; fi
 }
 after() {
@@ -289,10 +289,10 @@ check() {                                                            # says what
   awk -F"$T" '$1=="created" && substr($2,1,length($2)-3)=="4" {q=$7; sub(/\/[^\/]*$/,"",q); if (!(q in d)) print $7; d[$7]}' "$G/changes" |
     while IFS= read -r p; do find "$p" -xdev 2>/dev/null; done | awk -F"$T" 'f==0 {k[$7]; next} !($0 in k) {print $0 " is new"}' f=0 "$G/changes" f=1 - >>"$G/drift"
   while IFS=$T read -r n a b how; do
-    x=$(awk -F"$T" -v n="$n" '$1==n {print $2}' "$G/cur/units" 2>/dev/null); [ "$x" = "$b" ] || echo "unit ${n%.service} is ${x:-gone}, the step left it $b"
+    x=$(awk -F"$T" -v n="$n" '$1==n {print $2}' "$G/cur/units" 2>/dev/null); [ "$x" = "$b" ] || echo "unit ${n%.service} is ${x:-gone}, but was $b after the step"
   done <"$G/diff.units" >>"$G/drift"
   while IFS=$T read -r n a b; do
-    x=$(awk -F"$T" -v n="$n" '$1==n && $3=="installed" {print $2}' "$G/cur/packages" 2>/dev/null); [ "${x:--}" = "$b" ] || echo "package $n is ${x:-not installed}, the step left it at $b"
+    x=$(awk -F"$T" -v n="$n" '$1==n && $3=="installed" {print $2}' "$G/cur/packages" 2>/dev/null); [ "${x:--}" = "$b" ] || echo "package $n is ${x:-not installed}, but was $b after the step"
   done <"$G/diff.packages" >>"$G/drift"
   for f in "$G"/was/* "$G"/now/*; do
     n=${f##*/}
@@ -301,7 +301,7 @@ check() {                                                            # says what
       case $n in cron.*) echo "the crontab of ${n#cron.} was edited" ;; *) echo "the rules of $n were changed" ;; esac ;;
     esac
   done | sort -u >>"$G/drift"
-  awk -F"$T" 'f==0 {b[$1]=$0; next} f==1 {a[$1]=$0; next} b[$1]!=a[$1] && a[$1]!=$0 {print $1 " was set again"}' f=0 "$G/was/keys" f=1 "$G/now/keys" f=2 "$G/cur/keys" >>"$G/drift"
+  awk -F"$T" 'f==0 {b[$1]=$0; next} f==1 {a[$1]=$0; next} b[$1]!=a[$1] && a[$1]!=$0 {print $1 " was changed again"}' f=0 "$G/was/keys" f=1 "$G/now/keys" f=2 "$G/cur/keys" >>"$G/drift"
   rm -rf "$G/cur.left"
   [ -s "$G/drift" ] || return 0
   head -n 5 "$G/drift" | while IFS= read -r l; do say changed "" "$l"; done
@@ -313,22 +313,22 @@ plan() {                                                             # says the 
     function name() {return $7 (substr($2,1,length($2)-3)=="4" ? "/" : "")}
     $1=="removed" || $1=="created" {q=$7; sub(/\/[^\/]*$/,"",q); if (done[q]==$1) {done[$7]=$1; next} done[$7]=$1}
     ($1=="removed" || $1=="edited" || $1=="touched") && $6=="-" && substr($2,1,length($2)-3)!="4" {next}
-    {w=$1=="created" ? "remove" : $1=="mode" ? "restore mode and owner of" : $1=="touched" ? "restore the time of" : "put back"; if (++n<=most) print "U\tstep\t\t" w " " name()}
+    {w=$1=="created" ? "remove" : $1=="mode" ? "restore mode and owner of" : $1=="touched" ? "restore the time of" : "restore"; if (++n<=most) print "U\tstep\t\t" w " " name()}
     END {if (n>most) print "U\tstep\t\tand " n-most " more files"}' "$G/changes"
-  lost | head -n 5 | while IFS= read -r p; do say caveat "" "$p: its content was not kept and does not come back"; done
+  lost | head -n 5 | while IFS= read -r p; do say caveat "" "$p: its content was not saved and cannot be restored"; done
   reloads && say step "" "systemctl daemon-reload"
   while IFS=$T read -r n a b; do
     case $a in
-    -) say step "" "purge package $n; its data outside of /etc goes too" ;;
-    *) if [ -n "$(debs "$n" "$a")" ]; then say step "" "install package $n $a, which was kept"; else say step "" "install package $n $a"; say caveat "" "$n $a was not kept; it may be gone from the mirror"; fi ;;
+    -) say step "" "purge package $n; its data outside of /etc is deleted, too" ;;
+    *) if [ -n "$(debs "$n" "$a")" ]; then say step "" "install package $n $a from the saved copy"; else say step "" "install package $n $a"; say caveat "" "$n $a was not saved; the mirror may no longer have it"; fi ;;
     esac
   done <"$G/diff.packages"
   for f in "$G"/was/* "$G"/now/*; do n=${f##*/}
-    case $n in cron.*|nft|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || case $n in cron.*) echo "put back the crontab of ${n#cron.}" ;; *) echo "load the rules of $n as before" ;; esac ;; esac
+    case $n in cron.*|nft|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || case $n in cron.*) echo "restore the crontab of ${n#cron.}" ;; *) echo "reload the previous rules of $n" ;; esac ;; esac
   done | sort -u | while IFS= read -r l; do say step "" "$l"; done
   awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {x=b[$1]; sub(/^[^\t]*\t/,"",x); k=$1; gsub("/",".",k); gsub("\t"," ",x); print "U\tstep\t\tset " k " to " x}' f=0 "$G/was/keys" f=1 "$G/now/keys"
   unit_steps | while IFS=$T read -r w n; do say step "" "$w ${n%.service}"; done
-  if grep -qE "$T(started|stopped|restarted|reloaded|failed)\$" "$G/diff.units"; then say caveat "" "what processes of a unit held in memory does not come back"; fi
+  if grep -qE "$T(started|stopped|restarted|reloaded|failed)\$" "$G/diff.units"; then say caveat "" "the memory of the processes of a unit cannot be restored"; fi
 }
 reloads() { booted && awk -F"$T" '$7 ~ /^(\/usr)?\/(etc|lib)\/systemd\/system/ {f=1} END {exit !f}' "$G/changes"; }
 unit_steps() {
@@ -347,21 +347,21 @@ files() {                                                            # puts the 
     case $how in removed|edited|touched) ;; *) continue ;; esac
     [ -n "$skip" ] && case $p in "$skip"/*) continue ;; esac
     if [ "$x" != - ] && [ ! -e "$p" ] && [ ! -L "$p" ]; then          # gone, perhaps with everything below
-      cp -a -- "$x" "$p" 2>/dev/null || bad "$p cannot be put back"; [ -d "$p" ] && [ ! -L "$p" ] && skip=$p; continue
+      cp -a -- "$x" "$p" 2>/dev/null || bad "$p cannot be restored"; [ -d "$p" ] && [ ! -L "$p" ] && skip=$p; continue
     fi
     case ${m%???} in
-    4) { [ -d "$p" ] && [ ! -L "$p" ]; } || { rm -f -- "$p"; mkdir -- "$p"; }; meta "$m" "$u" "$g" "$p" || bad "$p cannot be put back"; continue ;;
+    4) { [ -d "$p" ] && [ ! -L "$p" ]; } || { rm -f -- "$p"; mkdir -- "$p"; }; meta "$m" "$u" "$g" "$p" || bad "$p cannot be restored"; continue ;;
     esac
     [ "$x" = - ] && continue
     if [ -d "$p" ] && [ ! -L "$p" ]; then rmdir -- "$p" || { bad "$p is not empty"; continue; }; fi
     if [ -f "$p" ] && [ ! -L "$p" ] && [ ! -L "$x" ] && [ "$(stat -c %h -- "$p")" -gt 1 ]; then   # a hard link keeps its other names
-      cat -- "$x" >"$p" && meta "$m" "$u" "$g" "$p" && touch -r "$x" -- "$p" || bad "$p cannot be put back"; continue
+      cat -- "$x" >"$p" && meta "$m" "$u" "$g" "$p" && touch -r "$x" -- "$p" || bad "$p cannot be restored"; continue
     fi
-    if cp -a -- "$x" "$p.sysop-$id" 2>/dev/null && { [ ! -L "$p" ] || rm -f -- "$p"; } && mv -f -- "$p.sysop-$id" "$p"; then :; else rm -f -- "$p.sysop-$id"; bad "$p cannot be put back"; fi
+    if cp -a -- "$x" "$p.sysop-$id" 2>/dev/null && { [ ! -L "$p" ] || rm -f -- "$p"; } && mv -f -- "$p.sysop-$id" "$p"; then :; else rm -f -- "$p.sysop-$id"; bad "$p cannot be restored"; fi
   done <"$G/changes"
   awk -F"$T" '$1=="mode" {print $2 "\t" $3 "\t" $4}' "$G/changes" | sort -u | while IFS=$T read -r m u g; do
     awk -F"$T" -v k="$m$T$u$T$g" '$1=="mode" && $2 "\t" $3 "\t" $4==k {print $7}' "$G/changes" >"$G/paths"
-    each "$G/paths" chown -h "$u:$g" -- 2>/dev/null; case ${m%???} in a) ;; *) each "$G/paths" chmod "$(octal "$m")" -- || bad "modes cannot be put back" ;; esac
+    each "$G/paths" chown -h "$u:$g" -- 2>/dev/null; case ${m%???} in a) ;; *) each "$G/paths" chmod "$(octal "$m")" -- || bad "modes cannot be restored" ;; esac
   done
   # Folders get their time back, the deepest first.
   awk -F"$T" 'f==0 {p=$7; d[p]; sub(/\/[^\/]*$/,"",p); d[p]; next} ($9 in d) && $1 ~ /^4/ {print $7 "\t" $9}' f=0 "$G/changes" f=1 "$G/list.was" | sort -t "$T" -k2 -r |
@@ -413,7 +413,7 @@ rest() {                                                             # everythin
     cmp -s "$G/was/$n" "$G/now/$n" && continue
     case $n in
     cron.*) u=${n#cron.}; set --; [ -z "$u" ] || set -- -u "$u"
-      if [ -f "$G/was/$n" ]; then crontab "$@" - <"$G/was/$n"; else crontab "$@" -r; fi || bad "cannot put back the crontab of $u" ;;
+      if [ -f "$G/was/$n" ]; then crontab "$@" - <"$G/was/$n"; else crontab "$@" -r; fi || bad "cannot restore the crontab of $u" ;;
     nft) { echo "flush ruleset"; cat "$G/was/nft"; } | nft -f - || bad "cannot load the rules of nft" ;;
     iptables|ip6tables) load_rules "$n" ;;
     ipset) { ipset flush; ipset destroy; ipset restore <"$G/was/ipset"; } || bad "cannot load the sets of ipset" ;;
@@ -440,7 +440,7 @@ apply() {                                                            # NEW BYTES
   fi
   rest
   list >"$G/list.now"; cp "$G/changes" "$G/done"
-  compare | awk -F"$T" 'f==0 {if (!(($1=="removed" || $1=="edited" || $1=="touched") && $6=="-")) k[$7]; next} $1!="touched" && ($7 in k) {print $7 " is not as before"}' f=0 "$G/done" f=1 - | head -n 5 |
+  compare | awk -F"$T" 'f==0 {if (!(($1=="removed" || $1=="edited" || $1=="touched") && $6=="-")) k[$7]; next} $1!="touched" && ($7 in k) {print $7 " differs from before"}' f=0 "$G/done" f=1 - | head -n 5 |
     while IFS= read -r l; do bad "$l"; done
   rm -f "$G/list.now" "$G/done"
   G=$new; after
@@ -454,10 +454,10 @@ esac
 case $verb in
 before)
   b=$1; shift; mkdir -p "$D" 2>/dev/null && chmod 700 "$D" 2>/dev/null && [ -O "$D" ] || { say none "$D cannot be written"; exit 1; }
-  mkdir "$G" 2>/dev/null || { say none "no space or no right in $D"; exit 1; }
+  mkdir "$G" 2>/dev/null || { say none "no space or no permission in $D"; exit 1; }
   tidy; for e in "$@"; do printf '%s\n' "$e"; done >"$G/entries"
   trap 'rm -rf "$G"; exit 1' HUP INT TERM PIPE
-  if before "$b" 2>>"$G/log"; then say ready; else rm -rf "$G"; say none "the state could not be kept"; exit 1; fi ;;
+  if before "$b" 2>>"$G/log"; then say ready; else rm -rf "$G"; say none "the previous state could not be saved"; exit 1; fi ;;
 after) after 2>>"$G/log" ;;
 plan) if check 2>>"$G/log"; then plan 2>>"$G/log"; say end; fi ;;
 apply) apply "$@" 2>>"$G/log" ;;

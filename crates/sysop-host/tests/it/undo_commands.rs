@@ -134,7 +134,7 @@ async fn a_command_is_undone_after_its_plan_and_the_undo_too() {
     let path = |name: &str| root.join(name).display().to_string();
     assert_eq!(changed, [(path("a"), "edited"), (path("d") + "/", "created")]);
     let UndoOffer::Offered { lines } = world.offer(&done).await else { panic!("no offer") };
-    assert_eq!(lines, [format!("put back {}", path("a")), format!("remove {}/", path("d"))]);
+    assert_eq!(lines, [format!("restore {}", path("a")), format!("remove {}/", path("d"))]);
     assert_eq!(world.text("a"), "new\n", "a plan changes nothing");
     let undone = world.undo(&done).await;
     assert_eq!((undone.status, undone.output.as_str()), (Status::Ok, "OK, undone"));
@@ -179,7 +179,7 @@ async fn content_over_the_limit_is_said_in_the_outcome() {
     assert_eq!(done.status, Status::Ok);
     assert_eq!(done.undo, Some(Reversibility::None));
     assert!(
-        done.output.contains("[no undo: ") && done.output.contains("its content is not kept]"),
+        done.output.contains("[no undo: ") && done.output.contains("its content is not saved]"),
         "{done:?}"
     );
     assert!(done.records.is_empty());

@@ -220,7 +220,7 @@ fn content_over_the_limit_is_said_and_not_kept_in_part() {
         let path = machine.at("big").display().to_string();
         assert_eq!(
             said,
-            [format!("note\t{path} is 2 MB: its content is not kept\t"), "ready\t\t".to_owned()]
+            [format!("note\t{path} is 2 MB: its content is not saved\t"), "ready\t\t".to_owned()]
         );
         let kept = fs::read_to_string(machine.home.path().join("records/o1/kept")).unwrap();
         assert!(kept.contains("/t/a") && !kept.contains("big"), "{kept}");
@@ -228,7 +228,7 @@ fn content_over_the_limit_is_said_and_not_kept_in_part() {
         let said = machine.undo(&["after", "o1"]);
         assert!(said.contains(&"undo\tpartly\t".to_owned()), "{said:?}");
         let plan = machine.undo(&["plan", "o1"]);
-        assert!(plan.contains(&format!("step\t\tput back {}", machine.at("a").display())), "{plan:?}");
+        assert!(plan.contains(&format!("step\t\trestore {}", machine.at("a").display())), "{plan:?}");
         assert!(plan.iter().any(|line| line.starts_with("caveat") && line.contains("big/1")), "{plan:?}");
     });
 }

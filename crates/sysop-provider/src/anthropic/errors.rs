@@ -57,7 +57,7 @@ pub(super) fn classify_error(
         400 | 413 if error.is_overflow() || status == 413 => fail(
             FailureKind::ContextOverflow,
             format!(
-                "the prompt exceeds the model's context window ({said}); shorten the task, or start a new chat"
+                "the prompt exceeds the model's context window ({said}); shorten the task, or start a new session"
             ),
         ),
         400 | 402 | 429 if error.is_spent() || status == 402 => {

@@ -148,7 +148,7 @@ impl OllamaDecoder {
         if full || lost {
             out.push(ModelEvent::Notice(format!(
                 "the prompt may exceed the window of {window} tokens, and Ollama may have dropped its start; raise \
-                 num_ctx in [providers.{table}], or start a new chat"
+                 num_ctx in [providers.{table}], or start a new session"
             )));
         }
         Ok(())

@@ -100,7 +100,7 @@ impl ModelCall {
 
     pub(super) fn hint_for(&self, kind: FailureKind) -> String {
         match kind {
-            FailureKind::ContextOverflow => "shorten the task, or start a new chat".to_owned(),
+            FailureKind::ContextOverflow => "shorten the task, or start a new session".to_owned(),
             FailureKind::Auth => self.context.target.key_hint.to_owned(),
             FailureKind::UnknownModel | FailureKind::Withheld | FailureKind::Budget => {
                 "choose another model with --model".to_owned()

@@ -32,7 +32,7 @@ impl ModelCall {
             let model = &self.request.model;
             let message = if calls_as_text && self.vision() != Some(false) {
                 format!(
-                    "{model} calls tools as text, and then it cannot get images; choose another model with /model or \
+                    "{model} calls tools as text and cannot be sent images then; choose another model with /model or \
                      --model"
                 )
             } else {
@@ -80,8 +80,8 @@ impl ModelCall {
         self.quirks.unsupported_params.push(IMAGES);
         let model = &self.request.model;
         let notice = format!(
-            "{model} refused the request with an image; it gets the text only. For images, choose a model that sees \
-             them with /model or --model"
+            "{model} rejected a request with an image; only text is sent to it now. For images, choose a vision \
+             model with /model or --model"
         );
         self.ready.push_back(ModelEvent::Notice(notice));
         true

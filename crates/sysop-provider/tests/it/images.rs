@@ -161,6 +161,6 @@ async fn an_older_image_becomes_a_line_for_a_model_that_sees_none() {
     let messages = vec![older, Message::Assistant { reply }, user("and now?")];
     ask(&openai_at(&server.url), with_bytes(request("openai/m", messages), Some(false))).await.failure();
     let body = server.seen().remove(0).body;
-    let line = "[image 640×480 a.png left out: you cannot see images; tell the user if the image matters]";
+    let line = "[image 640×480 a.png omitted: you cannot see images; tell the user if the image matters]";
     assert_eq!(body["messages"][1]["content"], format!("look\n{line}"));
 }

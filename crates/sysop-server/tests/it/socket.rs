@@ -390,7 +390,7 @@ async fn sessions_continue_on_another_server_with_running_calls_interrupted() {
     let before = ann.all_until("tool.output").await;
     let had = seqs(&before).last().copied().unwrap();
     let store = std::sync::Arc::clone(&world.store);
-    drop(world); // like a power cut: no shutdown, and the running call has no end in the log
+    drop(world); // like a power cut: no shutdown, and the running call has no result in the log
     let world = World::on(store, settings()).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": had})).await;
     let finished = ann.until("tool.finished").await;

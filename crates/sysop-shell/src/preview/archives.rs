@@ -48,9 +48,9 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
 }
 
 fn extract(list: &str, archive: Option<Word>, folder: Word) -> Result<Planned, Reason> {
-    let archive = archive.filter(Word::is_single).ok_or("its archive is unclear")?;
+    let archive = archive.filter(Word::is_single).ok_or("its archive is unknown")?;
     if archive.literal().is_none_or(|text| text == "-" || text.contains(':')) || !folder.is_single() {
-        return Err("its archive is unclear".to_owned());
+        return Err("its archive is unknown".to_owned());
     }
     let body = format!("a=$1 d=$2\n{list}{TEST}");
     let mut section = Section::new(body, View::Archive).with_scalars(vec![archive, folder]);
@@ -98,7 +98,7 @@ pub(super) fn rsync(command: &EffectiveCommand) -> Result<Planned, Reason> {
             continue;
         }
         let text = match value {
-            Some(value) => format!("-{option}={}", value.literal().ok_or("its options are unclear")?),
+            Some(value) => format!("-{option}={}", value.literal().ok_or("its options are not recognized")?),
             None => format!("-{option}"),
         };
         words.push(Word::of(&text));

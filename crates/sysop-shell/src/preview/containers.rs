@@ -53,7 +53,7 @@ fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
             let risky = ["--privileged", "--net=host", "--network=host", "--pid=host"];
             let flags: Vec<&str> = risky.iter().copied().filter(|flag| has(&[flag])).collect();
             let root = words.iter().any(|word| word.starts_with("/:") || word.contains("=/:") || word.contains("docker.sock"));
-            let root = if root { " and gets files of the host" } else { "" };
+            let root = if root { " and mounts paths of the host" } else { "" };
             return Ok(if flags.is_empty() && root.is_empty() {
                 Planned::Nothing
             } else {

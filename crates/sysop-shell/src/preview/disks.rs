@@ -44,7 +44,7 @@ pub(super) fn section(device: Word, action: DiskAction) -> Section {
 }
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
-    let unclear = || "its device is unclear".to_owned();
+    let unclear = || "its device is unknown".to_owned();
     match command.program.as_str() {
         "dd" => {
             let value = |name: &str| command.arguments.iter().find(|word| word.beginning().starts_with(name));

@@ -176,7 +176,7 @@ fn sudo(words: &[Word]) -> Result<(Option<String>, &[Word]), Reason> {
         Some(user) if user.chars().all(plain) && !user.starts_with('-') && !user.is_empty() => {
             Ok((Some(user), skip_assignments(rest)?))
         }
-        Some(_) => Err("the user of sudo is unclear".to_owned()),
+        Some(_) => Err("the user of sudo is unknown".to_owned()),
         None => Ok((None, skip_assignments(rest)?)),
     }
 }

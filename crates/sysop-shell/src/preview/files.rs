@@ -96,7 +96,7 @@ pub(super) fn remove(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if found.has(&["-one-file-system"]) {
-        return Err("it stays on one file system".to_owned());
+        return Err("it is limited to one file system".to_owned());
     }
     let view = Remove {
         is_recursive: found.has(&["r", "R", "-recursive"]),
@@ -168,7 +168,7 @@ pub(super) fn link(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "sfnvT", "", &["symbolic", "force", "no-dereference", "verbose"])?;
     let [target, at] = found.operands.as_slice() else { return Err("it makes several links".to_owned()) };
     if !target.is_single() || !at.is_single() {
-        return Err("its words are known only at run time".to_owned());
+        return Err("its arguments are known only at run time".to_owned());
     }
     let keeps = if found.has(&["n", "T", "-no-dereference"]) { "n" } else { "-" };
     let force = if found.has(&["f", "-force"]) { "f" } else { "-" };

@@ -47,7 +47,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
             "-C" if folder.is_none() => {
                 let value =
                     words.get(1).filter(|word| word.is_single() && !word.beginning().starts_with('-'));
-                folder = Some(value.ok_or("its folder is unclear")?.clone());
+                folder = Some(value.ok_or("its directory is unknown")?.clone());
                 words = words.get(2..).unwrap_or(&[]);
             }
             "--no-pager" => words = words.get(1..).unwrap_or(&[]),
@@ -79,7 +79,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
             let target = revision(&found)?;
             let all = CHANGED.replace(" HEAD \"$@\"", " HEAD --");
             let body = format!(
-                "case $1 in -*) r failed 'its target is unclear'; exit;; esac\n{all}r to \"$1\"; r lost \"$(g rev-list --count \"$1\"..HEAD --)\"\n"
+                "case $1 in -*) r failed 'its target is unknown'; exit;; esac\n{all}r to \"$1\"; r lost \"$(g rev-list --count \"$1\"..HEAD --)\"\n"
             );
             Ok(Some((body, GitView::Reset, vec![target])))
         }
@@ -87,7 +87,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
         "stash" => match arguments.first().and_then(Word::literal).as_deref() {
             Some("drop") => {
                 let stash = arguments.get(1).cloned().unwrap_or_else(|| Word::of("stash@{0}"));
-                let body = "case $1 in -*) r failed 'its stash is unclear'; exit;; esac\nr stat \"$(g stash show --no-ext-diff --no-textconv --shortstat \"$1\")\"; r subject \"$(g log -1 --format=%s \"$1\" --)\"\n";
+                let body = "case $1 in -*) r failed 'its stash is unknown'; exit;; esac\nr stat \"$(g stash show --no-ext-diff --no-textconv --shortstat \"$1\")\"; r subject \"$(g log -1 --format=%s \"$1\" --)\"\n";
                 Ok(Some((body.to_owned(), GitView::StashDrop, vec![stash])))
             }
             Some("clear") => Ok(Some((
@@ -119,7 +119,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
                     .iter()
                     .any(|word| word.literal().is_none_or(|text| text.contains([':', '+'])))
             {
-                return Err("its branches are unclear".to_owned());
+                return Err("its branches are unknown".to_owned());
             }
             let body = "r force \"$1\"; shift\nu=$(g rev-parse --abbrev-ref --symbolic-full-name '@{u}') || u=\n[ $# -ge 2 ] && u=$1/$2\nb=HEAD; [ $# -ge 2 ] && b=refs/heads/$2\nr upstream \"$u\"\n[ \"$u\" ] && r count \"$(g rev-list --left-right --count \"refs/remotes/$u...$b\" --)\"\n";
             let mut words = vec![Word::of(if force { "f" } else { "-" })];
@@ -129,7 +129,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
         "pull" | "rebase" => {
             let view = if verb == "pull" { GitView::Pull } else { GitView::Rebase };
             if !arguments.is_empty() {
-                return Err("its branches are unclear".to_owned());
+                return Err("its branches are unknown".to_owned());
             }
             let count = "r count \"$(g rev-list --left-right --count '@{u}...HEAD' --)\"\n";
             let all = CHANGED.replace(" HEAD \"$@\"", " HEAD --");
@@ -143,7 +143,7 @@ fn revision(found: &SplitArguments) -> Result<Word, Reason> {
     match found.operands.as_slice() {
         [] => Ok(Word::of("HEAD")),
         [one] if one.is_single() && !one.beginning().starts_with('-') => Ok(one.clone()),
-        _ => Err("its target is unclear".to_owned()),
+        _ => Err("its target is unknown".to_owned()),
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) fn chmod(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if operands.is_empty() {
         return Ok(Planned::Nothing);
     }
-    new_mode(&mode, 0o644, false, 0o22).ok_or("its mode is not understood")?;
+    new_mode(&mode, 0o644, false, 0o22).ok_or("its mode is not recognized")?;
     let view = ModeChange { mode, is_recursive: found.has(&["R", "-recursive"]) };
     let section = histogram(view.is_recursive, true);
     Planned::probe(Section::new(section, View::Mode(view)).with_words(operands.to_vec()))
@@ -89,7 +89,7 @@ impl ModeChange {
         for group in groups.iter().filter(|group| group.kind != 'l') {
             all += group.count;
             let new = new_mode(&self.mode, group.mode, group.kind == 'd', umask)
-                .ok_or("its mode is not understood")?;
+                .ok_or("its mode is not recognized")?;
             if new != group.mode {
                 changed += group.count;
                 special += if group.mode & !new & 0o6000 != 0 && group.kind != 'd' { group.count } else { 0 };
@@ -211,7 +211,7 @@ pub(super) fn chown(command: &EffectiveCommand) -> Result<Planned, Reason> {
     };
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     if operands.is_empty() || !plain(user) || !plain(group) {
-        return Err("its owner is not understood".to_owned());
+        return Err("its owner is not recognized".to_owned());
     }
     let is_recursive = found.has(&["R", "-recursive"]);
     let view = OwnerChange { changes_user: user != "-", changes_group: group != "-", is_recursive };

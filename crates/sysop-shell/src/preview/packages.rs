@@ -41,7 +41,7 @@ fn apt(command: &EffectiveCommand) -> Result<Planned, Reason> {
     ];
     let found = split(&command.arguments, "yqf", "ot", &long)?;
     if found.has(&["o", "t"]) {
-        return Err("its options are unclear".to_owned());
+        return Err("its options are not recognized".to_owned());
     }
     let words: Option<Vec<String>> = found.operands.iter().map(Word::literal).collect();
     let words = words.ok_or("its packages are known only at run time")?;
@@ -176,7 +176,7 @@ fn other(command: &EffectiveCommand, twin: &str) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if !words.iter().all(plain) {
-        return Err("its options are unclear".to_owned());
+        return Err("its options are not recognized".to_owned());
     }
     let program = &command.program;
     let body = format!(

@@ -110,7 +110,7 @@ fn by_name(words: &[Word]) -> Result<(String, Vec<Word>), Reason> {
         user.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c)) && !user.starts_with('-')
     };
     if user.as_deref().is_some_and(|user| !plain(user)) {
-        return Err("its user is unclear".to_owned());
+        return Err("its user is unknown".to_owned());
     }
     let user = user.map_or(String::new(), |user| format!("-u {user} "));
     let find = format!(

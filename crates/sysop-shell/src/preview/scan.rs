@@ -209,7 +209,7 @@ impl Scanner<'_> {
             let is_empty = simple.words.is_empty() && simple.redirects.is_empty();
             let joint = self.joint()?;
             if is_empty && (matches!(joint, Joint::Pipe) || !pipeline.is_empty()) {
-                return Err("the command cannot be read".to_owned());
+                return Err("the command cannot be parsed".to_owned());
             }
             if !is_empty {
                 pipeline.push(simple);
@@ -238,10 +238,10 @@ impl Scanner<'_> {
         }
         match self.peek() {
             None if self.documents.is_empty() => Ok(Joint::End),
-            None => Err("a here-document has no end".to_owned()),
+            None => Err("a here-document is not closed".to_owned()),
             Some('\n') => Ok(Joint::Next),
             Some('(' | ')') => Err("it has a subshell or a function".to_owned()),
-            Some(_) => Err("the command cannot be read".to_owned()),
+            Some(_) => Err("the command cannot be parsed".to_owned()),
         }
     }
 
@@ -252,7 +252,7 @@ impl Scanner<'_> {
             while simple.words.is_empty() && simple.redirects.is_empty() && self.peek() == Some('\n') {
                 self.next();
                 if !self.documents.is_empty() {
-                    return Err("the command cannot be read".to_owned());
+                    return Err("the command cannot be parsed".to_owned());
                 }
                 self.blanks();
             }
@@ -293,7 +293,7 @@ impl Scanner<'_> {
             return Ok(false);
         }
         if digits > 0 && number.is_none() {
-            return Err("the command cannot be read".to_owned());
+            return Err("the command cannot be parsed".to_owned());
         }
         self.at += digits + usize::from(both);
         let descriptor = |default: u32| number.unwrap_or(default);
@@ -307,7 +307,7 @@ impl Scanner<'_> {
             let tabs = self.eat("-");
             self.blanks();
             let start = self.at;
-            let word = self.word()?.literal().ok_or("the command cannot be read")?;
+            let word = self.word()?.literal().ok_or("the command cannot be parsed")?;
             let is_quoted = self.source.get(start..self.at).unwrap_or("").contains(['\'', '"', '\\']);
             self.documents.push((word, is_quoted, tabs));
             return Ok(true);
@@ -325,7 +325,7 @@ impl Scanner<'_> {
         } else if self.eat("<") {
             (RedirectKind::Read, 0)
         } else {
-            return Err("the command cannot be read".to_owned());
+            return Err("the command cannot be parsed".to_owned());
         };
         if self.peek() == Some('(') {
             return Err("it has a process substitution".to_owned());
@@ -347,7 +347,7 @@ impl Scanner<'_> {
         if self.documents.is_empty() {
             return Ok(());
         }
-        let line = self.rest().find('\n').ok_or("a here-document has no end")?;
+        let line = self.rest().find('\n').ok_or("a here-document is not closed")?;
         let tail = self.rest().get(..line).unwrap_or("").to_owned();
         let resume = self.at + line;
         self.at = resume + 1;
@@ -355,7 +355,7 @@ impl Scanner<'_> {
             let mut text = String::new();
             loop {
                 if self.at >= self.source.len() {
-                    return Err("a here-document has no end".to_owned());
+                    return Err("a here-document is not closed".to_owned());
                 }
                 let end = self.rest().find('\n').unwrap_or(self.rest().len());
                 let line = self.rest().get(..end).unwrap_or("").to_owned();
@@ -430,7 +430,7 @@ impl Scanner<'_> {
                     match self.next() {
                         Some('\n') => {}
                         Some(c) => push(&mut parts, c.encode_utf8(&mut [0; 4])),
-                        None => return Err("the command cannot be read".to_owned()),
+                        None => return Err("the command cannot be parsed".to_owned()),
                     }
                 }
                 '$' => self.variable(&mut parts, false)?,
@@ -449,7 +449,7 @@ impl Scanner<'_> {
                     let name = rest.get(..length).unwrap_or("~");
                     let plain = |c: char| c.is_ascii_alphanumeric() || "_.-~".contains(c);
                     if !name.chars().all(plain) || name.get(1..).is_some_and(|name| name.contains('~')) {
-                        return Err("the command cannot be read".to_owned());
+                        return Err("the command cannot be parsed".to_owned());
                     }
                     if name.len() > 1 && name.get(1..).is_some_and(|name| name.starts_with(['-', '+'])) {
                         return Err("it uses a folder of the shell's history".to_owned());
@@ -465,7 +465,7 @@ impl Scanner<'_> {
             }
         }
         if parts.is_empty() && !has_quotes {
-            return Err("the command cannot be read".to_owned());
+            return Err("the command cannot be parsed".to_owned());
         }
         Ok(Word { parts })
     }
@@ -504,7 +504,7 @@ impl Scanner<'_> {
             Some('(') => Err(SUBSTITUTION.to_owned()),
             Some('{') => {
                 self.next();
-                let end = self.rest().find('}').ok_or("the command cannot be read")?;
+                let end = self.rest().find('}').ok_or("the command cannot be parsed")?;
                 let name = self.rest().get(..end).unwrap_or("").to_owned();
                 if !name.chars().all(is_name)
                     || !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

@@ -50,8 +50,10 @@ fn parse(arguments: &[Word]) -> Result<Expression<'_>, Reason> {
             return Err("its tests are known only at run time".to_owned());
         };
         if VALUED.contains(&text.as_str()) {
-            let value =
-                arguments.get(at + 1).filter(|value| value.is_single()).ok_or("its tests are unclear")?;
+            let value = arguments
+                .get(at + 1)
+                .filter(|value| value.is_single())
+                .ok_or("its tests are not recognized")?;
             tests.extend([word.clone(), value.clone()]);
             at += 2;
             continue;
@@ -62,14 +64,16 @@ fn parse(arguments: &[Word]) -> Result<Expression<'_>, Reason> {
         match text.as_str() {
             "(" => depth += 1,
             ")" => depth = depth.saturating_sub(1),
-            "-o" | "-or" if depth == 0 => return Err("its action is only for a part of its tests".to_owned()),
+            "-o" | "-or" if depth == 0 => {
+                return Err("its action applies to only a part of its tests".to_owned());
+            }
             _ => {}
         }
         tests.push(word.clone());
         at += 1;
     }
     if depth > 0 {
-        return Err("its action is only for a part of its tests".to_owned());
+        return Err("its action applies to only a part of its tests".to_owned());
     }
     let paths = arguments.get(..paths).unwrap_or(&[]).to_vec();
     let paths = if paths.is_empty() { vec![Word::of(".")] } else { paths };
@@ -88,7 +92,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         [] => return Ok(Planned::Nothing),
         ["-delete"] | ["-print", "-delete"] => ("removes".to_owned(), false),
         ["-exec" | "-execdir", run @ .., "{}", ";" | "+"] => action_words(run)?,
-        _ => return Err("its action is not a plain one".to_owned()),
+        _ => return Err("its action is not supported".to_owned()),
     };
     Planned::probe(section(&expression, Search { verb, is_recursive, splits_names: false }))
 }
@@ -106,7 +110,7 @@ fn action_words(run: &[&str]) -> Result<(String, bool), Reason> {
             Ok((format!("runs {} {} on", run[0], name(&rest.join(" "))), false))
         }
         [program, ..] => Err(format!("it runs {} on each file", name(program))),
-        [] => Err("its action is not a plain one".to_owned()),
+        [] => Err("its action is not supported".to_owned()),
     }
 }
 
@@ -148,7 +152,7 @@ pub(super) fn piped(first: &EffectiveCommand, last: &EffectiveCommand) -> Result
     let is_null = match action.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] | ["-print"] => false,
         ["-print0"] => true,
-        _ => return Err("its action is not a plain one".to_owned()),
+        _ => return Err("its action is not supported".to_owned()),
     };
     let options = run
         .iter()

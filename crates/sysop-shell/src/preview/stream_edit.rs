@@ -101,7 +101,7 @@ fn without_in_place(arguments: &[Word]) -> Result<(Vec<Word>, Option<String>, bo
             && !text.starts_with("-e")
             && text.contains('i')
         {
-            let (before, after) = text.split_once('i').ok_or("its options are unclear")?;
+            let (before, after) = text.split_once('i').ok_or("its options are not recognized")?;
             found = true;
             if !after.is_empty() {
                 suffix = Some(after.to_owned());
@@ -147,7 +147,7 @@ impl StreamEdit {
                 return Err("the change is too large".to_owned());
             }
             if text.lines().any(|line| line == "+!failed") {
-                return Ok("fails: sed does not understand the script".to_owned().into());
+                return Ok("fails: sed rejects the script".to_owned().into());
             }
             let lines: Vec<String> = text.lines().map(str::to_owned).collect();
             if lines.is_empty() {
@@ -198,12 +198,12 @@ pub(super) fn patch(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let input =
         input.or_else(|| redirect.map(|redirect| redirect.target.clone())).ok_or("its input is unknown")?;
     if !input.is_single() || !found.operands.is_empty() {
-        return Err("its files are unclear".to_owned());
+        return Err("its files are unknown".to_owned());
     }
     let mut words = Vec::new();
     for (names, option) in [(["p", "-strip"], "-p"), (["d", "-directory"], "-d")] {
         if let Some(value) = found.value(&names) {
-            let value = value.literal().ok_or("its options are unclear")?;
+            let value = value.literal().ok_or("its options are not recognized")?;
             words.push(Word::of(&format!("{option}{value}")));
         }
     }
@@ -226,7 +226,7 @@ pub(super) fn patch_report(records: &Records) -> Result<Report, Reason> {
     let fuzzy =
         text.lines().filter(|line| line.starts_with("Hunk #") && line.contains("with fuzz")).count() as u64;
     if files == 0 {
-        return Ok("fails: the patch fits no file".to_owned().into());
+        return Ok("fails: the patch applies to no file".to_owned().into());
     }
     let mut notes = vec![format!("patches {}", counted(files, "file"))];
     if rejected > 0 {

@@ -76,7 +76,7 @@ fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if found.has(&["r"]) {
         body.push_str(&format!("n=$(crontab {user}-l | wc -l); r say \"deletes $((n)) lines\"\n"));
     } else {
-        let file = found.operands.first().filter(|word| word.is_single()).ok_or("its input is unclear")?;
+        let file = found.operands.first().filter(|word| word.is_single()).ok_or("its input is unknown")?;
         if file.literal().as_deref() == Some("-") {
             return Err("its input comes from a pipe".to_owned());
         }
@@ -88,7 +88,7 @@ fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
 
 fn sysctl(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "weqp", "", &["write", "load", "system", "quiet"])?;
-    let show = "c() { case $1 in *[!A-Za-z0-9_./-]*|-*|'') r say 'a key is unclear'; return;; esac; o=$(cat \"/proc/sys/$(printf %s \"$1\" | tr . /)\" | tr '\\t' ' ') || { r say \"fails: there is no $1\"; return; }; if [ \"$o\" = \"$2\" ]; then r say \"$1 is $o already\"; else r say \"$1: $o → $2\"; fi; }\n";
+    let show = "c() { case $1 in *[!A-Za-z0-9_./-]*|-*|'') r say 'a key is unknown'; return;; esac; o=$(cat \"/proc/sys/$(printf %s \"$1\" | tr . /)\" | tr '\\t' ' ') || { r say \"fails: there is no $1\"; return; }; if [ \"$o\" = \"$2\" ]; then r say \"$1 is $o already\"; else r say \"$1: $o → $2\"; fi; }\n";
     let body = if found.has(&["p", "-load"]) {
         let read = r#"f=${1:-/etc/sysctl.conf}; case $f in -*) f=./$f;; esac
 [ -r "$f" ] || { r say 'fails: the file cannot be read'; exit; }

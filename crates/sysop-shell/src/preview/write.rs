@@ -43,7 +43,7 @@ pub(super) fn tee(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let content = command.document.clone().flatten();
     let [target] = found.operands.as_slice() else { return Err("it writes several files".to_owned()) };
     if !target.is_single() {
-        return Err("the file is unclear".to_owned());
+        return Err("the file is unknown".to_owned());
     }
     Planned::probe(section(target.clone(), found.has(&["a", "-append"]), content))
 }

@@ -194,7 +194,7 @@ impl App {
                 match (self.transcript().context_tokens(), context_percent(self.transcript())) {
                     (0, _) => return None,
                     (_, Some(percent)) => segment(
-                        format!("ctx {percent} %"),
+                        format!("ctx {percent}%"),
                         if percent >= 75 { Tone::Warn } else { Tone::Dim },
                         3,
                     ),

@@ -155,7 +155,7 @@ fn the_progress_of_a_slow_model_is_told() {
     let step = world.asked.expect("a model is asked");
     let reading = ModelProgress { prompt: Some((512, 2_048)), ..ModelProgress::default() };
     world.delta(Delta::Progress { step, progress: reading });
-    assert!(world.screen(100, 24).contains("qwen: reading the prompt: 512 of 2048 tokens (25 %)"));
+    assert!(world.screen(100, 24).contains("qwen: reading the prompt: 512 of 2048 tokens (25%)"));
     let receiving = ModelProgress { received: 43, receiving_ms: 3_500, ..reading };
     world.delta(Delta::Progress { step, progress: receiving });
     assert!(world.screen(100, 24).contains("qwen: 43 tokens received, 12 per second"));

@@ -180,7 +180,7 @@ pub enum ErrorCode {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct TurnSummary {
-    /// Why the turn ended.
+    /// Reason why the turn ended.
     pub stop_reason: StopReason,
     /// The turn.
     pub turn: TurnId,
@@ -188,7 +188,7 @@ pub struct TurnSummary {
     pub usage: TokenCounts,
     /// Number of model calls.
     pub iterations: u32,
-    /// Why the turn was paused, if it ended while paused.
+    /// Reason for the pause, if the turn ended while paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<PauseReason>,
 }

@@ -51,7 +51,7 @@ pub struct State {
     pub auto: Option<AutoLeft>,
     /// Number of prompts queued behind the turn.
     pub queued: u32,
-    /// Why the session is paused, if it is.
+    /// Reason for the pause, if the session is paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_reason: Option<PauseReason>,
     /// The spent budget with its numbers, if one caused the pause.

@@ -96,7 +96,7 @@ impl DayBudget {
     fn spend(&self, more: Spending, today: &str) {
         let added = self.update(today, |today| today.spent += more);
         if let Err(error) = added {
-            tracing::warn!(%error, file = %self.file.display(), "cannot count what was spent today");
+            tracing::warn!(%error, file = %self.file.display(), "cannot record today's spending");
         }
     }
 
@@ -223,7 +223,7 @@ mod tests {
         two.spend(minute, "2026-11-23");
         let refusal = BudgetScope::Day.exceeded(&limits, &spent("2026-11-23"), &none).expect("a refusal");
         assert!(
-            refusal.starts_with("all sessions of today have run for 2 minutes; raise [budget]"),
+            refusal.starts_with("all sessions today have run for 2 minutes; raise [budget]"),
             "{refusal}"
         );
         assert_eq!(spent("2026-11-24"), none);
@@ -243,10 +243,10 @@ mod tests {
             }
         };
         assert_eq!(add(&one, "2026-11-23"), "None");
-        assert_eq!(add(&two, "2026-11-23"), "80 % of the day's budget is used: 8 of 10 tokens");
+        assert_eq!(add(&two, "2026-11-23"), "80% of the day's budget is used: 8 of 10 tokens");
         assert_eq!(add(&one, "2026-11-23"), "None");
         assert_eq!(add(&one, "2026-11-24"), "None");
-        assert_eq!(add(&one, "2026-11-24"), "80 % of the day's budget is used: 8 of 10 tokens");
+        assert_eq!(add(&one, "2026-11-24"), "80% of the day's budget is used: 8 of 10 tokens");
     }
 
     #[test]

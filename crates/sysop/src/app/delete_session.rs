@@ -35,7 +35,7 @@ pub(crate) async fn delete_session(
         match store.referenced_files(&files).await {
             Ok(named) => files.retain(|file| !named.contains(file)),
             Err(error) => {
-                tracing::warn!(%error, "cannot find out which artifacts other sessions use; keeping all of them");
+                tracing::warn!(%error, "cannot determine which artifacts other sessions use; keeping all");
                 files.clear();
             }
         }

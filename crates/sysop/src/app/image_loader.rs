@@ -36,7 +36,7 @@ impl Provider for ImageLoader {
             request.images.bytes = bytes;
             let notice = missing.map(|name| {
                 ModelEvent::Notice(format!(
-                    "the image {name} is not stored on this machine; the model gets a line of text"
+                    "the image {name} is not stored on this machine; the model gets a placeholder"
                 ))
             });
             futures::stream::iter(notice).chain(provider.stream(request))

@@ -13,7 +13,7 @@ pub(crate) enum ConfigCommand {
     #[command(
         after_help = "Examples:\n  sysop config set model ollama/phi3\n  sysop config set hosts.web1.host \
                             10.0.0.1\n  sysop config set providers.openai.api_key -   # Reads the value from standard input\
-                            \n\nThe value is checked before it is written. Comments and other keys stay as they are."
+                            \n\nThe value is checked before it is written. Comments and other keys are kept."
     )]
     Set {
         /// Key, with dots between names

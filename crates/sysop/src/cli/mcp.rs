@@ -22,10 +22,11 @@ pub(crate) enum McpCommand {
     Add(McpAddArguments),
     /// Offer the hosts to another agent, as an MCP server on standard input and output
     #[command(
-        after_help = "Examples:\n  sysop mcp serve\n  sysop -H web1 mcp serve --approve ask\n\nEach call of the agent is \
-                      approved and logged like one of sysop's own model. Without --approve, only reading is allowed. With \
-                      --approve ask, calls are approved by whoever is attached (--attachable), else by the client's user if \
-                      the client can ask (elicitation); otherwise they are rejected."
+        after_help = "Examples:\n  sysop mcp serve\n  sysop -H web1 mcp serve --approve ask\n\nThe agent's calls are \
+                      approved and logged like those of sysop's own model. Without --approve, only read-only calls \
+                      are allowed. With \
+                      --approve ask, attached users approve calls (--attachable), or else the client's user, if the \
+                      client can ask (elicitation); otherwise calls are rejected."
     )]
     Serve {
         /// Let `sysop attach` join the sessions, to watch and approve; the address is printed to standard error
@@ -40,8 +41,8 @@ pub(crate) enum McpCommand {
     },
     /// Add the servers of another program's config file
     #[command(
-        after_help = "Reads the files of Claude, Cursor, VS Code, Copilot, Gemini, opencode and codex. Shows what it would \
-                      add, and asks. No server starts; `sysop mcp list` asks about each."
+        after_help = "Reads the config files of Claude, Cursor, VS Code, Copilot, Gemini, opencode and codex, shows \
+                      what it would add, and asks. No server is started; `sysop mcp list` asks about each."
     )]
     Import {
         /// File to read
@@ -56,7 +57,7 @@ pub(crate) struct McpAddArguments {
     /// Name of the server
     #[arg(value_name = "NAME")]
     pub(crate) name: String,
-    /// Address of the server, instead of a command
+    /// URL of the server, instead of a command
     #[arg(long, value_name = "URL", conflicts_with_all = ["command", "env", "env_pass", "cwd"])]
     pub(crate) url: Option<String>,
     /// Header of each request, and the environment variable that holds its value
@@ -74,7 +75,7 @@ pub(crate) struct McpAddArguments {
     /// Offer only tools that match this glob
     #[arg(long = "tool", value_name = "GLOB")]
     pub(crate) tools: Vec<String>,
-    /// Calls that run without asking: none (ask), those that the server calls read-only (reads); never offers no tool
+    /// Calls that run without asking: none (ask), or those declared read-only (reads); never disables all tools
     #[arg(long, value_name = "MODE", value_parser = ["ask", "reads", "never"])]
     pub(crate) calls: Option<String>,
     /// Command line of the server

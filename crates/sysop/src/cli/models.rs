@@ -7,13 +7,13 @@ use super::word;
 /// `sysop model`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum ModelCommand {
-    /// List the models that can be downloaded, and those that are
+    /// List the models that can be downloaded, and mark downloaded ones
     List,
     /// Download a model, and the program that runs it if none is installed
     #[command(
-        after_help = "Without NAME, the model that fits this machine is downloaded. NAME may be `llama-server`.\n\n\
-                            An interrupted download continues with the next run. Only a file with the expected SHA-256 is \
-                            installed. HF_ENDPOINT sets a mirror, HF_TOKEN a token; proxy variables apply."
+        after_help = "Without NAME, downloads the best model for this machine. NAME may be `llama-server`.\n\n\
+                            The next run resumes an interrupted download. Only a file with the expected SHA-256 is \
+                            installed. HF_ENDPOINT sets a mirror and HF_TOKEN a token; proxy variables apply."
     )]
     Get {
         /// Model, as in `sysop model list` [default: recommended one]

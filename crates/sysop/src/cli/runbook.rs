@@ -15,7 +15,7 @@ pub(crate) struct RunArguments {
     /// Values for the routine's variables
     #[arg(value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) values: Vec<(String, String)>,
-    /// Show what would run, and run nothing
+    /// Show what would run, without running it
     #[arg(long)]
     pub(crate) plan: bool,
     /// Start at step N; with --undo, undo the steps from N back to the first
@@ -24,7 +24,7 @@ pub(crate) struct RunArguments {
     /// Run the undo of the steps, the last one first
     #[arg(long)]
     pub(crate) undo: bool,
-    /// Take the routines from this file instead of the config
+    /// Read routines from this file instead of the config
     #[arg(long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
 }
@@ -41,12 +41,12 @@ fn step_number(text: &str) -> Result<usize, String> {
 pub(crate) enum RunbookCommand {
     /// Make a runbook from what ran in a session
     #[command(
-        after_help = "Keeps the calls that succeeded, as they ran, in their order. On a terminal, asks about each variable; \
-                            otherwise the proposals count. Secrets are never exported: such a step becomes a question to \
-                            a person. Notes about what was left out go to standard error."
+        after_help = "Exports the calls that succeeded, as they ran and in order. On a terminal, asks about each \
+                      variable; otherwise uses the proposed ones. Secrets are never exported: a step that contains \
+                      one becomes a manual step. Notes about omitted calls go to standard error."
     )]
     Export(RunbookExportArguments),
-    /// Check that the routines of files can run; exits with 1 if one cannot
+    /// Check the routines in files, and exit with 1 if any cannot run
     Check {
         /// TOML files with routines
         #[arg(value_name = "FILE", required = true)]
@@ -82,13 +82,13 @@ pub(crate) struct RunbookExportArguments {
     /// Name of the routine [default: from the task]
     #[arg(long, value_name = "NAME", value_parser = routine_name)]
     pub(crate) name: Option<String>,
-    /// Make a variable of this value; can be repeated
+    /// Turn this value into a variable (repeatable)
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) variables: Vec<(String, String)>,
     /// Do not look for variables
     #[arg(long = "no-vars")]
     pub(crate) no_variables: bool,
-    /// Keep commands that only looked around
+    /// Keep read-only commands
     #[arg(long)]
     pub(crate) all: bool,
     /// Keep failed commands, and expect their exit codes
@@ -97,7 +97,7 @@ pub(crate) struct RunbookExportArguments {
     /// Expect a stable line of each command's output
     #[arg(long = "match")]
     pub(crate) match_output: bool,
-    /// Take all proposals without asking
+    /// Accept all proposals without asking
     #[arg(short, long)]
     pub(crate) yes: bool,
     /// Database that stores the sessions.

@@ -422,7 +422,7 @@ impl StepReader<'_> {
             if !is_name {
                 self.fault(
                     value.span().start,
-                    &format!("`env` has {}, which is not a variable's name", quoted(name)),
+                    &format!("`env` contains {}, which is not a valid variable name", quoted(name)),
                 );
             } else if let Some(value) = self.any_text("env", value) {
                 variables.insert(name.to_string(), value);

@@ -280,7 +280,7 @@ fn check_folder(text: &str) -> Result<(), String> {
 fn check_variable(text: &str) -> Result<(), String> {
     match !text.is_empty() && is_variable(text) {
         true => Ok(()),
-        false => Err(format!("contains {}, which is not the name of an environment variable", quoted(text))),
+        false => Err(format!("contains {}, which is not a valid environment variable name", quoted(text))),
     }
 }
 

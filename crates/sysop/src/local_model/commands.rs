@@ -40,7 +40,9 @@ fn list(settings: &Settings) -> String {
         let state = match (models.folder.installed(model), &model.pin.sha256, model.pin.size) {
             (Some(_), ..) => "downloaded".to_owned(),
             (None, None, _) => "sha256 unknown".to_owned(),
-            (None, Some(_), Some(size)) if part > 0 && size > 0 => format!("{} % here", part * 100 / size),
+            (None, Some(_), Some(size)) if part > 0 && size > 0 => {
+                format!("{}% downloaded", part * 100 / size)
+            }
             (None, Some(_), _) => "-".to_owned(),
         };
         let window = model.context_window.map_or("?".to_owned(), |window| window.to_string());
@@ -124,7 +126,7 @@ impl Drop for KeyFile {
 
 async fn supervise(settings: &Settings) -> Result<Exit> {
     // Neither Ctrl+C nor closing the first client's terminal may stop the server, because others use it.
-    rustix::process::setsid().context("this command is started by sysop itself")?;
+    rustix::process::setsid().context("this command is for internal use")?;
     let runtime_folder = runtime_folder(settings);
     create_private_folder(&runtime_folder)
         .with_context(|| format!("cannot create {}", display_path(&runtime_folder)))?;

@@ -124,7 +124,7 @@ fn server_item(models: &LocalModels) -> Result<Item<'_>> {
     let target = models.folder.server_archive(build).ok_or_else(|| no_hash(SERVER_NAME))?;
     Ok(Item {
         name: format!("{SERVER_NAME} {}", build.version),
-        about: "the program that runs it",
+        about: "the program that runs the model",
         pin: &build.pin,
         license: &build.license,
         target,
@@ -160,11 +160,11 @@ fn show(models: &LocalModels, items: &[Item<'_>]) {
 fn ask() -> Result<bool> {
     let mut input = io::stdin().lock();
     if !io::stdin().is_terminal() {
-        let why = "a download needs your yes, but there is no terminal to ask on; pass --yes";
+        let why = "a download needs your confirmation, but there is no terminal to ask on; pass --yes";
         return Err(CommandError { exit: Exit::ApprovalNeeded, message: why.to_owned() }.into());
     }
     let mut err = io::stderr().lock();
-    write!(err, "Download? [y/N] ").and_then(|()| err.flush()).context("cannot ask")?;
+    write!(err, "Download? [y/N] ").and_then(|()| err.flush()).context("cannot show the prompt")?;
     let mut line = String::new();
     input.read_line(&mut line).context("cannot read the answer")?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
@@ -282,7 +282,7 @@ fn progress_line(done: u64, total: Option<u64>, transferred: u64, elapsed: Durat
     let speed = transferred as f64 / elapsed.as_secs_f64().max(0.001);
     let mut text = human_bytes(done);
     if let Some(total) = total.filter(|total| *total > 0) {
-        text.push_str(&format!(" of {} · {} %", human_bytes(total), done * 100 / total));
+        text.push_str(&format!(" of {} · {}%", human_bytes(total), done * 100 / total));
         if transferred > 0 && done < total {
             let left = (total - done) as f64 / speed.max(1.0);
             text.push_str(&format!(
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn progress_tells_speed_and_rest_of_this_run_only() {
         let line = progress_line(600_000_000, Some(1_000_000_000), 100_000_000, Duration::from_secs(10));
-        assert_eq!(line, "600 MB of 1.0 GB · 60 % · 10 MB/s · 0:40 left");
+        assert_eq!(line, "600 MB of 1.0 GB · 60% · 10 MB/s · 0:40 left");
         assert_eq!(progress_line(5_000, None, 5_000, Duration::from_secs(1)), "5.0 kB");
     }
 }

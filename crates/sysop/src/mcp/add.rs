@@ -55,7 +55,7 @@ pub(super) async fn run(settings: Settings, arguments: McpAddArguments) -> Resul
     let similar =
         settings.mcp.iter().map(|server| &server.settings.name).find(|known| known.resembles(&name));
     if let Some(known) = similar {
-        let why = format!("there is an MCP server {known} already; remove it first, or choose another name");
+        let why = format!("the MCP server {known} already exists; remove it first, or choose another name");
         return Err(CommandError::usage(why).into());
     }
     let file = settings.config.own_file.clone();
@@ -81,7 +81,7 @@ pub(super) async fn run(settings: Settings, arguments: McpAddArguments) -> Resul
             crate::emit(sysop_core::text::neutralize(&summary(&server, &tools, &[])).as_bytes())
         }
         Err(error) => {
-            let why = format!("the server was added, but {error}\nTo try again: sysop mcp list");
+            let why = format!("the server was added, but {error}\nTo try again, run `sysop mcp list`");
             Err(CommandError::failed(why).into())
         }
     }

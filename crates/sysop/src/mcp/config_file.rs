@@ -98,7 +98,10 @@ fn parse(file: &Path, text: &str) -> Result<Table, String> {
 fn write(file: &Path, text: &str, expected: &Table) -> Result<(), String> {
     let is_expected = text.parse::<Table>().is_ok_and(|written| written == *expected);
     if !is_expected {
-        return Err(format!("{} has a form that sysop does not edit; edit it yourself", display_path(file)));
+        return Err(format!(
+            "sysop cannot edit {} in its current form; edit it yourself",
+            display_path(file)
+        ));
     }
     let failed = |error| format!("cannot write {}: {error}", display_path(file));
     if let Some(folder) = file.parent() {

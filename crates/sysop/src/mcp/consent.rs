@@ -66,7 +66,7 @@ pub(crate) fn tell_waiting(settings: &Settings) {
     }
     let names: Vec<_> = waiting.iter().map(|(server, _)| server.settings.name.as_str()).collect();
     let names = names.join(", ");
-    crate::tell(&format!("MCP servers wait for your consent: {names}; run `sysop mcp list` on a terminal"));
+    crate::tell(&format!("MCP servers need your consent: {names}; run `sysop mcp list` on a terminal"));
 }
 
 /// Asks for permission to start a server. If the user agrees, starts it and pins its tool definitions.
@@ -82,7 +82,7 @@ pub(super) async fn ask_to_start(
     for line in &server.shown {
         question.push_str(&format!("  {line}\n"));
     }
-    question.push_str("It would run with all your rights. Start it, and offer its tools? [y/N] ");
+    question.push_str("It would run with all of your privileges. Start it and offer its tools? [y/N] ");
     let agreed = ask(&question)?;
     let Some(agreed) = agreed else { return Ok(None) };
     record.consent.clone_from(&server.identity);
@@ -124,7 +124,7 @@ pub(super) fn ask_about_changes(
     if cut > 0 {
         question.push_str(&format!("and {cut} more lines; `sysop mcp list --definitions` shows all\n"));
     }
-    question.push_str("A definition is text for the model. Use the new ones? [y/N] ");
+    question.push_str("The model reads these definitions. Use the new ones? [y/N] ");
     let agreed = ask(&question)? == Some(true);
     if agreed && let Some(seen) = record.pending.take() {
         record.pin(&seen);
@@ -136,7 +136,9 @@ pub(super) fn ask_about_changes(
 /// Asks a question on standard error. Returns `None` if the input ends before an answer.
 fn ask(question: &str) -> Result<Option<bool>> {
     let mut output = io::stderr().lock();
-    write!(output, "{}", neutralize(question)).and_then(|()| output.flush()).context("cannot ask")?;
+    write!(output, "{}", neutralize(question))
+        .and_then(|()| output.flush())
+        .context("cannot show the prompt")?;
     read_answer(&mut io::stdin().lock())
 }
 

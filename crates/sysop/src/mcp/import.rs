@@ -44,8 +44,8 @@ pub(super) fn run(settings: &Settings, file: &Path) -> Result<Exit> {
             McpServer::from_toml(&name, &text, settings)
         });
         match (taken, checked) {
-            (Some(_), _) => notes.push(format!("{name} is left out: there is a server of this name already")),
-            (None, Err(why)) => notes.push(format!("{name} is left out: {why}")),
+            (Some(_), _) => notes.push(format!("{name} skipped: a server with this name already exists")),
+            (None, Err(why)) => notes.push(format!("{name} skipped: {why}")),
             (None, Ok(_)) => return true,
         }
         false
@@ -63,12 +63,12 @@ pub(super) fn run(settings: &Settings, file: &Path) -> Result<Exit> {
     let mut output = io::stderr().lock();
     write!(output, "Add this to {}? [y/N] ", display_path(own))
         .and_then(|()| output.flush())
-        .context("cannot ask")?;
+        .context("cannot show the prompt")?;
     drop(output);
     match read_answer(&mut io::stdin().lock())? {
         Some(true) => {
             config_file::add(own, &tables).map_err(CommandError::failed)?;
-            crate::tell("added; to allow the servers: sysop mcp list");
+            crate::tell("added; to allow the servers, run `sysop mcp list`");
             Ok(Exit::Done)
         }
         Some(false) => {

@@ -108,12 +108,14 @@ fn describe(
     let approve = match server.settings.approve {
         ServerApproval::Ask => "every call asks",
         ServerApproval::Reads => "read-only calls run without asking",
-        ServerApproval::Never => "no tool is offered (approve = never)",
+        ServerApproval::Never => "all tools are disabled (approve = never)",
     };
     let status = match state {
         ServerState::Disabled => "turned off (enabled = false)".to_owned(),
-        ServerState::NoConsent => "waits for your consent; run `sysop mcp list` on a terminal".to_owned(),
-        ServerState::Refused => format!("refused; to be asked again: sysop mcp remove {name}, then add it"),
+        ServerState::NoConsent => "needs your consent; run `sysop mcp list` on a terminal".to_owned(),
+        ServerState::Refused => {
+            format!("refused; to be asked again, run `sysop mcp remove {name}` and add it again")
+        }
         ServerState::Running(description, _) => format!("ready ({description}); {approve}"),
         ServerState::Failed(error) => format!("failed: {error}"),
     };
@@ -126,7 +128,7 @@ fn describe(
         let lines = summary(server, &record.tools, &others(settings, name));
         text.extend(lines.lines().map(|line| format!("  {line}\n")));
         if record.pending.is_some() {
-            let _ = writeln!(text, "  changed definitions that wait for you: {}", record.changes().len());
+            let _ = writeln!(text, "  changed definitions to review: {}", record.changes().len());
         }
     }
     if definitions {
@@ -155,7 +157,10 @@ fn workspace_files(root: &Path) -> String {
         let Ok(count) = super::import::count_servers(&path) else { continue };
         let path = display_path(&path);
         let plural = if count == 1 { "" } else { "s" };
-        let _ = writeln!(text, "{path} names {count} MCP server{plural}; to use: sysop mcp import {path}");
+        let _ = writeln!(
+            text,
+            "{path} has {count} MCP server{plural}; to use them, run `sysop mcp import {path}`"
+        );
     }
     text
 }

@@ -33,7 +33,8 @@ const HINT: &str = "This client cannot ask its user, and nobody is attached. Tel
      `--attachable` and join with `sysop attach`, as it says on standard error, or run the command yourself";
 
 /// Part of the reply to a call that would make a change in the default mode.
-const READ_ONLY_HINT: &str = "Tell the user: to be asked about changes, start `sysop mcp serve` with `--approve ask`, or run \
+const READ_ONLY_HINT: &str = "Tell the user: to be asked to approve changes, start `sysop mcp serve` with `--approve \
+                              ask`, or run \
      the command yourself";
 
 /// Maximum time to wait at exit for the server to close its connections.

@@ -17,11 +17,11 @@ pub(crate) fn servers(settings: &Settings, of_session: &[ServerStatus]) -> Vec<T
         let state = if !server.enabled {
             "turned off (enabled = false)".to_owned()
         } else if !record.consents(&server.identity) {
-            "waits for your consent; run `sysop mcp list` on a terminal".to_owned()
+            "needs your consent; run `sysop mcp list` on a terminal".to_owned()
         } else if record.pending.is_some() {
             let state = in_session.map(|status| format!("{}; ", state_in_session(status)));
             format!(
-                "{}changed its tools; run `sysop mcp list` on a terminal to see and decide",
+                "{}changed its tools; run `sysop mcp list` on a terminal to review them",
                 state.unwrap_or_default()
             )
         } else {
@@ -44,7 +44,7 @@ fn state_in_session(status: &ServerStatus) -> String {
 /// Returns the state of a server that is not used by the session.
 fn unused(server: &McpServer) -> String {
     match server.settings.approve {
-        ServerApproval::Never => "no tool is offered (approve = never)".to_owned(),
+        ServerApproval::Never => "all tools are disabled (approve = never)".to_owned(),
         ServerApproval::Ask | ServerApproval::Reads => {
             "not part of this session; start a new session to use it".to_owned()
         }

@@ -70,7 +70,7 @@ impl RunbookDraft {
     ) -> Result<Self, String> {
         let Selection { steps, mut notes } = Selection::new(record, options);
         if steps.is_empty() {
-            return Err("nothing in this session can run again".to_owned());
+            return Err("this session has no calls that can be exported".to_owned());
         }
         let prompt = record.turns.iter().map(|turn| turn.prompt.trim()).find(|prompt| !prompt.is_empty());
         let prompt = redact_shapes(prompt.unwrap_or_default()).into_owned();
@@ -103,7 +103,7 @@ impl RunbookDraft {
                 .iter()
                 .any(|step| step.step.templates().iter().any(|(_, text, _)| text.contains(&needle)))
             {
-                notes.push(format!("the value of the variable `{}` occurs in no step", variable.0));
+                notes.push(format!("no step contains the value of the variable `{}`", variable.0));
             }
         }
         let mut draft = Self { name, routine, steps, variables, matched, notes };
@@ -123,7 +123,7 @@ impl RunbookDraft {
             let value = neutralize_line(&variable.value).into_owned();
             write!(
                 out,
-                "variable {} = {value} ({} times): Enter keeps it, a name renames it, - leaves it out: ",
+                "variable {} = {value} ({} times): Enter to keep, NAME to rename, - to drop: ",
                 variable.name, variable.count
             )?;
             match read_answer(input, out)?.as_str() {

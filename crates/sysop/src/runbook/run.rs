@@ -315,13 +315,13 @@ impl RunbookRun {
         if outcome.status == Status::Rejected {
             let why = outcome.output.lines().next().unwrap_or_default().to_owned();
             let why = if why.is_empty() { String::new() } else { format!(": {}", shown(&why)) };
-            return self.stop_with(format!("{} was not allowed{why}", self.title(self.step)));
+            return self.stop_with(format!("{} was not approved{why}", self.title(self.step)));
         }
         match phase {
             StepPhase::Unless => match probe_result(outcome) {
                 ProbeResult::Yes => {
                     self.skipped += 1;
-                    self.say("already so: skipped".to_owned());
+                    self.say("already done: skipped".to_owned());
                     self.enter(StepPhase::End)
                 }
                 ProbeResult::No(_) => self.enter(phase.next()),
@@ -362,7 +362,8 @@ impl RunbookRun {
             let found = section.split_whitespace().next().unwrap_or_default();
             if found != wanted {
                 let now = if found.is_empty() { "unknown" } else { found };
-                let difference = format!("the file is not the expected one: sha256 {now}, expected {wanted}");
+                let difference =
+                    format!("the file differs from the expected one: sha256 {now}, expected {wanted}");
                 return self.fail(step, &shown(&difference));
             }
         }
@@ -387,7 +388,7 @@ impl RunbookRun {
         match step.on_fail {
             FailureAction::Stop => self.stop(difference),
             FailureAction::Continue => {
-                self.say(format!("failed, and the run continues: {difference}"));
+                self.say(format!("failed, continuing: {difference}"));
                 self.passed_over.push(self.step + 1);
                 self.enter(StepPhase::End)
             }
@@ -489,11 +490,11 @@ impl RunbookRun {
     fn end(&mut self) -> SequenceAction {
         let mut summary = format!("done: {} steps", self.done.len());
         if self.skipped > 0 {
-            summary.push_str(&format!(", {} already so", self.skipped));
+            summary.push_str(&format!(", {} already done", self.skipped));
         }
         if !self.passed_over.is_empty() {
             let numbers: Vec<String> = self.passed_over.iter().map(usize::to_string).collect();
-            summary.push_str(&format!(", failed but passed over: step {}", numbers.join(", ")));
+            summary.push_str(&format!(", failed and skipped: step {}", numbers.join(", ")));
         }
         self.say(summary);
         self.finish(Exit::Done, None)
@@ -506,8 +507,8 @@ impl RunbookRun {
                 self.finish(Exit::Failed, Some("nothing ran".to_owned()))
             }
             (Waiting::OtherSystem, SequenceAnswer::Unavailable) => {
-                let error = "the host has another system than the runbook was made on; run it on a terminal, or \
-                             remove `os` and `arch` from `made_from`";
+                let error = "the runbook was made for another system; run it on a terminal, or remove `os` and \
+                             `arch` from `made_from`";
                 self.finish(Exit::ApprovalNeeded, Some(error.to_owned()))
             }
             (Waiting::UndoConsent(error), SequenceAnswer::Yes) => self.undo_next(Some(error)),
@@ -526,9 +527,7 @@ impl RunbookRun {
                 self.enter(StepPhase::Check)
             }
             (Waiting::Step(StepPhase::Guard), SequenceAnswer::Yes) => self.enter(StepPhase::Action),
-            (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::No) => {
-                self.stop("answered with no")
-            }
+            (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::No) => self.stop("declined"),
             (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::Unavailable) => {
                 let error = format!("{} needs a person; run it on a terminal", self.title(self.step));
                 self.finish(Exit::ApprovalNeeded, Some(error))
@@ -574,13 +573,13 @@ fn unguarded_question(guard: &str, call: &StepCall) -> Option<String> {
     };
     let text = shown(&call.to_text());
     (!is_seen).then(|| {
-        format!("This step wants the lockout guard `{guard}`, but sysop cannot guard it:\n{text}\nRun it unguarded?")
+        format!("This step asks for the lockout guard `{guard}`, but sysop cannot guard it:\n{text}\nRun it unguarded?")
     })
 }
 
 fn phase_words(phase: StepPhase) -> &'static str {
     match phase {
-        StepPhase::Unless => "is it already so?",
+        StepPhase::Unless => "is it already done?",
         StepPhase::Ask | StepPhase::Guard => "ask",
         StepPhase::Check => "check before the step",
         StepPhase::Hash => "compare the file",

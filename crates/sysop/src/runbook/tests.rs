@@ -112,7 +112,7 @@ fn failed_and_rejected_calls_are_left_out_and_noted() {
         "left out: call 2 `mkdir a` exited with 1",
         "left out: call 3 `reboot` was rejected",
         "left out: call 5 `sleep 99` ended as unknown",
-        "left out: 1 commands that only looked around (--all keeps them)",
+        "left out: 1 read-only commands (--all keeps them)",
     ];
     assert_eq!(draft.notes(), expected);
     assert_eq!(

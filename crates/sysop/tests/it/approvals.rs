@@ -39,7 +39,7 @@ fn an_approval_is_listed_allowed_once_and_gone() {
     let world = World::with_openai(&mock.url());
     let server = serve(&world, &[]);
     let empty = world.finish(&["approve"]);
-    assert_eq!((empty.code, empty.out.as_str()), (Some(0), "Nothing waits for approval.\n"), "{empty:?}");
+    assert_eq!((empty.code, empty.out.as_str()), (Some(0), "No pending approvals.\n"), "{empty:?}");
     let session = asked(&server, &json!({}));
     let list = world.finish(&["approve"]);
     assert!(list.out.contains("touch made") && list.out.contains("expires in 1h"), "{list:?}");
@@ -86,7 +86,7 @@ fn a_local_server_with_tls_is_recognized_by_its_certificate() {
     let (page, _) = served(&said);
     assert!(page.starts_with("https://127.0.0.1:"), "{page}");
     let empty = world.finish(&["approve"]);
-    assert_eq!((empty.code, empty.out.as_str()), (Some(0), "Nothing waits for approval.\n"), "{empty:?}");
+    assert_eq!((empty.code, empty.out.as_str()), (Some(0), "No pending approvals.\n"), "{empty:?}");
 
     let (_, token_file) = said.trim_end().split_once(", token file ").unwrap();
     let link = std::path::Path::new(token_file).with_extension("cert");
@@ -143,7 +143,7 @@ fn an_approval_that_expired_while_the_server_was_down_is_never_allowed() {
     }
     let again = serve(&world, &[]);
     let list = world.finish(&["approve"]);
-    assert_eq!(list.out, "Nothing waits for approval.\n", "{list:?}");
+    assert_eq!(list.out, "No pending approvals.\n", "{list:?}");
     let answer = json!({ "toolCallId": call, "decision": "allow" });
     let path = format!("/api/agent/sessions/{session}/decisions");
     again.post_as(&again.token, &path, &answer);

@@ -79,7 +79,7 @@ fn the_sessions_of_a_day_share_a_budget() {
     let done = lines_of_json(&second.out).into_iter().find(|line| line["type"] == "assistant.done").unwrap();
     assert_eq!(done["metadata"]["reason"], "budget", "{done}");
     let third = world.finish(&["exec", "count"]);
-    assert!(third.err.contains("the budget is spent: all sessions of today have used "), "{third:?}");
+    assert!(third.err.contains("the budget is spent: all sessions today have used "), "{third:?}");
     assert!(third.err.contains(" of 10 k tokens") && third.err.contains("[budget] day"), "{third:?}");
     assert!(server.requests().len() - asked < 4, "the later sessions stop");
 
@@ -122,5 +122,5 @@ fn the_minutes_of_a_day_count_in_all_sessions() {
     let world = world.file(".local/share/sysop/spent_today.json", &today.to_string());
     let second = world.finish(&["exec", "count"]);
     assert_eq!(second.code, Some(1), "{second:?}");
-    assert!(second.err.contains("all sessions of today have run for 1 minute\n"), "{second:?}");
+    assert!(second.err.contains("all sessions today have run for 1 minute\n"), "{second:?}");
 }

@@ -234,7 +234,7 @@ fn a_call_runs_once_despite_broken_connections() {
     began.read();
     for times in 1..=3 {
         server.link.cut();
-        let again = |said: &str| said.matches("connected to the server again").count() >= times;
+        let again = |said: &str| said.matches("reconnected to the server").count() >= times;
         talk.out.wait_for("the connection", again);
     }
     gate.release();
@@ -258,7 +258,7 @@ fn many_broken_connections_lose_and_duplicate_nothing() {
     talk.type_text("look around\n");
     for times in 1..=10 {
         server.link.cut();
-        let again = |said: &str| said.matches("connected to the server again").count() >= times;
+        let again = |said: &str| said.matches("reconnected to the server").count() >= times;
         talk.out.wait_for("the connection", again);
     }
     talk.out.wait_for_text("All of it.");
@@ -309,7 +309,7 @@ fn a_killed_server_continues_the_same_session() {
     server.kill();
     talk.out.wait_for_text("reconnecting…");
     server.again();
-    talk.out.wait_for_text("connected to the server again");
+    talk.out.wait_for_text("reconnected to the server");
     talk.out.wait_for_text("interrupted");
     talk.type_text("/stop\n");
     talk.type_text("are you there\n");
@@ -331,7 +331,7 @@ fn messages_sent_during_an_outage_arrive_once() {
     server.again();
     talk.out.wait_for_text("Hello to you.");
     server.link.cut();
-    talk.out.wait_for("the connection", |said| said.matches("connected to the server again").count() == 2);
+    talk.out.wait_for("the connection", |said| said.matches("reconnected to the server").count() == 2);
     leaves(talk);
     assert_eq!(mock.requests().len(), 1);
 }

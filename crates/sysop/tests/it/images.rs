@@ -98,13 +98,13 @@ fn a_server_that_refuses_images_gets_the_text_and_the_user_a_note() {
     let world = world(&server.url(), "");
     let run = world.finish(&["exec", "--image", "photo.png", "look"]);
     assert_eq!((run.code, run.out.trim()), (Some(0), "Hm."), "{run:?}");
-    assert!(run.err.contains("refused the request with an image; it gets the text only"), "{run:?}");
+    assert!(run.err.contains("rejected a request with an image; only text is sent to it now"), "{run:?}");
     let bodies = server.bodies();
     assert_eq!(bodies.len(), 2);
     assert_eq!(
         *prompt(&bodies[1]),
         json!(
-            "look\n[image 1280×720 photo.png left out: you cannot see images; tell the user if the image matters]"
+            "look\n[image 1280×720 photo.png omitted: you cannot see images; tell the user if the image matters]"
         )
     );
 }

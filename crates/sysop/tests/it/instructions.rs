@@ -26,8 +26,7 @@ fn a_workspace_is_asked_about_before_the_model_gets_its_instructions() {
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
     assert_eq!(prompt(&server), "go");
     assert!(
-        run.err
-            .contains("not given to the model, because this workspace is not trusted (/trust or --trust): "),
+        run.err.contains("not sent to the model, because this workspace is not trusted (see /trust): "),
         "{run:?}"
     );
     assert!(run.err.contains("AGENTS.md (17 bytes)"), "{run:?}");

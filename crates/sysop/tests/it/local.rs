@@ -116,7 +116,7 @@ fn a_download_continues_after_kill_9() {
     wait_until("a part of the file", || size() == 1_500_000);
     running.kill();
     let listed = world.finish(&["model", "list"]).out;
-    assert!(listed.contains("75 % here"), "{listed}");
+    assert!(listed.contains("75% downloaded"), "{listed}");
     let done = world.finish(&["model", "get", "tiny", "--yes"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.err.contains("continuing after 1.5 MB"), "{done:?}");

@@ -115,7 +115,7 @@ fn a_workspace_can_only_turn_servers_off() {
     std::fs::write(world.work().join(".mcp.json"), r#"{"mcpServers": {"a": {"command": "x"}}}"#).unwrap();
     let run = world.finish(&["mcp", "list"]);
     assert!(run.out.contains("every call asks") && !run.out.contains("evil"), "{run:?}");
-    assert!(run.out.contains("names 1 MCP server; to use: sysop mcp import"), "{run:?}");
+    assert!(run.out.contains("has 1 MCP server; to use them, run `sysop mcp import"), "{run:?}");
     std::fs::write(&own, "[mcp.test]\nenabled = false\n").unwrap();
     world.finish(&["exec", "go"]);
     assert!(offered(&server).iter().all(|name| !name.starts_with("mcp__")));
@@ -188,7 +188,7 @@ fn an_import_is_shown_and_needs_a_yes() {
     let entry = "[mcp.a]\ncommand = \"x\"\nargs = [\"y\"]\n";
     assert!(run.out.contains(entry) && std::fs::read_to_string(&config).unwrap() == entry, "{run:?}");
     let run = world.finish(&["mcp", "list"]);
-    assert!(run.out.contains("a  waits for your consent") && run.out.contains("command: x y"), "{run:?}");
+    assert!(run.out.contains("a  needs your consent") && run.out.contains("command: x y"), "{run:?}");
     let run = world.finish(&["mcp", "remove", "a"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert_eq!(std::fs::read_to_string(&config).unwrap(), "");
@@ -217,7 +217,7 @@ fn images_of_a_result_reach_models_that_see_them_and_others_are_told() {
     let server = Mock::start(&[("go", vec![act(), say("Done.")])]);
     for (vision, expected) in [
         ("true", "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAECAIAAAA="),
-        ("false", "[image 5×4 test left out: you cannot see images; tell the user if the image matters]"),
+        ("false", "[image 5×4 test omitted: you cannot see images; tell the user if the image matters]"),
     ] {
         let config = format!("[models.\"openai/test-model\"]\nvision = {vision}\n");
         let world = World::with_openai(&server.url()).file(".config/sysop/config.toml", &config);
@@ -256,7 +256,7 @@ fn the_servers_of_a_session_are_shown_with_their_state_and_tools() {
         chat.type_text("go\ny\n/mcp\n");
         chat.end_input();
         let run = chat.finish();
-        for part in expected.into_iter().chain(["  mcp__test__echo", "new  waits for your consent"]) {
+        for part in expected.into_iter().chain(["  mcp__test__echo", "new  needs your consent"]) {
             assert!(run.out.contains(part), "{part}: {run:?}");
         }
     }

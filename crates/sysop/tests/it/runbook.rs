@@ -32,8 +32,8 @@ fn a_step_is_skipped_checked_and_verified() {
     assert!(first.out.contains("n=7\n"), "{first:?}");
     let again = run(&world, &["site", "name=a b"]);
     assert_eq!(again.code, Some(0), "{again:?}");
-    assert!(again.err.contains("already so: skipped"), "{again:?}");
-    assert!(again.err.contains("done: 2 steps, 1 already so"), "{again:?}");
+    assert!(again.err.contains("already done: skipped"), "{again:?}");
+    assert!(again.err.contains("done: 2 steps, 1 already done"), "{again:?}");
 
     let missing = run(&world, &["site"]);
     assert_eq!(missing.code, Some(2), "{missing:?}");
@@ -68,7 +68,7 @@ fn a_step_may_fail_or_end_otherwise_if_it_says_so() {
     );
     let run = run(&world, &["r"]);
     assert_eq!(run.code, Some(1), "{run:?}");
-    assert!(run.err.contains("failed, and the run continues: exit code 4, expected 0"), "{run:?}");
+    assert!(run.err.contains("failed, continuing: exit code 4, expected 0"), "{run:?}");
     assert!(
         run.err.contains("stopped at step 3 of 3 (echo an error): the output matches /error/"),
         "{run:?}"
@@ -85,7 +85,7 @@ fn the_policy_judges_each_step() {
     assert!(asked.out.contains("hello") && !world.has("made"), "{asked:?}");
     let never = world.finish(&["run", "--approve", "never", "r"]);
     assert_eq!(never.code, Some(1), "{never:?}");
-    assert!(never.err.contains("step 2 of 2 (write) was not allowed"), "{never:?}");
+    assert!(never.err.contains("step 2 of 2 (write) was not approved"), "{never:?}");
     let plan = world.finish(&["run", "--plan", "r"]);
     assert_eq!(plan.code, Some(0), "{plan:?}");
     let expected = "r\non local, approve = ask\n\n1. echo hello\n   $ echo hello\n   read-only: runs\n\n2. write\n   \
@@ -189,7 +189,7 @@ fn a_step_that_cannot_be_guarded_asks_in_every_mode() {
     assert!(ran.err.contains("step 1 of 1 (make) needs a person"), "{ran:?}");
     at_a_terminal(async {
         let mut person = Person::sits_down(&world, &["run", "--approve", "auto", "r"]);
-        person.sees("wants the lockout guard `sshd`, but sysop cannot guard it").await;
+        person.sees("asks for the lockout guard `sshd`, but sysop cannot guard it").await;
         person.sees("y yes").await;
         person.types("y").await;
         let (code, seen) = person.leaves().await;

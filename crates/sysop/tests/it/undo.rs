@@ -30,7 +30,7 @@ fn a_step_is_planned_undone_and_redone() {
 
     let plan = world.finish(&["undo", &id, "--plan"]);
     assert_eq!((plan.code, read().as_str()), (Some(0), "new\n"), "{plan:?}");
-    assert!(plan.out.contains("put back ") && plan.out.contains("remove "), "{plan:?}");
+    assert!(plan.out.contains("restore ") && plan.out.contains("remove "), "{plan:?}");
 
     let unanswered = world.finish(&["undo", &id]);
     assert_eq!((unanswered.code, read().as_str()), (Some(3), "new\n"), "{unanswered:?}");

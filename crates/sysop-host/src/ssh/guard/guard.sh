@@ -109,7 +109,7 @@ fire() {
   if [ $r = 0 ]; then mv "$G/firing" "$G/fired"; else mv "$G/firing" "$G/failed"; fi
   unlock
   logger -t sysop-guard "$id rolled back ($1), rc $r" 2>/dev/null
-  echo "sysop: change $id was not confirmed and is rolled back ($1)" | wall 2>/dev/null
+  echo "sysop: change $id was not confirmed and is being rolled back ($1)" | wall 2>/dev/null
   return 0
 }
 # Succeeds if logind runs here. That of a container has another namespace.
@@ -133,7 +133,7 @@ timer() {
         /bin/sh "$G/guard.sh" wait "$id" "$1" >/dev/null 2>&1 && { how=systemd; return; }
     done
   fi
-  outlives || fail 'no timer would outlive the connection'
+  outlives || fail 'the host has no timer that outlives the connection'
   command -v setsid >/dev/null || fail 'setsid is missing'
   how=setsid
   SYSOP_GUARD_DIR="$D" setsid /bin/sh "$G/guard.sh" wait "$id" "$1" >/dev/null 2>&1 </dev/null &
@@ -187,7 +187,7 @@ arm() {
     k=$(du -sk -- "$p" 2>/dev/null | cut -f1); size=$((size + ${k:-0})); [ "$size" -le 65536 ] || fail "$p is too large"
     copy "$p" "$G/pre/$n" || fail "cannot copy $p"
   done
-  ( cd "$G/keep" && sh -c "$capture" ) >/dev/null 2>&1 </dev/null || fail 'the state before the change cannot be kept'
+  ( cd "$G/keep" && sh -c "$capture" ) >/dev/null 2>&1 </dev/null || fail 'cannot save the state before the change'
   checks "$G/before"
   printf '%s\n' "$S" >"$G/guard.sh" && boot >"$G/boot" || fail 'the disk is full'
   echo $(( $(up) + secs )) >"$G/armed" && chmod 644 "$G/armed" "$G/boot" || fail 'the disk is full'

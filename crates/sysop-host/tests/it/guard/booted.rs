@@ -192,7 +192,7 @@ fn without_a_timer_that_survives_nothing_is_guarded() {
     let keys = "echo '# x' >>~/.ssh/authorized_keys";
     let (killed, _folder) = session(&system, "boxbob", 30);
     let GuardOffer::Refused { why } = runtime.block_on(killed.offer(keys)) else { panic!("offered") };
-    assert_eq!(why, "no timer on the host is known to outlive the connection");
+    assert_eq!(why, "the host has no timer that outlives the connection");
     kill_user_processes(&system, "no");
     let (survives, _folder) = session(&system, "boxbob", 30);
     assert_eq!(runtime.block_on(survives.offer(keys)), GuardOffer::Offered { seconds: 30 });

@@ -158,7 +158,7 @@ async fn a_command_does_not_run_in_another_directory_than_judged() {
     let outcome =
         after(&rig, call("run_command", json!({"command": "touch made", "reasoning": "a test"})), "fish -N")
             .await;
-    assert!(outcome.output.contains("another shell reads the terminal"), "{outcome:?}");
+    assert!(outcome.output.contains("another shell took over the terminal"), "{outcome:?}");
 }
 
 #[tokio::test]

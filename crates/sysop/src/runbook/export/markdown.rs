@@ -72,7 +72,7 @@ fn write_step(step: &RunbookStep, line: &mut impl FnMut(&str)) {
     match step.on_fail {
         FailureAction::Stop => {}
         FailureAction::Undo => line("If it fails, undo the steps so far, the last one first."),
-        FailureAction::Continue => line("If it fails, go on."),
+        FailureAction::Continue => line("If it fails, continue."),
     }
 }
 

@@ -26,7 +26,7 @@ sub() { "$shell" -c "$1" </dev/null; }
 
 # needed COMMAND: false if the step is already done.
 needed() {
-  if sub "$1" >/dev/null 2>&1; then say 'already so: skipped'; return 1; fi
+  if sub "$1" >/dev/null 2>&1; then say 'already done: skipped'; return 1; fi
 }
 
 check() { sub "$1" || { why="the check before it: exit code $?"; return 1; }; }
@@ -66,13 +66,13 @@ ask() {
   [ -t 0 ] || { say "step $n needs a person: $1"; exit 3; }
   printf '%s [y/N] ' "$1" >&2
   read -r answer || answer=''
-  case $answer in y | Y | yes) ;; *) why='answered with no'; return 1 ;; esac
+  case $answer in y | Y | yes) ;; *) why=declined; return 1 ;; esac
 }
 
 undo_by() { undo="$1$nl$undo"; }
 
 failed() {
-  [ "$on_fail" != continue ] || { say "failed, and the run continues: $why"; return 0; }
+  [ "$on_fail" != continue ] || { say "failed, continuing: $why"; return 0; }
   say "stopped at step $n of $total ($name): $why"
   [ -z "$undo" ] || { say 'to undo the steps so far, in this order:'; printf '%s' "$undo" >&2; }
   exit 1

@@ -95,7 +95,7 @@ impl Selection {
             return;
         }
         let Some(outcome) = call.outcome.as_ref() else {
-            return self.leave_out(call, "has no end in the log");
+            return self.leave_out(call, "has no result in the log");
         };
         if !call.has_started || outcome.status == Status::Rejected {
             return self.leave_out(call, "was rejected");
@@ -181,7 +181,7 @@ impl Selection {
                 Some(RunbookStep { ask: Some(ask), ..RunbookStep::default() })
             }
             _ => {
-                self.leave_out(call, "is a call of a tool that runbooks do not have");
+                self.leave_out(call, "uses a tool that runbooks do not support");
                 None
             }
         }
@@ -224,7 +224,7 @@ impl Selection {
         if let Some(at) = edit {
             self.steps.remove(at);
         }
-        self.leave_out(call, "took back an edit, which is left out too");
+        self.leave_out(call, "undid an edit, which is left out, too");
     }
 
     /// Drops read-only steps, except those whose output a later change used. Without changes, keeps all.
@@ -250,8 +250,7 @@ impl Selection {
         let mut kept = kept.into_iter();
         self.steps.retain(|_| kept.next().unwrap_or(true));
         if dropped > 0 {
-            self.notes
-                .push(format!("left out: {dropped} commands that only looked around (--all keeps them)"));
+            self.notes.push(format!("left out: {dropped} read-only commands (--all keeps them)"));
         }
     }
 }

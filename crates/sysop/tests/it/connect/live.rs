@@ -61,7 +61,7 @@ fn a_server_terminal_takes_input_and_resizes_and_survives_a_reconnect() {
 
         server.link.cut();
         viewer.types("\x1d").await;
-        viewer.sees("connected to the server again").await;
+        viewer.sees("reconnected to the server").await;
         viewer.types("\x14").await;
         // The same shell with its screen.
         viewer.sees_that("the picture", |screen| screen.lines().any(|line| line.trim() == "42")).await;

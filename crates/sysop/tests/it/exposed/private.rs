@@ -52,7 +52,7 @@ pub(crate) fn is_private(paths: &[PathBuf]) {
     }
 }
 
-/// Opens the home to others, as is common; its contents must then protect themselves.
+/// Makes the home directory readable for others, as is common; its contents must then have modes of their own.
 pub(crate) fn open_home(world: &World) {
     for folder in [world.home().to_owned(), world.work()] {
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();

@@ -96,7 +96,7 @@ fn by_default_another_agent_can_only_read() {
         ("edit_file", json!({"path": "notes", "old_string": "one", "new_string": "1"})),
     ] {
         let (text, is_error) = client.call(tool, arguments);
-        assert!(is_error && text.starts_with("not run: this server only reads."), "{tool}: {text}");
+        assert!(is_error && text.starts_with("not run: this server is read-only."), "{tool}: {text}");
         assert!(text.contains("`--approve ask`"), "{tool}: {text}");
     }
     assert!(!world.work().join("made").exists());

@@ -323,8 +323,8 @@ impl Client {
         self.until(&format!("{prompt:?} has its answer"), |message| message["type"] == "assistant.done");
     }
 
-    /// Sends a prompt to nodes that may die with it. If it seems lost, sends another prompt, and follows until one of them
-    /// was answered. Resumes interrupted turns. Returns the number of prompts sent.
+    /// Sends a prompt to nodes that may be killed at any time. If it seems lost, sends another prompt, and follows
+    /// until one of them was answered. Resumes interrupted turns. Returns the number of prompts sent.
     pub(crate) fn turn_somehow(&mut self, prompt: impl Fn(usize) -> String) -> usize {
         let until = Instant::now() + DEADLINE;
         let say = |client: &Self, time: usize| {

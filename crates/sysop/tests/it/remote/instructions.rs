@@ -21,7 +21,7 @@ fn a_remote_workspace_has_instructions_of_its_own() {
     let run = far.world.finish(&["exec", "--host", "far", "look"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
     let file = text(&far.there("AGENTS.md"));
-    assert!(run.err.contains(&format!("(/trust or --trust): {file} (29 bytes)")), "{run:?}");
+    assert!(run.err.contains(&format!("(see /trust): {file} (29 bytes)")), "{run:?}");
     assert!(first(&far).contains("Backups are in /srv/backup.") && !first(&far).contains("Restart"));
 
     let run = far.world.finish(&["exec", "--host", "far", "--trust", "go"]);
