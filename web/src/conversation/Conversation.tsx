@@ -9,6 +9,7 @@ import { completions } from "../state/commands";
 import type { Step } from "../state/item";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, proposedSteps, type Transcript } from "../state/transcript";
+import { progressLabel } from "../text/labels";
 import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import type { Skill } from "../wire";
@@ -165,7 +166,7 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   const { store, view, name, online } = props;
   const { transcript, stopping } = view;
   const nameOf = useName();
-  const { phase, holder, stepOpen } = transcript;
+  const { phase, holder, stepOpen, progress } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
   const lines: { text: string; tone: string }[] = [];
   if (phase === "paused") lines.push({ text: "Agent paused. Click Resume to continue.", tone: "paused" });
@@ -173,14 +174,21 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   else if (phase === "running") {
     const what = runs?.kind === "step" ? neutralizeLine(runs.command).slice(0, 80) : "a command";
     lines.push({ text: `running ${what}`, tone: "busy" });
-  } else if (phase === "thinking" && stepOpen) lines.push({ text: `waiting for ${name}`, tone: "busy" });
+  } else if (phase === "thinking" && stepOpen) {
+    const told = progress ? progressLabel(progress) : "";
+    lines.push({ text: told ? `${name}: ${told}` : `waiting for ${name}`, tone: "busy" });
+  }
+  const reads = phase === "thinking" && progress?.received === 0 ? progress.prompt : undefined;
   if (holder !== undefined) {
     lines.push({ text: `${isOrAre(nameOf(holder))} using the terminal; agent paused`, tone: "held" });
   }
   return lines.map(({ text, tone }) => (
     <p key={tone} className={`live ${tone}`}>
       {tone === "busy" && <span className="spinner" aria-hidden="true" />}
-      {text}
+      <span>{text}</span>
+      {tone === "busy" && reads && (
+        <progress value={reads.done} max={reads.total} aria-label="Prompt tokens read" />
+      )}
       {tone === "busy" && phase === "running" && runs?.kind === "step" && runs.tool === "bash" && (
         <button type="button" className="small" disabled={!online} onClick={() => store.moveToBackground()}>
           Run in background

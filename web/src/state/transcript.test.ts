@@ -248,6 +248,19 @@ describe("a stream", () => {
     expect(textOf(transcript, "answer")).toBe("whole");
   });
 
+  test("tells how far the model is until its step ends", () => {
+    const reading = { promptDone: 512, promptTotal: 2_048, received: 0, receivingMs: 0 };
+    const told = fold(begun, [live("assistant.progress", reading)]);
+    expect(told.progress).toEqual({ prompt: { done: 512, total: 2_048 }, received: 0, receivingMs: 0 });
+    const receiving = { received: 43, receivingMs: 3_500 };
+    const later = fold(told, [live("assistant.progress", receiving)]);
+    expect(later.progress).toEqual({ prompt: undefined, ...receiving });
+    expect(fold(later, [live("assistant.restarted")]).progress).toBeUndefined();
+    const over = fold(later, [{ type: "step.finished", sessionId, seq: 4, iteration: 1, usage }]);
+    expect(over.progress).toBeUndefined();
+    expect(fold(over, [live("assistant.progress", receiving)]).progress).toBeUndefined();
+  });
+
   test("of a step that ended is late and dropped", () => {
     const over = fold(begun, [{ type: "step.finished", sessionId, seq: 4, iteration: 1, usage }]);
     expect(fold(over, [live("assistant.delta", { content: "late" })]).items).toEqual(over.items);

@@ -60,6 +60,16 @@ export interface Job {
   host: string;
 }
 
+/** Progress of a model call: of reading the prompt, if the server reports that, and of receiving the reply. */
+export interface ModelProgress {
+  /** Tokens of the prompt that the model's server has read, and all of them. */
+  prompt: { done: number; total: number } | undefined;
+  /** Tokens of the reply received so far, estimated. */
+  received: number;
+  /** Time since the first token of the reply, in milliseconds. */
+  receivingMs: number;
+}
+
 /** Transcript of a session. */
 export interface Transcript {
   items: readonly Item[];
@@ -75,6 +85,8 @@ export interface Transcript {
   maxIterations: number;
   /** True while a step is open; late deltas of a finished step are dropped. */
   stepOpen: boolean;
+  /** Progress of the model call in flight, once it is told. */
+  progress: ModelProgress | undefined;
   /** Queued prompts for the end of the turn. */
   queued: readonly string[];
   /** Commands in the background, oldest first. */
@@ -111,6 +123,7 @@ export const emptyTranscript: Transcript = {
   iteration: 0,
   maxIterations: 0,
   stepOpen: false,
+  progress: undefined,
   queued: [],
   jobs: [],
   skills: [],
@@ -224,7 +237,10 @@ class TranscriptBuilder {
         return this.stream("answer", message.content);
       case "assistant.reasoning":
         return this.stream("reasoning", message.content);
+      case "assistant.progress":
+        return this.modelProgress(message);
       case "assistant.restarted":
+        next.progress = undefined;
         this.removeStreaming();
         return;
       case "assistant.message":
@@ -235,7 +251,7 @@ class TranscriptBuilder {
         return this.stepFinished(message);
       case "step.failed":
         this.breakStream();
-        next.stepOpen = false;
+        this.closeStep();
         next.failure = message.message;
         return;
       case "assistant.done":
@@ -370,7 +386,22 @@ class TranscriptBuilder {
     next.wanted = [];
     next.failure = undefined;
     next.error = undefined;
-    next.stepOpen = false;
+    this.closeStep();
+  }
+
+  private closeStep(): void {
+    this.next.stepOpen = false;
+    this.next.progress = undefined;
+  }
+
+  private modelProgress(message: Extract<ServerMessage, { type: "assistant.progress" }>): void {
+    if (!this.next.stepOpen) return; // late
+    const { promptDone, promptTotal, received, receivingMs } = message;
+    const prompt =
+      promptDone === undefined || promptTotal === undefined
+        ? undefined
+        : { done: promptDone, total: promptTotal };
+    this.next.progress = { prompt, received, receivingMs };
   }
 
   private stepId(kind: "answer" | "reasoning"): string {
@@ -424,7 +455,7 @@ class TranscriptBuilder {
     const { usage } = message;
     // A reply without words says none: what streamed of it was none either.
     this.removeStreaming();
-    next.stepOpen = false;
+    this.closeStep();
     next.iteration = message.iteration;
     next.wanted = message.toolCalls ?? [];
     next.usage = {
@@ -600,6 +631,7 @@ class TranscriptBuilder {
     switch (message.event) {
       case "step_started":
         next.stepOpen = true;
+        next.progress = undefined;
         return;
       case "paused":
         if (message.pauseReason && message.pauseReason !== "asked") {
@@ -635,7 +667,7 @@ class TranscriptBuilder {
     const error = next.error ?? (reason === "failed" ? next.failure : undefined);
     next.phase = "idle";
     next.pauseReason = undefined;
-    next.stepOpen = false;
+    this.closeStep();
     next.turn = turn;
     next.wanted = [];
     next.failure = undefined;

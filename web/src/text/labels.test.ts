@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { boundsLabel, changedLine, expiryLabel, shortTime } from "./labels";
+import { boundsLabel, changedLine, expiryLabel, progressLabel, shortTime } from "./labels";
 
 test("a countdown is written as in the other front ends", () => {
   const times = [0, 1, 119_000, 119_001, 3_600_000, 3_601_000].map(shortTime);
@@ -19,4 +19,15 @@ describe("the line about changes", () => {
     const all = [file("/etc/a"), file("1003 more files", "changed"), unit];
     expect(changedLine(all, undefined)).toBe("changed: 1004 files, unit nginx restarted");
   });
+});
+
+test("the progress of a model is written as in the other front ends", () => {
+  const prompt = { done: 512, total: 2_048 };
+  const label = (received: number, receivingMs: number) => progressLabel({ prompt, received, receivingMs });
+  expect(label(0, 0)).toBe("reading the prompt: 512 of 2048 tokens (25 %)");
+  expect(label(1, 0)).toBe("1 token received");
+  expect(label(43, 3_500)).toBe("43 tokens received, 12 per second");
+  expect(progressLabel({ prompt: undefined, received: 0, receivingMs: 0 })).toBe("");
+  const odd = { done: 900, total: 0 };
+  expect(progressLabel({ prompt: odd, received: 0, receivingMs: 0 })).toBe("");
 });

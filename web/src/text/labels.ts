@@ -1,4 +1,5 @@
 /** Texts for events; identical to those of `sysop_core::ui_text`, so that all front ends agree. */
+import type { ModelProgress } from "../state/transcript";
 import type {
   AutoLeft,
   Grant,
@@ -60,6 +61,22 @@ export function tokens(count: number): string {
 /** Formats a turn's tokens; empty if the model's server reported none. */
 export function usage({ inputTokens, outputTokens }: TokenCounts): string {
   return inputTokens + outputTokens > 0 ? `${tokens(inputTokens)} in, ${tokens(outputTokens)} out` : "";
+}
+
+/** The time since the first token, in milliseconds, from which a rate means something. */
+const RATE_MS_MIN = 500;
+
+/** Progress of a model call; nothing while nothing is known. See `ModelProgress::summary` in sysop-core. */
+export function progressLabel({ prompt, received, receivingMs }: ModelProgress): string {
+  if (received > 0) {
+    const rate = receivingMs >= RATE_MS_MIN ? Math.floor((received * 1_000) / receivingMs) : 0;
+    const count = `${tokens(received)} ${received === 1 ? "token" : "tokens"} received`;
+    return rate > 0 ? `${count}, ${rate} per second` : count;
+  }
+  if (!prompt || prompt.total <= 0) return "";
+  const done = Math.min(prompt.done, prompt.total);
+  const percent = Math.floor((done * 100) / prompt.total);
+  return `reading the prompt: ${tokens(done)} of ${tokens(prompt.total)} tokens (${percent} %)`;
 }
 
 const CLASSES: Record<RiskClass, string> = {
