@@ -48,6 +48,27 @@ test("a question mark shows the keys, but not where somebody writes", async ({ p
   await expect(help).toHaveCount(0);
 });
 
+test("the guide is one step away from the keys, the settings and the palette", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server);
+  const opens = async (press: () => Promise<void>) => {
+    const [guide] = await Promise.all([page.waitForEvent("popup"), press()]);
+    await expect(guide).toHaveURL(`${server.url}/help/`);
+    await expect(guide.getByText("guide").first()).toBeVisible();
+    await guide.close();
+  };
+  await page.keyboard.press("?");
+  const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
+  await opens(() => help.getByRole("link", { name: "user guide" }).click());
+  await page.keyboard.press("Escape");
+  await person.button("Settings").click();
+  await opens(() => page.getByRole("link", { name: "User guide" }).click());
+  await page.keyboard.press("Escape");
+  await person.button("Commands").click();
+  await page.keyboard.type("guide");
+  await opens(() => page.keyboard.press("Enter"));
+});
+
 test("the theme follows the system until one is chosen", async ({ page, serve }) => {
   const server = await serve({});
   const shown = page.locator("html");

@@ -1,6 +1,9 @@
 /** Keyboard shortcuts of the page. */
 import { Dialog } from "./Dialog";
 
+/** Where the server has the guide; the page may be below a path of a proxy. */
+export const GUIDE_URL = "help/";
+
 const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]][] }[] = [
   {
     name: "Everywhere",
@@ -49,6 +52,13 @@ const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]
 export function HelpDialog({ close }: { close(): void }) {
   return (
     <Dialog title="Keyboard shortcuts" wide close={close}>
+      <p className="guide">
+        Tutorial, recipes, security and troubleshooting are in the{" "}
+        <a href={GUIDE_URL} target="_blank" rel="noreferrer">
+          user guide
+        </a>
+        .
+      </p>
       <div className="keys">
         {GROUPS.map(({ name, keys }) => (
           <section key={name}>

@@ -5,6 +5,7 @@ import { askPermission, permission } from "../state/notify";
 import { FONT_SIZES, type ThemeChoice } from "../state/storage";
 import { neutralizeLine } from "../text/neutralize";
 import { Dialog } from "./Dialog";
+import { GUIDE_URL } from "./HelpDialog";
 import { Icon } from "./icons";
 import type { PreferenceActions, Preferences } from "./preferences";
 
@@ -93,6 +94,15 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
           <button type="button" onClick={help}>
             Keyboard shortcuts <kbd>?</kbd>
           </button>
+        </div>
+        <div className="setting">
+          <div>
+            Help
+            <p>Tutorial, recipes, security and troubleshooting.</p>
+          </div>
+          <a href={GUIDE_URL} target="_blank" rel="noreferrer">
+            User guide
+          </a>
         </div>
       </div>
     </Dialog>

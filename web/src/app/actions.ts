@@ -5,6 +5,7 @@ import type { Sessions, Tabs } from "../state/sessions";
 import { shortHostLabel } from "../text/labels";
 import type { ApprovalMode } from "../wire";
 import type { PageAction } from "./CommandPalette";
+import { GUIDE_URL } from "./HelpDialog";
 import type { OpenDialog } from "./page-keys";
 import type { PreferenceActions } from "./preferences";
 
@@ -52,6 +53,11 @@ export function pageActions(page: Page): PageAction[] {
       }),
     { name: "Settings", keys: "Ctrl+,", run: () => open("settings") },
     { name: "Keyboard shortcuts", detail: "help", keys: "?", run: () => open("help") },
+    {
+      name: "User guide",
+      detail: "help, opens in a new tab",
+      run: () => void window.open(GUIDE_URL, "_blank", "noopener"),
+    },
     { name: "Theme: system", run: () => set.setTheme("system") },
     { name: "Theme: light", run: () => set.setTheme("light") },
     { name: "Theme: dark", run: () => set.setTheme("dark") },
