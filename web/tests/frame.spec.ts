@@ -125,6 +125,18 @@ test("sessions are renamed, pinned and found by what was said in them", async ({
   await expect(rows).toHaveText([/The journal/]);
 });
 
+test("a session is listed as soon as it is opened, and by its first prompt", async ({ page, serve }) => {
+  const server = await serve({ script: { hello: [say("Hello.")] } });
+  const person = await visit(page, server);
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  await expect(list).toContainText("No sessions yet");
+  await visit(page, server, await server.session());
+  // The list is asked for every ten seconds anyway.
+  await expect(list.getByRole("listitem")).toContainText("(empty)", { timeout: 5_000 });
+  await person.says("hello there");
+  await expect(list.getByRole("listitem")).toContainText("hello there", { timeout: 5_000 });
+});
+
 test("the list tells at once what an open session does", async ({ page, serve }) => {
   const server = await serve({
     script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },

@@ -83,6 +83,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
       clearInterval(timer);
     };
   }, [look, search]);
+  useTurns(tabs.open, look);
   useEffect(() => {
     if (over) field.current?.focus();
   }, [over]);
@@ -191,6 +192,27 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
       {!rows && !problem && <p className="empty">Loading…</p>}
     </nav>
   );
+}
+
+/** Looks again when a session is opened here, and when a turn begins in one: its first prompt is its title. */
+function useTurns(open: readonly SessionStore[], look: () => Promise<void>): void {
+  const before = useRef(open);
+  useEffect(() => {
+    if (before.current !== open) void look();
+    before.current = open;
+    const ends = open.map((store) => {
+      let { turn } = store.snapshot().transcript;
+      return store.subscribe(() => {
+        const now = store.snapshot().transcript.turn;
+        if (now === turn) return;
+        turn = now;
+        void look();
+      });
+    });
+    return () => {
+      for (const end of ends) end();
+    };
+  }, [open, look]);
 }
 
 function nameOf({ title }: SessionRow): string {

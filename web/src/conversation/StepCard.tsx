@@ -122,7 +122,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   const { outcome, decided } = step;
   const nameOf = useName();
   const said: string[] = [];
-  if (decided.state === "rejected") {
+  // Of a call that was dropped with its turn, the outcome says so.
+  if (decided.state === "rejected" && outcome?.status !== "cancelled") {
     const why = decided.reason ? `: ${neutralizeLine(decided.reason)}` : "";
     said.push(`rejected by ${decided.by === undefined ? "the policy" : nameOf(decided.by)}${why}`);
   } else if (decided.state === "allowed" && decided.by !== undefined) {

@@ -49,3 +49,8 @@ test("only addresses of known schemes are followed", () => {
     expect(safeHref(bad), bad).toBeUndefined();
   }
 });
+
+test("a joiner stays between emoji and is shown elsewhere", () => {
+  expect(neutralize("👩‍💻 👨‍👩‍👧 🏳️‍🌈 👩🏽‍🚀")).toBe("👩‍💻 👨‍👩‍👧 🏳️‍🌈 👩🏽‍🚀");
+  expect(neutralize("a\u200db 👩\u200d \u200d💻")).toBe("a\\u{200d}b 👩\\u{200d} \\u{200d}💻");
+});

@@ -28,9 +28,16 @@ function show(sign: string): string {
   }
 }
 
+/** Joins two emoji into one, as in a family; it hides nothing there. */
+const JOINS_EMOJI =
+  /(?<=\p{Extended_Pictographic}[\u{fe0f}\u{1f3fb}-\u{1f3ff}]?)\u{200d}(?=\p{Extended_Pictographic})/uy;
+
 /** Neutralizes multi-line text. The carriage return of `\r\n` is dropped. */
 export function neutralize(text: string): string {
-  return text.replace(/\r\n/g, "\n").replace(SHOWN, show);
+  return text.replace(/\r\n/g, "\n").replace(SHOWN, (sign, at: number, whole: string) => {
+    JOINS_EMOJI.lastIndex = at;
+    return sign === "\u200d" && JOINS_EMOJI.test(whole) ? sign : show(sign);
+  });
 }
 
 /** Neutralizes one line in which every byte matters, such as a name. */
