@@ -79,11 +79,15 @@ impl Bench {
 
 /// Runs all measurements, or only those named in `rest`. With `--check`, fails if a target is missed.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
+    let check = rest.iter().any(|argument| argument == "--check");
+    let chosen: Vec<_> = rest.iter().filter(|argument| !argument.starts_with("--")).collect();
+    let names = cases::ALL.map(|(name, _)| name);
+    if let Some(unknown) = chosen.iter().find(|name| !names.contains(&name.as_str())) {
+        bail!("no measurement is called `{unknown}`; there are: {}", names.join(", "));
+    }
     setup::tests()?;
     setup::need(&[("time", "time")])?;
     web::build()?;
-    let check = rest.iter().any(|argument| argument == "--check");
-    let chosen: Vec<_> = rest.iter().filter(|argument| !argument.starts_with("--")).collect();
     step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
     let folder = root().join("target/bench");
     if folder.exists() {

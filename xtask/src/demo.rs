@@ -14,13 +14,14 @@ const PROFILE: &str = "demo";
 /// Builds sysop and runs a small task in a separate directory. With `--model`, downloads the default local
 /// model after asking, and gives it a real task instead. `--yes` answers the question.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
+    let rest: Vec<_> = rest.iter().filter(|argument| *argument != "--").cloned().collect();
     setup::build()?;
     // Leave out the web page: it needs Node, and this task runs in the terminal.
     step("build sysop", cargo().args(["build", "--profile", PROFILE, "--locked", "--package", "sysop"]))?;
     let workspace = root().join("target/demo-workspace");
     std::fs::create_dir_all(&workspace).with_context(|| format!("cannot create {}", workspace.display()))?;
     let program = target().join(PROFILE).join("sysop");
-    if let [first, rest @ ..] = rest
+    if let Some((first, rest)) = rest.split_first()
         && first == "--model"
     {
         return with_model(&program, &workspace, rest);

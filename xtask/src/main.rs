@@ -13,6 +13,7 @@ mod eval;
 mod pictures;
 mod prices;
 mod setup;
+mod task;
 mod test;
 mod web;
 mod wire;
@@ -21,45 +22,48 @@ mod workspace;
 
 use std::process::ExitCode;
 
-const HELP: &str = "\
-Usage: cargo xtask TASK [ARGUMENTS]
-
-  demo      Build sysop and run a real task on this machine, without a key; --model: with a downloaded model
-  test      Check format and lints, and run all tests; --all adds long random tests and installs in fresh systems
-  bench     Measure whole processes against baselines of the same run [NAME...] [--check]
-  eval      Count the tasks that a model solves with sysop and with a plain loop [--help]
-  wire      Generate schemas, TypeScript types and docs/protocol.md from the message types
-  pictures  Take the pictures in docs/pictures from real runs [--screen: without the page; --tour: only join them] [SYSOP]
-  prices    Generate the table of hosted models from LiteLLM's list [FILE]
-  docs      Write the reference pages and build the guide into docs/guide/book [--build: only build]
-  web       Build the page into web/dist; --test: test it in a browser as well
-  dist      Build binaries for old systems, an archive and Debian packages in target/packages [--static] [--try]
-  setup     Install the Debian packages that the tests need";
+use task::{Checked, Task};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let task = arguments.next();
+    let name = arguments.next();
     let rest: Vec<_> = arguments.collect();
-    let done = match task.as_deref() {
-        Some("demo") => demo::run(&rest),
-        Some("test") => test::run(&rest),
-        Some("bench") => bench::run(&rest),
-        Some("dist") => dist::run(&rest),
-        Some("eval") => eval::run(&rest),
-        Some("docs") => docs::run(&rest),
-        Some("pictures") => pictures::run(&rest),
-        Some("prices") => prices::run(&rest),
-        Some("setup") => setup::tests().and_then(|()| setup::desktop()),
-        Some("web") => web::run(&rest),
-        Some("wire") => wire::run(),
+    let name = match name.as_deref() {
         None | Some("help" | "--help" | "-h") => {
-            eprintln!("{HELP}");
+            eprintln!("{}", task::overview());
             return ExitCode::SUCCESS;
         }
-        Some(other) => {
-            eprintln!("unknown task `{other}`\n\n{HELP}");
+        Some(name) => name,
+    };
+    let Some(task) = Task::named(name) else {
+        eprintln!("unknown task `{name}`\n\n{}", task::overview());
+        return ExitCode::from(2);
+    };
+    // `eval` has a parser and a help of its own.
+    match if task.name == "eval" { Ok(Checked::Run) } else { task.check(&rest) } {
+        Ok(Checked::Run) => {}
+        Ok(Checked::Help) => {
+            eprintln!("{}", task.help());
+            return ExitCode::SUCCESS;
+        }
+        Err(why) => {
+            eprintln!("xtask: {why}\n\n{}", task.help());
             return ExitCode::from(2);
         }
+    }
+    let done = match task.name {
+        "demo" => demo::run(&rest),
+        "test" => test::run(&rest),
+        "bench" => bench::run(&rest),
+        "dist" => dist::run(&rest),
+        "eval" => eval::run(&rest),
+        "docs" => docs::run(&rest),
+        "pictures" => pictures::run(&rest),
+        "prices" => prices::run(&rest),
+        "setup" => setup::tests().and_then(|()| setup::desktop()),
+        "web" => web::run(&rest),
+        "wire" => wire::run(),
+        other => unreachable!("the task `{other}` has no function"),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

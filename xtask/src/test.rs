@@ -35,12 +35,10 @@ const LONG_CRATES: [&str; 9] = [
 /// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests and
 /// the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
-    let (all, rest) = match rest {
-        [first, rest @ ..] if first == "--all" => (true, rest),
-        rest => (false, rest),
-    };
-    if all && !rest.is_empty() || rest.iter().any(|argument| argument == "--all") {
-        bail!("usage: cargo xtask test [--all]");
+    let all = rest.first().is_some_and(|first| first == "--all");
+    let rest = rest.iter().position(|argument| argument == "--").map_or(&[][..], |at| &rest[at + 1..]);
+    if all && !rest.is_empty() {
+        bail!("--all takes no other arguments");
     }
     setup::tests()?;
     setup::desktop()?;

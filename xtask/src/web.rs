@@ -30,14 +30,13 @@ const NOT_SOURCES: [&str; 3] = ["node_modules", "dist", "tests"];
 /// Builds the page; with `--test` also tests it in a browser, passing further arguments to Playwright.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     build()?;
-    match rest {
-        [] => Ok(()),
-        [word, rest @ ..] if word == "--test" => {
-            step("build sysop", cargo().args(["build", "--locked", "--package", "sysop"]))?;
-            test(rest)
-        }
-        [other, ..] => bail!("unknown argument {other:?}; usage: cargo xtask web [--test]"),
+    if !rest.iter().any(|argument| argument == "--test") {
+        return Ok(());
     }
+    step("build sysop", cargo().args(["build", "--locked", "--package", "sysop"]))?;
+    let rest: Vec<_> =
+        rest.iter().filter(|argument| !["--test", "--"].contains(&argument.as_str())).collect();
+    test(&rest)
 }
 
 /// Installs the page's packages, and builds the page if a source has changed since the last build.
@@ -67,7 +66,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Tests the page in a browser, on a previously built server.
-pub(crate) fn test(rest: &[String]) -> Result<()> {
+pub(crate) fn test(rest: &[&String]) -> Result<()> {
     browser()?;
     step("run the page's browser tests", playwright(&target().join("debug/sysop")).args(rest))
 }
