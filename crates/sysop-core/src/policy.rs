@@ -289,7 +289,8 @@ impl Policy {
     fn judge(&self, command: &str, analysis: &Analysis) -> Risk {
         let mut risk = analysis.risk.clone();
         for pattern in &self.dangerous {
-            if let Some((start, end)) = pattern.find_in(command, analysis) {
+            if let Some(found) = pattern.find_in(command, analysis) {
+                let (start, end) = whole_words(command, found);
                 let why = format!("matches the dangerous pattern `{}`", pattern.text);
                 risk.findings.push(Finding { start, end, class: RiskClass::Dangerous, why });
                 risk.class = RiskClass::Dangerous;
@@ -413,4 +414,14 @@ fn read_only_refusal(verdict: Verdict) -> String {
         Verdict::Allow | Verdict::Ask => "",
     }
     .to_owned()
+}
+/// Extends a match to whole words: `rm -rf /` in `rm -rf /opt/app` would read as if the root were removed.
+fn whole_words(command: &str, (start, end): (usize, usize)) -> (usize, usize) {
+    let ends_word = |character: char| character.is_whitespace() || ";|&()<>".contains(character);
+    let Some((before, after)) = command.get(..start).zip(command.get(end..)) else { return (start, end) };
+    let start = before.char_indices().rfind(|(_, character)| ends_word(*character));
+    let start = start.map_or(0, |(at, character)| at + character.len_utf8());
+    let is_at_end = command[..end].ends_with(ends_word);
+    let rest = if is_at_end { 0 } else { after.find(ends_word).unwrap_or(after.len()) };
+    (start, end + rest)
 }
