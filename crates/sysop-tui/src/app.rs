@@ -4,6 +4,7 @@
 
 mod action;
 mod background;
+mod branch;
 mod commands;
 mod completion;
 mod composer;
@@ -99,6 +100,13 @@ pub enum Focus {
     Cards,
 }
 
+/// A message in the line above the composer, which covers the activity there.
+struct Flash {
+    text: String,
+    since: Duration,
+    until: Duration,
+}
+
 /// State of the front end; everything on the screen is drawn from it.
 pub struct App {
     transcript: Transcript,
@@ -119,8 +127,7 @@ pub struct App {
     status_line: Vec<StatusPart>,
     home: Option<String>,
     started: Option<Timestamp>,
-    /// Branch of the repository at the session's root, if any.
-    branch: Option<String>,
+    branch: branch::Branch,
     start_screen: StartScreen,
     search: Option<TranscriptSearch>,
     selection: Option<copying::Selection>,
@@ -146,7 +153,7 @@ pub struct App {
     fork_next: bool,
     focus: Focus,
     /// Flash message, and the time until which it is shown.
-    flash: Option<(String, Duration)>,
+    flash: Option<Flash>,
     /// Input that was sent but is not in the log yet, and the time at which it was sent.
     pending_ack: Option<(PendingAck, Duration)>,
     meter: UsageMeter,
@@ -193,7 +200,7 @@ impl App {
             status_line: setup.status_line,
             home: setup.home,
             started: setup.started,
-            branch: None,
+            branch: branch::Branch::default(),
             start_screen: StartScreen::default(),
             search: None,
             selection: None,
@@ -273,7 +280,7 @@ impl App {
         self.queued.clear();
         (self.done, self.pausing, self.interrupted, self.question_interrupted) = Default::default();
         self.focus = Focus::Box;
-        (self.branch, self.search, self.selection) = (None, None, None);
+        (self.branch, self.search, self.selection) = Default::default();
         self.history = crate::view::HistoryView::default();
         self.move_draft();
         before
@@ -318,11 +325,6 @@ impl App {
             Some(before) => *before = theme,
             None => self.theme = theme,
         }
-    }
-
-    /// Returns the number of finished calls.
-    pub fn finished_calls(&self) -> u32 {
-        self.transcript.tool_calls()
     }
 
     /// Returns the duration of the current or last turn, or `None` if there was none.
@@ -372,7 +374,7 @@ impl App {
 
     /// Returns the current flash message, if any.
     pub fn flash(&self) -> Option<&str> {
-        self.flash.as_ref().map(|(text, _)| text.as_str())
+        self.flash.as_ref().map(|flash| flash.text.as_str())
     }
 
     /// Returns the composer in use: for the next prompt if the session is idle, for queued prompts if busy.
@@ -469,6 +471,7 @@ impl App {
     fn logged(&mut self, logged: &Logged, now: Duration) {
         let model = self.transcript.session_info().map(|facts| facts.model.to_string()).unwrap_or_default();
         self.meter.event(&logged.event, &model, now);
+        self.branch.event(&logged.event);
         match &logged.event {
             Event::SessionOpened { spec, .. } => {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
@@ -620,7 +623,7 @@ impl App {
     }
 
     pub fn tick(&mut self, now: Duration) {
-        if self.flash.as_ref().is_some_and(|(_, until)| *until <= now) {
+        if self.flash.as_ref().is_some_and(|flash| flash.until <= now) {
             self.flash = None;
         }
         if self.pending_ack.is_some_and(|(_, since)| since + EXPECT <= now) {
@@ -635,7 +638,7 @@ impl App {
     /// Returns the time of the next screen change that needs no input or update, or `None` if none is due.
     pub fn next_change(&self, now: Duration) -> Option<Duration> {
         let spins = self.activity(now).is_some_and(|activity| activity.moves).then_some(now + status::SPIN);
-        let flash = self.flash.as_ref().map(|(_, until)| *until);
+        let flash = self.flash.as_ref().map(|flash| flash.until);
         let pending_ack = self.pending_ack.map(|(_, since)| since + EXPECT);
         let debounce = match (&self.question_prompt, &self.review) {
             (Some(question_prompt), _) => question_prompt.debounce.blocked_until(now),
@@ -647,12 +650,15 @@ impl App {
 
     /// Shows a flash message.
     pub fn show_flash(&mut self, text: impl Into<String>, now: Duration) {
-        self.flash = Some((text.into(), now + FLASH));
+        self.flash = Some(Flash { text: text.into(), since: now, until: now + FLASH });
     }
 
-    /// Removes a flash message that has been shown for long enough, because something else is happening now.
+    /// Ends a flash message as soon as it was shown for [`FLASH_MIN`], because something else is happening now.
     fn drop_old_flash(&mut self, now: Duration) {
-        self.flash.take_if(|(text, until)| now + FLASH >= *until + FLASH_MIN && text != OPENING);
+        if let Some(flash) = self.flash.as_mut().filter(|flash| flash.text != OPENING) {
+            flash.until = flash.until.min(flash.since + FLASH_MIN);
+        }
+        self.flash.take_if(|flash| flash.until <= now);
     }
 
     fn expect(&mut self, what: PendingAck, now: Duration) {

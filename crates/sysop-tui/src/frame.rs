@@ -72,8 +72,8 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     if let Some(overlay) = app.overlay_mut() {
         let free = Rect { height: regions.status.y - area.y, ..area };
         cursor = match overlay {
-            Overlay::Help(first) => {
-                *first = help::draw(theme, free, *first, frame.buffer_mut());
+            Overlay::Help { first, filter } => {
+                *first = help::draw(theme, free, *first, filter, frame.buffer_mut());
                 None
             }
             Overlay::Text { title, lines, first } => {

@@ -377,15 +377,14 @@ impl RunLoop {
 
     fn on_update(&mut self, first: Option<Update>) {
         let (waited, worked) = (self.app.needs_user(), self.app.is_working());
-        let tools = self.app.finished_calls();
         self.take_updates(first);
         if !waited && self.app.needs_user() {
             self.notify(Occasion::NeedsUser);
         } else if worked && !self.app.is_working() {
             self.notify(Occasion::TurnEnded);
         }
-        if self.app.finished_calls() != tools {
-            self.fetch_branch(); // a command may have switched it
+        if self.app.take_stale_branch() {
+            self.fetch_branch();
         }
     }
 

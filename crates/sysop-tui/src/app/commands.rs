@@ -26,7 +26,8 @@ impl App {
     }
 
     fn prompt(&mut self, text: String, now: Duration) -> Vec<Action> {
-        let what = if self.state().is_busy() {
+        // A paused turn queues prompts, too.
+        let what = if self.is_working() {
             if self.queued.len() >= QUEUED_PROMPTS_MAX {
                 self.composer_mut().set(&text);
                 return self.remark(format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"), now);
@@ -161,7 +162,7 @@ impl App {
     }
 
     fn show_status(&mut self) {
-        let lines = status_lines(&self.transcript, self.meter.report(), self.branch.as_deref());
+        let lines = status_lines(&self.transcript, self.meter.report(), self.branch.name.as_deref());
         let lines = lines.into_iter().map(|(label, value)| (label.to_owned(), value)).collect();
         self.overlay = Some(Overlay::Text { title: "Status", lines, first: 0 });
     }

@@ -234,7 +234,8 @@ impl App {
             return self.leave(ExitReason::Quit);
         }
         self.leave_asked = Some(now + LEAVE);
-        self.flash = Some(("Press Ctrl+C again or Ctrl+D to quit".to_owned(), now + LEAVE));
+        let text = "Press Ctrl+C again or Ctrl+D to quit".to_owned();
+        self.flash = Some(super::Flash { text, since: now, until: now + LEAVE });
         Vec::new()
     }
 

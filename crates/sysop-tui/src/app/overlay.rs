@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crossterm::event::{KeyCode, KeyEvent};
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::ConfigChange;
 use sysop_core::id::{SessionId, TurnId};
 use sysop_core::message::ModelRef;
@@ -24,8 +24,8 @@ const HELP_PAGE_ROWS: usize = 10;
 pub(super) const NOT_CONNECTED: &str = "still starting; try again in a moment";
 
 pub enum Overlay {
-    /// The help, scrolled so that this is the first visible row.
-    Help(usize),
+    /// The help: the rows that contain the filter's words, scrolled so that `first` is the first visible row.
+    Help { first: usize, filter: String },
     /// Labels with values, such as the session's status, scrolled so that `first` is the first visible row.
     Text { title: &'static str, lines: Vec<(String, String)>, first: usize },
     Picker {
@@ -74,12 +74,12 @@ pub enum PickerTarget {
 
 impl Overlay {
     pub(super) fn help() -> Self {
-        Self::Help(0)
+        Self::Help { first: 0, filter: String::new() }
     }
 
     pub(super) fn paste(&mut self, text: &str) {
         match self {
-            Self::Help(_) | Self::Text { .. } => {}
+            Self::Help { .. } | Self::Text { .. } => {}
             Self::Picker { picker, .. } => picker.paste(text),
             Self::Form { form, .. } => form.paste(text),
         }
@@ -94,7 +94,18 @@ impl App {
     pub(super) fn key_in_overlay(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
         match &mut self.overlay {
             None => Vec::new(),
-            Some(Overlay::Help(first) | Overlay::Text { first, .. }) => {
+            Some(Overlay::Help { first, filter })
+                if matches!(key.code, KeyCode::Char(_) | KeyCode::Backspace)
+                    && !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) =>
+            {
+                *first = 0;
+                match key.code {
+                    KeyCode::Char(letter) => filter.push(letter),
+                    _ => drop(filter.pop()),
+                }
+                Vec::new()
+            }
+            Some(Overlay::Help { first, .. } | Overlay::Text { first, .. }) => {
                 match key.code {
                     KeyCode::Down | KeyCode::Char('j') => *first += 1,
                     KeyCode::Up | KeyCode::Char('k') => *first = first.saturating_sub(1),

@@ -183,7 +183,7 @@ impl App {
             StatusPart::Host => segment(ui_text::host_summary(facts.place()), Tone::Host, 0),
             StatusPart::Folder if facts.root.is_empty() => return None,
             StatusPart::Folder => segment(self.folder(), Tone::Plain, 2),
-            StatusPart::Branch => segment(self.branch.as_ref()?, Tone::Plain, 4),
+            StatusPart::Branch => segment(self.branch.name.as_ref()?, Tone::Plain, 4),
             StatusPart::Model => segment(facts.model.to_string(), Tone::Plain, 1),
             StatusPart::Approval => {
                 let tone = if facts.approve == ApprovalMode::Auto { Tone::Warn } else { Tone::Dim };
@@ -228,7 +228,15 @@ impl App {
 
     /// Stores the branch of the repository at the session's root.
     pub fn set_branch(&mut self, branch: Option<String>) {
-        self.branch = branch;
+        self.branch.name = branch;
+    }
+
+    /// Returns true once after calls that may have switched the branch of a session on this machine. The branch of other
+    /// hosts is not shown.
+    pub fn take_stale_branch(&mut self) -> bool {
+        let is_local =
+            self.transcript().session_info().is_some_and(|facts| ui_text::is_local_host(&facts.host));
+        self.branch.take_stale() && is_local
     }
 
     /// Returns the time of day at `now`, if known.

@@ -65,9 +65,10 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
     ),
 ];
 
-/// Draws the help from row `first`, or an earlier one to fill the last page. Returns the first row drawn.
-pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) -> usize {
-    let rows = rows(theme);
+/// Draws the rows of the help that contain the filter's words, from row `first`, or an earlier one to fill the last page.
+/// Returns the first row drawn.
+pub(super) fn draw(theme: Theme, area: Rect, first: usize, filter: &str, buffer: &mut Buffer) -> usize {
+    let rows = rows(theme, filter);
     let page = usize::from(area.height).saturating_sub(1);
     let first = first.min(rows.len().saturating_sub(page));
     for at in 0..page {
@@ -76,17 +77,20 @@ pub(super) fn draw(theme: Theme, area: Rect, first: usize, buffer: &mut Buffer) 
         truncate(&row.spans, usize::from(area.width), theme.style(StyleRole::Dim))
             .draw(buffer, area.x, y, area.width);
     }
-    let more = if first + page < rows.len() {
-        "↓ more · any other key to close"
-    } else {
-        "any other key to close"
-    };
-    let last = TextRow::of(&format!("  {more}"), theme.style(StyleRole::Dim));
+    let more = if first + page < rows.len() { "↓ more · " } else { "" };
+    let search = if filter.is_empty() { "type to search".to_owned() } else { format!("search: {filter}") };
+    let last = TextRow::of(&format!("  {more}{search} · Esc to close"), theme.style(StyleRole::Dim));
     last.draw(buffer, area.x, area.bottom().saturating_sub(1), area.width);
     first
 }
 
-fn rows(theme: Theme) -> Vec<TextRow> {
+/// Returns a title and its rows for each group that has a row with all words of the filter.
+fn rows(theme: Theme, filter: &str) -> Vec<TextRow> {
+    let words: Vec<String> = filter.split_whitespace().map(str::to_lowercase).collect();
+    let fits = |name: &str, what: &str| {
+        let text = format!("{name} {what}").to_lowercase();
+        words.iter().all(|word| text.contains(word))
+    };
     let mut rows = Vec::new();
     let line = |name: &str, what: &str, columns: usize| {
         TextRow::from(vec![
@@ -94,14 +98,22 @@ fn rows(theme: Theme) -> Vec<TextRow> {
             Span::new(what, Style::new()),
         ])
     };
-    for (title, keys) in KEYS {
+    let keys = KEYS.iter().map(|(title, keys)| {
+        let found = keys.iter().filter(|(key, what)| fits(key, what));
+        (*title, found.map(|(key, what)| line(key, what, KEY_COLUMNS)).collect::<Vec<_>>())
+    });
+    let commands = COMMANDS.iter().map(|(name, arguments, what)| (format!("{name} {arguments}"), what));
+    let commands = commands.filter(|(name, what)| fits(name, what));
+    let commands = commands.map(|(name, what)| line(&name, what, COMMAND_COLUMNS)).collect();
+    for (title, found) in keys.chain([("Commands", commands)]).filter(|(_, found)| !found.is_empty()) {
+        if !rows.is_empty() {
+            rows.push(TextRow::default());
+        }
         rows.push(TextRow::of(&format!("  {title}"), theme.style(StyleRole::Title)));
-        rows.extend(keys.iter().map(|(key, what)| line(key, what, KEY_COLUMNS)));
-        rows.push(TextRow::default());
+        rows.extend(found);
     }
-    rows.push(TextRow::of("  Commands", theme.style(StyleRole::Title)));
-    for (name, arguments, what) in COMMANDS {
-        rows.push(line(&format!("{name} {arguments}"), what, COMMAND_COLUMNS));
+    if rows.is_empty() {
+        rows.push(TextRow::of("  no matches", theme.style(StyleRole::Dim)));
     }
     rows
 }

@@ -176,6 +176,58 @@ fn the_status_line_has_the_parts_that_the_user_chose() {
 }
 
 #[test]
+fn the_branch_is_asked_for_again_only_after_what_may_switch_it_here() {
+    for (host, is_local) in [("local", true), ("web1", false)] {
+        let mut world = World::on(host);
+        world.says("go");
+        assert!(!world.app.take_stale_branch(), "nothing ran yet");
+        world.replies(bash("c1", "git status")).ends(Outcome::ok(""));
+        assert_eq!(world.app.take_stale_branch(), is_local);
+        assert!(!world.app.take_stale_branch(), "once");
+    }
+}
+
+#[test]
+fn the_help_is_searched_by_typing() {
+    let mut world = World::new();
+    world.press(KeyCode::Char('?')).types("always allow");
+    let screen = world.screen(80, 24);
+    assert!(
+        screen.contains("Always allow this exact command") && !screen.contains("Jump to latest"),
+        "{screen}"
+    );
+    assert!(screen.contains("search: always allow"), "{screen}");
+    world.types("xyz");
+    assert!(world.screen(80, 24).contains("no matches"));
+    world.press(KeyCode::Backspace).press(KeyCode::Backspace).press(KeyCode::Backspace);
+    assert!(world.screen(80, 24).contains("Always allow this exact command"));
+    world.press(KeyCode::Esc);
+    assert!(!world.screen(80, 24).contains("Always allow this exact command"));
+}
+
+#[test]
+fn a_flash_message_covers_the_status_of_a_turn_for_a_second_at_most() {
+    let mut world = World::new();
+    world.says("/theme foo");
+    world.says("go");
+    assert!(world.screen(80, 24).contains("unknown theme"), "it was just said");
+    world.passes(Duration::from_millis(1100));
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("waiting for qwen") && !screen.contains("unknown theme"), "{screen}");
+}
+
+#[test]
+fn a_prompt_that_was_queued_in_a_pause_returns_to_the_input_after_a_stop() {
+    let mut world = World::new();
+    world.says("go").replies(bash("c1", "sleep 9"));
+    world.key(control('p'));
+    world.says("and then this");
+    world.press(KeyCode::Esc);
+    world.ends(Outcome::new(Status::Cancelled, ""));
+    assert!(world.screen(80, 24).contains("› and then this"), "{}", world.screen(80, 24));
+}
+
+#[test]
 fn status_and_permissions_are_shown_and_grants_are_taken_back() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "touch x")).is_read().press(KeyCode::Char('a')).ends(Outcome::ok(""));

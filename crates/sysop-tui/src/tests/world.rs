@@ -119,6 +119,10 @@ impl World {
         Self::of(SessionSpec { approve: ApprovalMode::Each, ..spec() }, AppOptions::default())
     }
 
+    pub(crate) fn on(host: &str) -> Self {
+        Self::of(SessionSpec { host: host.to_owned(), ..spec() }, AppOptions::default())
+    }
+
     fn of(spec: SessionSpec, setup: AppOptions) -> Self {
         let mut app = App::new(setup);
         app.connected(ServiceCatalog {
