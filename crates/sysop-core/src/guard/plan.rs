@@ -124,7 +124,9 @@ const UNITS: [(Area, &[&str]); 4] = [
         Area::Network,
         &[
             "networking", "network", "NetworkManager", "systemd-networkd", "systemd-resolved",
-            "wpa_supplicant", "dhcpcd", "tailscaled", "wg-quick",
+            "wpa_supplicant", "iwd", "connman", "hostapd", "dhcpcd", "ifup", "netctl", "tailscaled",
+            "wg-quick", "openvpn", "openvpn-client", "openvpn-server", "strongswan", "strongswan-starter",
+            "ipsec", "zerotier-one", "netbird",
         ],
     ),
 ];
@@ -280,7 +282,8 @@ impl Found<'_> {
 
     fn units(&mut self, words: &[String]) -> Result<(), &'static str> {
         for word in words {
-            let unit = word.strip_suffix(".service").unwrap_or(word);
+            let kinds = [".service", ".socket"];
+            let unit = kinds.iter().find_map(|kind| word.strip_suffix(kind)).unwrap_or(word);
             let name = unit.split('@').next().unwrap_or(unit);
             let is_known = |known: &&str| known.eq_ignore_ascii_case(name);
             let of_unit = UNITS.iter().filter(|(_, names)| names.iter().any(is_known));

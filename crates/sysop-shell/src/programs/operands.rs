@@ -10,14 +10,22 @@ use crate::risk::RiskClass;
 use crate::state::State;
 use crate::{path, targets};
 
-/// Systemd units that are needed to log in or to keep the machine running.
-const VITAL_UNITS: &str = "ssh sshd dropbear network networking networkmanager systemd-networkd systemd-resolved \
-    wpa_supplicant firewalld ufw nftables iptables ip6tables netfilter-persistent dbus dbus-broker systemd-logind \
-    systemd-journald systemd-udevd getty@tty1 polkit fail2ban sssd nslcd nscd multi-user.target graphical.target \
-    default.target reboot.target poweroff.target halt.target \
-    kexec.target shutdown.target rescue.target emergency.target suspend.target hibernate.target sleep.target exit.target \
+/// Systemd units that are needed to log in or to keep the machine running. A name stands for its instances too, and for
+/// units of the same name with another suffix.
+const VITAL_UNITS: &str = "ssh sshd sshd-keygen sshdgenkeys dropbear tinyssh network networking network-online network-pre \
+    networkmanager networkmanager-wait-online networkd-dispatcher systemd-networkd systemd-networkd-wait-online \
+    systemd-resolved systemd-hostnamed connman iwd wicked wickedd wpa_supplicant wpa_supplicant-wired wpa_supplicant-nl80211 hostapd dhcpcd dhclient ifup netctl netctl-auto \
+    netplan netplan-wpa cloud-init wg-quick openvpn openvpn-client openvpn-server strongswan strongswan-starter ipsec \
+    charon-systemd libreswan xl2tpd tailscaled zerotier-one nebula netbird cloudflared teleport tinc pppd ppp frr bird bird6 \
+    keepalived quagga firewalld ufw nftables iptables ip6tables netfilter-persistent ipset shorewall shorewall6 ferm \
+    docker-firewall fail2ban crowdsec crowdsec-firewall-bouncer sssd nslcd nscd winbind oddjobd polkit dbus dbus-broker \
+    systemd-logind systemd-journald systemd-udevd systemd-user-sessions systemd-homed systemd-userdbd user user-runtime-dir \
+    getty serial-getty console-getty wg-quick.target multi-user.target graphical.target basic.target sysinit.target sockets.target default.target \
+    network.target network-online.target network-pre.target reboot.target poweroff.target halt.target kexec.target \
+    shutdown.target rescue.target emergency.target suspend.target hibernate.target sleep.target exit.target \
     ctrl-alt-del.target soft-reboot.target hybrid-sleep.target runlevel0.target runlevel1.target runlevel6.target \
-    systemd-reboot systemd-poweroff systemd-halt systemd-kexec systemd-suspend wg-quick@wg0 openvpn tailscaled netplan docker-firewall systemd-user-sessions user";
+    systemd-reboot systemd-poweroff systemd-halt systemd-kexec systemd-suspend -.slice system.slice user.slice -.mount \
+    home.mount usr.mount";
 /// Packages that are needed to log in or to boot.
 const VITAL_PACKAGES: &str = "openssh-server openssh openssh-client sudo systemd systemd-sysv linux-image linux-generic \
     kernel libc6 glibc libpam0g libpam-modules libpam-runtime pam openssl bash dash coreutils dpkg apt rpm dnf \
@@ -173,9 +181,13 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
 /// Returns true if `text`, a name, a name with a version, or a pattern, may mean one of the names in `vital`.
 fn is_vital(vital: &str, text: &str) -> bool {
     let text = text.to_lowercase();
-    let bare = text.trim_end_matches(".service").trim_end_matches(".socket");
+    let bare = if vital == VITAL_UNITS { without_suffix(&text) } else { text.as_str() };
     let plain = bare.split(['=', ':', '@']).next().unwrap_or("");
     if bare.is_empty() || is_listed(vital, &text) || is_listed(vital, bare) || is_listed(vital, plain) {
+        return true;
+    }
+    let is_login = |start: &str, end: &str| text.starts_with(start) && text.ends_with(end);
+    if vital == VITAL_UNITS && (is_login("user-", ".slice") || is_login("session-", ".scope")) {
         return true;
     }
     if ["linux-image", "kernel-", "libpam"].iter().any(|start| bare.starts_with(start)) {
@@ -188,8 +200,20 @@ fn is_vital(vital: &str, text: &str) -> bool {
         return names.any(|name| name.contains(literal))
             || literal.contains(['*', '?', '[', '|', '(', '\\', '\0']);
     }
-    let special = bare.find(['*', '?', '[', '{', '\0']);
-    special.is_some_and(|at| names.any(|name| name.starts_with(bare.get(..at).unwrap_or(""))))
+    let special = bare.find(['*', '?', '[', '{', '\\', '\0']);
+    special.is_some_and(|at| {
+        let start = bare.get(..at).unwrap_or("");
+        // The pattern may match the instances of a name as well.
+        names.any(|name| {
+            name.starts_with(start) || start.strip_prefix(name).is_some_and(|rest| rest.starts_with('@'))
+        })
+    })
+}
+
+/// Returns a unit's name without the suffix of its kind. Targets and slices keep theirs: they are other things.
+fn without_suffix(unit: &str) -> &str {
+    let kinds = [".service", ".socket", ".path", ".timer", ".scope"];
+    kinds.iter().find_map(|kind| unit.strip_suffix(kind)).unwrap_or(unit)
 }
 
 pub(super) fn note_removed(state: &mut State, call: &ProgramCall<'_>, packages: &[&Word]) {

@@ -431,3 +431,62 @@ fn reads_of_secrets_by_other_programs_are_detected() {
         assert_eq!(class_of(command).0, RiskClass::Changes, "{command:?}: {}", class_of(command).1);
     }
 }
+
+#[test]
+fn units_on_which_logins_depend_are_lockouts_in_any_spelling() {
+    let names = [
+        "ssh",
+        "ssh.service",
+        "ssh.socket",
+        "ssh@1.service",
+        "sshd",
+        "sshd@0-192.0.2.1:22-192.0.2.7:4.service",
+        "sshd.socket",
+        "dropbear@x",
+        "wg-quick@wg0",
+        "wg-quick@wg7.service",
+        "wg-quick@office",
+        "wg-quick.target",
+        "openvpn",
+        "openvpn@client",
+        "openvpn-client@office",
+        "openvpn-server@a.service",
+        "ifup@eth0",
+        "networking",
+        "dhcpcd@eth0",
+        "wpa_supplicant@wlan0",
+        "wpa_supplicant-wired@eth0",
+        "systemd-networkd",
+        "systemd-networkd.socket",
+        "NetworkManager.service",
+        "strongswan",
+        "strongswan-starter",
+        "tailscaled",
+        "user@1000",
+        "user-1000.slice",
+        "session-3.scope",
+        "system.slice",
+        "network.target",
+        "'wg-*'",
+        "'wg-quick@*'",
+        "'openvpn*'",
+        "'*@wg0'",
+        "'w?-quick@wg0'",
+        "'ss[h]'",
+        "'wg-quick@w*'",
+    ];
+    for name in names {
+        for verb in ["stop", "restart", "disable --now", "mask", "kill", "try-restart"] {
+            let command = format!("systemctl {verb} {name}");
+            assert_eq!(class_of(&command).0, RiskClass::Lockout, "{command}");
+        }
+    }
+    for name in [
+        "nginx", "nginx.service", "postgresql@15-main", "backup@home.timer", "usergroups", "'nginx*'",
+        "php-fpm",
+    ] {
+        let command = format!("systemctl restart {name}");
+        assert_eq!(class_of(&command).0, RiskClass::Changes, "{command}");
+    }
+    assert_eq!(class_of("service openvpn stop").0, RiskClass::Lockout);
+}

@@ -42,6 +42,8 @@ fn each_area_is_recognized_by_its_programs_units_and_paths() {
         ("sudo systemctl restart nftables", &[Area::Firewall]),
         ("sudo ip route del default", &[Area::Network]),
         ("sudo netplan apply", &[Area::Network]),
+        ("sudo systemctl stop strongswan", &[Area::Network]),
+        ("sudo systemctl stop systemd-networkd.socket", &[Area::Network]),
         ("echo ALL: ALL | sudo tee /etc/hosts.deny", &[Area::Names]),
     ] {
         assert_eq!(areas(command), expected, "{command}");
@@ -67,7 +69,8 @@ fn a_change_that_no_script_takes_back_has_no_plan() {
     for (command, why) in [
         ("sudo reboot", "stops or restarts"),
         ("sudo systemctl poweroff", "stops or restarts"),
-        ("sudo systemctl stop wg-quick@wg0", "instance of a unit"),
+        ("sudo systemctl stop wg-quick@wg7", "instance of a unit"),
+        ("sudo systemctl restart openvpn-client@office.service", "instance of a unit"),
         ("sudo setenforce 1", "access rules"),
         ("sudo pkill -u ann", "processes of a user"),
         ("sudo userdel -r bob", "home folder"),
