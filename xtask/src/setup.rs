@@ -26,6 +26,7 @@ const TESTS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("sudo", "sudo"),
     ("nft", "nftables"),
+    ("ipset", "ipset"),
     ("iptables", "iptables"),
     ("strace", "strace"),
     ("rsync", "rsync"),

@@ -5,16 +5,20 @@ use std::collections::BTreeSet;
 use super::{Area, UNITS};
 
 const CAPTURE_UNITS: &str = r#"if [ -d /run/systemd/system ]; then
-  for u in UNITS; do if systemctl -q is-active $u; then echo $u; fi; done >units
+  set -- UNITS
+  systemctl is-active "$@" | while read -r s; do case $s in active|reloading) echo "$1" ;; esac; shift; done >units
 fi"#;
+const RELOAD_UNITS: &str = "if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi";
 const HOOK_UNITS: &str = r#"if [ -s units ] && [ -d /run/systemd/system ]; then
-  systemctl daemon-reload
-  while read -r u; do systemctl -q is-active $u || { systemctl reset-failed $u; systemctl start $u || bad=1; }; done <units
+  set --; while read -r u; do set -- "$@" "$u"; done <units
+  systemctl is-active "$@" | { b=; while read -r s; do
+    case $s in active|reloading) ;; *) systemctl reset-failed "$1"; systemctl start "$1" || b=1 ;; esac; shift
+  done; [ -z "$b" ]; } || bad=1
 fi"#;
 
 /// The listener is found by its pid file, or by its ports.
 const HOOK_SSHD: &str = r#"if [ -d /run/systemd/system ]; then
-  systemctl daemon-reload; r=
+  r=
   for u in ssh sshd dropbear; do
     [ "$(systemctl show -p LoadState --value $u.service 2>/dev/null)" = loaded ] || continue
     if grep -qsx -e ssh.socket -e sshd.socket units; then r=1; continue; fi
@@ -41,18 +45,35 @@ done
 if command -v ipset >/dev/null; then ipset save >ipset 2>/dev/null || rm -f ipset; fi
 if command -v firewall-cmd >/dev/null && firewall-cmd -q --state 2>/dev/null; then echo 1 >firewalld; fi
 [ -n "$k" ]"#;
-/// Both back ends are tried: rules that iptables wrote into nft tables cannot always be read back by nft.
-const HOOK_FIREWALL: &str = r#"w=
-if [ -f nft ]; then { echo 'flush ruleset'; cat nft; } | nft -f - && w=1; fi
-[ -s ipset ] && ipset -exist restore <ipset
+/// Both back ends are tried: rules that iptables wrote into nft tables cannot always be read back by nft. Tables with such
+/// rules are left to iptables, so that those of nft are loaded in any case. A set that is in use cannot be removed: its
+/// content is swapped with that of a new set. Tables that were not there before are emptied.
+const HOOK_FIREWALL: &str = r##"w=
+if [ -f nft ]; then
+  nft -s list ruleset | awk '
+    /^table / {t=$2 " " $3; b=""; if (!f) all[++n]=t} f {b=b $0 "\n"} {x=$0; gsub(/"[^"]*"/,"",x)}
+    x ~ /^\tflags .*owner/ || f && x ~ /^\t\t(.* )?(xt|#) / {left[t]} /^}/ && f && !(t in left) {o=o b}
+    END {for (i=1; i<=n; i++) if (!(all[i] in left)) print "delete table", all[i]; printf "%s", o}' f=0 - f=1 nft >now ||
+    { echo 'flush ruleset'; cat nft; } >now
+  nft -f now && w=1
+fi
+if [ -s ipset ]; then
+  ipset save | awk '!f {if ($1=="create") there[$2]; next} {x=$0} $1=="create" && ($2 in there) {put[$2]="sysop-" ++n; old[n]=$2}
+    $2 in put {x=$1 " " put[$2] substr($0, length($1 $2)+2)}
+    {print x >($1=="create" ? "sets" : "members")}
+    END {for (i=1; i<=n; i++) print "swap sysop-" i, old[i] "\ndestroy sysop-" i >"swaps"}' f=0 - f=1 ipset
+  touch sets members swaps; cat sets members swaps | ipset -exist restore || bad=1
+fi
 for t in iptables ip6tables iptables-legacy ip6tables-legacy; do
   [ -f $t ] || continue
-  [ -n "$w" ] && [ $t = iptables -o $t = ip6tables ] && $t-save 2>/dev/null | grep -v '^#' >now &&
-    grep -v '^#' $t >then && cmp -s now then && continue
-  $t-restore <$t && w=1
+  $t-save 2>/dev/null | grep -v '^#' >now; grep -v '^#' $t >then
+  [ -n "$w" ] && [ $t = iptables -o $t = ip6tables ] && cmp -s now then && continue
+  awk '!f {was[$0]; next} /^[*]/ {new=!($0 in was)} new && (/^[*]/ || /^COMMIT/) {print} new && /^:/ && $2!="-" {print $1, "ACCEPT [0:0]"}' \
+    f=0 then f=1 now >more
+  cat $t more | $t-restore && w=1
 done
 if [ -f firewalld ]; then firewall-cmd -q --reload && w=1; fi
-[ -n "$w" ] || bad=1"#;
+[ -n "$w" ] || bad=1"##;
 
 const CAPTURE_NETWORK: &str = r#"ip -o addr show >addr && ip route show >route && ip -o link show up >links || exit 1
 ip -6 route show >route6 2>/dev/null; ip rule show >rule 2>/dev/null
@@ -124,13 +145,17 @@ pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
 /// Returns the shell text that runs after the files are restored: the network first, the ssh server last.
 pub(super) fn hook(areas: &BTreeSet<Area>) -> String {
     let mut steps = vec!["bad=0"];
+    let has_units = areas.iter().any(|area| WITH_UNITS.contains(area));
+    if has_units {
+        steps.push(RELOAD_UNITS);
+    }
     if areas.contains(&Area::Network) {
         steps.push(HOOK_NETWORK);
     }
     if areas.contains(&Area::Firewall) {
         steps.push(HOOK_FIREWALL);
     }
-    if areas.iter().any(|area| WITH_UNITS.contains(area)) {
+    if has_units {
         steps.push(HOOK_UNITS);
     }
     if areas.contains(&Area::Sshd) {

@@ -55,6 +55,30 @@ fn rules_that_were_there_before_are_kept() {
     target.assert_not_locked("iptables");
 }
 
+#[test]
+fn sets_and_tables_beside_rules_of_iptables_are_put_back() {
+    for change in [
+        "ipset add closed 192.0.2.1",
+        "nft add table inet t; nft 'add chain inet t c { type filter hook input priority 0; policy drop; }'",
+    ] {
+        let Some(target) = Target::start("root") else { return };
+        // nft cannot read these rules.
+        target.inside(
+            "ipset create closed hash:ip; iptables -A INPUT -m set --match-set closed src -j DROP; \
+             iptables -A INPUT -s 198.51.100.7 -m string --string x --algo bm -j DROP",
+        );
+        let state =
+            "iptables-save | grep ^-; ipset list closed | sed '1,/Members/d'; nft list tables | grep inet";
+        let before = target.inside(state);
+        assert!(before.contains("--match-set closed"), "{before}");
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let outcome = runtime.block_on(target.session(8).guarded(change));
+        assert!(outcome.output.contains("ROLLED BACK"), "{change}: {}", outcome.output);
+        assert_eq!(target.inside(state), before, "{change}");
+        target.assert_not_locked(change);
+    }
+}
+
 #[tokio::test]
 async fn harmless_changes_of_the_network_are_confirmed() {
     let Some(target) = Target::start("root") else { return };
