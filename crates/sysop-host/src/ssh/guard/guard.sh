@@ -10,7 +10,9 @@
 set -u; umask 077; nl='
 '
 export PATH="$PATH:/usr/sbin:/sbin:/usr/local/sbin" LC_ALL=C
-me=$(id -u); if [ "$me" = 0 ]; then D=/var/lib/sysop-guard; else D=${HOME:-/nowhere}/.sysop-guard; fi
+# Files are read by the shell itself where that is possible: a rollback must not wait for a busy machine to start programs.
+me=; while read -r k _ v _; do if [ "$k" = Uid: ]; then me=$v; fi; done </proc/self/status; me=${me:-$(id -u)}
+if [ "$me" = 0 ]; then D=/var/lib/sysop-guard; else D=${HOME:-/nowhere}/.sysop-guard; fi
 D=${SYSOP_GUARD_DIR:-$D}; verb=${1:-} id=${2:-} G=
 case $verb in
 list|probe) ;;
@@ -22,14 +24,18 @@ up() { read -r u _ </proc/uptime && echo "${u%%.*}"; }
 boot() { cat /proc/sys/kernel/random/boot_id; }
 nap() { sleep "${1:-0.1}" 2>/dev/null || sleep 1; }
 state() { for s in armed confirmed firing fired failed; do [ -f "$G/$s" ] && { echo "$s"; return; }; done; echo none; }
-# Prints the start time of process $1, which tells it from a later one of the same number.
-born() { l=$(cat "/proc/$1/stat" 2>/dev/null) || return 1; l=${l##*) }; set -f; set -- $l; set +f; echo "${20}"; }
+# Sets `born` to the start time of process $1, which tells it from a later one of the same number.
+born() {
+  born= l=; [ -r "/proc/$1/stat" ] || return 1
+  while IFS= read -r x; do l="$l$x "; done 2>/dev/null <"/proc/$1/stat"   # a name may have line breaks
+  [ -n "$l" ] || return 1; l=${l##*) }; set -f; set -- $l; set +f; born=${20}
+}
 # Succeeds if the process that the file $1 names (`PID START`) is still that process.
-alive() { read -r q r 2>/dev/null <"$1" && case $q in ''|*[!0-9]*) false ;; esac && [ "$(born "$q")" = "$r" ]; }
-# Writes `PID START` of process $2 to the file $1, at once.
-note() { echo "$2 $(born "$2")" >"$1.new" && chmod 644 "$1.new" && mv -f "$1.new" "$1"; }
-copy() { if [ -n "$gnu" ]; then cp -a -- "$1" "$2"; else cp -pPR -- "$1" "$2"; fi; }
-gnu=; case $(cp --version 2>/dev/null) in *GNU*) gnu=1 ;; esac
+alive() { { read -r q r <"$1"; } 2>/dev/null && case $q in ''|*[!0-9]*) false ;; esac && born "$q" && [ "$born" = "$r" ]; }
+# Writes `PID START` of this shell to the file $1.
+note() { born $$; umask 022; echo "$$ $born" >"$1"; umask 077; }
+# `arm` finds out whether cp is that of GNU.
+copy() { if [ -f "$G/gnu" ]; then cp -a -- "$1" "$2"; else cp -pPR -- "$1" "$2"; fi; }
 there() { [ -e "$1" ] || [ -L "$1" ]; }
 
 # Puts back pre-image $1 of the path $2, or its absence. What is there now is kept in `lost`.
@@ -42,19 +48,24 @@ restore() {
     chown "$o" "$p" && chmod "$a" "$p"; return ;;
   esac
   t=$p.sysop-$id
-  if there "$p"; then copy "$p" "$G/lost/$n" 2>/dev/null; fi
-  there "$G/pre/$n" || { rm -rf -- "$p"; return; }
-  rm -rf -- "$t"
+  if ! there "$G/pre/$n"; then
+    there "$p" || return 0
+    copy "$p" "$G/lost/$n" 2>/dev/null; rm -rf -- "$p"; return
+  fi
+  if there "$t"; then rm -rf -- "$t"; fi
+  if [ -L "$p" ] || { there "$p" && [ ! -d "$p" ]; }; then copy "$p" "$G/lost/$n" 2>/dev/null; fi
   # On a full disk the pre-image itself is moved.
   copy "$G/pre/$n" "$t" 2>/dev/null || { rm -rf -- "$t"; mv -f -- "$G/pre/$n" "$t" || return 1; }
   if [ -L "$p" ]; then rm -f -- "$p"
   elif [ -d "$p" ]; then
     if ! mv -- "$p" "$t.new" 2>/dev/null; then                          # a mount point: its content is replaced
-      rm -rf -- "$p"/* "$p"/.[!.]* "$p"/..?*
+      copy "$p" "$G/lost/$n" 2>/dev/null; rm -rf -- "$p"/* "$p"/.[!.]* "$p"/..?*
       cp -pPR -- "$t/." "$p/" && rm -rf -- "$t"; return
     fi
+    mv -f -- "$t" "$p" || return 1
+    mv -- "$t.new" "$G/lost/$n" 2>/dev/null || rm -rf -- "$t.new"; return
   fi
-  mv -f -- "$t" "$p" && rm -rf -- "$t.new"
+  mv -f -- "$t" "$p"
 }
 # Tries every step, and counts those that failed.
 undo() {
@@ -63,7 +74,7 @@ undo() {
     n=$((n+1)); restore "$n" "$path" || { bad=$((bad+1)); echo "cannot restore $path"; }
   done <"$G/paths"
   if command -v restorecon >/dev/null; then grep -v '^@' "$G/paths" | tr '\n' '\0' | xargs -0 restorecon -RF 2>/dev/null; fi
-  ( cd "$G/keep" && sh "$G/hook" ) 2>&1 </dev/null; h=$?
+  ( cd "$G/keep" && exec sh "$G/hook" ) 2>&1 </dev/null; h=$?
   [ $h = 0 ] || { bad=$((bad+1)); echo "the hook failed with $h"; }
   return "$bad"
 }
@@ -88,29 +99,31 @@ members() {
 stop_change() {
   read -r p b 2>/dev/null <"$G/user/group" || return 0
   case $p in ''|0|1|*[!0-9]*) return ;; esac
-  s=$(born "$p") && [ "$s" != "$b" ] && return                          # another process by now
-  if [ -n "$s" ]; then set -- $(ls -ldn "/proc/$p"); [ "$3" = "$(cat "$G/owner")" ] || return; fi
-  i=0; while [ $i -lt 20 ]; do
+  born "$p" && [ "$born" != "$b" ] && return                            # another process by now
+  if [ -n "$born" ]; then set -- $(ls -ldn "/proc/$p"); [ "$3" = "$(cat "$G/owner")" ] || return; fi
+  i=0; while [ $i -lt 25 ]; do
     live=$(members "$p"); [ -n "$live" ] || return
-    if [ $i = 0 ]; then kill -TERM $live; elif [ $i -ge 10 ]; then kill -KILL $live; fi
-    i=$((i+1)); nap
+    if [ $i = 0 ]; then kill -TERM $live; elif [ $i -ge 15 ]; then kill -KILL $live; fi
+    i=$((i+1)); if [ $i -le 5 ]; then nap 0.02; else nap; fi
   done 2>/dev/null
 }
 unlock() { [ "$(readlink "$D/lock")" != "id:$id" ] || rm -f "$D/lock"; }
 fire() {
   # A rollback that was killed is taken up again.
   if [ -f "$G/firing" ] && ! alive "$G/firer"; then mv "$G/firing" "$G/armed" 2>/dev/null; fi
-  note "$G/next.$$" $$; mv "$G/armed" "$G/firing" 2>/dev/null || { rm -f "$G/next.$$"; return 3; }
+  note "$G/next.$$"; mv "$G/armed" "$G/firing" 2>/dev/null || { rm -f "$G/next.$$"; return 3; }
   mv -f "$G/next.$$" "$G/firer"
   trap '' HUP INT TERM PIPE
   stop_change
   ( undo ) >"$G/log" 2>&1 </dev/null; r=$?
-  echo "$1, rc $r, $(date -u +%FT%TZ)" >>"$G/log"
+  { printf '%s, rc %s, ' "$1" "$r"; date -u +%FT%TZ; } >>"$G/log"
   if [ $r = 0 ]; then mv "$G/firing" "$G/fired"; else mv "$G/firing" "$G/failed"; fi
-  unlock
+  unlock; return 0
+}
+# Tells syslog and the logged-in users of the rollback.
+tell() {
   logger -t sysop-guard "$id rolled back ($1), rc $r" 2>/dev/null
-  echo "sysop: change $id was not confirmed and is being rolled back ($1)" | wall 2>/dev/null
-  return 0
+  echo "sysop: change $id was not confirmed and was rolled back ($1)" | wall 2>/dev/null
 }
 # Succeeds if logind runs here. That of a container has another namespace.
 logind() {
@@ -179,6 +192,7 @@ arm() {
   [ "$owner" = "$me" ] || chown "$owner" "$G/user" || fail chown
   printf '%s\n' "$hook" >"$G/hook" && sh -n "$G/hook" || fail hook
   : >"$G/checks"; [ -z "$checks" ] || printf '%s\n' "$checks" >"$G/checks"
+  case $(cp --version 2>/dev/null) in *GNU*) : >"$G/gnu" ;; esac
   n=0 size=0
   for p do
     n=$((n+1)); printf '%s\n' "$p" >>"$G/paths"
@@ -198,13 +212,13 @@ arm() {
 }
 # The timer. `sleep` counts CLOCK_MONOTONIC, so that a change of the clock does not matter.
 timed() {
-  trap '' HUP; cd /; note "$G/pid" $$
+  trap '' HUP; cd /; note "$G/pid.new"; mv -f "$G/pid.new" "$G/pid"
   e=$1; while [ "$e" -gt 0 ]; do
     sleep 1; e=$((e-1)); [ -f "$G/armed" ] || exit 0
     # A login user who lost sudo asks in this way.
-    [ -f "$G/user/fire" ] && { fire asked; exit 0; }
+    [ -f "$G/user/fire" ] && { fire asked && tell asked; exit 0; }
   done
-  fire 'not confirmed in time'
+  fire 'not confirmed in time' && tell 'not confirmed in time'
 }
 status() {
   l=- a=dead b=same; s=$(state)
@@ -227,7 +241,10 @@ confirm)
     a=dead; alive "$G/pid" && a=alive; unlock; say confirmed "timer-$a"
   else say "$(state)" late; exit 3; fi ;;
 fire)
-  if fire "${3:-asked}"; then say "$(state)" "$(tr '\n' ';' <"$G/log")"; else say "$(state)" late; exit 3; fi ;;
+  if fire "${3:-asked}"; then
+    o=; while IFS= read -r l; do o="$o$l;"; done <"$G/log"; say "$(state)" "$o"
+    tell "${3:-asked}" </dev/null >/dev/null 2>&1 &                     # nobody waits for syslog and terminals
+  else say "$(state)" late; exit 3; fi ;;
 status) [ -d "$G" ] || { say none unknown; exit 2; }; status ;;
 list)
   for D in ${SYSOP_GUARD_DIR:-/var/lib/sysop-guard "${HOME:-/nowhere}/.sysop-guard"}; do
