@@ -11,7 +11,7 @@ use sysop_core::guard::plan;
 use sysop_core::policy::{CommandContext, Survey};
 use tempfile::TempDir;
 
-use crate::world::DEADLINE;
+use crate::world::{DEADLINE, wait_until};
 
 const SCRIPT: &str = include_str!("../../src/ssh/guard/guard.sh");
 const RUN: &str = include_str!("../../src/ssh/guard/run.sh");
@@ -73,11 +73,7 @@ impl Target {
     }
 
     fn wait_for(&self, id: &str, state: &str) {
-        let until = Instant::now() + DEADLINE;
-        while self.state(id) != state {
-            assert!(Instant::now() < until, "{} is still {}", id, self.state(id));
-            std::thread::yield_now();
-        }
+        wait_until(&format!("[ -f '{}' ]", self.path("guards").join(id).join(state).display()));
     }
 }
 

@@ -294,6 +294,15 @@ pub(crate) fn not_tested(what: &str, why: &str) {
     let _ = std::io::stderr().write_all(format!("\nNOT TESTED: {what}: {why}\n").as_bytes());
 }
 
+/// Waits, without keeping a processor busy, until a command of the shell succeeds.
+pub(crate) fn wait_until(condition: &str) {
+    let script = format!("until {{ {condition}; }} >/dev/null 2>&1; do sleep 0.02; done");
+    let limit = (DEADLINE * 2).as_secs().to_string();
+    let ended =
+        std::process::Command::new("timeout").arg(limit).args(["sh", "-c", &script]).status().unwrap();
+    assert!(ended.success(), "never true: {condition}");
+}
+
 /// Waits until a process has ended, whether it is a child or not.
 pub(crate) fn wait_until_gone(pid: i32) {
     let Ok(descriptor) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else { return };

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sysop_core::guard::{GuardEnd, GuardTimeout};
 use sysop_core::policy::GuardOffer;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 
 use super::target::{RELOAD, Session, Setup, Target};
-use crate::world::DEADLINE;
+use crate::world::{DEADLINE, wait_until};
 
 /// File of the guard's folder whose appearance marks a step.
 const STEPS: [(&str, &str); 5] = [
@@ -40,30 +40,20 @@ fn find_guard(guards: &Path) -> Option<std::path::PathBuf> {
 
 /// Waits until the guard has the file.
 fn wait_for(target: &Target, file: &str) {
-    let until = Instant::now() + DEADLINE;
-    loop {
-        let is_there = find_guard(&target.guards()).is_some_and(|guard| guard.join(file).exists());
-        if is_there {
-            return;
-        }
-        assert!(Instant::now() < until, "{file:?} never appears");
-        std::thread::yield_now();
-    }
+    let file = if file.is_empty() { "pre" } else { file };
+    wait_until(&format!("ls -d {}/*/{file}", target.guards().display()));
 }
 
 /// Waits for the end of the guard. Returns its state; `none` if it was never armed.
 fn wait_for_end(target: &Target) -> &'static str {
-    let until = Instant::now() + DEADLINE * 2;
-    loop {
-        let Some(guard) = find_guard(&target.guards()) else { return "none" };
-        if let Some(state) =
-            ["confirmed", "fired", "failed"].into_iter().find(|state| guard.join(state).exists())
-        {
-            return state;
-        }
-        assert!(Instant::now() < until, "the guard never ends");
-        std::thread::yield_now();
-    }
+    const ENDS: [&str; 3] = ["confirmed", "fired", "failed"];
+    let guards = target.guards();
+    let at = guards.display();
+    let ended = ENDS.map(|state| format!("ls {at}/*/{state}")).join(" || ");
+    // A guard that could not be armed removes its files.
+    wait_until(&format!("{ended} || ! ls -d {at}/*/pre"));
+    let Some(guard) = find_guard(&guards) else { return "none" };
+    ENDS.into_iter().find(|state| guard.join(state).exists()).expect("the guard has ended")
 }
 
 fn lose_at((file, what): (&str, &str), loss: Loss) {
