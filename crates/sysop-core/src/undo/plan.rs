@@ -49,6 +49,12 @@ const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
 /// Places that programs running as root may change without naming them.
 const WATCHED: [&str; 4] = ["/etc", "/var/spool/cron", "/usr/local", "/lib/systemd/system"];
 
+/// Files that `hostnamectl`, `timedatectl` and `localectl` write.
+const SETTINGS_FILES: [&str; 9] = [
+    "/etc/hostname", "/etc/machine-info", "/etc/localtime", "/etc/timezone", "/etc/adjtime",
+    "/etc/default/locale", "/etc/locale.conf", "/etc/default/keyboard", "/etc/vconsole.conf",
+];
+
 /// Plans the capture before a command, or returns `None` if the command only reads.
 pub fn plan(command: &str, survey: &Survey) -> Option<CapturePlan> {
     let analysis = shell::analyze(command, survey);
@@ -151,11 +157,15 @@ impl Found<'_> {
                 self.add('a', &words.join(" "));
             }
             "dnf" | "yum" | "zypper" | "pacman" | "apk" | "rpm" | "snap" | "flatpak" => self.unknown(),
+            "hostname" => {
+                self.add('s', "kernel.hostname");
+                self.unknown();
+            }
             "hostnamectl" | "timedatectl" | "localectl" => {
-                for path in ["/etc/hostname", "/etc/localtime", "/etc/timezone", "/etc/default/locale"] {
-                    self.add('c', path);
-                }
-                self.is_complete = false;
+                SETTINGS_FILES.iter().for_each(|path| self.add('c', path));
+                self.add('s', "kernel.hostname");
+                let plain = ["set-hostname", "hostname", "set-timezone", "set-locale"];
+                self.is_complete &= rest.iter().any(|word| plain.contains(&word.as_str()));
             }
             _ => self.unknown(),
         }
@@ -240,7 +250,10 @@ impl Found<'_> {
         for word in rest.iter().filter(|word| word.ends_with(".deb")) {
             self.add('d', &resolve(word, self.survey.context.folder.as_deref(), self.survey));
         }
-        if rest.iter().any(|word| matches!(word.as_str(), "-r" | "-P" | "--remove" | "--purge")) {
+        if rest
+            .iter()
+            .any(|word| matches!(word.as_str(), "-r" | "-P" | "--remove" | "--purge" | "--configure"))
+        {
             rest.iter().filter(|word| is_name(word)).for_each(|word| self.add('d', word));
         }
         self.unknown();

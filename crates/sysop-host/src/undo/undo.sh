@@ -62,12 +62,18 @@ state() {
   done <"$G/keys" >"$s/keys"
   while IFS= read -r f; do
     case $f in
-    nft) nft -s list ruleset >"$s/nft" 2>/dev/null ;;
-    iptables) for t in iptables ip6tables; do rules $t >"$s/$t"; done; has ipset && ipset save >"$s/ipset" 2>/dev/null ;;
+    nft) nft -s list ruleset >"$s/nft" 2>/dev/null; grep -qE "^$T$T(.* )?(xt|#) " "$s/nft" && iptables_state ;;
+    iptables) iptables_state ;;
     esac
   done <"$G/firewalls"
   return 0
 }
+iptables_state() {
+  for t in iptables ip6tables; do rules $t >"$s/$t"; done; has ipset || return 0
+  ipset save 2>/dev/null | sort -k1,1r -k2 >"$s/sets"; plain_sets "$s/sets" >"$s/ipset"
+}
+# Prints sets without what changes by itself: counters, and the time that is left of a member.
+plain_sets() { sed -e 's/ packets [0-9]* bytes [0-9]*//' -e '/^add/s/ timeout [1-9][0-9]*//' "$1"; }
 rules() { "$1-save" 2>/dev/null | sed -e '/^#/d' -e 's/\[[0-9]*:[0-9]*\]/[0:0]/'; }
 
 # --- before
@@ -235,13 +241,15 @@ differ() {                                                           # unit chan
       else if (i[$1]!=$4 && $2=="active") print $1,a[$1],$2,"restarted"
       else if (verb[$1]=="reload" && $2=="active") print $1,a[$1],$2,"reloaded" }' f=0 "$1/units" f=1 "$G/units" f=2 "$2/units"
 }
+# The state of a package: its version, with a remark if it is not set up yet.
+VERSION='function state() {return $3=="installed" || $3 ~ /^(half-configured|triggers-)/ ? $2 : $3=="unpacked" ? $2 " (unpacked)" : ""}'
 packages() {                                                         # NAME OLD NEW; - for not installed
   [ -f "$1/packages" ] && [ -f "$2/packages" ] || return 0
-  awk -F"$T" -v OFS="$T" '$3!="installed" {next} f==0 {b[$1]=$2; next} {a[$1]=$2} END {
+  awk -F"$T" -v OFS="$T" "$VERSION"' state()=="" {next} f==0 {b[$1]=state(); next} {a[$1]=state()} END {
     for (n in a) if (!(n in b)) print n,"-",a[n]; else if (a[n]!=b[n]) print n,b[n],a[n]
     for (n in b) if (!(n in a)) print n,b[n],"-" }' f=0 "$1/packages" f=1 "$2/packages" | sort
 }
-debs() { ls "$G/debs" 2>/dev/null | awk -v n="${1%%:*}" -v v="$(printf %s "$2" | sed 's/:/%3a/g')" 'index($0, n "_" v "_")==1 {print; exit}'; }
+debs() { ls "$G/debs" 2>/dev/null | awk -v n="${1%%:*}" -v v="$(printf %s "${2%% (*}" | sed 's/:/%3a/g')" 'index($0, n "_" v "_")==1 {print; exit}'; }
 report() {                                                           # says what changed, and how far it can be undone
   awk -F"$T" -v OFS="$T" -v acc="$( [ -f "$G/accounts" ] && echo 1 )" -v most=$SHOWN_MAX '
     acc && $7 ~ /^\/etc\/(passwd|shadow|group|gshadow|subuid|subgid)-?$/ {next}
@@ -292,7 +300,7 @@ check() {                                                            # says what
     x=$(awk -F"$T" -v n="$n" '$1==n {print $2}' "$G/cur/units" 2>/dev/null); [ "$x" = "$b" ] || echo "unit ${n%.service} is ${x:-gone}, but was $b after the step"
   done <"$G/diff.units" >>"$G/drift"
   while IFS=$T read -r n a b; do
-    x=$(awk -F"$T" -v n="$n" '$1==n && $3=="installed" {print $2}' "$G/cur/packages" 2>/dev/null); [ "${x:--}" = "$b" ] || echo "package $n is ${x:-not installed}, but was $b after the step"
+    x=$(awk -F"$T" -v n="$n" "$VERSION"' $1==n {print state()}' "$G/cur/packages" 2>/dev/null); [ "${x:--}" = "$b" ] || echo "package $n is ${x:-not installed}, but was $b after the step"
   done <"$G/diff.packages" >>"$G/drift"
   for f in "$G"/was/* "$G"/now/*; do
     n=${f##*/}
@@ -319,7 +327,8 @@ plan() {                                                             # says the 
   reloads && say step "" "systemctl daemon-reload"
   while IFS=$T read -r n a b; do
     case $a in
-    -) say step "" "purge package $n; its data outside of /etc is deleted, too" ;;
+    -) if [ "$(had "$n")" = config-files ]; then say step "" "remove package $n; its configuration stays"; else
+        say step "" "purge package $n; its data outside of /etc is deleted, too"; fi ;;
     *) if [ -n "$(debs "$n" "$a")" ]; then say step "" "install package $n $a from the saved copy"; else say step "" "install package $n $a"; say caveat "" "$n $a was not saved; the mirror may no longer have it"; fi ;;
     esac
   done <"$G/diff.packages"
@@ -363,23 +372,27 @@ files() {                                                            # puts the 
     awk -F"$T" -v k="$m$T$u$T$g" '$1=="mode" && $2 "\t" $3 "\t" $4==k {print $7}' "$G/changes" >"$G/paths"
     each "$G/paths" chown -h "$u:$g" -- 2>/dev/null; case ${m%???} in a) ;; *) each "$G/paths" chmod "$(octal "$m")" -- || bad "modes cannot be restored" ;; esac
   done
-  # Folders get their time back, the deepest first.
-  awk -F"$T" 'f==0 {p=$7; d[p]; sub(/\/[^\/]*$/,"",p); d[p]; next} ($9 in d) && $1 ~ /^4/ {print $7 "\t" $9}' f=0 "$G/changes" f=1 "$G/list.was" | sort -t "$T" -k2 -r |
+  # Folders get their time back, the deepest first. A folder above may have changed, too, when one was replaced.
+  awk -F"$T" 'f==0 {for (p=$7; p!=""; sub(/\/[^\/]*$/,"",p)) d[p]; next} ($9 in d) && $1 ~ /^4/ {print $7 "\t" $9}' f=0 "$G/changes" f=1 "$G/list.was" | sort -t "$T" -k2 -r |
     while IFS=$T read -r t p; do touch -m -d "$t" -- "$p" 2>/dev/null || touch -m -d "${t%.*}" -- "$p" 2>/dev/null; done
   rm -f "$G/paths"
 }
 install_packages() {                                                 # the packages that were there before; 0 if all are back
-  set --; y=
+  set --; y= r=0
   while IFS=$T read -r n a b; do
     [ "$a" = - ] && continue
-    f=$(debs "$n" "$a"); if [ -n "$f" ]; then set -- "$@" "$G/debs/$f"; else y="$y $n=$a"; fi
+    f=$(debs "$n" "$a")
+    case $a in *' (unpacked)')
+      [ -n "$f" ] && dpkg --force-downgrade --unpack "$G/debs/$f" >>"$G/log" 2>&1 </dev/null || r=1; continue ;;
+    esac
+    if [ -n "$f" ]; then set -- "$@" "$G/debs/$f"; else y="$y $n=$a"; fi
   done <"$G/diff.packages"
-  r=0
   [ $# = 0 ] || dpkg --force-confold --force-confmiss --force-downgrade -i "$@" >>"$G/log" 2>&1 </dev/null || r=1
   # shellcheck disable=SC2086 # names and versions of packages have no blanks
   [ -z "$y" ] || limited 300 apt-get -y -q --allow-downgrades -o Dpkg::Options::=--force-confold -o Dpkg::Options::=--force-confmiss install $y >>"$G/log" 2>&1 </dev/null || r=1
   return $r
 }
+had() { awk -F"$T" -v n="$1" '$1==n {print $3}' "$G/was/packages"; }  # the status of a package before
 purge_packages() {
   n=$(awk -F"$T" '$2=="-" {print $1}' "$G/diff.packages" | tr '\n' ' '); [ -n "$n" ] || return 0
   # shellcheck disable=SC2086
@@ -387,8 +400,12 @@ purge_packages() {
     x=$(printf '%s\n' "$s" | sed -n -e 's/^Remv \([^ ]*\).*/\1/p' -e 's/^Purg \([^ ]*\).*/\1/p' | while read -r q; do case " $n " in *" $q "*|*" $q:"*) ;; *) echo "$q" ;; esac; done | sort -u | tr '\n' ' ')
     [ -z "$x" ] || { bad "purging $n would also remove $x"; return 0; }
   fi
+  remove= purge=; for q in $n; do if [ "$(had "$q")" = config-files ]; then remove="$remove $q"; else purge="$purge $q"; fi; done
   # shellcheck disable=SC2086
-  dpkg --purge $n >>"$G/log" 2>&1 </dev/null || limited 300 apt-get -y -q purge $n >>"$G/log" 2>&1 </dev/null || bad "cannot purge $n"
+  for v in remove purge; do
+    eval "n=\$$v"; [ -n "$n" ] || continue
+    dpkg --$v $n >>"$G/log" 2>&1 </dev/null || limited 300 apt-get -y -q $v $n >>"$G/log" 2>&1 </dev/null || bad "cannot $v $n"
+  done
 }
 restore_packages() {
   [ -s "$G/diff.packages" ] || return 0
@@ -400,27 +417,66 @@ restore_packages() {
     comm -13 "$G/was/marks" "$G/marks" >"$G/paths"; each "$G/paths" apt-mark manual >/dev/null 2>&1
   fi
 }
+# Loads the rules of nft. Tables with rules that only iptables can read are left to iptables, and owned tables to their owners.
+load_nft() {
+  nft -s list ruleset 2>/dev/null | awk '
+    /^table / {t=$2 " " $3; b=""; if (!f) all[++n]=t} f {b=b $0 "\n"} {x=$0; gsub(/"[^"]*"/,"",x)}
+    x ~ /^\tflags .*owner/ || f && x ~ /^\t\t(.* )?(xt|#) / {left[t]} /^}/ && f && !(t in left) {out=out b}
+    END {for (i=1; i<=n; i++) if (!(all[i] in left)) print "delete table", all[i]; printf "%s", out}' f=0 - f=1 "$G/was/nft" >"$G/rules"
+  nft -f "$G/rules" || bad "cannot load the rules of nft"
+}
 load_rules() {                                                       # iptables|ip6tables
-  rules "$1" | sed -n 's/^\*//p' | while read -r t; do
-    grep -qx "\*$t" "$G/was/$1" && continue
-    "$1" -t "$t" -F; "$1" -t "$t" -X; rules "$1" | awk -v t="*$t" '/^\*/ {f=$0==t} f && /^:/ {print substr($1,2)}' | while read -r c; do "$1" -t "$t" -P "$c" ACCEPT 2>/dev/null; done
-    "$1" -V | grep -q nf_tables && has nft && nft delete table "$([ "$1" = iptables ] && echo ip || echo ip6)" "$t" 2>/dev/null
-  done
-  [ ! -s "$G/was/$1" ] || "$1-restore" <"$G/was/$1" || bad "cannot load the rules of $1"
+  # Tables that were not there are emptied.
+  rules "$1" | awk '!f {was[$0]; next} /^\*/ {new=!($0 in was)} new && (/^\*/ || /^COMMIT/) {print} new && /^:/ && $2!="-" {print $1, "ACCEPT [0:0]"}' \
+    f=0 "$G/was/$1" f=1 - >"$G/rules"
+  cat "$G/was/$1" "$G/rules" | "$1-restore" || bad "cannot load the rules of $1"
+  "$1" -V | grep -q nf_tables && has nft || return 0
+  sed -n 's/^\*//p' "$G/rules" | while read -r t; do nft delete table "$([ "$1" = iptables ] && echo ip || echo ip6)" "$t"; done
+}
+# Puts back the sets that are there no longer, or differ. A set that is in use cannot be removed: its content is swapped
+# with that of a new one, at once. Sets that are new are removed after the rules that use them, by drop_sets.
+load_sets() {
+  [ -s "$G/was/sets" ] || return 0
+  ipset save 2>/dev/null | sort -k1,1r -k2 >"$G/sets"; plain_sets "$G/sets" >"$G/sets.plain"
+  awk '
+    function kind(l) {sub(/ hashsize [0-9]+/,"",l); sub(/ bucketsize [0-9]+/,"",l); sub(/ initval [^ ]+/,"",l); return l}
+    f<2 {if ($1=="create") now[$2]=kind($0); else {in_now[$2]=in_now[$2] $0 "\n"; users[$3]=users[$3] " " $2}; next}
+    f==2 {if ($1=="create") was[$2]=kind($0); else in_was[$2]=in_was[$2] $0 "\n"; next}
+    $1=="create" {
+      if (!($2 in now)) put[$2]=$2; else if (now[$2]!=was[$2]) {other[$2]; put[$2]=$2} else if (in_now[$2]!=in_was[$2]) {put[$2]="sysop-" ++n; swap[n]=$2} else next
+      made=made $1 " " put[$2] substr($0, length($1 $2)+2) "\n"; next}
+    $2 in put {made=made $1 " " put[$2] substr($0, length($1 $2)+2) "\n"}
+    END {
+      for (s in other) {                                               # also a list may use a set
+        for (i=split(users[s], u, " "); i; i--) {print "del", u[i], s; if (!(u[i] in put) && index(in_was[u[i]], "add " u[i] " " s "\n")) made=made "add " u[i] " " s "\n"}
+        print "destroy", s
+      }
+      printf "%s", made; for (i=1; i<=n; i++) print "swap sysop-" i, swap[i] "\ndestroy sysop-" i}' \
+    f=1 "$G/sets.plain" f=2 "$G/was/ipset" f=3 "$G/was/sets" >"$G/sets.new"
+  if awk '$1=="destroy" && $2 !~ /^sysop-/ {f=1} END {exit !f}' "$G/sets.new"; then
+    for t in iptables ip6tables; do rules $t | grep -v -e '--match-set' -e '-j SET' | $t-restore; done
+  fi
+  ipset restore <"$G/sets.new" || bad "cannot load the sets of ipset"
+}
+drop_sets() {
+  ipset list -n 2>/dev/null | awk '!f {was[$2]; next} !($1 in was) {print "flush", $1; d=d "destroy " $1 "\n"} END {printf "%s", d}' f=0 "$G/was/sets" f=1 - | ipset restore || bad "cannot remove the new sets of ipset"
 }
 rest() {                                                             # everything that is not a file or a package
-  for f in "$G"/was/* "$G"/now/*; do echo "${f##*/}"; done | sort -u | while IFS= read -r n; do
+  sets=; [ ! -f "$G/was/ipset" ] || cmp -s "$G/was/ipset" "$G/now/ipset" || sets=1
+  { [ -z "$sets" ] || load_sets
+  # The rules of nft come first: they leave out those of iptables.
+  { [ ! -f "$G/was/nft" ] || echo nft; for f in "$G"/was/* "$G"/now/*; do echo "${f##*/}"; done; } | awk '!s[$0]++' | while IFS= read -r n; do
     cmp -s "$G/was/$n" "$G/now/$n" && continue
     case $n in
     cron.*) u=${n#cron.}; set --; [ -z "$u" ] || set -- -u "$u"
       if [ -f "$G/was/$n" ]; then crontab "$@" - <"$G/was/$n"; else crontab "$@" -r; fi || bad "cannot restore the crontab of $u" ;;
-    nft) { echo "flush ruleset"; cat "$G/was/nft"; } | nft -f - || bad "cannot load the rules of nft" ;;
-    iptables|ip6tables) load_rules "$n" ;;
-    ipset) { ipset flush; ipset destroy; ipset restore <"$G/was/ipset"; } || bad "cannot load the sets of ipset" ;;
+    nft) load_nft ;;
+    iptables|ip6tables) [ ! -f "$G/was/$n" ] || load_rules "$n" ;;
     keys) awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {print b[$1]}' f=0 "$G/was/keys" f=1 "$G/now/keys" | while IFS=$T read -r k v; do
         printf '%s\n' "$v" >"/proc/sys/$k" || bad "cannot set $k"; done ;;
     esac
-  done >>"$G/log" 2>&1
+  done
+  [ -z "$sets" ] || drop_sets; } >>"$G/log" 2>&1
   if awk -F"$T" '$7 ~ /^\/etc\/ufw\// {f=1} END {exit !f}' "$G/changes" && has ufw; then ufw reload >>"$G/log" 2>&1; fi
   if awk -F"$T" '$7 ~ /^\/etc\/firewalld\// {f=1} END {exit !f}' "$G/changes" && has firewall-cmd; then firewall-cmd --reload >>"$G/log" 2>&1; fi
   unit_steps | while IFS=$T read -r w n; do

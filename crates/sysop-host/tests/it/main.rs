@@ -24,6 +24,7 @@ mod sshd;
 mod survey;
 mod terminal;
 mod undo;
+mod undo_booted;
 mod undo_commands;
 mod undo_script;
 mod workspace;

@@ -31,7 +31,7 @@ snap() {
   find /etc /home /var/mail -xdev ! -type d -exec stat -c '%n %f %u %g %s %y' {} + | sort
   find /etc /home -xdev -type d -exec stat -c '%n %f %u %g' {} + | sort
   find /etc /home -xdev -type f -exec sha256sum {} + | sort; find /etc -type l -exec readlink {} +
-  nft -s list ruleset; dpkg-query -W -f '${binary:Package} ${Version} ${db:Status-Status}\n' 2>/dev/null | grep -v ' not-installed'
+  nft -s list ruleset; ipset save | sed 's/ timeout [1-9][0-9]*//' | sort; dpkg-query -W -f '${binary:Package} ${Version} ${db:Status-Status}\n' 2>/dev/null | grep -v ' not-installed'
   apt-mark showauto | sort; cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/ip_local_port_range
 }
 row() { # NAME SCRIPT ENTRIES...
@@ -217,8 +217,15 @@ async fn effects_outside_of_the_watched_places_are_never_called_exact() {
     assert!(!world.at("made").exists());
 }
 
+/// Sets that rules use, and a table that is not of iptables. All chains exist, as after each `iptables-restore`.
+const SETS: &str = "nft flush ruleset; nft add table inet own; nft add chain inet own c
+for c in INPUT FORWARD OUTPUT; do iptables -P $c ACCEPT; done
+ipset create sysopa hash:ip timeout 300 counters; ipset add sysopa 192.0.2.1; ipset create sysopl list:set; ipset add sysopl sysopa
+for s in sysopa sysopl; do iptables -A INPUT -m set --match-set $s src -j DROP; done
+";
+
 /// Changes of the system, each with the undo that the script must promise.
-const ROWS: [(&str, &str, &str); 13] = [
+const ROWS: [(&str, &str, &str); 17] = [
     ("useradd", "useradd -m sysopbob", "exact"),
     ("usermod", "usermod -aG games sysopann; usermod -s /bin/sh sysopann", "exact"),
     ("passwd", "passwd -l sysopann; chage -M 33 sysopann", "exact"),
@@ -232,10 +239,24 @@ const ROWS: [(&str, &str, &str); 13] = [
     ("nft", "nft add table inet t; nft add chain inet t c", "exact"),
     ("nftflush", "nft flush ruleset", "exact"),
     ("iptables", "iptables -A INPUT -p tcp --dport 23 -j DROP; ip6tables -P FORWARD DROP", "exact"),
+    (
+        "ipset",
+        "ipset flush sysopa; ipset add sysopa 192.0.2.9; ipset create sysopn hash:ip; \
+         iptables -A INPUT -m set --match-set sysopn src -j DROP",
+        "exact",
+    ),
+    (
+        "ipsetkind",
+        "iptables -F INPUT; ipset destroy sysopl; ipset destroy sysopa; ipset create sysopa hash:net; \
+         ipset add sysopa 192.0.2.0/24; iptables -A INPUT -m set --match-set sysopa src -j DROP",
+        "exact",
+    ),
+    ("xtables", "nft flush ruleset", "exact"),
     ("unit", "systemctl mask sysoptest.service", "exact"),
     ("install", "dpkg -i @T@/t1.0.deb", "partly"),
     ("upgrade", "dpkg -i --force-confnew @T@/t2.0.deb", "partly"),
     ("purge", "dpkg -P sysoptest", "partly"),
+    ("unpacked", "dpkg -i @T@/t2.0.deb", "partly"),
 ];
 
 #[test]
@@ -276,11 +297,17 @@ fn namespace_script(home: &Path) -> String {
         if name == "upgrade" {
             script.push_str("dpkg -i \"$t/t1.0.deb\" >/dev/null 2>&1; echo mine >>/etc/sysoptest/conf\n");
         }
+        if name == "unpacked" {
+            script.push_str("dpkg -P sysoptest >/dev/null; dpkg --unpack \"$t/t1.0.deb\" >/dev/null\n");
+        }
         if name == "nftflush" {
             script.push_str("nft add table ip kept; nft add chain ip kept c\n");
         }
         if name == "iptables" {
             script.push_str("nft flush ruleset\n");
+        }
+        if name == "ipset" {
+            script.push_str(SETS);
         }
         let entries = plan(&command, &survey).expect("a change").entries;
         let entries: Vec<String> = entries.iter().map(|entry| quoted(entry)).collect();

@@ -67,6 +67,9 @@ fn the_state_that_a_program_changes_is_kept() {
     has("useradd -m bob", "g:");
     has("userdel -r bob", "h:bob");
     has("apt-get install -y nginx", "a:install nginx");
+    has("hostnamectl set-hostname web2", "c:/etc/hostname");
+    has("hostnamectl set-hostname web2", "s:kernel.hostname");
+    has("dpkg --configure nginx", "d:nginx");
     has("dpkg -i ./a.deb", "d:/srv/app/a.deb");
     has("./deploy.sh", "w:/etc");
 }
