@@ -271,11 +271,15 @@ impl Planner<'_> {
             }
         };
         if command.program == "cd" {
-            let [folder] = command.arguments.as_slice() else {
-                return Err("the directory is unknown".to_owned());
+            let arguments = match command.arguments.as_slice() {
+                [first, rest @ ..] if first.literal().as_deref() == Some("--") => (rest, true),
+                arguments => (arguments, false),
             };
-            if !folder.is_single() || folder.beginning().starts_with('-') {
-                return Err("the directory is unknown".to_owned());
+            let ([folder], after_dashes) = arguments else {
+                return Err("the folder is unclear".to_owned());
+            };
+            if !folder.is_single() || (folder.beginning().starts_with('-') && !after_dashes) {
+                return Err("the folder is unclear".to_owned());
             }
             let failed = "{ r failed 'the folder does not exist'; r end 1; exit; }";
             self.before.push(format!("cd -- {} || {failed}", folder.source()));
@@ -504,7 +508,8 @@ impl PreviewPlan {
             groups.entry(self.reports(&result.output)).or_default().push(&result.host);
         }
         let mut groups: Vec<_> = groups.into_iter().collect();
-        groups.sort_by_key(|(_, hosts)| std::cmp::Reverse(hosts.len()));
+        // Odd hosts first: they are what a user must look at.
+        groups.sort_by_key(|(_, hosts)| hosts.len());
         let (summary, diff) = match groups.as_slice() {
             [] => return Vec::new(),
             [(reports, hosts)] => {
@@ -512,7 +517,7 @@ impl PreviewPlan {
                 if let (Some(first), true) = (summary.first_mut(), hosts.len() > 1) {
                     *first = format!("{}: {first}", report::counted(hosts.len() as u64, "host"));
                 }
-                (summary, diff_of(reports))
+                (summary, cut_diff(&diff_of(reports)))
             }
             groups => {
                 let parts: Vec<String> = groups
@@ -521,7 +526,11 @@ impl PreviewPlan {
                         format!("{}: {}", hosts_text(hosts), self.summary(reports).join(", then "))
                     })
                     .collect();
-                (parts_in_lines(&parts), Vec::new())
+                let diffs = groups.iter().map(|(reports, hosts)| (hosts_text(hosts), diff_of(reports)));
+                let diffs = diffs.filter(|(_, diff)| !diff.is_empty());
+                let diffs: Vec<String> =
+                    diffs.flat_map(|(hosts, diff)| [vec![format!("--- {hosts}")], diff].concat()).collect();
+                (parts_in_lines(&parts), cut_diff(&diffs))
             }
         };
         let cut = |line: String| -> String {
@@ -586,8 +595,11 @@ fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
 }
 
 fn diff_of(reports: &[Report]) -> Vec<String> {
-    let all: Vec<&String> = reports.iter().flat_map(|report| &report.diff).collect();
-    let mut lines: Vec<String> = all.iter().take(DIFF_LINES_MAX).map(|line| (*line).clone()).collect();
+    reports.iter().flat_map(|report| report.diff.iter().cloned()).collect()
+}
+
+fn cut_diff(all: &[String]) -> Vec<String> {
+    let mut lines: Vec<String> = all.iter().take(DIFF_LINES_MAX).cloned().collect();
     if all.len() > DIFF_LINES_MAX {
         lines.truncate(DIFF_LINES_MAX - 1);
         lines.push(format!("… {}", report::counted((all.len() - DIFF_LINES_MAX + 1) as u64, "more line")));
@@ -598,7 +610,10 @@ fn diff_of(reports: &[Report]) -> Vec<String> {
 fn hosts_text(hosts: &[&str]) -> String {
     match hosts {
         [host] => report::name(host),
-        hosts => report::counted(hosts.len() as u64, "host"),
+        hosts => {
+            let count = report::counted(hosts.len() as u64, "host");
+            format!("{count} ({})", report::names(hosts.iter().copied()))
+        }
     }
 }
 
@@ -609,6 +624,7 @@ fn parts_in_lines(parts: &[String]) -> Vec<String> {
             let more = report::counted((rest.len() - 2) as u64, "other result");
             vec![first.clone(), format!("{}; {}; {more}", rest[0], rest[1])]
         }
-        parts => vec![parts.join("; ")],
+        [first, rest @ ..] if !rest.is_empty() => vec![first.clone(), rest.join("; ")],
+        parts => parts.to_vec(),
     }
 }
