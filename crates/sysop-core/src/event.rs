@@ -120,6 +120,8 @@ pub enum Input {
         attempt: u32,
         answer: HookAnswer,
     },
+    /// Answer to `Effect::AskPromptHooks`.
+    PromptHooksAnswered { turn: TurnId, answer: HookAnswer },
     /// Answer to `Effect::SetApprovalTimer`.
     ApprovalTimer {
         /// The call that is waiting for approval.
@@ -623,6 +625,8 @@ pub enum Effect {
     /// Answer with `Input::ApprovalTimer` when `after` has passed.
     SetApprovalTimer { call: CallId, after: Duration },
     /// Run a tool; answer with `Input::Outcome`.
+    /// Ask the user's hooks about the prompt of a turn; answer with `Input::PromptHooksAnswered`.
+    AskPromptHooks { turn: TurnId, prompt: String },
     RunTool {
         /// The call, exactly as it must run.
         call: ToolCall,

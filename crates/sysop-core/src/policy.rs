@@ -129,6 +129,9 @@ pub struct PolicyOptions {
     /// True if the user's hooks examine calls before they run.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hooks: bool,
+    /// True if the user's hooks examine prompts before a model gets them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub prompt_hooks: bool,
     /// Tags that all hosts of the session have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,

@@ -64,6 +64,7 @@ mod instructions;
 mod jobs;
 mod own_tools;
 mod preview;
+mod prompt_hooks;
 mod state;
 mod step;
 mod undo;
@@ -72,6 +73,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+pub(crate) use self::prompt_hooks::WITHHELD_PROMPT;
 use self::state::{CurrentCall, Phase, QueuedPrompt, State};
 use crate::compaction::{Compaction, CompactionReason};
 use crate::event::{
@@ -129,6 +131,8 @@ pub struct Session {
     summaries: u32,
     /// Progress of reading the instructions. Not part of the state: a later process reads them again.
     reading: instructions::Reading,
+    /// Progress of the hooks that examine the turn's prompt.
+    prompt_check: prompt_hooks::PromptCheck,
     /// A compaction to make before the next step.
     compact_next: Option<(CompactionReason, Option<String>)>,
     /// The user who made the last decision; logged if the decision was about an undo. Not part of the state.
@@ -234,6 +238,7 @@ impl Session {
             summary: None,
             summaries: 0,
             reading: instructions::Reading::default(),
+            prompt_check: prompt_hooks::PromptCheck::default(),
             compact_next: None,
             undo_by: None,
             now: Timestamp::default(),
@@ -261,7 +266,7 @@ impl Session {
         if self.survey.is_some() || self.previews.delays_approval() {
             return Activity::Running;
         }
-        if self.summary.is_some() || self.is_reading_instructions() {
+        if self.summary.is_some() || self.is_reading_instructions() || self.is_checking_prompt() {
             return Activity::Thinking;
         }
         match &self.state.phase {
@@ -334,6 +339,9 @@ impl Session {
             Input::ApprovalTimer { call } => self.on_approval_timer(&mut out, call),
             Input::HooksAnswered { call, attempt, answer } => {
                 self.on_hooks_answered(&mut out, &call, attempt, answer);
+            }
+            Input::PromptHooksAnswered { turn, answer } => {
+                self.on_prompt_hooks_answered(&mut out, turn, answer);
             }
             Input::Cancel => self.stop(&mut out, CancelFollowUp::Nothing),
             Input::Pause => self.on_pause(&mut out),
@@ -654,6 +662,7 @@ impl Session {
             Some(_) | None => StopReason::Cancelled,
         };
         self.cancel_instructions();
+        self.cancel_prompt_check();
         let waited = self.cancel_summary(out);
         match &self.state.phase {
             Phase::Idle if waited => self.after_stop(out, then),

@@ -377,7 +377,7 @@ impl LiveSession {
     }
 
     /// Appends pending events, then publishes them.
-    async fn append_and_publish(&self, worker: &mut Worker) -> Result<(), DriverError> {
+    async fn append_and_publish(self: &Arc<Self>, worker: &mut Worker) -> Result<(), DriverError> {
         if worker.pending.is_empty() && worker.consumed.is_empty() {
             return Ok(());
         }
@@ -400,6 +400,7 @@ impl LiveSession {
         self.hub.publish(&logged);
         if let Some(hooks) = &self.runtime.hooks {
             hooks.report(&self.id, &logged);
+            self.start_approval_hooks(hooks, &logged);
         }
         Ok(())
     }
@@ -503,6 +504,7 @@ impl LiveSession {
                 self.start_survey(call, on_client, shell, attempt);
             }
             Effect::AskHooks { question, attempt } => self.start_hooks(*question, attempt),
+            Effect::AskPromptHooks { turn, prompt } => self.start_prompt_hooks(turn, prompt),
             Effect::SetApprovalTimer { call, after } => self.start_approval_timer(call, after),
             Effect::RunTool { call, place, fence, guard } => {
                 self.start_tool_call(worker, call, place, (fence, guard));

@@ -322,6 +322,7 @@ impl Settings {
             approvals: self.hosts.approvals(host),
             approval_expires_s: self.approval_expires.unwrap_or_default(),
             hooks: self.config.hooks.iter().any(|hook| hook.on == HookPoint::CommandBefore),
+            prompt_hooks: self.config.hooks.iter().any(|hook| hook.on == HookPoint::Prompt),
             tags: self.hosts.common_tags(host),
         }
     }

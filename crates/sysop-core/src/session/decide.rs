@@ -226,6 +226,7 @@ impl Session {
         let is_guard_lost = guarded.is_none() && allowed.as_ref().is_some_and(|seen| seen.guarded.is_some());
         let unguarded = unguarded
             .or_else(|| is_guard_lost.then(|| not_guarded("the host did not answer", command.len())));
+        let hooks = hooks.stricter(self.hook_answer_for_turn());
         let allowed = allowed.is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
             keeps_guard && seen.scope == scope && covers_risk(&seen, &assessment.risk, &scripts)

@@ -43,7 +43,7 @@ impl Session {
             if self.survey.is_some() || self.previews.delays_approval() {
                 return;
             }
-            if self.summary.is_some() || self.is_reading_instructions() {
+            if self.summary.is_some() || self.is_reading_instructions() || self.is_checking_prompt() {
                 return;
             }
             match &mut self.state.phase {
@@ -90,7 +90,7 @@ impl Session {
             self.end_turn(out, StopReason::MaxIterations, Some(error));
         } else if let Some(error) = self.image_refusal() {
             self.end_turn(out, StopReason::Failed, Some(error));
-        } else if self.read_instructions(out) {
+        } else if self.check_prompt(out) || self.read_instructions(out) {
             return false;
         } else if self.expand_prompt(out) || self.run_expanded_commands(out) {
             return true;

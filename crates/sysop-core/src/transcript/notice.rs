@@ -9,6 +9,7 @@ use crate::guard::GuardEnd;
 use crate::id::{CallId, JobId};
 use crate::instructions::Instructions;
 use crate::outcome::{Reversibility, Status};
+use crate::session::WITHHELD_PROMPT;
 use crate::skill::SkillKind;
 use crate::todo::{TodoItem, TodoState};
 use crate::ui_text;
@@ -107,6 +108,9 @@ fn instructions_loaded(instructions: &Instructions) -> String {
 }
 
 fn prompt_expanded(text: &str, commands: usize) -> String {
+    if text == WITHHELD_PROMPT {
+        return "prompt withheld from the model".to_owned();
+    }
     let commands = match commands {
         0 => String::new(),
         1 => ", runs 1 command first".to_owned(),

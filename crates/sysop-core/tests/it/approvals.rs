@@ -297,3 +297,84 @@ fn an_answer_of_hooks_that_comes_too_late_changes_nothing() {
     hooks_say(&mut world, HookAnswer::Pass);
     assert_eq!(world.ran.len(), 1);
 }
+
+fn with_prompt_hooks(approve: ApprovalMode) -> World {
+    with(approve, PolicyOptions { prompt_hooks: true, ..PolicyOptions::default() })
+}
+
+/// Answers the open question of the hooks about a prompt. Returns the prompt.
+fn hooks_say_of_prompt(world: &mut World, answer: HookAnswer) -> String {
+    let asked = world.last.effects.iter().find_map(|effect| match effect {
+        Effect::AskPromptHooks { turn, prompt } => Some((*turn, prompt.clone())),
+        _ => None,
+    });
+    let (turn, prompt) = asked.expect("the hooks are asked");
+    world.tell(Input::PromptHooksAnswered { turn, answer });
+    prompt
+}
+
+fn asks_a_model(world: &World) -> Option<String> {
+    world.last.effects.iter().find_map(|effect| match effect {
+        Effect::CallModel { request, .. } => Some(format!("{:?}", request.messages)),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_prompt_that_a_hook_denies_reaches_no_model_even_later() {
+    let mut world = with_prompt_hooks(ApprovalMode::Auto);
+    world.prompt("the password is hunter2");
+    assert_eq!((asks_a_model(&world), world.session.activity()), (None, Activity::Thinking));
+    let prompt = hooks_say_of_prompt(&mut world, HookAnswer::Deny { reason: "it has a password".to_owned() });
+    assert_eq!(prompt, "the password is hunter2");
+    let ended = world.log.last();
+    assert!(
+        matches!(ended, Some(Event::TurnEnded { error: Some(error), .. })
+            if error == "a hook denied the prompt: it has a password; no model got it"),
+        "{ended:?}"
+    );
+    assert_eq!((asks_a_model(&world), world.session.activity()), (None, Activity::Idle));
+    world.prompt("and now?");
+    hooks_say_of_prompt(&mut world, HookAnswer::Pass);
+    let request = asks_a_model(&world).expect("a model is asked");
+    assert!(request.contains("and now?") && !request.contains("hunter2"), "{request}");
+    assert!(request.contains("withheld"), "{request}");
+}
+
+#[test]
+fn a_hook_that_asks_about_a_prompt_makes_each_call_of_the_turn_ask() {
+    let mut world = with_prompt_hooks(ApprovalMode::Auto);
+    world.prompt("go");
+    hooks_say_of_prompt(&mut world, HookAnswer::Ask { reason: "night shift".to_owned() });
+    world.reply(calls(vec![bash("1", "touch a")]));
+    assert_eq!(world.session.activity(), Activity::AwaitingApproval);
+    let asked = world.log.iter().rev().find_map(|event| match event {
+        Event::ApprovalAsked { risk, .. } => Some(risk.findings.clone()),
+        _ => None,
+    });
+    assert!(asked.expect("it asks").iter().any(|finding| finding.why == "a hook asks: night shift"));
+    world.allow().outcome(Outcome::ok(""));
+    // The turn continues after a crash, and the hooks are asked again.
+    world.crash();
+    world.tell(Input::Resume);
+    hooks_say_of_prompt(&mut world, HookAnswer::Pass);
+    world.reply(calls(vec![bash("2", "touch b")]));
+    assert_eq!(world.ran.len(), 2);
+}
+
+#[test]
+fn a_turn_that_is_stopped_during_the_hooks_of_its_prompt_starts_nothing() {
+    let mut world = with_prompt_hooks(ApprovalMode::Auto);
+    world.prompt("go");
+    let turn = world.last.effects.iter().find_map(|effect| match effect {
+        Effect::AskPromptHooks { turn, .. } => Some(*turn),
+        _ => None,
+    });
+    world.tell(Input::Cancel);
+    assert_eq!(world.session.activity(), Activity::Idle);
+    let turn = turn.expect("the hooks are asked");
+    world.tell(Input::PromptHooksAnswered { turn, answer: HookAnswer::Pass });
+    assert!(world.last.events.is_empty() && asks_a_model(&world).is_none());
+    world.direct("bash", "true", Origin::User);
+    assert_eq!(world.ran.len(), 1, "typed commands have no prompt");
+}

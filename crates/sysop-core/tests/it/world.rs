@@ -203,6 +203,7 @@ impl World {
                 | Effect::CancelPreview { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::AskHooks { .. }
+                | Effect::AskPromptHooks { .. }
                 | Effect::SetApprovalTimer { .. }
                 | Effect::SetTimer { .. }
                 | Effect::Notify { .. }

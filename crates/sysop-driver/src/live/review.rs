@@ -1,17 +1,22 @@
-//! Effects that examine a call before it runs: the survey of its host, and the questions to the user's hooks.
+//! Effects that examine a call before it runs: the survey of its host, and the questions to the user's hooks, which
+//! also examine prompts and approvals.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use sysop_core::event::Input;
+use sysop_core::event::{Decision, Event, Input, Logged};
 use sysop_core::hook::{HookAnswer, HookQuestion};
+use sysop_core::id::TurnId;
 use sysop_core::message::ToolCall;
 use sysop_core::policy::{CommandContext, Fence, Survey};
 use sysop_core::tool::ClientTools;
 
 use super::LiveSession;
+use crate::hooks::SessionHooks;
 
+/// Name under which a hook rejects an approval.
+const BY: &str = "a hook";
 /// Reason shown to the user who must decide because the hooks panicked.
 const FAILED: &str = "the hooks failed with an internal error";
 
@@ -61,6 +66,52 @@ impl LiveSession {
             let answer = answer.unwrap_or_else(|_| HookAnswer::Ask { reason: FAILED.to_owned() });
             live.deliver(Input::HooksAnswered { call, attempt, answer });
         });
+    }
+}
+
+impl LiveSession {
+    pub(super) fn start_prompt_hooks(self: &Arc<Self>, turn: TurnId, prompt: String) {
+        let live = Arc::clone(self);
+        tokio::spawn(async move {
+            let answering = async {
+                match &live.runtime.hooks {
+                    Some(hooks) => hooks.ask_about_prompt(&live.id, &prompt).await,
+                    None => HookAnswer::Pass, // the config no longer has hooks
+                }
+            };
+            let answer = tokio::select! {
+                biased;
+                () = live.end.cancelled() => return,
+                answer = AssertUnwindSafe(answering).catch_unwind() => answer,
+            };
+            let answer = answer.unwrap_or_else(|_| HookAnswer::Ask { reason: FAILED.to_owned() });
+            live.deliver(Input::PromptHooksAnswered { turn, answer });
+        });
+    }
+
+    /// Asks the hooks about each approval among these events. A hook may reject it like a user, and never allows it.
+    pub(super) fn start_approval_hooks(
+        self: &Arc<Self>,
+        hooks: &Arc<dyn SessionHooks>,
+        events: &[Arc<Logged>],
+    ) {
+        for asked in events {
+            let Event::ApprovalAsked { call, .. } = &asked.event else { continue };
+            let (live, hooks) = (Arc::clone(self), Arc::clone(hooks));
+            let (call, asked) = (call.id.clone(), Arc::clone(asked));
+            tokio::spawn(async move {
+                let asking = AssertUnwindSafe(hooks.ask_about_approval(&live.id, &asked)).catch_unwind();
+                let answer = tokio::select! {
+                    biased;
+                    () = live.end.cancelled() => return,
+                    answer = asking => answer,
+                };
+                if let Ok(HookAnswer::Deny { reason }) = answer {
+                    let decision = Decision::Reject { reason };
+                    live.deliver(Input::Decision { call, decision, by: BY.to_owned(), person: None });
+                }
+            });
+        }
     }
 }
 

@@ -316,6 +316,7 @@ impl State {
             | Input::PreviewCommand { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
+            | Input::PromptHooksAnswered { .. }
             | Input::BackgroundTimer { .. }
             | Input::JobRead { .. }
             | Input::TurnTimer { .. }

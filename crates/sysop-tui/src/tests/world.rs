@@ -166,6 +166,7 @@ impl World {
                 | Effect::Preview { .. }
                 | Effect::CancelPreview { .. }
                 | Effect::AskHooks { .. }
+                | Effect::AskPromptHooks { .. }
                 | Effect::SetApprovalTimer { .. }
                 | Effect::ReadInstructions { .. }
                 | Effect::CancelTool { .. }

@@ -334,6 +334,7 @@ impl World {
                 | Effect::CancelPreview { .. }
                 | Effect::AskHooks { .. }
                 | Effect::SetApprovalTimer { .. }
+                | Effect::AskPromptHooks { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::Background { .. }

@@ -145,16 +145,20 @@ struct SessionPrograms {
 #[async_trait]
 impl SessionHooks for SessionPrograms {
     async fn ask(&self, session: &SessionId, question: HookQuestion) -> HookAnswer {
-        let hooks = self.programs.matching(HookPoint::CommandBefore, &question.command);
         let about = self.question(session, &question);
-        let mut answer = HookAnswer::Pass;
-        for hook in hooks {
-            answer = answer.stricter(answer_of(hook, run(&hook.program, &about).await));
-            if matches!(answer, HookAnswer::Deny { .. }) {
-                break;
-            }
-        }
-        answer
+        self.answer(HookPoint::CommandBefore, &question.command, &about).await
+    }
+
+    async fn ask_about_prompt(&self, session: &SessionId, prompt: &str) -> HookAnswer {
+        let mut about = self.about(HookPoint::Prompt.as_str(), session);
+        merge(&mut about, json!({ "prompt": self.text(prompt) }));
+        self.answer(HookPoint::Prompt, prompt, &about).await
+    }
+
+    async fn ask_about_approval(&self, session: &SessionId, asked: &Logged) -> HookAnswer {
+        let Event::ApprovalAsked { command, .. } = &asked.event else { return HookAnswer::Pass };
+        let about = self.approval(session, asked);
+        self.answer(HookPoint::Approval, command, &about).await
     }
 
     fn report(&self, session: &SessionId, events: &[Arc<Logged>]) {
@@ -165,6 +169,41 @@ impl SessionHooks for SessionPrograms {
 }
 
 impl SessionPrograms {
+    /// Asks the hooks for an event, one after the other, until one denies.
+    async fn answer(&self, point: HookPoint, text: &str, about: &Value) -> HookAnswer {
+        let mut answer = HookAnswer::Pass;
+        for hook in self.programs.matching(point, text) {
+            answer = answer.stricter(answer_of(hook, run(&hook.program, about).await));
+            if matches!(answer, HookAnswer::Deny { .. }) {
+                break;
+            }
+        }
+        answer
+    }
+
+    /// Describes an approval; the notifier gets the same.
+    fn approval(&self, session: &SessionId, asked: &Logged) -> Value {
+        let mut about = self.about(HookPoint::Approval.as_str(), session);
+        if let Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } = &asked.event {
+            merge(
+                &mut about,
+                json!({
+                    "id": approval_id(session, asked.seq),
+                    "call": call.id.as_str(),
+                    "tool": call.name,
+                    "command": self.text(command),
+                    "reason": self.text(reason),
+                    "risk": risk.class,
+                    "preview": preview,
+                    "people": terms.people,
+                    "expiresAt": terms.expires,
+                    "url": self.programs.link(session),
+                }),
+            );
+        }
+        about
+    }
+
     fn about(&self, event: &str, session: &SessionId) -> Value {
         json!({ "event": event, "session": session.as_str(), "host": self.host, "hosts": self.hosts })
     }
@@ -201,9 +240,6 @@ impl SessionPrograms {
     #[expect(clippy::wildcard_enum_match_arm, reason = "hooks are told about these events only")]
     fn report_one(&self, session: &SessionId, logged: &Logged) {
         match &logged.event {
-            Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
-                self.tell(HookPoint::Prompt, session, prompt, json!({ "prompt": self.text(prompt) }));
-            }
             Event::ToolStarted { call, .. } => {
                 let mut calls = self.calls.lock();
                 if calls.len() >= CALLS_MAX {
@@ -225,25 +261,10 @@ impl SessionPrograms {
                 });
                 self.tell(HookPoint::CommandAfter, session, &command, about);
             }
-            Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } => {
-                let about = json!({
-                    "id": approval_id(session, logged.seq),
-                    "call": call.id.as_str(),
-                    "tool": call.name,
-                    "command": self.text(command),
-                    "reason": self.text(reason),
-                    "risk": risk.class,
-                    "preview": preview,
-                    "people": terms.people,
-                    "expiresAt": terms.expires,
-                    "url": self.programs.link(session),
-                });
+            Event::ApprovalAsked { .. } => {
                 if let Some(notify) = &self.programs.notify {
-                    let mut told = self.about(HookPoint::Approval.as_str(), session);
-                    merge(&mut told, about.clone());
-                    self.programs.report(vec![notify.program.clone()], told);
+                    self.programs.report(vec![notify.program.clone()], self.approval(session, logged));
                 }
-                self.tell(HookPoint::Approval, session, command, about);
             }
             Event::TurnEnded { reason, error, .. } => {
                 let about = json!({ "reason": reason.as_str(), "error": error.as_deref().map(|text| self.text(text)) });

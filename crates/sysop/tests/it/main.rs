@@ -17,6 +17,7 @@ mod everyday;
 mod exec_input;
 mod exposed;
 mod guide;
+mod hooks;
 #[path = "../../../sysop-local/tests/it/hub.rs"]
 #[expect(dead_code, reason = "the tests of the download use all of it")]
 mod hub;

@@ -210,6 +210,22 @@ async fn the_notifier_is_told_about_an_approval_with_a_link_without_a_token() {
 }
 
 #[tokio::test]
+async fn hooks_of_prompts_and_approvals_answer_like_those_of_calls() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("input");
+    let words = ["/bin/sh", "-c", "cat > \"$0\"; echo no >&2; exit 2", input.to_str().unwrap()];
+    let on = |on: HookPoint| Hook { on, program: program(&words), ..before("", OnError::Ask) };
+    let (_programs, session) = hooks(vec![on(HookPoint::Prompt), on(HookPoint::Approval)], None);
+    let told = || -> Value { serde_json::from_str(&std::fs::read_to_string(&input).unwrap()).unwrap() };
+    let id = SessionId::new("0198-abcdef12");
+    assert_eq!(session.ask_about_prompt(&id, "the password is x").await, deny("no"));
+    assert_eq!((&told()["event"], &told()["prompt"]), (&json!("prompt"), &json!("the password is x")));
+    assert_eq!(session.ask_about_approval(&id, &asked("touch a")).await, deny("no"));
+    assert_eq!((&told()["event"], &told()["id"]), (&json!("approval"), &json!("cdef12-7")));
+    assert_eq!(session.ask(&id, question("touch a")).await, HookAnswer::Pass, "no hook for calls");
+}
+
+#[tokio::test]
 async fn a_program_that_hangs_delays_no_report_to_the_session() {
     let hanging = Notify { program: sh("sleep 600"), url: None };
     let (_programs, session) = hooks(Vec::new(), Some(hanging));
@@ -224,8 +240,7 @@ async fn events_reach_the_hooks_of_their_points_in_order() {
     let log = folder.path().join("log");
     let words = ["/bin/sh", "-c", "cat >> \"$0\"", log.to_str().unwrap()];
     let on = |on: HookPoint| Hook { on, ..Hook { program: program(&words), ..before("", OnError::Ask) } };
-    let (programs, session) =
-        hooks(vec![on(HookPoint::Prompt), on(HookPoint::CommandAfter), on(HookPoint::End)], None);
+    let (programs, session) = hooks(vec![on(HookPoint::CommandAfter), on(HookPoint::End)], None);
     let call = question("touch a").call;
     let events = [
         Event::TurnStarted {
@@ -252,8 +267,8 @@ async fn events_reach_the_hooks_of_their_points_in_order() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     let points: Vec<_> = told.iter().map(|line| line["event"].as_str().unwrap()).collect();
-    assert_eq!(points, ["prompt", "command.after", "end"]);
-    assert_eq!((&told[1]["command"], &told[1]["status"]), (&json!("touch a"), &json!("ok")));
+    assert_eq!(points, ["command.after", "end"]);
+    assert_eq!((&told[0]["command"], &told[0]["status"]), (&json!("touch a"), &json!("ok")));
 }
 
 async fn example(name: &str, arguments: &[&str], input: &Value) -> (Option<i32>, String) {
