@@ -357,6 +357,9 @@ pub enum Event {
         /// The edited command that the preview describes; `None` for the command of the approval.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
+        /// Risk of the edited command; `None` for the command of the approval.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        risk: Option<Risk>,
         /// Effects that the probe found; each element is one line.
         preview: Vec<String>,
     },
@@ -622,11 +625,11 @@ pub enum Effect {
         /// Number of the survey that preceded the question. The answer repeats it.
         attempt: u32,
     },
+    /// Ask the user's hooks about the prompt of a turn; answer with `Input::PromptHooksAnswered`.
+    AskPromptHooks { turn: TurnId, prompt: String },
     /// Answer with `Input::ApprovalTimer` when `after` has passed.
     SetApprovalTimer { call: CallId, after: Duration },
     /// Run a tool; answer with `Input::Outcome`.
-    /// Ask the user's hooks about the prompt of a turn; answer with `Input::PromptHooksAnswered`.
-    AskPromptHooks { turn: TurnId, prompt: String },
     RunTool {
         /// The call, exactly as it must run.
         call: ToolCall,

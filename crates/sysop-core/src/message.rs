@@ -290,6 +290,15 @@ impl ToolCall {
         }
     }
 
+    /// Returns the call with another command.
+    #[must_use]
+    pub fn with_command(mut self, command: String) -> Self {
+        if let Arguments::Object(map) = &mut self.arguments {
+            map.insert("command".to_owned(), Value::String(command));
+        }
+        self
+    }
+
     /// Returns the model's reason for the call, which tools declare under different names; empty if there is none.
     pub fn reason(&self) -> &str {
         REASONS.iter().find_map(|name| self.text_argument(name)).unwrap_or_default()

@@ -323,8 +323,10 @@ impl Transcript {
             | Event::GuardEnded { .. }
             | Event::ApprovalGiven { .. }
             | Event::Undone { .. } => self.event_notice(event),
-            Event::ApprovalPreviewed { call, command, preview } => {
-                self.approval_previewed(call, command.as_deref(), preview);
+            Event::ApprovalPreviewed { call, command, risk, preview } => {
+                let edited =
+                    command.as_ref().map(|command| (command.clone(), risk.clone().unwrap_or_default()));
+                self.approval_previewed(call, edited, preview);
             }
             Event::HistoryCleared => self.notice(Severity::Note, "history cleared".to_owned()),
             Event::TurnEnded { turn, reason, error, .. } => self.turn_ended(*turn, *reason, error.as_ref()),
@@ -663,7 +665,7 @@ impl Transcript {
             risk: Risk::default(),
             covers: None,
             preview: Vec::new(),
-            preview_command: None,
+            previewed_edit: None,
             guarded: None,
             terms: ApprovalTerms::default(),
             given: Vec::new(),

@@ -153,7 +153,7 @@ pub fn ask_on_terminal(color: bool) -> ApprovalHandler {
 
 /// Returns a handler that allows everything without asking.
 pub fn allow_all() -> ApprovalHandler {
-    ApprovalHandler(Arc::new(|_, _| Ok(ApprovalOutcome::Allow(None))))
+    ApprovalHandler(Arc::new(|_, _| Ok(ApprovalOutcome::Allow)))
 }
 
 /// A task that cannot start.
@@ -224,6 +224,7 @@ pub async fn run(context: ExecContext) -> Exit {
         questions: ProgramPrompts::with_handler(context.ask_for_program),
         service: context.service,
         plan_only,
+        edited: None,
     };
     // Cancel a turn that is left running, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -320,6 +321,8 @@ struct ExecRun {
 impl ExecRun {
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not end the task")]
     fn handle_update(
+    /// The command of the open approval, as the user edited it.
+    edited: Option<String>,
         &mut self,
         update: &Update,
         ask: Option<&ApprovalHandler>,
@@ -360,7 +363,13 @@ impl ExecRun {
             }
             Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
                 self.keep_outcome(outcome);
+            Event::ApprovalPreviewed { call, .. } if self.ending.is_none() => {
+                let shown = self.transcript.plan(call)?.previewed_command();
+                let is_awaited = self.edited.as_deref() == Some(shown);
+                is_awaited.then(|| self.request_approval(call, ask, answers)).flatten()
+            }
                 None
+                self.edited = None;
             }
             Event::TurnEnded { turn, reason, .. } if self.turn == Some(*turn) => {
                 self.turn_ended(*turn, *reason)
@@ -493,8 +502,9 @@ impl ExecRun {
         let service = self.service.as_ref();
         let rule = service
             .and_then(|service| service.offered_rule(self.opened.session.id(), &self.transcript, plan));
-        let question = question_of(plan, &self.transcript, self.printer.render_options());
-        let question = ApprovalPrompt { rule, ..question };
+        let shown = if self.edited.is_some() { plan.as_previewed() } else { plan.clone() };
+        let question = question_of(&shown, &self.transcript, self.printer.render_options());
+        let question = ApprovalPrompt { rule: rule.filter(|_| shown.command == plan.command), ..question };
         // If standard output is the same terminal, end its unfinished row before the prompt.
         if let Err(error) = self.printer.pause() {
             return self.handle_write_error(&error);
@@ -525,7 +535,7 @@ impl ExecRun {
         answers: &ApprovalSender,
     ) -> Option<Exit> {
         let decision = match answer {
-            Ok(ApprovalOutcome::Allow(command)) => Decision::Allow { command },
+            Ok(ApprovalOutcome::Allow) => Decision::Allow { command: self.edited_command(&call) },
             Ok(ApprovalOutcome::Always(offered)) => {
                 let Some(service) = &self.service else { return None };
                 let answered = service.allow_always(self.opened.session.as_ref(), &offered, BY).await;
@@ -534,7 +544,12 @@ impl ExecRun {
                     self.request_approval(&call, ask, answers) // still undecided
                 });
             }
-            Ok(ApprovalOutcome::AllowSession(command)) => Decision::AllowSession { command },
+            Ok(ApprovalOutcome::AllowSession) => {
+                Decision::AllowSession { command: self.edited_command(&call) }
+            }
+            Ok(ApprovalOutcome::Edited(command)) => {
+                return self.send_input(Input::PreviewCommand { call, command });
+            }
             Ok(ApprovalOutcome::Reject(reason)) => Decision::Reject { reason },
             Ok(ApprovalOutcome::StopTurn) => Decision::Reject { reason: "stop".to_owned() },
             Ok(ApprovalOutcome::Interrupt) => return self.end(Exit::Interrupted),
@@ -544,12 +559,18 @@ impl ExecRun {
                 return self.end(Exit::ApprovalNeeded);
             }
         };
-        match self.opened.session.send(Input::Decision { call, decision, by: BY.to_owned(), person: None }) {
-            Ok(()) => None,
-            Err(error) => {
-                self.printer.error(&error);
-                Some(Exit::Failed)
-            }
+        self.send_input(Input::Decision { call, decision, by: BY.to_owned(), person: None })
+    }
+
+    /// Returns the command that was shown last, if it is an edited one.
+    fn edited_command(&self, call: &CallId) -> Option<String> {
+        let proposed = &self.transcript.plan(call)?.command;
+        self.edited.clone().filter(|edited| edited != proposed)
+    }
+
+    fn send_input(&mut self, input: Input) -> Option<Exit> {
+        if let Input::PreviewCommand { command, .. } = &input {
+            self.edited = Some(command.clone());
         }
     }
 
@@ -562,6 +583,9 @@ impl ExecRun {
         if self.sequence.as_ref().is_some_and(|run| !run.is_busy) {
             return Some(exit); // nothing is running between two calls
         }
+        let error = self.opened.session.send(input).err()?;
+        self.printer.error(&error);
+        Some(Exit::Failed)
         // After a second request, do not wait.
         if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
             return Some(exit);

@@ -434,11 +434,26 @@ impl App {
     /// `None` if no proposal is under review.
     pub fn risk(&self) -> Option<Risk> {
         let review = self.review.as_ref()?;
+        let plan = self.transcript.plan(review.call())?;
         if review.is_edited() {
+            if let Some((_, risk)) =
+                plan.previewed_edit.as_ref().filter(|(command, _)| *command == review.command())
+            {
+                return Some(risk.clone());
+            }
             let policy = self.policy.get_or_init(|| Policy::new(&self.rules.0, &self.rules.1));
             return Some(policy.risk(&review.command(), &Survey::elsewhere(CommandContext::bash())));
         }
-        Some(self.transcript.plan(review.call())?.risk.clone())
+        Some(plan.risk.clone())
+    }
+
+    /// Tells the review the risk of its command, and the command whose effect is known.
+    fn assess_review(&mut self) {
+        let class = self.risk().map(|risk| risk.class);
+        let (Some(review), Some(class)) = (&mut self.review, class) else { return };
+        if let Some(plan) = self.transcript.plan(review.call()) {
+            review.set_assessment(class, plan.previewed_command());
+        }
     }
 
     /// Returns true if the command in the proposal under review, as currently edited, has a risk class that
@@ -465,6 +480,7 @@ impl App {
         }
         self.sync_questions(now);
         self.move_draft();
+        self.assess_review();
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the transcript folds the other events")]
@@ -565,6 +581,7 @@ impl App {
         self.show_flash(sentence, now);
         self.sync_questions(now);
         self.move_draft();
+        self.assess_review();
     }
 
     pub fn draw_history(&mut self, theme: Theme, area: Rect, buffer: &mut Buffer) {

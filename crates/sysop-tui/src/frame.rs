@@ -287,7 +287,9 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
                 vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
             }
             ReviewMode::Deciding => vec![run, "r reject", "a session", "A always", "Esc cancel"],
-            ReviewMode::Editing if !review.is_whole() => {
+            ReviewMode::Editing
+                if !review.is_whole() || (review.is_edited() && !review.takes_capital_y()) =>
+            {
                 vec!["Enter review", "Esc done", "Alt+Enter new line", "Alt+u undo"]
             }
             ReviewMode::Editing if review.takes_capital_y() => {

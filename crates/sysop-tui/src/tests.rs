@@ -1,6 +1,7 @@
 //! The front end without a terminal: keys in, a real session behind it, cells out.
 
 mod always;
+mod edits;
 mod everyday;
 mod keys;
 mod properties;

@@ -374,8 +374,9 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
         ServerMessage::GuardEnded { tool_call_id, host, how, .. } => {
             Event::GuardEnded { call: tool_call_id, host, how }
         }
-        ServerMessage::ApprovalPreview { tool_call_id, command, preview, .. } => {
-            Event::ApprovalPreviewed { call: tool_call_id, command, preview }
+        ServerMessage::ApprovalPreview { tool_call_id, command, risk, findings, preview, .. } => {
+            let risk = risk.map(|class| Risk { class, findings });
+            Event::ApprovalPreviewed { call: tool_call_id, command, risk, preview }
         }
         ServerMessage::ApprovalGiven { tool_call_id, by, needed, .. } => {
             Event::ApprovalGiven { call: tool_call_id, by, needed, person: None }

@@ -369,6 +369,12 @@ pub enum ServerMessage {
         /// The edited command that the preview describes; omitted for the command of the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
+        /// Class of the risk of the edited command.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        risk: Option<RiskClass>,
+        /// Findings of the assessment of the edited command.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
         /// The new preview, as in `approval.request`.
         preview: Vec<String>,
     },

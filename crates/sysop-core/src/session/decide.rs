@@ -3,8 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::Value;
-
 use super::jobs::with_time_limit;
 use super::state::Phase;
 use super::{Consent, PendingSurvey, Session, UNDO_TOOL, chat};
@@ -12,7 +10,7 @@ use crate::event::{Effect, Event, Origin, Output};
 use crate::guard::GuardTimeout;
 use crate::hook::{HookAnswer, HookQuestion};
 use crate::id::CallId;
-use crate::message::{Arguments, ToolCall};
+use crate::message::ToolCall;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{
     ApprovalMode, Assessment, CommandContext, Fence, Finding, Grant, GrantScope, GuardOffer, Policy,
@@ -369,13 +367,6 @@ pub(super) fn is_no_worse(risk: &Risk, seen: &Risk) -> bool {
     let known = |finding: &Finding| seen.findings.iter().any(|known| known.why == finding.why);
     risk.class <= seen.class
         && risk.findings.iter().filter(|finding| finding.class > RiskClass::Changes).all(known)
-}
-
-pub(super) fn with_command(mut call: ToolCall, command: String) -> ToolCall {
-    if let Arguments::Object(map) = &mut call.arguments {
-        map.insert("command".to_owned(), Value::String(command));
-    }
-    call
 }
 
 /// Returns one sentence about a direct call that failed.

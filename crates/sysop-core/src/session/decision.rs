@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BY_SYSOP, Consent, Session, decide};
+use super::{BY_SYSOP, Consent, Session};
 use crate::approval::ApprovalTerms;
 use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
@@ -71,7 +71,7 @@ impl Session {
             return;
         }
         let (call, guarded) = match edited {
-            Some(command) => (decide::with_command(call, command), None),
+            Some(command) => (call.with_command(command), None),
             None => (call, guarded),
         };
         self.start_survey(out, call, origin, Some(Consent { risk, scope, guarded }));

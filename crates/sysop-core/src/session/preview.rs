@@ -11,7 +11,7 @@ use crate::message::ToolCall;
 use crate::policy::{CommandContext, Survey};
 use crate::preview::{self, PreviewPlan};
 
-/// Maximum previews of edited commands for one approval. Later edits have no preview.
+/// Maximum probes of edited commands for one approval. The effect of later edits is unknown.
 const EDITS_MAX: u32 = 100;
 
 #[derive(Debug, Clone, Default)]
@@ -114,7 +114,7 @@ impl Session {
             Some(delayed) => self.emit(out, with_preview(delayed.0, lines)),
             None if self.state.waiting_call(&pending.call).is_some() => {
                 let PendingPreview { call, command, .. } = pending;
-                self.emit(out, Event::ApprovalPreviewed { call, command, preview: lines });
+                self.emit_previewed(out, call, command, lines);
             }
             None => {}
         }
@@ -131,12 +131,13 @@ impl Session {
     pub(super) fn on_preview_command(&mut self, out: &mut Output, id: &CallId, command: String) {
         let Some((call, ..)) = self.state.waiting_call(id).filter(|_| self.survey.is_none()) else { return };
         let Some(original) = call.text_argument("command") else { return };
+        let edited = (command != original).then(|| command.clone());
         if self.previews.edits >= EDITS_MAX {
-            return;
+            let lines = vec!["effect unknown (edited too often)".to_owned()];
+            return self.emit_previewed(out, id.clone(), edited, lines);
         }
         self.previews.edits += 1;
-        let edited = (command != original).then(|| command.clone());
-        let call = super::decide::with_command(call.clone(), command);
+        let call = call.clone().with_command(command);
         self.cancel_preview(out);
         let plan = self.preview_plan(&call);
         let lines = match (&plan, &self.previews.context) {
@@ -146,11 +147,25 @@ impl Session {
         };
         match (plan, lines) {
             (_, Some(preview)) => {
-                self.emit(out, Event::ApprovalPreviewed { call: call.id, command: edited, preview });
+                self.emit_previewed(out, call.id, edited, preview);
             }
             (Some(plan), None) => self.start_preview(out, plan, call.id, edited, None),
             (None, None) => {}
         }
+    }
+}
+
+impl Session {
+    /// Emits the preview of the pending approval, with the risk of an edited command.
+    fn emit_previewed(
+        &mut self,
+        out: &mut Output,
+        call: CallId,
+        command: Option<String>,
+        preview: Vec<String>,
+    ) {
+        let risk = command.as_ref().map(|command| self.risk_as_written(command));
+        self.emit(out, Event::ApprovalPreviewed { call, command, risk, preview });
     }
 }
 

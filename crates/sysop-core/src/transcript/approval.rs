@@ -3,6 +3,7 @@
 use super::{ItemBody, ItemId, Proposal, ProposalState, SessionPhase, Transcript};
 use crate::event::{Event, Origin};
 use crate::id::CallId;
+use crate::policy::Risk;
 
 impl Transcript {
     pub(super) fn approval_asked(&mut self, event: &Event) {
@@ -19,7 +20,7 @@ impl Transcript {
             risk: risk.clone(),
             covers: Some(covers.clone()),
             preview: preview.clone(),
-            preview_command: None,
+            previewed_edit: None,
             guarded: *guarded,
             terms: *terms,
             given: Vec::new(),
@@ -30,10 +31,15 @@ impl Transcript {
     }
 
     /// Replaces the preview of a proposal.
-    pub(super) fn approval_previewed(&mut self, call: &CallId, command: Option<&str>, preview: &[String]) {
+    pub(super) fn approval_previewed(
+        &mut self,
+        call: &CallId,
+        edited: Option<(String, Risk)>,
+        preview: &[String],
+    ) {
         self.change_plan(call, |plan| {
             plan.preview = preview.to_vec();
-            plan.preview_command = command.map(str::to_owned);
+            plan.previewed_edit = edited;
         });
     }
 }

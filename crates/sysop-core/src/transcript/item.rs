@@ -116,8 +116,8 @@ pub struct Proposal {
     pub covers: Option<Grant>,
     /// Effects that a dry run found; each element is one line.
     pub preview: Vec<String>,
-    /// The edited command that `preview` describes; `None` for the proposed command.
-    pub preview_command: Option<String>,
+    /// The edited command that `preview` describes, and its risk; `None` for the proposed command.
+    pub previewed_edit: Option<(String, Risk)>,
     /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
     pub guarded: Option<GuardTimeout>,
     /// Expiry of the approval, and the number of people who must allow the call.
@@ -128,6 +128,19 @@ pub struct Proposal {
 }
 
 impl Proposal {
+    /// Returns the command that `preview` describes.
+    pub fn previewed_command(&self) -> &str {
+        self.previewed_edit.as_ref().map_or(&self.command, |(command, _)| command)
+    }
+
+    /// Returns the proposal as edited to the command that `preview` describes. It can be allowed once. The call is
+    /// surveyed before it runs; only then is it known if it can be guarded.
+    pub fn as_previewed(&self) -> Self {
+        let Some((command, risk)) = self.previewed_edit.clone() else { return self.clone() };
+        let call = self.call.clone().with_command(command.clone());
+        Self { call, command, risk, covers: None, guarded: None, ..self.clone() }
+    }
+
     /// Returns the grant that "allow for this session" would give; `None` if the call can be allowed only once.
     pub fn session_grant(&self) -> Option<&Grant> {
         self.covers.as_ref().filter(|_| !self.risk.class.always_asks() && self.terms.people == 1)

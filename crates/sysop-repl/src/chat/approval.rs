@@ -40,10 +40,12 @@ pub(crate) fn rule_question(offered: &OfferedRule) -> String {
 /// The user's answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ApprovalOutcome {
-    /// Run the call once. Holds the command if the user edited it.
-    Allow(Option<String>),
-    /// Run the call, and grant what the prompt's `covers` describes for the session. Holds an edited command.
-    AllowSession(Option<String>),
+    /// Run the call once, as shown.
+    Allow,
+    /// Run the call as shown, and grant what the prompt's `covers` describes for the session.
+    AllowSession,
+    /// The user edited the command. It must be shown again, with its risk and effect, before it may run.
+    Edited(String),
     /// Run the call and save this rule.
     Always(OfferedRule),
     /// Reject the call, with feedback for the model or an empty text.
@@ -105,9 +107,9 @@ pub(crate) fn ask(
         }
         match letter(key) {
             Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
-            Some('y') => return Ok(ApprovalOutcome::Allow(None)),
+            Some('y') => return Ok(ApprovalOutcome::Allow),
             Some('a') if question.covers.is_empty() => say(console, ONCE_ONLY, StyleRole::Warn)?,
-            Some('a') => return Ok(ApprovalOutcome::AllowSession(None)),
+            Some('a') => return Ok(ApprovalOutcome::AllowSession),
             Some('s') => return Ok(ApprovalOutcome::StopTurn),
             Some('n') => {
                 if let Some(reason) = console.edit("feedback for the model (optional)", "")? {
@@ -160,7 +162,7 @@ pub(crate) fn confirm(
         let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
         match letter(key) {
             Some('\u{3}') => return Ok(ApprovalOutcome::Interrupt),
-            Some('y') => return Ok(ApprovalOutcome::Allow(None)),
+            Some('y') => return Ok(ApprovalOutcome::Allow),
             Some('n') => return Ok(ApprovalOutcome::Reject(String::new())),
             Some(_) | None => {}
         }
@@ -182,9 +184,8 @@ fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Resul
             say(console, "empty command: not run", StyleRole::Dim)?;
             None
         }
-        Some(text) if text == *command => Some(ApprovalOutcome::Allow(None)),
-        Some(text) => Some(ApprovalOutcome::Allow(Some(text))),
-        None => None,
+        Some(text) if text != *command => Some(ApprovalOutcome::Edited(text)),
+        Some(_) | None => None,
     })
 }
 
@@ -267,7 +268,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
             Some(_) => "A  Always allow this exact command (shows the rule)".to_owned(),
             None => format!("A  {NO_RULE}"),
         },
-        "e  Edit the command before running it".to_owned(),
+        "e  Edit the command; its effect is shown before it runs".to_owned(),
         "n  Reject, with optional feedback".to_owned(),
         "s  Reject and stop the turn (Ctrl+C)".to_owned(),
     ];

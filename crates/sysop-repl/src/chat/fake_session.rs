@@ -15,7 +15,7 @@ use sysop_core::guard::GuardTimeout;
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, FailureKind, ModelFailure, ModelRef, Reply, ToolCall, Usage};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{ApprovalMode, Finding, Grant, Risk, RiskClass};
+use sysop_core::policy::{ApprovalMode, CommandContext, Finding, Grant, Policy, Risk, RiskClass, Survey};
 use sysop_core::question::{Question, QuestionId, QuestionKind};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -303,6 +303,12 @@ impl State {
             Input::Configure { change } => self.publish(Event::Configured { change }),
             Input::Compact { focus } => self.say(&format!("compacting {focus:?}")),
             Input::Background => self.say("to the background"),
+            Input::PreviewCommand { call, command } => {
+                let preview = vec![format!("effect of {command}")];
+                let survey = Survey::elsewhere(CommandContext::bash());
+                let risk = Some(Policy::new(&[], &[]).risk(&command, &survey));
+                self.publish(Event::ApprovalPreviewed { call, command: Some(command), risk, preview });
+            }
             Input::StopJob { job } => self.say(&format!("stopping job {job}")),
             Input::Reply { .. }
             | Input::Summarized { .. }
@@ -310,13 +316,12 @@ impl State {
             | Input::ReloadInstructions
             | Input::Surveyed { .. }
             | Input::HooksAnswered { .. }
+            | Input::PromptHooksAnswered { .. }
             | Input::ApprovalTimer { .. }
             | Input::Previewed { .. }
             | Input::PreviewLate { .. }
-            | Input::PreviewCommand { .. }
             | Input::Outcome { .. }
             | Input::Timer { .. }
-            | Input::PromptHooksAnswered { .. }
             | Input::BackgroundTimer { .. }
             | Input::JobRead { .. }
             | Input::TurnTimer { .. }

@@ -327,11 +327,11 @@ fn ask_by_lines(
             continue;
         }
         match word.to_ascii_lowercase().as_str() {
-            "y" | "yes" if rest.is_empty() => return Ok(ApprovalOutcome::Allow(None)),
+            "y" | "yes" if rest.is_empty() => return Ok(ApprovalOutcome::Allow),
             "a" | "always" if rest.is_empty() && question.covers.is_empty() => {
                 say(&format!("{ONCE_ONLY}\n"))?
             }
-            "a" | "always" if rest.is_empty() => return Ok(ApprovalOutcome::AllowSession(None)),
+            "a" | "always" if rest.is_empty() => return Ok(ApprovalOutcome::AllowSession),
             "s" | "stop" if rest.is_empty() => return Ok(ApprovalOutcome::StopTurn),
             "n" | "no" => return Ok(ApprovalOutcome::Reject(rest.to_owned())),
             "e" | "edit" if question.command.is_some() => {
@@ -342,7 +342,7 @@ fn ask_by_lines(
                     rest.to_owned()
                 };
                 if !edited.trim().is_empty() {
-                    return Ok(ApprovalOutcome::Allow(Some(edited)));
+                    return Ok(ApprovalOutcome::Edited(edited));
                 }
             }
             _ => say(&format!(

@@ -44,6 +44,7 @@ use super::{CompletionNames, ExitBehavior, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
 use crate::render::{RenderOptions, safe, words};
+use approvals::EditedApproval;
 use shell::AttachedShell;
 
 /// Interval at which live rows are redrawn.
@@ -85,6 +86,7 @@ pub(super) struct Repl {
     active_read: ActiveRead,
     withdrawing: bool,
     answered: Option<CallId>,
+    edited: Option<EditedApproval>,
     /// Programs' prompts that were answered in this front end.
     settled: HashSet<QuestionId>,
     drawn_prompt: Option<QuestionId>,
@@ -166,6 +168,7 @@ impl Repl {
             active_read: ActiveRead::None,
             withdrawing: false,
             answered: None,
+            edited: None,
             settled: HashSet::new(),
             drawn_prompt: None,
             question_interrupted: false,
@@ -355,6 +358,7 @@ impl Repl {
             }
             (_, _, Some(question)) => return ActiveRead::ProgramPrompt(question.id),
             _ if self.expected.is_some() => return ActiveRead::None,
+            (_, Some(call), None) if self.awaits_preview(call) => return ActiveRead::None,
             (_, Some(call), None) => return ActiveRead::Approval(call.clone()),
             (_, None, None) if self.shell.is_some() => return ActiveRead::Terminal,
             (_, None, None) => {}

@@ -196,13 +196,14 @@ impl ExecRun {
 
     pub(super) fn handle_confirmation(&mut self, answer: io::Result<ApprovalOutcome>) -> Option<Exit> {
         let answer = match answer {
-            Ok(ApprovalOutcome::Allow(_)) => SequenceAnswer::Yes,
+            Ok(ApprovalOutcome::Allow) => SequenceAnswer::Yes,
             Ok(ApprovalOutcome::Interrupt) => return Some(Exit::Interrupted),
             Ok(ApprovalOutcome::Withdrawn) => return None,
             Ok(
                 ApprovalOutcome::Reject(_)
                 | ApprovalOutcome::StopTurn
-                | ApprovalOutcome::AllowSession(_)
+                | ApprovalOutcome::AllowSession
+                | ApprovalOutcome::Edited(_)
                 | ApprovalOutcome::Always(_),
             ) => SequenceAnswer::No,
             Err(error) => {

@@ -333,9 +333,16 @@ async fn fleet_results_are_grouped() {
 }
 
 #[tokio::test]
-async fn the_edited_command_is_allowed() {
+async fn an_edited_command_is_shown_again_and_then_allowed() {
     let mut rig = prompt("clean");
-    rig.context.ask = Some(answering(ApprovalOutcome::Allow(Some("rm -ri build".into()))));
+    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let seen = Arc::clone(&asked);
+    rig.context.ask = Some(ApprovalHandler(Arc::new(move |question, _| {
+        let mut seen = seen.lock();
+        seen.push(question.rows.iter().map(|row| row.text() + "\n").collect());
+        let edits = ApprovalOutcome::Edited("rm -ri build".into());
+        Ok(if seen.len() == 1 { edits } else { ApprovalOutcome::Allow })
+    })));
     check(
         rig,
         expect![[r#"
@@ -349,6 +356,13 @@ async fn the_edited_command_is_allowed() {
     "#]],
     )
     .await;
+    let asked = asked.lock();
+    assert_eq!(asked.len(), 2);
+    assert!(!asked[0].contains("rm -ri build") && asked[0].contains("allow for session"), "{}", asked[0]);
+    for text in ["rm -ri build", "effect of rm -ri build", "risk: "] {
+        assert!(asked[1].contains(text), "{text}: {}", asked[1]);
+    }
+    assert!(!asked[1].contains("allow for session"), "{}", asked[1]);
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
         reason: "Make room on the disk.".into(),
         risk: Risk { class: findings.iter().map(|f| f.class).max().unwrap_or_default(), findings },
         preview: Vec::new(),
-        preview_command: None,
+        previewed_edit: None,
         guarded: None,
         covers: Some(Grant::Program { program: "rm".into(), subcommand: None }),
         state: ProposalState::Waiting,

@@ -232,7 +232,10 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
             .prop_map(|(call, by, needed)| Event::ApprovalGiven { call, by, needed, person: None })
             .boxed(),
         28 => (call_id(), option::of(text()), vec(text(), 0..3))
-            .prop_map(|(call, command, preview)| Event::ApprovalPreviewed { call, command, preview })
+            .prop_map(|(call, command, preview)| {
+                let risk = command.as_ref().map(|_| Risk::default());
+                Event::ApprovalPreviewed { call, command, risk, preview }
+            })
             .boxed(),
         25 => (call_id(), text(), reversibility())
             .prop_map(|(call, by, how)| Event::Undone { call, by, how })

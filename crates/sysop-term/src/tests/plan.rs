@@ -38,7 +38,7 @@ fn plan(call: ToolCall, command: &str) -> Proposal {
         reason: String::new(),
         risk: Risk::default(),
         preview: Vec::new(),
-        preview_command: None,
+        previewed_edit: None,
         guarded: None,
         covers: None,
         state: ProposalState::Waiting,

@@ -326,6 +326,7 @@ impl App {
     }
 
     fn key_in_review(&mut self, key: KeyEvent, now: Duration) -> Vec<Action> {
+        self.assess_review();
         let Some(review) = &mut self.review else { return Vec::new() };
         if is_control(key, 'g') && review.is_editable() {
             return vec![Action::OpenEditor(EditTarget::Proposal, review.command())];
@@ -353,7 +354,7 @@ impl App {
             }
             review::ReviewEvent::Message(text) => {
                 self.show_flash(text, now);
-                Vec::new()
+                self.preview_edited()
             }
             review::ReviewEvent::OpenEditor => {
                 vec![Action::OpenEditor(EditTarget::Proposal, review.command())]
@@ -613,7 +614,9 @@ impl App {
         self.preview_edited()
     }
 
+    /// Requests the effect of an edited command.
     fn preview_edited(&mut self) -> Vec<Action> {
+        self.assess_review();
         let Some(review) = &mut self.review else { return Vec::new() };
         let call = review.call().clone();
         let request = review.take_preview_request().map(|command| Input::PreviewCommand { call, command });

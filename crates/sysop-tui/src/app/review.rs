@@ -32,8 +32,10 @@ pub struct Review {
     proposed: String,
     /// True if the proposal is a command, which can be edited.
     editable: bool,
-    /// True if only `Y` runs the call, because Enter is too easy to press by accident.
-    takes_capital_y: bool,
+    /// Risk of the command in its current form.
+    class: RiskClass,
+    /// Command whose effect and risk are known and can be seen.
+    described: String,
     /// True if the call can be allowed for the rest of the session.
     session: bool,
     mode: ReviewMode,
@@ -70,6 +72,8 @@ const NO_RULE: &str = "cannot write a rule for this command";
 
 const RULE_IS_FOR_PROPOSED: &str = "rules are only available for unedited commands";
 
+const AWAITS_PREVIEW: &str = "wait for the effect of the edited command";
+
 const ONCE_ONLY: &str = "this kind of command can only be allowed once";
 
 const ONLY_CAPITAL_Y: &str = "dangerous command: press Y to run";
@@ -80,7 +84,8 @@ impl Review {
             call: plan.call.id.clone(),
             proposed: plan.command.clone(),
             editable: is_command(plan),
-            takes_capital_y: matches!(plan.risk.class, RiskClass::Dangerous | RiskClass::Lockout),
+            class: plan.risk.class,
+            described: plan.previewed_command().to_owned(),
             session: plan.session_grant().is_some(),
             mode: ReviewMode::Deciding,
             area: text_area::area(&plan.command),
@@ -123,9 +128,20 @@ impl Review {
         self.editable
     }
 
-    /// Returns true if only `Y` runs the call.
+    /// Returns true if only `Y` runs the call, because Enter is too easy to press by accident.
     pub fn takes_capital_y(&self) -> bool {
-        self.takes_capital_y
+        matches!(self.class, RiskClass::Dangerous | RiskClass::Lockout)
+    }
+
+    /// Sets the risk of the command in its current form, and the command whose effect is known.
+    pub(super) fn set_assessment(&mut self, class: RiskClass, described: &str) {
+        self.class = class;
+        described.clone_into(&mut self.described);
+    }
+
+    /// Returns true if the command has been edited, and its effect is not known yet.
+    fn awaits_preview(&self) -> bool {
+        self.is_edited() && self.described != self.command()
     }
 
     /// Returns true if the call can be allowed for the rest of the session.
@@ -239,7 +255,12 @@ impl Review {
         }
         match key.code {
             KeyCode::Enter | KeyCode::Char('a' | 'A' | 'Y' | ' ') if !self.is_read() => self.down(self.page),
-            KeyCode::Enter if self.takes_capital_y => ReviewEvent::Message(ONLY_CAPITAL_Y),
+            KeyCode::Enter if self.takes_capital_y() => ReviewEvent::Message(ONLY_CAPITAL_Y),
+            KeyCode::Enter | KeyCode::Char('Y' | 'a') if self.awaits_preview() => {
+                // Asks again, in case the first request was lost.
+                self.previewed.clear();
+                ReviewEvent::Message(AWAITS_PREVIEW)
+            }
             KeyCode::Enter | KeyCode::Char('Y') => self.allow(|command| Decision::Allow { command }),
             KeyCode::Char('A') => self.show_rule(),
             KeyCode::Char('a') if !self.session => ReviewEvent::Message(ONCE_ONLY),
@@ -323,9 +344,13 @@ impl Review {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
                 ReviewEvent::Message("scroll to the end before running")
             }
-            KeyCode::Enter if !text_area::is_newline(key) && self.takes_capital_y => {
+            KeyCode::Enter if !text_area::is_newline(key) && self.takes_capital_y() => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
                 ReviewEvent::Message(ONLY_CAPITAL_Y)
+            }
+            KeyCode::Enter if !text_area::is_newline(key) && self.awaits_preview() => {
+                (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());
+                ReviewEvent::Consumed
             }
             KeyCode::Enter if !text_area::is_newline(key) => {
                 self.allow(|command| Decision::Allow { command })

@@ -255,8 +255,7 @@ fn proposal_rows(
 
 /// Returns the preview of the command as currently edited, or an empty slice if it is not available yet.
 fn shown_preview<'a>(plan: &'a Proposal, command: &str) -> &'a [String] {
-    let described = plan.preview_command.as_deref().unwrap_or(&plan.command);
-    if !is_command(plan) || described == command { &plan.preview } else { &[] }
+    if !is_command(plan) || plan.previewed_command() == command { &plan.preview } else { &[] }
 }
 
 /// Returns rows that show the rule and the file to which it would be written.

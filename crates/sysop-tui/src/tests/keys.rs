@@ -23,13 +23,13 @@ use crate::app::{
     Action, BackgroundStatus, EditTarget, ExitReason, KEY_DEBOUNCE, OPENING, PromptHistory, ReviewMode, State,
 };
 
-fn in_review(command: &str) -> World {
+pub(super) fn in_review(command: &str) -> World {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", command)).is_read();
     world
 }
 
-fn decisions(world: &World) -> Vec<Decision> {
+pub(super) fn decisions(world: &World) -> Vec<Decision> {
     let decided = |event: &Event| match event {
         Event::Decided { decision, .. } => Some(decision.clone()),
         _ => None,

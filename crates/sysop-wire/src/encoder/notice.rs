@@ -55,8 +55,18 @@ pub(super) fn message(
         Event::GuardEnded { call: tool_call_id, host, how } => {
             ServerMessage::GuardEnded { session_id, position, tool_call_id, host, how }
         }
-        Event::ApprovalPreviewed { call: tool_call_id, command, preview } => {
-            ServerMessage::ApprovalPreview { session_id, position, tool_call_id, command, preview }
+        Event::ApprovalPreviewed { call: tool_call_id, command, risk, preview } => {
+            let (risk, findings) = risk.map(|risk| (risk.class, risk.findings)).unzip();
+            let findings = findings.unwrap_or_default();
+            ServerMessage::ApprovalPreview {
+                session_id,
+                position,
+                tool_call_id,
+                command,
+                risk,
+                findings,
+                preview,
+            }
         }
         Event::ApprovalGiven { call: tool_call_id, by, needed, .. } => {
             ServerMessage::ApprovalGiven { session_id, position, tool_call_id, by, needed }

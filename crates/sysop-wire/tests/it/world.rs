@@ -162,7 +162,8 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
         }
         6 if u.ratio(1, 2)? => {
             let command = u.ratio(1, 2)?.then(|| text(u)).transpose()?;
-            Event::ApprovalPreviewed { call, command, preview: vec![text(u)?] }
+            let risk = command.as_ref().map(|_| sysop_core::policy::Risk::default());
+            Event::ApprovalPreviewed { call, command, risk, preview: vec![text(u)?] }
         }
         6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2, person: None },
         7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
@@ -333,8 +334,8 @@ impl World {
                 | Effect::Preview { .. }
                 | Effect::CancelPreview { .. }
                 | Effect::AskHooks { .. }
-                | Effect::SetApprovalTimer { .. }
                 | Effect::AskPromptHooks { .. }
+                | Effect::SetApprovalTimer { .. }
                 | Effect::CancelTool { .. }
                 | Effect::SetBackgroundTimer { .. }
                 | Effect::Background { .. }

@@ -13,6 +13,41 @@ use crate::support::{
 };
 use crate::viewer::Viewer;
 
+/// The edited command is previewed and judged again before the answer counts.
+fn edits_and_runs(arguments: &[&str]) -> String {
+    let mock = Mock::start(&[("clean", vec![bash("rm one"), say("All clean.")])]);
+    let world = World::with_openai(&mock.url())
+        .file("work/one", "1")
+        .file("work/two/a", "123")
+        .file("work/two/b", "45");
+    at_a_terminal(async {
+        let mut person = Person::sits_down(&world, arguments);
+        person.sees("$ rm one").await;
+        person.sees("Run it?").await;
+        person.types("e").await;
+        person.sees("command").await;
+        person.types("\u{15}rm -r two\r").await;
+        person.sees("$ rm -r two").await;
+        person.sees("2 files").await;
+        person.sees("risk: dangerous").await;
+        person.sees("Run it?").await;
+        assert!(world.has("one") && world.has("two"), "nothing ran without an answer");
+        person.types("y").await;
+        person.sees("All clean.").await;
+        assert!(world.has("one") && !world.has("two"));
+        person.types("\u{4}").await;
+        person.leaves().await.1
+    })
+}
+
+#[test]
+fn an_edited_command_is_shown_with_its_effect_before_it_runs() {
+    for arguments in [&["chat", "clean up"][..], &["exec", "clean up"]] {
+        let seen = edits_and_runs(arguments);
+        assert_eq!(seen.matches("Run it?").count(), 2, "{arguments:?}: {seen}");
+    }
+}
+
 /// A conversation through pipes; each line is typed when the program waits for it.
 struct ReplProcess {
     running: Running,

@@ -13,11 +13,36 @@ use crate::chat::input_reader::ReadRequest;
 use crate::chat::plain_view::lines;
 use crate::chat::{BY, ReplLayout};
 
+/// The command of the open approval, as the user edited it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EditedApproval {
+    call: CallId,
+    command: String,
+}
+
 impl Repl {
+    /// Returns true if the user has edited the command of this call, and its effect is not known yet.
+    pub(super) fn awaits_preview(&self, call: &CallId) -> bool {
+        let edited = self.edited.as_ref().filter(|edited| edited.call == *call);
+        edited.is_some_and(|edited| {
+            self.transcript.plan(call).is_some_and(|plan| plan.previewed_command() != edited.command)
+        })
+    }
+
+    /// Returns the command that was shown last, if it is an edited one.
+    fn edited_command(&self, call: &CallId) -> Option<String> {
+        let edited = self.edited.as_ref().filter(|edited| edited.call == *call)?;
+        let plan = self.transcript.plan(call).filter(|plan| plan.command != edited.command)?;
+        (plan.previewed_command() == edited.command).then(|| edited.command.clone())
+    }
+
     pub(super) fn ask_question(&mut self, call: &CallId) -> io::Result<()> {
         let Some(plan) = self.transcript.plan(call) else { return Ok(()) };
         let rule = self.context.service.offered_rule(self.session.id(), &self.transcript, plan);
-        let question = self.view.question(plan, &self.transcript, &self.screen);
+        let is_edited = self.edited.as_ref().is_some_and(|edited| edited.call == *call);
+        let shown = if is_edited { plan.as_previewed() } else { plan.clone() };
+        let rule = rule.filter(|_| shown.command == plan.command);
+        let question = self.view.question(&shown, &self.transcript, &self.screen);
         let question = ApprovalPrompt { rule, ..question };
         match self.context.form {
             ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Prompt)?,
@@ -33,8 +58,12 @@ impl Repl {
 
     pub(super) async fn answer(&mut self, call: CallId, answer: ApprovalOutcome) -> io::Result<()> {
         let decision = match answer {
-            ApprovalOutcome::Allow(command) => Decision::Allow { command },
-            ApprovalOutcome::AllowSession(command) => Decision::AllowSession { command },
+            ApprovalOutcome::Allow => Decision::Allow { command: self.edited_command(&call) },
+            ApprovalOutcome::AllowSession => Decision::AllowSession { command: self.edited_command(&call) },
+            ApprovalOutcome::Edited(command) => {
+                self.edited = Some(EditedApproval { call: call.clone(), command: command.clone() });
+                return self.send(Input::PreviewCommand { call, command });
+            }
             ApprovalOutcome::Always(offered) => {
                 let answered = self.context.service.allow_always(self.session.as_ref(), &offered, BY).await;
                 return match answered {

@@ -79,7 +79,7 @@ fn a_key_counts_only_after_the_question() {
         ApprovalOutcome::StopTurn
     );
     let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
-    assert_eq!((answer, at), (ApprovalOutcome::Allow(None), Duration::from_millis(700)));
+    assert_eq!((answer, at), (ApprovalOutcome::Allow, Duration::from_millis(700)));
     // Each early key restarts the guard time, and the prompt comes only after it.
     assert_eq!(drawn[0], "0 $ rm x");
     assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
@@ -87,11 +87,11 @@ fn a_key_counts_only_after_the_question() {
 
 #[test]
 fn approval_keys_do_what_they_say() {
-    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'a')], vec![]).0, ApprovalOutcome::AllowSession(None));
+    assert_eq!(asked(&[(400, 'x'), (401, '?'), (402, 'a')], vec![]).0, ApprovalOutcome::AllowSession);
     assert_eq!(asked(&[(400, 'n')], vec![Some(" why ".into())]).0, ApprovalOutcome::Reject("why".into()));
-    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow(None));
+    assert_eq!(asked(&[(400, 'n'), (401, 'y')], vec![None]).0, ApprovalOutcome::Allow);
     let (answer, drawn, _) = asked(&[(400, 'e')], vec![Some("rm -i x".into())]);
-    assert_eq!(answer, ApprovalOutcome::Allow(Some("rm -i x".into())));
+    assert_eq!(answer, ApprovalOutcome::Edited("rm -i x".into()));
     assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
     assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
 }

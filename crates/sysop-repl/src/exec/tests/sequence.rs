@@ -67,9 +67,7 @@ async fn a_question_is_answered_by_a_person_or_by_nobody() {
     let (nobody, events) = sequence(ask());
     assert_eq!(exit(nobody.context).await, Exit::Done);
     assert_eq!(*events.lock(), ["started", "Unavailable", "ended Some(0)"]);
-    for (answer, event) in
-        [(ApprovalOutcome::Allow(None), "Yes"), (ApprovalOutcome::Reject(String::new()), "No")]
-    {
+    for (answer, event) in [(ApprovalOutcome::Allow, "Yes"), (ApprovalOutcome::Reject(String::new()), "No")] {
         let (mut person, events) = sequence(ask());
         person.context.confirm = Some(ConfirmHandler(Arc::new(move |question: &str, _: &AtomicBool| {
             assert_eq!(question, "Go on?");
