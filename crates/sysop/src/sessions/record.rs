@@ -9,6 +9,7 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::session::UNDO_TOOL;
 use sysop_core::spec::SessionSpec;
+use sysop_core::tool::ToolEffect;
 use sysop_core::transcript::OutputReaders;
 use sysop_driver::port::Store;
 
@@ -30,14 +31,22 @@ pub(crate) struct SessionRecord {
     pub(crate) readers: OutputReaders,
     /// Models that were configured, without duplicates.
     pub(crate) models: Vec<String>,
-    proposed: HashMap<CallId, ToolCall>,
+    /// True if a model was asked.
+    pub(crate) asks_models: bool,
+    proposed: HashMap<CallId, (ToolCall, Origin)>,
     decisions: HashMap<CallId, RecordedDecision>,
+    /// Users who allowed a call that others must allow, too.
+    consents: HashMap<CallId, Vec<String>>,
+    /// Origin of the current turn.
+    origin: Origin,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedTurn {
     /// The prompt; empty for a call made without a model.
     pub(crate) prompt: String,
+    /// The model's last text.
+    pub(crate) answer: String,
     pub(crate) end: Option<StopReason>,
     pub(crate) error: Option<String>,
 }
@@ -48,6 +57,8 @@ pub(crate) struct RecordedCall {
     pub(crate) number: usize,
     /// The call exactly as it ran.
     pub(crate) call: ToolCall,
+    /// Time of the call's start, or of its end if it never started.
+    pub(crate) at: Timestamp,
     pub(crate) origin: Origin,
     pub(crate) decision: Option<RecordedDecision>,
     /// False if the call never ran.
@@ -58,8 +69,11 @@ pub(crate) struct RecordedCall {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RecordedDecision {
-    pub(crate) by: String,
+    /// The users who decided, in order. The last one closed the approval.
+    pub(crate) by: Vec<String>,
     pub(crate) is_rejection: bool,
+    /// The reason for a rejection; may be empty.
+    pub(crate) reason: String,
     /// True if the user changed the command.
     pub(crate) is_edit: bool,
 }
@@ -123,8 +137,10 @@ impl SessionRecord {
                     self.models.push(model);
                 }
             }
-            Event::TurnStarted { prompt, .. } => {
-                self.turns.push(RecordedTurn { prompt: prompt.clone(), end: None, error: None });
+            Event::TurnStarted { prompt, origin, .. } => {
+                self.origin = *origin;
+                let (prompt, answer) = (prompt.clone(), String::new());
+                self.turns.push(RecordedTurn { prompt, answer, end: None, error: None });
             }
             Event::TurnEnded { reason, error, .. } => {
                 if let Some(turn) = self.turns.last_mut() {
@@ -133,15 +149,26 @@ impl SessionRecord {
                 }
             }
             Event::Replied { reply, .. } => {
-                let proposed = reply.calls.iter().map(|call| (call.id.clone(), call.clone()));
+                let proposed =
+                    reply.calls.iter().map(|call| (call.id.clone(), (call.clone(), Origin::Model)));
                 self.proposed.extend(proposed);
+                self.asks_models = true;
+                self.answer(&reply.text);
             }
+            Event::ModelFailed { .. } => self.asks_models = true,
             Event::ApprovalAsked { call, .. } => {
-                self.proposed.insert(call.id.clone(), call.clone());
+                let origin = self.proposed.get(&call.id).map_or(self.origin, |(_, origin)| *origin);
+                self.proposed.insert(call.id.clone(), (call.clone(), origin));
+            }
+            Event::ApprovalGiven { call, by, .. } => {
+                self.add_person(by);
+                self.consents.entry(call.clone()).or_default().push(by.clone());
             }
             Event::Decided { call, decision, by } => self.decided(call, decision, by),
-            Event::ToolStarted { call, origin } => self.call_started(call.clone(), *origin, true),
-            Event::ToolFinished { call, outcome } => self.call_ended(call, outcome),
+            Event::ToolStarted { call, origin } => {
+                self.call_started(call.clone(), *origin, logged.at, true);
+            }
+            Event::ToolFinished { call, outcome } => self.call_ended(call, logged.at, outcome),
             Event::TerminalInput { by, .. } => self.add_person(by),
             Event::GuardArmed { call, host, .. } => {
                 let call = self.number_of(call);
@@ -166,24 +193,44 @@ impl SessionRecord {
 
     fn decided(&mut self, call: &CallId, decision: &Decision, by: &str) {
         self.add_person(by);
-        let (is_rejection, is_edit) = match decision {
-            Decision::Allow { command } | Decision::AllowSession { command } => (false, command.is_some()),
-            Decision::Reject { .. } => (true, false),
+        let (is_rejection, is_edit, reason) = match decision {
+            Decision::Allow { command } | Decision::AllowSession { command } => {
+                (false, command.is_some(), "")
+            }
+            Decision::Reject { reason } => (true, false, reason.as_str()),
         };
-        let decision = RecordedDecision { by: by.to_owned(), is_rejection, is_edit };
+        let mut people = self.consents.remove(call).unwrap_or_default();
+        if is_rejection {
+            people.clear();
+        }
+        people.push(by.to_owned());
+        let decision = RecordedDecision { by: people, is_rejection, is_edit, reason: reason.to_owned() };
         self.decisions.insert(call.clone(), decision);
     }
 
-    fn call_started(&mut self, call: ToolCall, origin: Origin, has_started: bool) {
+    fn answer(&mut self, text: &str) {
+        if let Some(turn) = self.turns.last_mut().filter(|_| !text.trim().is_empty()) {
+            text.trim().clone_into(&mut turn.answer);
+        }
+    }
+
+    fn call_started(&mut self, call: ToolCall, origin: Origin, at: Timestamp, has_started: bool) {
         self.proposed.remove(&call.id);
         let decision = self.decisions.remove(&call.id);
         let number = self.calls.len() + 1;
-        self.calls.push(RecordedCall { number, call, origin, decision, has_started, outcome: None });
+        self.calls.push(RecordedCall { number, call, at, origin, decision, has_started, outcome: None });
     }
 
-    fn call_ended(&mut self, id: &CallId, outcome: &Outcome) {
-        if let Some(call) = self.proposed.get(id).cloned() {
-            self.call_started(call, Origin::Model, false);
+    fn call_ended(&mut self, id: &CallId, at: Timestamp, outcome: &Outcome) {
+        if let Some((call, origin)) = self.proposed.get(id).cloned() {
+            let completes = self.spec.as_ref().is_some_and(|spec| {
+                let named = spec.tools.iter().find(|tool| tool.name == call.name);
+                named.is_some_and(|tool| tool.effect == ToolEffect::Completes)
+            });
+            if completes && outcome.status == Status::Ok {
+                self.answer(&outcome.output);
+            }
+            self.call_started(call, origin, at, false);
         }
         let open = self.calls.iter_mut().rev().find(|recorded| recorded.call.id == *id);
         if let Some(recorded) = open {
@@ -192,7 +239,8 @@ impl SessionRecord {
     }
 
     fn add_person(&mut self, by: &str) {
-        if !self.people.iter().any(|person| person == by) {
+        // sysop itself closes approvals that nobody can answer any more.
+        if by != "sysop" && !self.people.iter().any(|person| person == by) {
             self.people.push(by.to_owned());
         }
     }

@@ -16,10 +16,11 @@ use sysop_core::guard::GuardEnd;
 use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
+use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::ui_text::{duration, host_groups};
 
-use super::record::{RecordedCall, SessionRecord};
+use super::record::{RecordedCall, RecordedDecision, SessionRecord};
 
 /// Format of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +38,8 @@ pub(super) struct SessionReport {
     title: String,
     facts: Vec<(&'static str, String)>,
     prompts: Vec<String>,
+    /// The model's last text of each turn.
+    answers: Vec<String>,
     done: Vec<ReportedCall>,
     not_run: Vec<ReportedCall>,
     /// Changes, each with the number of its call.
@@ -53,8 +56,8 @@ struct ReportedCall {
     text: String,
     /// Facts about the call, on one line.
     facts: String,
-    /// Outcomes on several hosts, one line per group.
-    hosts: Vec<String>,
+    /// The reason, and outcomes on several hosts with one line per group.
+    notes: Vec<String>,
     /// True if the call succeeded.
     is_ok: bool,
 }
@@ -89,19 +92,24 @@ impl SessionReport {
                 prose(&format!("{}{end}", turn.prompt.trim()))
             })
             .collect();
-        let title = prompts.first().and_then(|prompt| prompt.lines().next()).unwrap_or("Session");
+        let answers = record.turns.iter().map(|turn| prose(&turn.answer)).filter(|text| !text.is_empty());
+        let title = match prompts.first().and_then(|prompt| prompt.lines().next()) {
+            Some(prompt) => prompt.to_owned(),
+            None => title_without_prompt(record),
+        };
         let mut report = Self {
             title: title.chars().take(120).collect(),
             facts: facts(id, record, zone),
             recordings: recordings(id, artifacts),
+            answers: answers.collect(),
             ..Self::default()
         };
         for call in &record.calls {
-            let reported = ReportedCall::new(call);
+            let reported = ReportedCall::new(call, zone);
             if call.has_started {
-                report.done.push(reported)
-            } else {
-                report.not_run.push(reported)
+                report.done.push(reported);
+            } else if !is_answered_by_session(call) {
+                report.not_run.push(reported);
             }
             report.changes.extend(call.outcome.iter().flat_map(|outcome| changes(call.number, outcome)));
         }
@@ -131,6 +139,17 @@ impl SessionReport {
     }
 }
 
+/// Returns true if the session itself answered the call: nothing had to run.
+fn is_answered_by_session(call: &RecordedCall) -> bool {
+    !call.has_started && call.status() == Some(Status::Ok)
+}
+
+fn title_without_prompt(record: &SessionRecord) -> String {
+    let host = record.spec.as_ref().map_or_else(String::new, |spec| format!(" on {}", line(&spec.host)));
+    let is_routine = record.calls.iter().any(|call| call.origin == Origin::Routine);
+    format!("{}{host}", if is_routine { "Routine" } else { "Session" })
+}
+
 fn of_call(number: Option<usize>) -> String {
     number.map_or_else(String::new, |number| format!("call {number}: "))
 }
@@ -154,52 +173,83 @@ fn facts(id: &SessionId, record: &SessionRecord, zone: &TimeZone) -> Vec<(&'stat
             format!("{} to {} ({})", time(started, zone), time(ended, zone), duration(length)),
         ));
     }
-    facts.push(("Models", line(&record.models.join(", "))));
+    let models = if record.asks_models { record.models.join(", ") } else { "none was asked".to_owned() };
+    facts.push(("Models", line(&models)));
     let readers: Vec<String> = record.readers.models().iter().map(ToString::to_string).collect();
     let readers = if readers.is_empty() { "none".to_owned() } else { readers.join(", ") };
     facts.push(("Models that received output", line(&readers)));
     let running: u64 =
         record.calls.iter().filter_map(|call| call.outcome.as_ref()).map(|outcome| outcome.duration_ms).sum();
     let ran = record.calls.iter().filter(|call| call.has_started).count();
-    facts.push(("Calls", format!("{ran} ran ({}), {} did not", duration(running), record.calls.len() - ran)));
+    let not_run = record.calls.iter().filter(|call| !call.has_started && !is_answered_by_session(call));
+    facts.push(("Calls", format!("{ran} ran ({}), {} did not", duration(running), not_run.count())));
     facts
 }
 
 fn time(at: Timestamp, zone: &TimeZone) -> String {
+    formatted(at, zone, "%Y-%m-%d %H:%M:%S %Z")
+}
+
+fn clock_time(at: Timestamp, zone: &TimeZone) -> String {
+    formatted(at, zone, "%H:%M:%S")
+}
+
+fn formatted(at: Timestamp, zone: &TimeZone, format: &str) -> String {
     match jiff::Timestamp::from_millisecond(at.0) {
-        Ok(time) => time.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+        Ok(time) => time.to_zoned(zone.clone()).strftime(format).to_string(),
         Err(_) => "an unknown time".to_owned(),
     }
 }
 
 impl ReportedCall {
-    fn new(call: &RecordedCall) -> Self {
+    fn new(call: &RecordedCall, zone: &TimeZone) -> Self {
         let mut facts = vec![match call.origin {
             Origin::Model => "proposed by the model".to_owned(),
             Origin::User => "typed".to_owned(),
             Origin::Routine => "routine".to_owned(),
         }];
-        if let Some(decision) = &call.decision {
-            let words = match (decision.is_rejection, decision.is_edit) {
-                (true, _) => "rejected",
-                (false, true) => "edited and allowed",
-                (false, false) => "allowed",
-            };
-            facts.push(format!("{words} by {}", decision.by));
+        let is_plan = call.call.name == UNDO_TOOL && call.status() == Some(Status::Cancelled);
+        match (&call.outcome, &call.decision) {
+            // `sysop undo --plan` ends its turn at the approval.
+            _ if is_plan && !call.has_started => facts.push("only its plan was shown".to_owned()),
+            (outcome, decision) => {
+                facts.extend(decision.as_ref().map(decision_words));
+                match outcome {
+                    Some(outcome) if call.has_started => facts.extend(outcome_facts(outcome)),
+                    Some(outcome) if decision.is_none() => {
+                        facts.extend(outcome_facts(outcome));
+                        facts.extend(outcome.output.lines().next().map(str::to_owned));
+                    }
+                    Some(_) => {}
+                    None => facts.push("no end in the log".to_owned()),
+                }
+            }
         }
-        match &call.outcome {
-            Some(outcome) => facts.extend(outcome_facts(outcome)),
-            None => facts.push("no end in the log".to_owned()),
-        }
+        facts.insert(0, clock_time(call.at, zone));
+        let reason = Some(call.call.reason()).filter(|reason| !reason.trim().is_empty());
+        let reason = reason.map(|reason| line(&format!("reason: {reason}")));
         let hosts = call.outcome.iter().flat_map(|outcome| host_groups(&outcome.hosts));
         Self {
             number: call.number,
             text: neutralize(&redact_command_shapes(&call.text())).into_owned(),
             facts: line(&facts.join(", ")),
-            hosts: hosts.map(|(text, _)| line(&text)).collect(),
+            notes: reason.into_iter().chain(hosts.map(|(text, _)| line(&text))).collect(),
             is_ok: call.status() == Some(Status::Ok),
         }
     }
+}
+
+fn decision_words(decision: &RecordedDecision) -> String {
+    let words = match (decision.is_rejection, decision.is_edit) {
+        (true, _) => "rejected",
+        (false, true) => "edited and allowed",
+        (false, false) => "allowed",
+    };
+    let why = match decision.reason.trim() {
+        "" => String::new(),
+        reason => format!(" ({reason})"),
+    };
+    format!("{words} by {}{why}", decision.by.join(" and "))
 }
 
 fn outcome_facts(outcome: &Outcome) -> Vec<String> {

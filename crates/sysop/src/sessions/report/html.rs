@@ -34,6 +34,9 @@ pub(super) fn write(report: &SessionReport) -> String {
     section(&mut html, "Asked", &report.prompts, |html, prompt| {
         line(html, &format!("<blockquote>{}</blockquote>", escaped(prompt)));
     });
+    section(&mut html, "Result", &report.answers, |html, answer| {
+        line(html, &format!("<blockquote>{}</blockquote>", escaped(answer)));
+    });
     list(&mut html, "Done", &report.done, call);
     list(&mut html, "Changed", &report.changes, |html, change| item(html, change));
     list(&mut html, "Undone", &report.undone, |html, undo| item(html, undo));
@@ -67,12 +70,12 @@ fn item(html: &mut String, text: &str) {
 
 fn call(html: &mut String, call: &ReportedCall) {
     let class = if call.is_ok { "" } else { " class=\"failed\"" };
-    let hosts: String = call.hosts.iter().map(|hosts| format!("<br>{}", escaped(hosts))).collect();
+    let notes: String = call.notes.iter().map(|note| format!("<br>{}", escaped(note))).collect();
     let facts = escaped(&call.facts);
     line(
         html,
         &format!(
-            "<li{class}>{}. <span class=\"facts\">{facts}{hosts}</span><pre>{}</pre></li>",
+            "<li{class}>{}. <span class=\"facts\">{facts}{notes}</span><pre>{}</pre></li>",
             call.number,
             escaped(&call.text)
         ),

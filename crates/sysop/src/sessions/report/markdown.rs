@@ -22,6 +22,10 @@ pub(super) fn write(report: &SessionReport) -> String {
         line(text, "");
         prompt.lines().for_each(|prompt| line(text, &format!("> {}", escape(prompt))));
     });
+    section(&mut text, "Result", &report.answers, |text, answer| {
+        line(text, "");
+        answer.lines().for_each(|answer| line(text, &format!("> {}", escape(answer))));
+    });
     section(&mut text, "Done", &report.done, call);
     section(&mut text, "Changed", &report.changes, |text, change| {
         line(text, &format!("- {}", escape(change)))
@@ -44,8 +48,8 @@ fn section<T>(text: &mut String, title: &str, items: &[T], write: impl Fn(&mut S
 
 fn call(text: &mut String, call: &ReportedCall) {
     line(text, &format!("{}. {}", call.number, escape(&call.facts)));
-    for hosts in &call.hosts {
-        line(text, &format!("   - {}", escape(hosts)));
+    for note in &call.notes {
+        line(text, &format!("   - {}", escape(note)));
     }
     let fence = fence_for(&call.text);
     line(text, &format!("\n   {fence}sh"));

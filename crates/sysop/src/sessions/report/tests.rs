@@ -11,13 +11,14 @@ use sysop_core::message::{Arguments, Reply, ToolCall};
 use sysop_core::outcome::{
     ChangeKind, FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange,
 };
+use sysop_core::policy::Grant;
 use sysop_term::testing::HOSTILE;
 
 use super::super::record::SessionRecord;
 use super::{ReportFormat, report};
 
 fn call(id: &str, command: &str) -> ToolCall {
-    let arguments = json!({ "command": command }).as_object().unwrap().clone();
+    let arguments = json!({ "command": command, "reason": "it hangs" }).as_object().unwrap().clone();
     ToolCall {
         id: CallId::new(id),
         wire_id: None,
@@ -50,7 +51,7 @@ fn session() -> SessionRecord {
     outcome.changed =
         vec![SystemChange { kind: ChangeKind::Unit, name: "nginx".into(), how: "restarted".into() }];
     let allow = Decision::Allow { command: Some("systemctl restart nginx".to_owned()) };
-    let reject = Decision::Reject { reason: String::new() };
+    let reject = Decision::Reject { reason: "not now".to_owned() };
     let id = |id: &str| CallId::new(id);
     record(vec![
         Event::TurnStarted {
@@ -87,18 +88,108 @@ fn a_report_names_what_was_done_by_whom_and_where() {
         "- Session: 0198c2f1\n",
         "- Answered or typed: ada, bob\n",
         "(9.0 s)\n",
-        "1. proposed by the model, edited and allowed by ada, failed, 1.5 s, ",
+        "1. 00:00:04, proposed by the model, edited and allowed by ada, failed, 1.5 s",
+        "   - reason: it hangs\n",
         "   - 1 host (web2): exit 1, 40 ms\n",
         "   systemctl restart nginx\n",
         "- call 1: file a created\n",
         "- call 1: unit nginx restarted\n",
         "- call 1: lockout guard on web1: fired, so the change was rolled back\n",
         "- call 1: undone partly, by ada\n",
-        "\n## Not run\n\n2. proposed by the model, rejected by bob, rejected\n",
+        "\n## Not run\n\n2. 00:00:09, proposed by the model, rejected by bob (not now)\n",
         "- Calls: 1 ran (1.5 s), 1 did not\n",
     ] {
-        assert!(text.contains(line.trim_end_matches(", ")), "{line:?} is not in\n{text}");
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
+}
+
+#[test]
+fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
+    let step = StepId { turn: TurnId(1), step: 1 };
+    let (change, done) = (call("c1", "touch a"), ToolCall { name: "finish".to_owned(), ..call("c2", "") });
+    let asked = Event::ApprovalAsked {
+        call: change.clone(),
+        command: "touch a".to_owned(),
+        reason: String::new(),
+        risk: Default::default(),
+        covers: Grant::Exact { command: "touch a".to_owned() },
+        preview: Vec::new(),
+        guarded: None,
+        scope: None,
+        terms: Default::default(),
+    };
+    let (id, text) = (CallId::new("c1"), "I shall <touch> it.".to_owned());
+    let record = record(vec![
+        Event::TurnStarted {
+            turn: TurnId(1),
+            prompt: "Touch it".to_owned(),
+            origin: Origin::Model,
+            images: Vec::new(),
+        },
+        Event::Replied { step, reply: Reply { text, calls: vec![change.clone(), done], ..Reply::default() } },
+        asked,
+        Event::ApprovalGiven { call: id.clone(), by: "ada".to_owned(), person: None, needed: 2 },
+        Event::Decided {
+            call: id.clone(),
+            decision: Decision::Allow { command: None },
+            by: "bob".to_owned(),
+        },
+        Event::ToolStarted { call: change, origin: Origin::Model },
+        Event::ToolFinished { call: id, outcome: Outcome { exit_code: Some(0), ..Outcome::ok("") } },
+        Event::ToolFinished { call: CallId::new("c2"), outcome: Outcome::ok("ok") },
+    ]);
+    let (text, page) = (markdown(&record, Path::new("/nothing")), html(&record, Path::new("/nothing")));
+    for part in [
+        "allowed by ada and bob, exit code 0\n",
+        "- Answered or typed: ada, bob\n",
+        "\n## Result\n\n> I shall \\<touch\\> it.\n",
+        "- Calls: 1 ran (0 ms), 0 did not\n",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(
+        !text.contains("Not run"),
+        "a call that the session answers itself needs nothing to run:\n{text}"
+    );
+    assert!(
+        page.contains("allowed by ada and bob")
+            && page.contains("<blockquote>I shall &lt;touch&gt; it.</blockquote>"),
+        "{page}"
+    );
+}
+
+#[test]
+fn the_plan_of_an_undo_is_no_call_of_a_model() {
+    let undo = ToolCall { name: "undo".to_owned(), ..call("c1", "") };
+    let arguments = json!({ "step": 1 }).as_object().unwrap().clone();
+    let undo = ToolCall { arguments: Arguments::Object(arguments), ..undo };
+    let id = undo.id.clone();
+    let asked = Event::ApprovalAsked {
+        call: undo,
+        command: "undo step 1".to_owned(),
+        reason: String::new(),
+        risk: Default::default(),
+        covers: Grant::Exact { command: "undo step 1".to_owned() },
+        preview: vec!["puts a back".to_owned()],
+        guarded: None,
+        scope: None,
+        terms: Default::default(),
+    };
+    let reject = Decision::Reject { reason: "the turn was stopped".to_owned() };
+    let record = record(vec![
+        Event::TurnStarted {
+            turn: TurnId(1),
+            prompt: String::new(),
+            origin: Origin::User,
+            images: Vec::new(),
+        },
+        asked,
+        Event::Decided { call: id.clone(), decision: reject, by: "sysop".to_owned() },
+        Event::ToolFinished { call: id, outcome: Outcome::new(Status::Cancelled, "not run") },
+    ]);
+    let text = markdown(&record, Path::new("/nothing"));
+    assert!(text.contains("1. 00:00:04, typed, only its plan was shown\n"), "{text}");
+    assert!(!text.contains("sysop") && !text.contains("model"), "{text}");
 }
 
 #[test]
