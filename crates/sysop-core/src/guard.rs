@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 pub use self::plan::{Area, GuardPlan, plan};
 
 use crate::id::CallId;
+use crate::message::{Arguments, ToolCall};
+
+/// Argument of a command by which a runbook requests a guard. No tool offers it to models.
+pub const GUARD_ARGUMENT: &str = "guard";
 
 /// Maximum number of armed guards remembered per session; the oldest are dropped first.
 pub const GUARDS_MAX: usize = 64;
@@ -32,6 +36,40 @@ impl GuardTimeout {
     /// Returns the number of seconds for which the command itself may run.
     pub fn command_seconds(self, configured: u32) -> u64 {
         u64::from(self.seconds.saturating_sub(configured / 2).max(1))
+    }
+}
+
+/// Guard that a call requests. Such a call runs under a guard or not at all, whatever its command looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardRequest {
+    /// A guard of what the command itself names.
+    OfCommand,
+    /// A guard of this area, and of what the command names.
+    OfArea(Area),
+}
+
+impl GuardRequest {
+    /// Parses the value of [`GUARD_ARGUMENT`]: `true`, or the name of an area.
+    pub fn from_value(value: &serde_json::Value) -> Option<Self> {
+        match value.as_str() {
+            Some(name) => Area::from_name(name).map(Self::OfArea),
+            None => (value.as_bool() == Some(true)).then_some(Self::OfCommand),
+        }
+    }
+
+    pub fn to_value(self) -> serde_json::Value {
+        match self {
+            Self::OfCommand => true.into(),
+            Self::OfArea(area) => area.as_str().into(),
+        }
+    }
+
+    /// Returns the request of a call. An unknown value counts as a request, because it cannot be ignored.
+    pub fn of(call: &ToolCall) -> Option<Self> {
+        let Arguments::Object(arguments) = &call.arguments else { return None };
+        let value =
+            arguments.get(GUARD_ARGUMENT).filter(|value| **value != serde_json::Value::Bool(false))?;
+        Some(Self::from_value(value).unwrap_or(Self::OfCommand))
     }
 }
 

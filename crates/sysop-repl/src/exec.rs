@@ -32,6 +32,7 @@ use crate::render::{RenderOptions, safe, words};
 
 mod answer_schema;
 mod call_output;
+mod host_sessions;
 mod printer;
 mod program_prompts;
 mod sequence;
@@ -42,6 +43,7 @@ mod tests;
 pub use answer_schema::{AnswerSchema, SCHEMA_BYTES_MAX};
 use answer_schema::{CORRECTIONS_MAX, correction};
 pub use call_output::CallOutput;
+use host_sessions::HostSessions;
 use printer::ExecPrinter;
 pub use program_prompts::{ProgramPromptHandler, ask_for_programs_on_terminal};
 use program_prompts::{ProgramPrompts, PromptSender};
@@ -198,12 +200,11 @@ pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask
 
 pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
-    let session = context.opened.session.clone();
     // Subscribe from the start of the log: the first event names the host and the tools.
-    let mut updates = session.subscribe(Seq(0));
+    let mut updates = context.opened.session.subscribe(Seq(0));
     let encoder = match context.form {
         ExecFormat::Human => None,
-        ExecFormat::Json => Some(Box::new(Encoder::new(session.id().clone()))),
+        ExecFormat::Json => Some(Box::new(Encoder::new(context.opened.session.id().clone()))),
     };
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
@@ -220,11 +221,12 @@ pub async fn run(context: ExecContext) -> Exit {
         turn: None,
         sequence,
         ending: None,
+        hosts: HostSessions::default(),
         withdrawn: Arc::new(AtomicBool::new(false)),
         questions: ProgramPrompts::with_handler(context.ask_for_program),
+        edited: None,
         service: context.service,
         plan_only,
-        edited: None,
     };
     // Cancel a turn that is left running, because nobody may be there to answer its prompts.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -234,13 +236,18 @@ pub async fn run(context: ExecContext) -> Exit {
     let (answers, mut answered) = tokio::sync::mpsc::unbounded_channel();
     let (replies, mut replied) = tokio::sync::mpsc::unbounded_channel();
     loop {
+        match run.change_host().await {
+            Ok(of_host) => updates = of_host.unwrap_or(updates),
+            Err(exit) => return exit,
+        }
         let deadline = run.ending.map(|(_, deadline)| deadline);
-        let scheduled = run.sequence.as_ref().and_then(|run| run.scheduled.as_ref()).map(|(at, _)| *at);
+        let scheduled = run.sequence.as_ref().and_then(|run| run.scheduled.as_ref()).map(|(at, ..)| *at);
         let next = tokio::select! {
             update = updates.next() => match update {
                 Some(update) => run.handle_update(&update, context.ask.as_ref(), &answers, &replies),
                 None => {
-                    let error = session.last_error().unwrap_or_else(|| "the session was closed".to_owned());
+                    let error = run.opened.session.last_error();
+                    let error = error.unwrap_or_else(|| "the session was closed".to_owned());
                     run.printer.error(&error);
                     Some(run.ending.map_or(Exit::Failed, |(exit, _)| exit))
                 }
@@ -309,10 +316,13 @@ struct ExecRun {
     corrections: u32,
     turn: Option<TurnId>,
     sequence: Option<SequenceRun>,
+    hosts: HostSessions,
     /// Exit code, and the deadline for the turn to end; set once an exit has been requested.
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
+    /// The command of the open approval, as the user edited it.
+    edited: Option<String>,
     service: Option<Arc<dyn SessionService>>,
     /// True if proposals are printed but not decided.
     plan_only: bool,
@@ -321,8 +331,6 @@ struct ExecRun {
 impl ExecRun {
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not end the task")]
     fn handle_update(
-    /// The command of the open approval, as the user edited it.
-    edited: Option<String>,
         &mut self,
         update: &Update,
         ask: Option<&ApprovalHandler>,
@@ -330,6 +338,9 @@ impl ExecRun {
         replies: &PromptSender,
     ) -> Option<Exit> {
         self.transcript.apply(update);
+        if let Update::Logged(logged) = update {
+            self.hosts.last = logged.seq;
+        }
         if matches!(update, Update::Logged(logged) if logged.seq <= self.opened.last) {
             self.printer.replayed(update);
             return None;
@@ -352,7 +363,13 @@ impl ExecRun {
             Event::ApprovalAsked { call, .. } if self.ending.is_none() => {
                 self.request_approval(&call.id, ask, answers)
             }
+            Event::ApprovalPreviewed { call, .. } if self.ending.is_none() => {
+                let shown = self.transcript.plan(call)?.previewed_command();
+                let is_awaited = self.edited.as_deref() == Some(shown);
+                is_awaited.then(|| self.request_approval(call, ask, answers)).flatten()
+            }
             Event::Decided { .. } => {
+                self.edited = None;
                 self.withdrawn.store(true, Ordering::Relaxed);
                 None
             }
@@ -363,13 +380,7 @@ impl ExecRun {
             }
             Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
                 self.keep_outcome(outcome);
-            Event::ApprovalPreviewed { call, .. } if self.ending.is_none() => {
-                let shown = self.transcript.plan(call)?.previewed_command();
-                let is_awaited = self.edited.as_deref() == Some(shown);
-                is_awaited.then(|| self.request_approval(call, ask, answers)).flatten()
-            }
                 None
-                self.edited = None;
             }
             Event::TurnEnded { turn, reason, .. } if self.turn == Some(*turn) => {
                 self.turn_ended(*turn, *reason)
@@ -572,6 +583,9 @@ impl ExecRun {
         if let Input::PreviewCommand { command, .. } = &input {
             self.edited = Some(command.clone());
         }
+        let error = self.opened.session.send(input).err()?;
+        self.printer.error(&error);
+        Some(Exit::Failed)
     }
 
     fn handle_signal(&mut self, stop: StopSignal) -> Option<Exit> {
@@ -583,9 +597,6 @@ impl ExecRun {
         if self.sequence.as_ref().is_some_and(|run| !run.is_busy) {
             return Some(exit); // nothing is running between two calls
         }
-        let error = self.opened.session.send(input).err()?;
-        self.printer.error(&error);
-        Some(Exit::Failed)
         // After a second request, do not wait.
         if matches!(self.ending, Some((Exit::Interrupted | Exit::Terminated | Exit::HungUp, _))) {
             return Some(exit);

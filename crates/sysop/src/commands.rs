@@ -35,7 +35,7 @@ use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
-use crate::settings::{ColorMode, ProviderSettings, Settings, SshTarget};
+use crate::settings::{ColorMode, HostChoice, ProviderSettings, Settings, SshTarget};
 use crate::token::TokenMaker;
 
 /// Name of the input history file, in the data directory.
@@ -104,8 +104,15 @@ pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit>
     headless(settings, model, HeadlessRun::of(ExecTask::Routine(command))).await
 }
 
-/// Runs the steps of a routine. No model is called.
-pub(crate) async fn runbook(settings: Settings, sequence: Box<dyn CommandSequence>) -> Result<Exit> {
+/// Runs the steps of a routine. No model is called. `others` are the hosts of its steps besides the run's.
+pub(crate) async fn runbook(
+    settings: Settings,
+    sequence: Box<dyn CommandSequence>,
+    others: Vec<HostChoice>,
+) -> Result<Exit> {
+    for host in &others {
+        crate::known_host::check_host(&settings, host).await?;
+    }
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
     headless(settings, model, HeadlessRun::of(ExecTask::Sequence(sequence))).await

@@ -13,7 +13,12 @@ const LOOKUP_MAX: Duration = Duration::from_secs(5);
 /// Fails if the tools would run on a single remote host whose name cannot be resolved. A host behind a jump
 /// host or proxy is not checked, because its name is resolved elsewhere.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
-    let HostChoice::Ssh(target) = &settings.host else { return Ok(()) };
+    check_host(settings, &settings.host).await
+}
+
+/// Like [`check`], for hosts other than those in the settings.
+pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result<(), CommandError> {
+    let HostChoice::Ssh(target) = host else { return Ok(()) };
     let Some(name) = host_name(settings, target).await else { return Ok(()) };
     let found = tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name.as_str(), 22))).await;
     match found {

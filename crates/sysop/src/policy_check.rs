@@ -109,12 +109,7 @@ impl PolicyAnswer {
 
     /// Returns the risk class and the decision in a few words.
     pub(crate) fn summary(&self) -> String {
-        let verdict = match self.assessment.verdict {
-            Verdict::Allow => "runs",
-            Verdict::Ask => "asks",
-            Verdict::Deny => "is denied",
-        };
-        format!("{}: {verdict}", class_words(self.assessment.risk.class))
+        summary(&self.assessment)
     }
 
     /// Returns human-readable text: the decision first, then the reasons.
@@ -169,6 +164,16 @@ impl PolicyAnswer {
     fn files(&self, target: &Target) -> &[ResolvedFile] {
         self.survey.resolved(target).unwrap_or_default()
     }
+}
+
+/// Returns an assessment's risk class and decision in a few words.
+pub(crate) fn summary(assessment: &Assessment) -> String {
+    let verdict = match assessment.verdict {
+        Verdict::Allow => "runs",
+        Verdict::Ask => "asks",
+        Verdict::Deny => "is denied",
+    };
+    format!("{}: {verdict}", class_words(assessment.risk.class))
 }
 
 fn class_words(class: RiskClass) -> &'static str {

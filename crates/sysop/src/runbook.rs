@@ -6,6 +6,7 @@ mod call;
 mod check;
 mod export;
 mod judge;
+mod observe;
 mod plan;
 mod run;
 mod system_check;
@@ -87,7 +88,8 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
         return Err(CommandError::usage(why).into());
     }
     if arguments.plan {
-        let plan = RunbookPlan::new(&settings, &book, &missing, arguments.from, arguments.undo)?;
+        let mut plan = RunbookPlan::new(&settings, &book, &missing, arguments.from, arguments.undo)?;
+        crate::wait_for(observe::observe(settings, &mut plan))?;
         return crate::emit(plan.to_text().as_bytes());
     }
     if let Some(error) = missing.first() {
@@ -97,8 +99,11 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
         (true, from) => RunRange::Undo { from: from.unwrap_or(last) },
         (false, from) => RunRange::Steps { from: from.unwrap_or(1) },
     };
+    let hosts = run::step_hosts(&book.routine.steps, &settings)?;
+    let own = settings.host.to_string();
+    let others = hosts.into_iter().filter(|host| host.to_string() != own).collect();
     let sequence = RunbookRun::new(book, range, &settings)?;
-    crate::wait_for(commands::runbook(settings, Box::new(sequence)))
+    crate::wait_for(commands::runbook(settings, Box::new(sequence), others))
 }
 
 fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), CommandError> {

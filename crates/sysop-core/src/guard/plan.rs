@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use sysop_shell::{self as shell, Access, CommandContext, RiskClass, Survey};
 
+use super::GuardRequest;
 use crate::command_path::absolute;
 
 mod steps;
@@ -27,6 +28,37 @@ pub enum Area {
     Network,
     /// Tcp wrappers and the resolver.
     Names,
+}
+
+impl Area {
+    pub const ALL: [Self; 8] = [
+        Self::Sshd,
+        Self::Keys,
+        Self::Sudo,
+        Self::Login,
+        Self::Accounts,
+        Self::Firewall,
+        Self::Network,
+        Self::Names,
+    ];
+
+    /// Returns the name used in runbooks.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sshd => "sshd",
+            Self::Keys => "keys",
+            Self::Sudo => "sudo",
+            Self::Login => "login",
+            Self::Accounts => "accounts",
+            Self::Firewall => "firewall",
+            Self::Network => "network",
+            Self::Names => "names",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|area| area.as_str() == name)
+    }
 }
 
 /// Pre-images, checks and hooks of the guard of one command.
@@ -212,21 +244,44 @@ const LOGIN_FILES: [&str; 9] = [
     ".cshrc",
 ];
 
-/// Plans the guard of a command. The error says why no guard can undo the change, as a clause:
-/// `it shuts down or restarts the machine`.
-pub fn plan(command: &str, survey: &Survey) -> Result<GuardPlan, &'static str> {
+/// Plans the guard of a command. With a request, the guard also keeps the files that the command writes. The error
+/// says why no guard can undo the change, as a clause: `it stops or restarts the machine`.
+pub fn plan(
+    command: &str,
+    survey: &Survey,
+    request: Option<GuardRequest>,
+) -> Result<GuardPlan, &'static str> {
     let analysis = shell::analyze(command, survey);
-    if analysis.risk.class != RiskClass::Lockout {
-        return Err("it does not look like a change that can lock anyone out");
+    if analysis.risk.class != RiskClass::Lockout && request.is_none() {
+        return Err("it does not look like a change that locks people out");
     }
-    let mut found = Found { context: &survey.context, areas: BTreeSet::new(), paths: BTreeSet::new() };
+    let mut found = Found {
+        context: &survey.context,
+        areas: BTreeSet::new(),
+        paths: BTreeSet::new(),
+        keeps_targets: request.is_some(),
+    };
+    if let Some(GuardRequest::OfArea(area)) = request {
+        found.areas.insert(area);
+    }
     for invocation in &analysis.invocations {
         found.invocation(&invocation.words)?;
     }
     for target in analysis.targets.iter().filter(|target| target.access == Access::Write) {
-        found.path(&absolute(&target.word, target.folder.as_deref(), survey.context.home.as_deref()))?;
-        for file in survey.resolved(target).into_iter().flatten() {
+        let written = absolute(&target.word, target.folder.as_deref(), survey.context.home.as_deref());
+        found.path(&written)?;
+        let resolved = survey.resolved(target);
+        for file in resolved.into_iter().flatten() {
             found.path(&file.path)?;
+        }
+        if found.keeps_targets {
+            match resolved {
+                Some(files) => found.paths.extend(files.iter().map(|file| file.path.clone())),
+                None if target.glob || written.starts_with("/?/") => {
+                    return Err("it is not known which files it changes");
+                }
+                None => drop(found.paths.insert(written)),
+            }
         }
     }
     found.plan()
@@ -237,6 +292,8 @@ struct Found<'a> {
     areas: BTreeSet<Area>,
     /// Paths in addition to those of the areas.
     paths: BTreeSet<String>,
+    /// True if every file that the command writes is kept, not only those of the areas.
+    keeps_targets: bool,
 }
 
 impl Found<'_> {
@@ -335,8 +392,8 @@ impl Found<'_> {
     }
 
     fn plan(mut self) -> Result<GuardPlan, &'static str> {
-        if self.areas.is_empty() {
-            return Err("the files and settings that it changes are unknown");
+        if self.areas.is_empty() && self.paths.is_empty() {
+            return Err("sysop does not know which files and settings it changes");
         }
         if self.areas.contains(&Area::Sudo) {
             self.paths.insert("@/usr/bin/sudo".to_owned());

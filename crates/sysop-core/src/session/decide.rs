@@ -7,7 +7,7 @@ use super::jobs::with_time_limit;
 use super::state::Phase;
 use super::{Consent, PendingSurvey, Session, UNDO_TOOL, chat};
 use crate::event::{Effect, Event, Origin, Output};
-use crate::guard::GuardTimeout;
+use crate::guard::{GuardRequest, GuardTimeout};
 use crate::hook::{HookAnswer, HookQuestion};
 use crate::id::CallId;
 use crate::message::ToolCall;
@@ -41,7 +41,12 @@ impl CallReview {
         let fence = policy.fence(mode, survey, spec, call, &assessment);
         let assessment = with_time_limit(assessment, &session.with_timeout_action(call.clone()));
         let assessment = with_people(assessment, mode, session.people_needed());
-        Self { assessment, command: display_command(spec, call), reason, fence }
+        let command = display_command(spec, call);
+        let assessment = match GuardRequest::of(call) {
+            Some(_) => with_requested_guard(assessment, &command),
+            None => assessment,
+        };
+        Self { assessment, command, reason, fence }
     }
 }
 
@@ -202,6 +207,9 @@ impl Session {
             let why = format!("denied by a hook: {reason}; nothing ran");
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
+        if let Some(why) = guard_refusal(&call, survey) {
+            return self.finish(out, id, Outcome::new(Status::Rejected, why));
+        }
         if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.as_ref()) {
             return;
         }
@@ -218,13 +226,13 @@ impl Session {
         };
         let CallReview { assessment, command, reason, fence } = review;
         let fence = if origin == Origin::User { Fence::Off } else { fence };
+        let hooks = hooks.stricter(self.hook_answer_for_turn());
         let mut assessment = with_hook(assessment, &hooks, &command);
         let scripts = self.state.instructions.skills.script_findings(survey, command.len());
         let (guarded, unguarded) = guard_of(&survey.guard, command.len());
         let is_guard_lost = guarded.is_none() && allowed.as_ref().is_some_and(|seen| seen.guarded.is_some());
         let unguarded = unguarded
             .or_else(|| is_guard_lost.then(|| not_guarded("the host did not answer", command.len())));
-        let hooks = hooks.stricter(self.hook_answer_for_turn());
         let allowed = allowed.is_some_and(|seen| {
             let keeps_guard = seen.guarded.is_none() || guarded.is_some();
             keeps_guard && seen.scope == scope && covers_risk(&seen, &assessment.risk, &scripts)
@@ -308,6 +316,32 @@ pub(super) fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<Guar
         GuardOffer::Offered { seconds } => (Some(GuardTimeout { seconds: *seconds }), None),
         GuardOffer::Refused { why } => (None, Some(not_guarded(why, command_bytes))),
     }
+}
+
+/// Returns the reason why a call that requests a guard cannot run, if the host offers none.
+fn guard_refusal(call: &ToolCall, survey: &Survey) -> Option<String> {
+    GuardRequest::of(call)?;
+    let why = match &survey.guard {
+        GuardOffer::Offered { .. } => return None,
+        GuardOffer::Refused { why } => why,
+        GuardOffer::NotNeeded => "only commands on Linux hosts over ssh can be guarded",
+    };
+    Some(format!("it must run under a guard, and cannot: {why}; nothing ran"))
+}
+
+/// A call that requests a guard may lock people out, whatever its command looks like.
+fn with_requested_guard(mut assessment: Assessment, command: &str) -> Assessment {
+    let (start, end, class) = (0, command.len(), RiskClass::Lockout);
+    if assessment.risk.class < class {
+        let why = "the runbook says that it may lock you out".to_owned();
+        assessment.risk.findings.push(Finding { start, end, class, why });
+        assessment.risk.class = class;
+        assessment.covers = Grant::Exact { command: command.to_owned() };
+    }
+    if assessment.verdict == Verdict::Allow {
+        assessment.verdict = Verdict::Ask;
+    }
+    assessment
 }
 
 fn not_guarded(why: &str, command_bytes: usize) -> Finding {

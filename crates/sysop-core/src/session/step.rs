@@ -11,6 +11,7 @@ use super::{Session, chat};
 use crate::catalog::{self, VIEW_IMAGE_TOOL};
 use crate::deferred_tools::{self, CALL_TOOL, FIND_TOOLS};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
+use crate::guard::GUARD_ARGUMENT;
 use crate::id::StepId;
 use crate::image::RequestImages;
 use crate::message::{
@@ -343,7 +344,12 @@ impl OfferedTools {
 
 /// Returns the arguments, with the model's reason moved to the argument name that the tool declares. The reason is
 /// removed if the tool declares no argument for it.
+///
+/// A runbook's request for a guard is no argument of the tool.
 fn with_offered_reason(spec: &ToolSpec, mut arguments: Map<String, Value>) -> Value {
+    if spec.effect == ToolEffect::Command {
+        arguments.remove(GUARD_ARGUMENT);
+    }
     let offers = |name: &str| spec.parameters["properties"].get(name).is_some();
     for name in catalog::REASONS.iter().filter(|name| !offers(name)) {
         let Some(reason) = arguments.remove(*name) else { continue };

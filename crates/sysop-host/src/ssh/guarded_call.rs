@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sysop_core::catalog::BASH_TIMEOUT_S_DEFAULT;
-use sysop_core::guard::{GuardEnd, GuardPlan, GuardReport, GuardTimeout, plan};
+use sysop_core::guard::{GuardEnd, GuardPlan, GuardReport, GuardRequest, GuardTimeout, plan};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{Fence, GuardOffer, Survey};
@@ -76,17 +76,18 @@ impl Guards {
 
     /// Returns the guard that the host offers for a surveyed call.
     pub(crate) async fn offer(&self, call: &ToolCall, survey: &Survey) -> GuardOffer {
+        let refused = |why: &str| GuardOffer::Refused { why: why.to_owned() };
+        let request = GuardRequest::of(call);
         if self.seconds == 0 {
-            return GuardOffer::NotNeeded;
+            return request.map_or(GuardOffer::NotNeeded, |_| refused("`[guard] seconds` is 0"));
         }
         let Some(command) = call.text_argument("command").filter(|_| is_shell(&call.name)) else {
             return GuardOffer::NotNeeded;
         };
         let analysis = sysop_core::policy::Policy::new(&[], &[]).risk(command, survey);
-        if analysis.class != sysop_core::policy::RiskClass::Lockout {
+        if analysis.class != sysop_core::policy::RiskClass::Lockout && request.is_none() {
             return GuardOffer::NotNeeded;
         }
-        let refused = |why: &str| GuardOffer::Refused { why: why.to_owned() };
         if call.name != "bash" {
             return refused("it runs in the shared terminal; `bash` would be guarded");
         }
@@ -96,7 +97,7 @@ impl Guards {
         if survey.unreachable.is_some() {
             return refused("the host is unreachable");
         }
-        let plan = match plan(command, survey) {
+        let plan = match plan(command, survey, request) {
             Ok(plan) => plan,
             Err(why) => return refused(why),
         };
@@ -169,20 +170,22 @@ impl Guards {
     ) -> Result<(ArmedOnHost, FreshLogin, Instant), String> {
         let undone = guarded_command(call);
         let call = undone.as_ref().unwrap_or(call);
+        let request = GuardRequest::of(call);
         let survey = tools.survey(call, &Fence::Off).await;
         if let Some(why) = survey.unreachable {
             return Err(why);
         }
         let command = call.text_argument("command").unwrap_or_default();
-        let plan = plan(command, &survey).map_err(|why| format!("it cannot be guarded: {why}"))?;
+        let plan = plan(command, &survey, request).map_err(|why| format!("it cannot be guarded: {why}"))?;
         let rights = self.rights(&plan).await.map_err(|why| format!("it cannot be guarded: {why}"))?;
         let before = fresh_login(&self.inner, None, None, BASELINE_MAX).await.map_err(|failure| {
             let why = failure.to_string();
             *self.no_login.lock() = Some((Instant::now(), why.clone()));
-            format!(
-                "it cannot be guarded, because a fresh login fails even before the change ({why}); call it again to \
-                 ask for approval without a guard"
-            )
+            let again = match request {
+                Some(_) => "",
+                None => "; call it again to ask for approval without a guard",
+            };
+            format!("it cannot be guarded, because a fresh login fails even before the change ({why}){again}")
         })?;
         *self.no_login.lock() = None;
         let armed_at = Instant::now();

@@ -36,6 +36,9 @@ pub(super) struct Bash {
     /// Read by the policy, which decides the call's fence; not read here.
     #[serde(default, rename = "outside_sandbox")]
     _outside_sandbox: bool,
+    /// Read by the policy and the guard; not read here.
+    #[serde(default, rename = "guard")]
+    _guard: serde::de::IgnoredAny,
 }
 
 /// Action when a command reaches its time limit.

@@ -204,7 +204,7 @@ fn a_mode_that_is_as_before_is_not_written_again() {
 /// Returns the part of a hook that loads the firewall's rules again; the rest would touch this machine.
 fn firewall_hook() -> String {
     let context = CommandContext { folder: Some("/srv".to_owned()), ..CommandContext::bash() };
-    let hook = plan("nft flush ruleset", &Survey::elsewhere(context)).unwrap().hook;
+    let hook = plan("nft flush ruleset", &Survey::elsewhere(context), None).unwrap().hook;
     let lines = hook.lines().skip_while(|line| *line != "w=");
     let end = hook.lines().position(|line| line.ends_with("|| bad=1") && line.contains("$w")).unwrap();
     let begin = hook.lines().position(|line| line == "w=").unwrap();

@@ -67,6 +67,8 @@ pub struct SequenceCall {
     pub shows_output: bool,
     /// Time to wait before the call.
     pub delay: Duration,
+    /// Host of the call, in the syntax of `--host`; `None` for the run's own.
+    pub host: Option<String>,
 }
 
 /// Handler that asks the user a yes-or-no question. It blocks until there is an answer.
@@ -92,7 +94,7 @@ pub(super) struct SequenceRun {
     /// True if a call has been sent and has not ended.
     pub(super) is_busy: bool,
     /// Call scheduled for a later time.
-    pub(super) scheduled: Option<(Instant, Input)>,
+    pub(super) scheduled: Option<(Instant, Option<String>, Input)>,
     pub(super) confirm: Option<ConfirmHandler>,
     pub(super) answers: ConfirmSender,
 }
@@ -144,14 +146,14 @@ impl ExecRun {
             self.printer.note(&line);
         }
         match action {
-            SequenceAction::Run(SequenceCall { tool, arguments, shows_output, delay }) => {
+            SequenceAction::Run(SequenceCall { tool, arguments, shows_output, delay, host }) => {
                 self.turn = None;
                 self.printer.routine = shows_output;
                 let input = Input::Direct { tool, arguments, origin: Origin::Routine };
                 if delay.is_zero() {
-                    return self.send_call(input);
+                    return self.send_call(host, input);
                 }
-                run.scheduled = Some((Instant::now() + delay, input));
+                run.scheduled = Some((Instant::now() + delay, host, input));
                 None
             }
             SequenceAction::Ask(question) => self.request_confirmation(question),
@@ -165,13 +167,17 @@ impl ExecRun {
     }
 
     pub(super) fn send_scheduled(&mut self) -> Option<Exit> {
-        let (_, input) = self.sequence.as_mut()?.scheduled.take()?;
-        self.send_call(input)
+        let (_, host, input) = self.sequence.as_mut()?.scheduled.take()?;
+        self.send_call(host, input)
     }
 
-    fn send_call(&mut self, input: Input) -> Option<Exit> {
+    fn send_call(&mut self, host: Option<String>, input: Input) -> Option<Exit> {
         if let Some(run) = &mut self.sequence {
             run.is_busy = true;
+        }
+        if !self.hosts.is_current(host.as_ref()) {
+            self.hosts.pending = Some((host, input));
+            return None;
         }
         let error = self.opened.session.send(input).err()?;
         self.printer.error(&error);

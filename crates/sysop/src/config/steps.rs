@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use regex::Regex;
 use sysop_core::catalog::BASH_TIMEOUT_S_MAX;
+use sysop_core::guard::{Area, GuardRequest};
 use sysop_core::policy::{CommandContext, Policy, RiskClass, Survey};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -54,8 +55,8 @@ pub(crate) struct RunbookStep {
     /// Command that undoes the step.
     pub(crate) undo: Option<String>,
     pub(crate) on_fail: FailureAction,
-    /// Class of changes for which the step wants a lockout guard.
-    pub(crate) guard: Option<String>,
+    /// Lockout guard under which the step's command and its undo run, or not at all.
+    pub(crate) guard: Option<GuardRequest>,
     /// Line of each key in its file; the empty key stands for the step.
     pub(crate) lines: BTreeMap<&'static str, usize>,
 }
@@ -248,6 +249,9 @@ impl StepReader<'_> {
             self.fault(at, "`retry` repeats `verify`, which is missing");
         }
         step.action = self.action(keys, step.ask.is_some(), at);
+        if step.guard.is_some() && !matches!(step.action, StepAction::Command(_)) {
+            self.fault(at, "`guard` needs `cmd`: only commands can be guarded");
+        }
         if step.name.is_empty() {
             step.name = derived_name(&step, self.step);
         }
@@ -299,7 +303,7 @@ impl StepReader<'_> {
             }
             "undo" => step.undo = self.text(key, raw),
             "on_fail" => step.on_fail = self.on_fail(raw),
-            "guard" => step.guard = self.word(key, raw),
+            "guard" => step.guard = self.guard(raw),
             "ask" => step.ask = self.text(key, raw),
             _ => unreachable!("every key is handled"),
         }
@@ -369,12 +373,15 @@ impl StepReader<'_> {
         Some(text).filter(|text| !text.trim().is_empty())
     }
 
-    fn word(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) -> Option<String> {
-        let text = self.text(key, raw)?;
-        if text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) {
-            return Some(text);
+    fn guard(&mut self, raw: &Spanned<DeValue<'_>>) -> Option<GuardRequest> {
+        let area = raw.get_ref().as_str().and_then(Area::from_name);
+        match (raw.get_ref().as_bool(), area) {
+            (Some(is_on), _) => return is_on.then_some(GuardRequest::OfCommand),
+            (None, Some(area)) => return Some(GuardRequest::OfArea(area)),
+            (None, None) => {}
         }
-        self.fault(raw.span().start, &format!("`{key}` must be one word, such as \"sshd\""));
+        let areas = Area::ALL.map(Area::as_str).join(", ");
+        self.fault(raw.span().start, &format!("`guard` must be true, or one of {areas}"));
         None
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use sysop_core::catalog::BASH_TOOL;
+use sysop_core::guard::{GUARD_ARGUMENT, GuardRequest};
 use sysop_repl::exec::SequenceCall;
 
 use super::Runbook;
@@ -32,12 +33,15 @@ impl StepCall {
     }
 
     /// Returns the tool call. `reason` is shown when a command needs approval.
-    pub(super) fn to_call(&self, reason: &str, timeout_s: u64) -> SequenceCall {
+    pub(super) fn to_call(&self, reason: &str, timeout_s: u64, guard: Option<GuardRequest>) -> SequenceCall {
         let (tool, arguments) = match self {
             Self::Command(command) => {
-                let arguments = json!({
+                let mut arguments = json!({
                     "command": command, "reason": reason, "timeout_s": timeout_s, "on_timeout": "kill",
                 });
+                if let Some(guard) = guard {
+                    arguments[GUARD_ARGUMENT] = guard.to_value();
+                }
                 (BASH_TOOL, arguments)
             }
             Self::Edit(FileEdit { file, content: EditContent::Whole(content), .. }) => {
@@ -48,7 +52,13 @@ impl StepCall {
             }
         };
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        SequenceCall { tool: tool.to_owned(), arguments, shows_output: true, delay: Duration::ZERO }
+        SequenceCall {
+            tool: tool.to_owned(),
+            arguments,
+            shows_output: true,
+            delay: Duration::ZERO,
+            host: None,
+        }
     }
 }
 
@@ -68,7 +78,12 @@ impl Runbook {
         }
         let Some(cwd) = &step.cwd else { return Ok(env + &command) };
         let cwd = self.routine.fill_plain(cwd, values)?;
-        Ok(format!("cd -- {} && {{\n{env}{command}\n}}", shell_words::quote(&cwd)))
+        let cwd = shell_words::quote(&cwd);
+        // Without operators, the command needs no group; its effect can then be shown.
+        if env.is_empty() && !command.contains(|c: char| "\n;&|()#<".contains(c)) {
+            return Ok(format!("cd -- {cwd} && {command}"));
+        }
+        Ok(format!("cd -- {cwd} && {{\n{env}{command}\n}}"))
     }
 
     /// Returns the call that makes the change, or `None` for a manual step.

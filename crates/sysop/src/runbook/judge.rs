@@ -101,9 +101,13 @@ fn difference(outcome: &Outcome, allowed: &[i32]) -> Option<String> {
         (Status::Ok, None) => None,
         (Status::Ok | Status::Failed, Some(code)) if allowed.contains(&code) => None,
         (Status::Ok | Status::Failed, Some(code)) => Some(format!("exit code {code}, expected {expected}")),
-        (Status::Failed, None) => Some(
-            quote(outcome.output.lines().next().unwrap_or("the call failed")).trim_matches('"').to_owned(),
-        ),
+        (Status::Failed, None) => {
+            let mut lines = outcome.output.lines();
+            // The end of a guard says more than what the command printed.
+            let guard = lines.clone().find(|line| line.starts_with("[guard: "));
+            let line = guard.or_else(|| lines.next()).unwrap_or("the call failed");
+            Some(quote(line).trim_matches('"').to_owned())
+        }
         (Status::Timeout, _) => Some("the command reached its time limit".to_owned()),
         (Status::Rejected, _) => Some("not run".to_owned()),
         (Status::Cancelled | Status::Interrupted | Status::Unknown, _) => {

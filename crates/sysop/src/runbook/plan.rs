@@ -1,24 +1,27 @@
-//! `sysop run NAME --plan`: shows the steps with values, risk classes and what is missing. Contacts no host.
+//! `sysop run NAME --plan`: the steps with their values, as far as they are known without a host. What a host tells about
+//! them is added by [`super::observe`].
 
 use std::fmt::Write;
 
+use sysop_core::guard::GuardRequest;
 use sysop_core::policy::Dialect;
 use sysop_core::text::{neutralize, neutralize_line};
 
 use super::Runbook;
 use super::call::StepCall;
+use super::run::step_hosts;
 use super::system_check::programs;
 use crate::config::{
     FailureAction, RoutineError, RunbookStep, StepAction, TemplatePart, fill_template, template_parts,
 };
 use crate::exit::CommandError;
 use crate::policy_check::{self, PolicyQuestion};
-use crate::settings::Settings;
+use crate::settings::{HostChoice, Settings};
 
 /// Steps as they would run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RunbookPlan {
-    heading: Vec<String>,
+    pub(super) heading: Vec<String>,
     pub(super) steps: Vec<PlannedStep>,
     footer: Vec<String>,
 }
@@ -27,12 +30,38 @@ pub(super) struct RunbookPlan {
 pub(super) struct PlannedStep {
     number: usize,
     name: String,
+    /// Host of the step, if it is not the run's.
+    pub(super) other_host: Option<HostChoice>,
     /// The call with its values filled in; `None` for a manual step.
     pub(super) call: Option<StepCall>,
+    /// True if the call has all its values, so that a host can be asked about it.
+    pub(super) is_known: bool,
+    pub(super) timeout_s: u64,
+    pub(super) guard: Option<GuardRequest>,
+    /// Commands that answer by their exit code, with their answers.
+    pub(super) probes: Vec<PlannedProbe>,
     /// Other lines about the step.
     details: Vec<String>,
     /// The policy's decision on the call.
-    verdict: String,
+    pub(super) verdict: String,
+    /// Lines about the effect of the call and its guard.
+    pub(super) effects: Vec<String>,
+}
+
+/// `unless` or `check` of a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PlannedProbe {
+    pub(super) kind: ProbeKind,
+    pub(super) command: String,
+    pub(super) is_known: bool,
+    /// The answer, in a few words; empty if the host was not asked.
+    pub(super) answer: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProbeKind {
+    Unless,
+    Check,
 }
 
 impl RunbookPlan {
@@ -48,6 +77,8 @@ impl RunbookPlan {
         let mut plan = Self { heading: planner.heading(), ..Self::default() };
         let whole = single_step(book);
         let steps = if book.routine.steps.is_empty() { &whole } else { &book.routine.steps };
+        let other = |host: HostChoice| (host.to_string() != settings.host.to_string()).then_some(host);
+        let hosts: Vec<_> = step_hosts(steps, settings)?.into_iter().map(other).collect();
         let numbered = (1..).zip(steps);
         if undo {
             let last = from.unwrap_or(steps.len());
@@ -61,6 +92,9 @@ impl RunbookPlan {
             plan.footer = planner.footer(from.unwrap_or(1));
         }
         plan.footer.extend(missing.iter().map(ToString::to_string));
+        for step in &mut plan.steps {
+            step.other_host = hosts.get(step.number.saturating_sub(1)).cloned().flatten();
+        }
         Ok(plan)
     }
 
@@ -69,7 +103,8 @@ impl RunbookPlan {
         let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");
         self.heading.iter().for_each(|heading| line(&neutralize_line(heading)));
         for step in &self.steps {
-            line(&format!("\n{}. {}", step.number, neutralize_line(&step.name)));
+            let on = step.other_host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();
+            line(&format!("\n{}. {}{}", step.number, neutralize_line(&step.name), neutralize_line(&on)));
             if let Some(call) = &step.call {
                 let call = neutralize(&call.to_text()).into_owned();
                 for (number, part) in call.split('\n').enumerate() {
@@ -78,6 +113,15 @@ impl RunbookPlan {
             }
             if !step.verdict.is_empty() {
                 line(&format!("   {}", neutralize_line(&step.verdict)));
+            }
+            step.effects.iter().for_each(|effect| line(&format!("   {}", neutralize_line(effect))));
+            for PlannedProbe { kind, command, answer, .. } in &step.probes {
+                let kind = match kind {
+                    ProbeKind::Unless => "unless",
+                    ProbeKind::Check => "check",
+                };
+                let answer = if answer.is_empty() { String::new() } else { format!(" ({answer})") };
+                line(&format!("   {kind}: {}{}", neutralize_line(command), neutralize_line(&answer)));
             }
             step.details.iter().for_each(|detail| line(&format!("   {}", neutralize_line(detail))));
         }
@@ -96,6 +140,10 @@ fn single_step(book: &Runbook) -> Vec<RunbookStep> {
         action: StepAction::Command(book.routine.cmd.clone()),
         ..RunbookStep::default()
     }]
+}
+
+fn planned_step(number: usize, name: String, step: &RunbookStep) -> PlannedStep {
+    PlannedStep { number, name, timeout_s: step.timeout_s, guard: step.guard, ..PlannedStep::default() }
 }
 
 struct Planner<'a> {
@@ -146,11 +194,12 @@ impl Planner<'_> {
     }
 
     fn step(&self, number: usize, step: &RunbookStep) -> Result<PlannedStep, CommandError> {
-        let mut planned = PlannedStep { number, name: step.name.clone(), ..PlannedStep::default() };
+        let mut planned = planned_step(number, step.name.clone(), step);
         let mut details = Vec::new();
-        for (label, probe) in [("unless", &step.unless), ("check", &step.check)] {
+        for (kind, probe) in [(ProbeKind::Unless, &step.unless), (ProbeKind::Check, &step.check)] {
             if let Some(probe) = probe {
-                details.push(format!("{label}: {}", self.command(step, probe)?.0));
+                let (command, is_known) = self.command(step, probe)?;
+                planned.probes.push(PlannedProbe { kind, command, is_known, answer: String::new() });
             }
         }
         if let Some(ask) = &step.ask {
@@ -164,10 +213,12 @@ impl Planner<'_> {
                     false => "judged when its values are known".to_owned(),
                 };
                 planned.call = Some(StepCall::Command(command));
+                planned.is_known = is_known;
             }
             StepAction::Edit(edit) => {
                 planned.verdict = "changes a file".to_owned();
                 let call = self.book.action(step, &self.book.values);
+                planned.is_known = call.is_ok();
                 planned.call = match call {
                     Ok(call) => call,
                     Err(_) => Some(StepCall::Edit(edit.clone())),
@@ -215,14 +266,11 @@ impl Planner<'_> {
             FailureAction::Undo => details.push("on failure: offers to undo the steps so far".to_owned()),
             FailureAction::Continue => details.push("on failure: continues".to_owned()),
         }
-        details.extend(step.guard.as_ref().map(|guard| format!("guard: {guard}")));
-        details.extend(step.host.as_ref().map(|host| format!("host: {host}")));
         Ok(details)
     }
 
     fn undo(&self, number: usize, step: &RunbookStep) -> Result<PlannedStep, CommandError> {
-        let mut planned =
-            PlannedStep { number, name: format!("undo of {}", step.name), ..PlannedStep::default() };
+        let mut planned = planned_step(number, format!("undo of {}", step.name), step);
         let call = self.book.undo(step, &self.book.values);
         planned.call = call.map_err(|error| CommandError::usage(error.to_string()))?;
         planned.verdict = match &planned.call {
@@ -230,6 +278,7 @@ impl Planner<'_> {
             Some(StepCall::Edit(_)) => "changes a file".to_owned(),
             None => "no undo".to_owned(),
         };
+        planned.is_known = planned.call.is_some();
         Ok(planned)
     }
 

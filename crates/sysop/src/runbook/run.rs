@@ -1,14 +1,13 @@
 //! The run of a runbook: decides after each call what to do next, but makes no calls itself.
 //!
-//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, `guard`, the
-//! action, `verify`. Any difference from what a step expects is drift; it stops the run unless allowed.
+//! A step goes through its phases in order: `unless`, `ask`, `check`, the hash of its file, the action, `verify`.
+//! Any difference from what a step expects is drift; it stops the run unless allowed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use sysop_core::catalog::BASH_TIMEOUT_S_DEFAULT;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::policy::{CommandContext, Policy, RiskClass, Survey};
 use sysop_repl::Exit;
 use sysop_repl::exec::{
     CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent, SequenceStep,
@@ -22,7 +21,7 @@ use crate::config::{
     FailureAction, RoutineError, RunbookStep, StepAction, StepExpectation, TemplatePart, template_parts,
 };
 use crate::exit::CommandError;
-use crate::settings::Settings;
+use crate::settings::{HostChoice, Settings};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunRange {
@@ -39,7 +38,6 @@ enum StepPhase {
     Ask,
     Check,
     Hash,
-    Guard,
     Action,
     Verify,
     End,
@@ -51,8 +49,7 @@ impl StepPhase {
             Self::Unless => Self::Ask,
             Self::Ask => Self::Check,
             Self::Check => Self::Hash,
-            Self::Hash => Self::Guard,
-            Self::Guard => Self::Action,
+            Self::Hash => Self::Action,
             Self::Action => Self::Verify,
             Self::Verify | Self::End => Self::End,
         }
@@ -63,7 +60,8 @@ impl StepPhase {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Waiting {
     Start,
-    System,
+    /// The check of a host, by its name if it is not the run's.
+    System(Option<String>),
     /// The user's decision about a host with a different system.
     OtherSystem,
     Step(StepPhase),
@@ -83,6 +81,10 @@ struct StepUndo {
 pub(super) struct RunbookRun {
     book: Runbook,
     range: RunRange,
+    /// Host of each step; `None` for the run's own.
+    hosts: Vec<Option<String>>,
+    /// Hosts that have not been checked, with the command that checks them.
+    unchecked: VecDeque<(Option<String>, String)>,
     /// Values of the variables, and of the groups matched so far.
     values: BTreeMap<String, String>,
     waiting: Waiting,
@@ -99,12 +101,21 @@ pub(super) struct RunbookRun {
 }
 
 impl RunbookRun {
-    /// Creates the run. Fails if a step needs a value that a skipped step provides, or names another host.
+    /// Creates the run. Fails if a step needs a value that a skipped step provides, or names an unknown host.
     pub(super) fn new(book: Runbook, range: RunRange, settings: &Settings) -> Result<Self, CommandError> {
         let values = book.values.clone();
+        let own = settings.host.to_string();
+        let other = |host: HostChoice| Some(host.to_string()).filter(|host| *host != own);
+        let hosts = step_hosts(&book.routine.steps, settings)?;
         let mut run = Self {
             book,
             range,
+            hosts: hosts
+                .into_iter()
+                .map(other)
+                .map(|host| host.map(|host| host.replace(", ", ",")))
+                .collect(),
+            unchecked: VecDeque::new(),
             values,
             waiting: Waiting::Start,
             step: 0,
@@ -115,7 +126,6 @@ impl RunbookRun {
             undone: 0,
             progress: Vec::new(),
         };
-        run.check_hosts(settings)?;
         match range {
             RunRange::Steps { from } => {
                 run.step = from.saturating_sub(1);
@@ -124,20 +134,6 @@ impl RunbookRun {
             RunRange::Undo { from } => run.plan_undo(from)?,
         }
         Ok(run)
-    }
-
-    fn check_hosts(&self, settings: &Settings) -> Result<(), CommandError> {
-        for (number, step) in (1..).zip(&self.book.routine.steps) {
-            let Some(host) = &step.host else { continue };
-            let named = settings.hosts.resolve(host)?;
-            if named.to_string() != settings.host.to_string() {
-                return Err(CommandError::usage(format!(
-                    "step {number} runs on {host}, but this run is on {}; run it with `--host {host}`",
-                    settings.host
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// Checks that no step needs a value that a skipped step provides.
@@ -187,7 +183,9 @@ impl RunbookRun {
     fn title(&self, at: usize) -> String {
         let (steps, number) = (&self.book.routine.steps, at + 1);
         let name = steps.get(at).map(|step| shown(&step.name).replace('\n', " ")).unwrap_or_default();
-        format!("step {number} of {} ({name})", steps.len())
+        let host = self.hosts.get(at).and_then(Option::as_ref);
+        let on = host.map(|host| format!(" on {}", shown(host))).unwrap_or_default();
+        format!("step {number} of {} ({name}){on}", steps.len())
     }
 
     fn finish(&mut self, exit: Exit, error: Option<String>) -> SequenceAction {
@@ -198,43 +196,58 @@ impl RunbookRun {
         if matches!(self.range, RunRange::Undo { .. }) {
             return self.undo_next(None);
         }
-        let steps = self.book.routine.steps.iter().skip(self.step);
         let source = self.book.routine.made_from.as_ref();
-        match system_command(&programs(steps), source) {
-            Some(command) => {
-                self.waiting = Waiting::System;
-                self.probe(
-                    &StepCall::Command(command),
-                    "check the host",
-                    BASH_TIMEOUT_S_DEFAULT,
-                    Duration::ZERO,
-                )
-            }
-            None => self.enter(StepPhase::Unless),
-        }
+        let steps = || self.book.routine.steps.iter().zip(&self.hosts).skip(self.step);
+        let mut hosts: Vec<&Option<String>> = Vec::new();
+        hosts.extend(steps().map(|(_, host)| host));
+        hosts.sort();
+        hosts.dedup();
+        let checks = hosts.into_iter().filter_map(|host| {
+            let of_host = steps().filter(|(_, of_step)| *of_step == host).map(|(step, _)| step);
+            Some((host.clone(), system_command(&programs(of_host), source)?))
+        });
+        self.unchecked = checks.collect();
+        self.check_next_system()
+    }
+
+    /// Checks the next host, or begins with the first step.
+    fn check_next_system(&mut self) -> SequenceAction {
+        let Some((host, command)) = self.unchecked.pop_front() else {
+            return self.enter(StepPhase::Unless);
+        };
+        let call = StepCall::Command(command).to_call("check the host", BASH_TIMEOUT_S_DEFAULT, None);
+        self.waiting = Waiting::System(host.clone());
+        SequenceAction::Run(SequenceCall { shows_output: false, host, ..call })
+    }
+
+    /// Returns a call on the host of a step.
+    fn call_on(&self, at: usize, call: SequenceCall) -> SequenceCall {
+        SequenceCall { host: self.hosts.get(at).cloned().flatten(), ..call }
     }
 
     fn probe(&self, call: &StepCall, reason: &str, timeout_s: u64, delay: Duration) -> SequenceAction {
-        let call = call.to_call(reason, timeout_s);
+        let call = self.call_on(self.step, call.to_call(reason, timeout_s, None));
         SequenceAction::Run(SequenceCall { shows_output: false, delay, ..call })
     }
 
-    fn system_checked(&mut self, outcome: &Outcome) -> SequenceAction {
+    fn system_checked(&mut self, host: Option<&str>, outcome: &Outcome) -> SequenceAction {
+        let host = host.map_or_else(|| "the host".to_owned(), shown);
         if outcome.status != Status::Ok && outcome.exit_code.is_none() && outcome.hosts.is_empty() {
             let why = outcome.output.lines().next().unwrap_or("the call failed").to_owned();
-            return self.finish(Exit::Failed, Some(format!("cannot check the host: {}", shown(&why))));
+            return self.finish(Exit::Failed, Some(format!("cannot check {host}: {}", shown(&why))));
         }
         match system_difference(outcome, self.book.routine.made_from.as_ref()) {
-            None => self.enter(StepPhase::Unless),
+            None => self.check_next_system(),
             Some(SystemDifference::MissingPrograms(names)) => {
                 let error = format!(
-                    "nothing ran: the host has no {}; install what is missing, or adapt the runbook",
+                    "nothing ran: {host} has no {}; install what is missing, or adapt the runbook",
                     shown(&names.join(", "))
                 );
                 self.finish(Exit::Failed, Some(error))
             }
-            Some(SystemDifference::OtherSystem(difference)) => {
+            Some(SystemDifference::OtherSystem { made, found }) => {
                 self.waiting = Waiting::OtherSystem;
+                let difference = format!("this runbook was made on {made}, but {host} has {found}");
                 SequenceAction::Ask(shown(&format!("{difference}. Run it anyway?")))
             }
         }
@@ -293,14 +306,10 @@ impl RunbookRun {
                 }
                 Some(StepCall::Edit(_) | StepCall::Command(_)) | None => Ok(None),
             },
-            StepPhase::Guard => {
-                let call = self.book.action(step, &self.values)?;
-                let (Some(guard), Some(call)) = (&step.guard, call) else { return Ok(None) };
-                Ok(unguarded_question(guard, &call).map(SequenceAction::Ask))
-            }
             StepPhase::Action => {
                 let call = self.book.action(step, &self.values)?;
-                Ok(call.map(|call| SequenceAction::Run(call.to_call(&self.title(self.step), step.timeout_s))))
+                let run = |call: StepCall| call.to_call(&self.title(self.step), step.timeout_s, step.guard);
+                Ok(call.map(|call| SequenceAction::Run(self.call_on(self.step, run(call)))))
             }
             StepPhase::Verify => {
                 let wait = if self.tries == 0 { 0 } else { step.retry.every_s };
@@ -349,7 +358,7 @@ impl RunbookRun {
                     self.fail(&step, &format!("`verify` after the step: {why}{tries}"))
                 }
             },
-            StepPhase::Ask | StepPhase::Guard | StepPhase::End => self.enter(phase.next()),
+            StepPhase::Ask | StepPhase::End => self.enter(phase.next()),
         }
     }
 
@@ -462,8 +471,10 @@ impl RunbookRun {
             let title = format!("undo {}", self.title(undo.step));
             self.say(format!("── {title}"));
             let timeout_s = self.current().map_or(BASH_TIMEOUT_S_DEFAULT, |step| step.timeout_s);
+            let guard = self.current().and_then(|step| step.guard);
             self.waiting = Waiting::Undo(error);
-            return SequenceAction::Run(call.to_call(&title, timeout_s));
+            let call = self.call_on(self.step, call.to_call(&title, timeout_s, guard));
+            return SequenceAction::Run(call);
         }
         let undone = self.undone;
         self.say(format!("undone: {undone} steps"));
@@ -476,7 +487,11 @@ impl RunbookRun {
             self.undone += 1;
             return self.undo_next(error);
         }
-        let why = judge(&StepExpectation::default(), outcome).err().unwrap_or_default();
+        let why = if outcome.status == Status::Rejected {
+            shown(outcome.output.lines().next().unwrap_or("not run"))
+        } else {
+            judge(&StepExpectation::default(), outcome).err().unwrap_or_default()
+        };
         let title = self.title(self.step);
         let next = self.step + 1;
         let invocation = &self.book.invocation;
@@ -502,7 +517,7 @@ impl RunbookRun {
 
     fn answered(&mut self, answer: SequenceAnswer) -> SequenceAction {
         match (self.waiting.clone(), answer) {
-            (Waiting::OtherSystem, SequenceAnswer::Yes) => self.enter(StepPhase::Unless),
+            (Waiting::OtherSystem, SequenceAnswer::Yes) => self.check_next_system(),
             (Waiting::OtherSystem, SequenceAnswer::No) => {
                 self.finish(Exit::Failed, Some("nothing ran".to_owned()))
             }
@@ -526,13 +541,12 @@ impl RunbookRun {
                 }
                 self.enter(StepPhase::Check)
             }
-            (Waiting::Step(StepPhase::Guard), SequenceAnswer::Yes) => self.enter(StepPhase::Action),
-            (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::No) => self.stop("declined"),
-            (Waiting::Step(StepPhase::Ask | StepPhase::Guard), SequenceAnswer::Unavailable) => {
+            (Waiting::Step(StepPhase::Ask), SequenceAnswer::No) => self.stop("answered with no"),
+            (Waiting::Step(StepPhase::Ask), SequenceAnswer::Unavailable) => {
                 let error = format!("{} needs a person; run it on a terminal", self.title(self.step));
                 self.finish(Exit::ApprovalNeeded, Some(error))
             }
-            (Waiting::Start | Waiting::System | Waiting::Step(_) | Waiting::Undo(_), _) => {
+            (Waiting::Start | Waiting::System(_) | Waiting::Step(_) | Waiting::Undo(_), _) => {
                 self.finish(Exit::Failed, Some("an unexpected answer".to_owned()))
             }
         }
@@ -540,7 +554,7 @@ impl RunbookRun {
 
     fn ended(&mut self, outcome: &Outcome) -> SequenceAction {
         match self.waiting.clone() {
-            Waiting::System => self.system_checked(outcome),
+            Waiting::System(host) => self.system_checked(host.as_deref(), outcome),
             Waiting::Step(phase) => self.step_ended(phase, outcome),
             Waiting::Undo(error) => self.undo_ended(outcome, error),
             Waiting::Start | Waiting::OtherSystem | Waiting::UndoConsent(_) => {
@@ -561,26 +575,25 @@ impl CommandSequence for RunbookRun {
     }
 }
 
-/// Returns the question to ask before a step that wants a lockout guard, if sysop cannot tell from the step's
-/// text that it may lock people out. Other changes require approval anyway, which says if they are guarded.
-fn unguarded_question(guard: &str, call: &StepCall) -> Option<String> {
-    let is_seen = match call {
-        StepCall::Command(command) => {
-            let survey = Survey::elsewhere(CommandContext::bash());
-            Policy::new(&[], &[]).risk(command, &survey).class == RiskClass::Lockout
-        }
-        StepCall::Edit(_) => false,
+/// Returns the host of each step. Fails if a step names an unknown host.
+pub(super) fn step_hosts(
+    steps: &[RunbookStep],
+    settings: &Settings,
+) -> Result<Vec<HostChoice>, CommandError> {
+    let host = |(number, step): (usize, &RunbookStep)| match &step.host {
+        None => Ok(settings.host.clone()),
+        Some(host) => settings
+            .hosts
+            .resolve(host)
+            .map_err(|error| CommandError::usage(format!("step {number} runs on {host}: {}", error.message))),
     };
-    let text = shown(&call.to_text());
-    (!is_seen).then(|| {
-        format!("This step asks for the lockout guard `{guard}`, but sysop cannot guard it:\n{text}\nRun it unguarded?")
-    })
+    (1..).zip(steps).map(host).collect()
 }
 
 fn phase_words(phase: StepPhase) -> &'static str {
     match phase {
-        StepPhase::Unless => "is it already done?",
-        StepPhase::Ask | StepPhase::Guard => "ask",
+        StepPhase::Unless => "is it already so?",
+        StepPhase::Ask => "ask",
         StepPhase::Check => "check before the step",
         StepPhase::Hash => "compare the file",
         StepPhase::Action | StepPhase::End => "run",

@@ -83,8 +83,11 @@ pub(super) fn system_command(programs: &BTreeSet<String>, source: Option<&Routin
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SystemDifference {
     MissingPrograms(Vec<String>),
-    /// The system differs from the one on which the runbook was created. Both are named.
-    OtherSystem(String),
+    /// The system or architecture differs from that on which the runbook was created.
+    OtherSystem {
+        made: String,
+        found: String,
+    },
 }
 
 /// Parses the output of [`system_command`].
@@ -104,9 +107,7 @@ pub(super) fn system_difference(
             if let (Some(made), Some(found)) = (made, found)
                 && *made != found
             {
-                return Some(SystemDifference::OtherSystem(format!(
-                    "this runbook was made on {made}, but the host has {found}"
-                )));
+                return Some(SystemDifference::OtherSystem { made: made.clone(), found });
             }
         }
     }
@@ -167,10 +168,12 @@ mod tests {
         };
         let found = |output: &str| system_difference(&Outcome::ok(output), Some(&source));
         assert_eq!(found("Linux x86_64\nID=debian\nVERSION_ID=\"12\"\n"), None);
-        let other = "this runbook was made on debian 12, but the host has alpine 3.20";
         assert_eq!(
             found("Linux x86_64\nID=alpine\nVERSION_ID=3.20\n"),
-            Some(SystemDifference::OtherSystem(other.to_owned()))
+            Some(SystemDifference::OtherSystem {
+                made: "debian 12".to_owned(),
+                found: "alpine 3.20".to_owned()
+            })
         );
         let missing = SystemDifference::MissingPrograms(vec!["nginx".to_owned()]);
         assert_eq!(found("Linux x86_64\nmissing: nginx\n"), Some(missing));

@@ -99,7 +99,9 @@ fn faults_are_named_with_their_lines() {
     let book = "[routines.r]\nvars.site = { pattern = '[a-z]+', default = 'UP' }\n\n[[routines.r.steps]]\n\
                 cmd = 'ls {{other}}'\nchek = 'ls'\n\n[[routines.r.steps]]\ncmd = \"echo '{{site}}'\"\n\
                 check = 'rm -rf x'\nexpect = { exit = 300, match = '(' }\ntimeout_s = 0\n\n\
-                [[routines.r.steps]]\nname = 'empty'\n";
+                [[routines.r.steps]]\nname = 'empty'\n\n\
+                [[routines.r.steps]]\nfile = 'a'\ncontent = 'b'\nguard = true\n\
+                [[routines.r.steps]]\ncmd = 'ls'\nguard = 'ssh'\n";
     let world = World::new().file("work/book.toml", book);
     let checked = world.finish(&["runbook", "check", "book.toml"]);
     assert_eq!(checked.code, Some(1), "{checked:?}");
@@ -112,6 +114,8 @@ fn faults_are_named_with_their_lines() {
         "book.toml:11: routine \"r\": step 2: `expect.match` is not a valid regular expression",
         "book.toml:12: routine \"r\": step 2: `timeout_s` must be an integer from 1 to 3600",
         "book.toml:14: routine \"r\": step 3: a step needs `cmd`, `file` or `ask`",
+        "routine \"r\": step 4: `guard` needs `cmd`: only commands can be guarded",
+        "routine \"r\": step 5: `guard` must be true, or one of sshd, keys, sudo, login, accounts, firewall",
         "invalid value \"UP\" for `site`",
     ] {
         assert!(checked.out.contains(fault), "{fault}\n{}", checked.out);
@@ -182,20 +186,15 @@ fn a_person_answers_questions_and_consents_to_an_undo() {
 }
 
 #[test]
-fn a_step_that_cannot_be_guarded_asks_in_every_mode() {
-    let world = with_steps("[[routines.r.steps]]\nname = 'make'\ncmd = 'mkdir made'\nguard = 'sshd'\n");
+fn a_step_that_cannot_be_guarded_does_not_run() {
+    let world = with_steps("[[routines.r.steps]]\nname = 'make'\ncmd = 'mkdir made'\nguard = true\n");
     let ran = run(&world, &["r"]);
-    assert_eq!((ran.code, world.has("made")), (Some(3), false), "{ran:?}");
-    assert!(ran.err.contains("step 1 of 1 (make) needs a person"), "{ran:?}");
-    at_a_terminal(async {
-        let mut person = Person::sits_down(&world, &["run", "--approve", "auto", "r"]);
-        person.sees("asks for the lockout guard `sshd`, but sysop cannot guard it").await;
-        person.sees("y yes").await;
-        person.types("y").await;
-        let (code, seen) = person.leaves().await;
-        assert_eq!(code, 0, "{seen}");
-    });
-    assert!(world.has("made"));
+    assert_eq!((ran.code, world.has("made")), (Some(1), false), "{ran:?}");
+    let why = "step 1 of 1 (make) was not allowed: it must run under a guard, and cannot: only commands on \
+               Linux hosts over ssh can be guarded";
+    assert!(ran.err.contains(why), "{ran:?}");
+    let plan = world.finish(&["run", "--plan", "r"]);
+    assert!(plan.out.contains("guard: not possible, the run would stop"), "{plan:?}");
 }
 
 #[test]

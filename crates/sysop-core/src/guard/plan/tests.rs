@@ -2,6 +2,7 @@
 
 use super::UNITS;
 use super::{Area, GuardPlan, plan};
+use crate::guard::GuardRequest;
 use crate::policy::{CommandContext, Dialect, Survey};
 
 fn survey() -> Survey {
@@ -18,7 +19,7 @@ fn survey() -> Survey {
 }
 
 fn planned(command: &str) -> GuardPlan {
-    plan(command, &survey()).unwrap_or_else(|why| panic!("{command}: {why}"))
+    plan(command, &survey(), None).unwrap_or_else(|why| panic!("{command}: {why}"))
 }
 
 fn areas(command: &str) -> Vec<Area> {
@@ -54,7 +55,7 @@ fn each_area_is_recognized_by_its_programs_units_and_paths() {
 fn units_that_a_guard_watches_are_recorded_and_restarted() {
     let mut guarded = 0;
     for name in UNITS.iter().flat_map(|(_, names)| *names) {
-        let Ok(plan) = plan(&format!("sudo systemctl stop {name}"), &survey()) else { continue };
+        let Ok(plan) = plan(&format!("sudo systemctl stop {name}"), &survey(), None) else { continue };
         guarded += 1;
         let is_recorded = plan.capture.split([' ', ';', '\n']).any(|word| word == *name);
         // The hook of the ssh server restarts its services.
@@ -78,7 +79,7 @@ fn a_change_that_no_script_takes_back_has_no_plan() {
         ("sudo rm -rf /etc", "too many files"),
         ("ls", "does not look like"),
     ] {
-        let refused = plan(command, &survey()).unwrap_err();
+        let refused = plan(command, &survey(), None).unwrap_err();
         assert!(refused.contains(why), "{command}: {refused}");
     }
 }
@@ -96,7 +97,7 @@ fn keys_of_the_login_user_need_no_root() {
 fn a_path_with_a_line_break_is_refused() {
     let mut survey = survey();
     survey.context.home = Some("/home/a\nnn".to_owned());
-    let refused = plan("sudo tee /srv/.ssh/authorized_keys", &survey).unwrap_err();
+    let refused = plan("sudo tee /srv/.ssh/authorized_keys", &survey, None).unwrap_err();
     assert!(refused.contains("home folder"), "{refused}");
 }
 
@@ -105,4 +106,28 @@ fn words_of_the_command_never_become_shell_text() {
     let plan = planned("sudo usermod -s '$(touch /tmp/x)' 'ann;reboot'");
     let text = [plan.capture, plan.hook, plan.checks.join("\n")].join("\n");
     assert!(!text.contains("touch /tmp/x") && !text.contains("ann;reboot"), "{text}");
+}
+
+#[test]
+fn a_requested_guard_keeps_what_the_command_writes() {
+    let of = |command: &str, request| plan(command, &survey(), Some(request));
+    let files = of("echo on >/srv/flag; cp a b", GuardRequest::OfCommand).unwrap();
+    assert_eq!(files.paths, ["/home/ann/b", "/srv/flag"]);
+    assert!(files.areas.is_empty() && files.needs_root);
+    assert!(!of("touch mine", GuardRequest::OfCommand).unwrap().needs_root);
+    let firewall = of("./open-ports", GuardRequest::OfArea(Area::Firewall)).unwrap();
+    assert_eq!(firewall.areas.into_iter().collect::<Vec<_>>(), [Area::Firewall]);
+    for (command, why) in [
+        ("./open-ports", "does not know which files"),
+        ("rm *.conf", "which files it changes"),
+        ("reboot", "stops or restarts"),
+        ("rm -rf /etc", "too many files"),
+    ] {
+        let refused = of(command, GuardRequest::OfCommand).unwrap_err();
+        assert!(refused.contains(why), "{command}: {refused}");
+    }
+    for area in Area::ALL {
+        let value = GuardRequest::OfArea(area).to_value();
+        assert_eq!(GuardRequest::from_value(&value), Some(GuardRequest::OfArea(area)));
+    }
 }

@@ -30,6 +30,7 @@ fn run_command(command: &str, shows_output: bool) -> SequenceAction {
         arguments,
         shows_output,
         delay: Duration::ZERO,
+        host: None,
     })
 }
 

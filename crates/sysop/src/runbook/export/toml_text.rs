@@ -90,7 +90,7 @@ fn keys(step: &RunbookStep) -> Vec<(&'static str, String)> {
         FailureAction::Undo => add("on_fail", Some(string("undo"))),
         FailureAction::Continue => add("on_fail", Some(string("continue"))),
     }
-    add("guard", text(&step.guard));
+    add("guard", step.guard.map(|guard| guard.to_value().to_string()));
     keys
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{quiet, text};
 use crate::World;
+use crate::person::{Person, at_a_terminal};
 use crate::sshd::{Login, Sshd};
 use crate::support::{Mock, bash, call, say};
 
@@ -42,6 +43,18 @@ impl Hosts {
             .file(".config/sysop/config.toml", &config);
         let path = text(&world.home().join("hosts.ssh"));
         Self { machines, mock, world: world.variable("SYSOP_SSH_CONFIG", &path) }
+    }
+
+    /// Adds routines to the config.
+    fn with_routines(mut self, routines: &str) -> Self {
+        let path = ".config/sysop/config.toml";
+        let config = fs::read_to_string(self.world.home().join(path)).unwrap();
+        self.world = self.world.file(path, &format!("{config}{routines}"));
+        self
+    }
+
+    fn there(&self, host: usize, name: &str) -> std::path::PathBuf {
+        self.machines[host].path("home").join(name)
     }
 
     fn site(&self, host: usize) -> std::path::PathBuf {
@@ -194,12 +207,10 @@ fn the_exported_script_does_the_same_in_each_shell() {
 
 #[test]
 fn a_run_on_several_hosts_names_the_host_that_differs() {
-    let mut hosts = Hosts::with(&[]);
-    let path = ".config/sysop/config.toml";
-    let config = fs::read_to_string(hosts.world.home().join(path)).unwrap();
-    let steps = "[[routines.probe.steps]]\nname = 'kind'\ncmd = 'cat kind'\nexpect = { match = '^new$' }\n\
-                 [[routines.probe.steps]]\ncmd = 'touch done'\n";
-    hosts.world = hosts.world.file(path, &format!("{config}{steps}"));
+    let hosts = Hosts::with(&[]).with_routines(
+        "[[routines.probe.steps]]\nname = 'kind'\ncmd = 'cat kind'\nexpect = { match = '^new$' }\n\
+         [[routines.probe.steps]]\ncmd = 'touch done'\n",
+    );
     for (machine, kind) in hosts.machines.iter().zip(["new", "old", "new"]) {
         fs::write(machine.path("home/kind"), format!("{kind}\n")).unwrap();
     }
@@ -214,4 +225,134 @@ fn a_run_on_several_hosts_names_the_host_that_differs() {
     fs::write(hosts.machines[1].path("home/kind"), "new\n").unwrap();
     let run = hosts.world.finish(&line);
     assert_eq!((run.code, has(&hosts)), (Some(0), 3), "{run:?}");
+}
+
+#[test]
+fn steps_run_on_the_hosts_that_they_name_and_are_undone_there() {
+    let hosts = Hosts::with(&[]).with_routines(
+        "[[routines.r.steps]]\nname = 'a'\ncmd = 'mkdir a'\nundo = 'rmdir a'\n\
+         [[routines.r.steps]]\nname = 'kind'\nhost = 'two'\ncmd = 'cat kind'\nexpect = { match = 'is (?<kind>.+)' }\n\
+         [[routines.r.steps]]\nname = 'both'\nhost = 'two,three'\nunless = 'test -d b'\ncmd = 'mkdir b'\n\
+         verify = 'test -d b'\nundo = 'rmdir b'\n\
+         [[routines.r.steps]]\nname = 'here'\nhost = 'one'\ncmd = 'touch {{kind}}'\nundo = 'rm {{kind}}'\n",
+    );
+    fs::write(hosts.there(1, "kind"), "is odd\n").unwrap();
+    let run = |more: &[&str]| {
+        let line = ["run", "--host", "one", "--approve", "auto", "r"];
+        hosts.world.finish(&[&line[..], more].concat())
+    };
+    let ran = run(&[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for line in ["── step 2 of 4 (kind) on two", "── step 3 of 4 (both) on two,three", "done: 4 steps"]
+    {
+        assert!(ran.err.contains(line), "{line}: {ran:?}");
+    }
+    let has = |name: &str| [0, 1, 2].map(|host| hosts.there(host, name).exists());
+    assert_eq!(
+        (has("a"), has("b"), has("odd")),
+        ([true, false, false], [false, true, true], [true, false, false])
+    );
+    let listed = hosts.world.finish(&["sessions", "list"]);
+    assert_eq!(listed.out.matches("two, three").count(), 1, "{listed:?}");
+
+    let unknown = hosts.world.finish(&["run", "--host", "@none", "r"]);
+    assert_eq!(unknown.code, Some(2), "{unknown:?}");
+    fs::remove_file(hosts.there(0, "odd")).unwrap();
+    let undone = run(&["--undo", "--from", "3"]);
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert!(undone.err.contains("── undo step 3 of 4 (both) on two,three"), "{undone:?}");
+    assert_eq!((has("a"), has("b")), ([false; 3], [false; 3]));
+}
+
+#[test]
+fn a_program_that_another_host_lacks_stops_the_run_before_the_first_step() {
+    let hosts = Hosts::with(&[]).with_routines(
+        "[[routines.r.steps]]\ncmd = 'touch made'\n\
+         [[routines.r.steps]]\nhost = 'two'\ncmd = 'no-such-program x'\n",
+    );
+    let ran = hosts.world.finish(&["run", "--host", "one", "--approve", "auto", "r"]);
+    assert_eq!((ran.code, hosts.there(0, "made").exists()), (Some(1), false), "{ran:?}");
+    assert!(ran.err.contains("nothing ran: two has no no-such-program"), "{ran:?}");
+}
+
+#[test]
+fn a_plan_tells_what_the_hosts_say_and_changes_nothing() {
+    let hosts = Hosts::with(&[]).with_routines(
+        "[[routines.r.steps]]\nname = 'clean'\ncmd = 'rm -r old'\nunless = 'test ! -e old'\n\
+         [[routines.r.steps]]\nname = 'flag'\nhost = 'two'\ncmd = 'echo new >flag'\nguard = true\n\
+         unless = 'grep -q new flag'\ncheck = 'test -f flag'\n\
+         [[routines.r.steps]]\nname = 'edit'\ncwd = 'conf'\ncmd = 'sed -i s/8080/80/ a.conf'\n\
+         [[routines.r.steps]]\nname = 'gone'\nhost = 'gone'\ncmd = 'touch x'\n\
+         [hosts.gone]\nhost = 'gone'\n",
+    );
+    let ssh = hosts.world.home().join("hosts.ssh");
+    let known = fs::read_to_string(&ssh).unwrap();
+    fs::write(&ssh, format!("{known}Host gone\n  HostName 127.0.0.1\n  Port 1\n")).unwrap();
+    fs::create_dir(hosts.there(0, "old")).unwrap();
+    fs::create_dir(hosts.there(0, "conf")).unwrap();
+    for (name, text) in [("old/a", "1234567"), ("old/b", "89"), ("conf/a.conf", "listen 8080\n")] {
+        fs::write(hosts.there(0, name), text).unwrap();
+    }
+    fs::write(hosts.there(1, "flag"), "old\n").unwrap();
+    let plan = || hosts.world.finish(&["run", "--host", "one", "--plan", "r"]);
+    let first = plan();
+    assert_eq!(first.code, Some(0), "{first:?}");
+    for text in [
+        "gone cannot be asked, so its effects are unknown: gone refused the connection",
+        "\n1. clean\n   $ rm -r old\n   dangerous: asks\n",
+        "2 files",
+        "   unless: test ! -e old (now: not so, the step would run)\n",
+        "\n2. flag on two\n   $ echo new >flag\n   may lock you out: asks\n",
+        "   guarded: rolls back by itself after 120 s unless a fresh login works\n",
+        "   unless: grep -q new flag (now: not so, the step would run)\n",
+        "   check: test -f flag (now: passes)\n",
+        "+listen 80\n",
+        "\n4. gone on gone\n   $ touch x\n",
+    ] {
+        assert!(first.out.contains(text), "{text:?} is not in\n{}", first.out);
+    }
+    assert!(
+        hosts.there(0, "old/a").exists() && fs::read_to_string(hosts.there(1, "flag")).unwrap() == "old\n"
+    );
+
+    fs::remove_dir_all(hosts.there(0, "old")).unwrap();
+    fs::remove_file(hosts.there(1, "flag")).unwrap();
+    let second = plan();
+    for text in [
+        "   unless: test ! -e old (now: already so, the step would be skipped)\n",
+        "   check: test -f flag (now: fails, exit code 1, expected 0)\n",
+    ] {
+        assert!(second.out.contains(text), "{text:?} is not in\n{}", second.out);
+    }
+    let listed = hosts.world.finish(&["sessions", "list"]);
+    assert!(listed.out.starts_with("No sessions yet"), "a plan is no session: {listed:?}");
+}
+
+#[test]
+fn a_step_with_a_guard_runs_guarded_and_is_rolled_back_if_logins_fail() {
+    let hosts = Hosts::with(&[]);
+    let keys = text(&hosts.machines[0].path("authorized"));
+    let hosts = hosts.with_routines(&format!(
+        "[[routines.good.steps]]\nname = 'flag'\ncmd = 'echo new >flag'\nguard = true\n\
+         [[routines.bad.steps]]\nname = 'flag'\ncmd = 'echo bad >flag; echo none >{keys}'\nguard = true\n"
+    ));
+    let line = |routine| ["run", "--host", "one", "--approve", "auto", routine];
+    let headless = hosts.world.finish(&line("good"));
+    assert_eq!((headless.code, hosts.there(0, "flag").exists()), (Some(3), false), "{headless:?}");
+    assert!(headless.err.contains("guarded: rolls back by itself after 120 s"), "{headless:?}");
+    for (routine, code, flag) in [("good", 0, "new\n"), ("bad", 1, "new\n")] {
+        let seen = at_a_terminal(async {
+            let mut person = Person::sits_down(&hosts.world, &line(routine));
+            person.sees("guarded: rolls back by itself").await;
+            person.sees("Run it?").await;
+            person.types("y").await;
+            let (ended, seen) = person.leaves().await;
+            assert_eq!(ended, code, "{seen}");
+            seen
+        });
+        assert_eq!(fs::read_to_string(hosts.there(0, "flag")).unwrap(), flag, "{routine}: {seen}");
+        assert_eq!(seen.contains("ROLLED BACK"), routine == "bad", "{seen}");
+    }
+    let again = hosts.world.finish(&["exec", "--host", "one", "--approve", "auto", "hello"]);
+    assert_eq!(again.code, Some(0), "logins work again: {again:?}");
 }
