@@ -8,6 +8,7 @@ mod instructions;
 mod models;
 mod pickers;
 mod repl;
+mod rolling;
 mod runbook;
 mod secrets;
 mod tools;
