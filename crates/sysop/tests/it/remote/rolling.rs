@@ -43,7 +43,9 @@ impl Rollout {
                 text(&machine.path("user")),
                 text(&machine.path("known_hosts")),
             ));
-            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\ntags = ['web']\n"));
+            // Without a root, commands would run in the real home folder of the login user.
+            let root = text(&home);
+            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['web']\n"));
         }
         let world = World::with_openai(&mock.url())
             .file("hosts.ssh", &ssh)
