@@ -145,6 +145,10 @@ struct SessionPrograms {
 #[async_trait]
 impl SessionHooks for SessionPrograms {
     async fn ask(&self, session: &SessionId, question: HookQuestion) -> HookAnswer {
+        let mut hooks = self.programs.matching(HookPoint::CommandBefore, &question.command).peekable();
+        if hooks.peek().is_none() {
+            return HookAnswer::Pass;
+        }
         let about = self.question(session, &question);
         self.answer(HookPoint::CommandBefore, &question.command, &about).await
     }
@@ -240,6 +244,9 @@ impl SessionPrograms {
     #[expect(clippy::wildcard_enum_match_arm, reason = "hooks are told about these events only")]
     fn report_one(&self, session: &SessionId, logged: &Logged) {
         match &logged.event {
+            Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
+                self.tell(HookPoint::Prompt, session, prompt, || json!({ "prompt": self.text(prompt) }));
+            }
             Event::ToolStarted { call, .. } => {
                 let mut calls = self.calls.lock();
                 if calls.len() >= CALLS_MAX {
@@ -251,33 +258,55 @@ impl SessionPrograms {
             }
             Event::ToolFinished { call, outcome } => {
                 let Some((tool, command)) = self.calls.lock().remove(call) else { return };
-                let about = json!({
-                    "call": call.as_str(),
-                    "tool": tool,
-                    "command": self.text(&command),
-                    "status": outcome.status,
-                    "exitCode": outcome.exit_code,
-                    "durationMs": outcome.duration_ms,
-                });
+                let about = || {
+                    json!({
+                        "call": call.as_str(),
+                        "tool": tool,
+                        "command": self.text(&command),
+                        "status": outcome.status,
+                        "exitCode": outcome.exit_code,
+                        "durationMs": outcome.duration_ms,
+                    })
+                };
                 self.tell(HookPoint::CommandAfter, session, &command, about);
             }
-            Event::ApprovalAsked { .. } => {
+            Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } => {
+                let about = || {
+                    json!({
+                        "id": approval_id(session, logged.seq),
+                        "call": call.id.as_str(),
+                        "tool": call.name,
+                        "command": self.text(command),
+                        "reason": self.text(reason),
+                        "risk": risk.class,
+                        "preview": preview,
+                        "people": terms.people,
+                        "expiresAt": terms.expires,
+                        "url": self.programs.link(session),
+                    })
+                };
                 if let Some(notify) = &self.programs.notify {
-                    self.programs.report(vec![notify.program.clone()], self.approval(session, logged));
+                    let mut told = self.about(HookPoint::Approval.as_str(), session);
+                    merge(&mut told, about());
+                    self.programs.report(vec![notify.program.clone()], told);
                 }
             }
             Event::TurnEnded { reason, error, .. } => {
-                let about = json!({ "reason": reason.as_str(), "error": error.as_deref().map(|text| self.text(text)) });
+                let about = || json!({ "reason": reason.as_str(), "error": error.as_deref().map(|text| self.text(text)) });
                 self.tell(HookPoint::End, session, reason.as_str(), about);
             }
             _ => {}
         }
     }
 
-    fn tell(&self, point: HookPoint, session: &SessionId, text: &str, more: Value) {
+    /// Runs the hooks of an event. `more` is what they are told about it, computed only if a hook listens.
+    fn tell(&self, point: HookPoint, session: &SessionId, text: &str, more: impl FnOnce() -> Value) {
         let programs: Vec<_> = self.programs.matching(point, text).map(|hook| hook.program.clone()).collect();
+        if programs.is_empty() {
+            return;
+        }
         let mut about = self.about(point.as_str(), session);
-        merge(&mut about, more);
+        merge(&mut about, more());
         self.programs.report(programs, about);
     }
 }
