@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sysop_shell::{self as shell, Analysis};
 pub use sysop_shell::{
     Access, CommandContext, Dialect, Finding, Grant, GuardOffer, Resolution, ResolvedFile, ResolvedTarget,
-    Risk, RiskClass, Survey, Target, TerminalFocus, UndoOffer, is_plain_git_setting,
+    Risk, RiskClass, Survey, Target, TerminalFocus, UndoOffer, is_plain_git_setting, single_quoted,
 };
 
 pub use self::fence::{Fence, SandboxMode, SandboxOptions};

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange};
+use sysop_core::policy::single_quoted;
 use sysop_core::policy::{Resolution, Survey, UndoOffer};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolEffect;
@@ -282,10 +283,11 @@ impl Toolbox {
         cancel: &CancellationToken,
     ) -> Result<Vec<ScriptLine>, String> {
         let sudo = if rights == UndoRights::Root { "sudo -n " } else { "" };
-        let mut text = format!("exec {sudo}sh -c {} sysop-undo {}", quoted(SCRIPT), quoted(folder));
+        let mut text =
+            format!("exec {sudo}sh -c {} sysop-undo {}", single_quoted(SCRIPT), single_quoted(folder));
         for word in words {
             text.push(' ');
-            text.push_str(&quoted(word));
+            text.push_str(&single_quoted(word));
         }
         text.push_str(" </dev/null 2>/dev/null");
         let mut capture = Capture::for_tool(OUTPUT_BYTES_MAX);
@@ -390,8 +392,4 @@ fn runs_in_background(call: &ToolCall) -> bool {
 
 fn new_id() -> String {
     format!("{:032x}", rand::random::<u128>())
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

@@ -92,6 +92,7 @@ pub mod preview;
 mod program_call;
 mod programs;
 mod protected;
+mod quote;
 mod repository;
 mod risk;
 mod script;
@@ -116,6 +117,7 @@ pub use context::{
 };
 pub use grant::{Grant, covers, grant_for};
 pub use highlight::{HighlightKind, highlight};
+pub use quote::single_quoted;
 pub use repository::is_plain_git_setting;
 pub use risk::{Finding, Risk, RiskClass};
 

@@ -1,6 +1,6 @@
 //! `sysop guard`: shows a host's guards, and confirms or fires them manually.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -11,6 +11,7 @@ use crate::app::Machines;
 use crate::cli::{GuardArguments, GuardCommand};
 use crate::exit::{CommandError, Exit};
 use crate::settings::{HostChoice, Settings};
+use crate::yes_no;
 
 /// Question asked before a manual confirmation.
 const UNPROVEN: &str =
@@ -98,11 +99,8 @@ fn is_sure() -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return Err(CommandError::failed("`sysop guard confirm` asks on a terminal; run it in one"));
     }
-    let mut answer = String::new();
-    let asked = write!(io::stderr(), "{UNPROVEN} [y/N] ").and_then(|()| io::stderr().flush());
-    let read = asked.and_then(|()| io::stdin().lock().read_line(&mut answer));
-    read.map_err(|error| CommandError::failed(error.to_string()))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let answer = yes_no::ask(UNPROVEN).map_err(|error| CommandError::failed(format!("{error:#}")))?;
+    Ok(answer == Some(true))
 }
 
 #[cfg(test)]

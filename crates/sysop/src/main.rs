@@ -47,6 +47,7 @@ mod token_file;
 mod tui;
 mod user_program;
 mod workspace_trust;
+mod yes_no;
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -142,7 +143,13 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
         Command::Skills(SkillsCommand::Check { paths }) => report(skills::check(&paths)),
         Command::Guard(command) => wait_for(guard::run(load(&flags)?, command)),
-        Command::Mcp(command) => wait_for(mcp::run(load(&mcp::flags(flags, &command))?, command)),
+        Command::Mcp(command) => {
+            let runtime = runtime()?;
+            let exit = runtime.block_on(mcp::run(load(&mcp::flags(flags, &command))?, command));
+            // After a signal, a thread may still be reading standard input.
+            runtime.shutdown_background();
+            exit
+        }
         Command::Doctor => doctor(Settings::load(&flags)),
         Command::Sessions(command) => {
             let settings = load(&flags)?.with_database(command.database.database);

@@ -3,6 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use sysop_core::policy::single_quoted;
 
 use sysop_driver::port::CancellationToken;
 use tokio::sync::Semaphore;
@@ -14,7 +15,7 @@ use super::process_tree::RemoteProcessTree;
 use super::running_script::{
     END, MACHINE_INFO, RunError, RunningScript, START, ScriptEnd, drain_after_exit, nonce,
 };
-use super::script::{RemoteScript, quoted};
+use super::script::RemoteScript;
 use super::session::{PendingOpen, SILENT};
 use crate::environment::{GIT_VARIABLES, GIT_VARIABLES_ALLOWED};
 use crate::machine::TimeLimit;
@@ -78,10 +79,10 @@ u=${{PWD%/*}}; export GIT_CEILING_DIRECTORIES="${{u:-/}}" GIT_WORK_TREE="$PWD" G
         settings.len()
     );
     for (name, value) in GIT_VARIABLES {
-        text.push_str(&format!(" {name}={}", quoted(value)));
+        text.push_str(&format!(" {name}={}", single_quoted(value)));
     }
     for (index, (key, value)) in settings.iter().enumerate() {
-        let (key, value) = (quoted(key), quoted(value));
+        let (key, value) = (single_quoted(key), single_quoted(value));
         text.push_str(&format!(" GIT_CONFIG_KEY_{index}={key} GIT_CONFIG_VALUE_{index}={value}"));
     }
     text.push_str(&format!("\n(exec {program} \"$@\" </dev/null 2>&1); e=$?"));

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use sysop_core::policy::single_quoted;
 use sysop_core::policy::{CommandContext, Dialect, Fence, ResolvedTarget, Target};
 use sysop_driver::port::CancellationToken;
 
@@ -15,7 +16,7 @@ use super::files::{RemoteFiles, TREE_BYTES_MAX};
 use super::find::select_files;
 use super::resolve::resolve;
 use super::running_script::{RunError, run_script};
-use super::script::{RemoteScript, quoted};
+use super::script::RemoteScript;
 use crate::machine::TimeLimit;
 use crate::machine::{
     Echo, ExecResult, FileSearch, FileSearchResult, FileStat, Foreground, Listing, Machine, MachineError,
@@ -215,7 +216,7 @@ impl Machine for SshMachine {
             Program::Probe { text } => shell_script(text, &[]),
             Program::Git { arguments, settings } => git_script("git", arguments, settings),
             Program::GitScript { text, arguments, settings } => {
-                git_script(&format!("sh -c {} sh", quoted(text)), arguments, settings)
+                git_script(&format!("sh -c {} sh", single_quoted(text)), arguments, settings)
             }
         };
         if piece.1.iter().any(|argument| argument.contains('\0')) {

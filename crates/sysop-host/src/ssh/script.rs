@@ -9,6 +9,7 @@
 
 use std::fmt::Write;
 
+use sysop_core::policy::single_quoted;
 use tokio::net::tcp::OwnedReadHalf;
 
 /// Maximum bytes of a script that is sent in the command line. Words in csh cannot be much longer.
@@ -103,7 +104,7 @@ impl RemoteScript {
         script.push_str("set --");
         for argument in &self.arguments {
             script.push(' ');
-            script.push_str(&quoted(argument));
+            script.push_str(&single_quoted(argument));
         }
         script.push('\n');
         script.push_str(&self.text);
@@ -121,10 +122,6 @@ impl RemoteScript {
     }
 }
 
-pub(super) fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
 /// Returns true if every shell leaves the text unchanged in single quotes. A backslash before a digit is also safe.
 fn is_plain(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -137,7 +134,8 @@ fn is_plain(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{READ_ALL, READ_NONCE, READ_SOME, RemoteScript, ScriptInput, is_plain, quoted};
+    use super::{READ_ALL, READ_NONCE, READ_SOME, RemoteScript, ScriptInput, is_plain};
+    use sysop_core::policy::single_quoted;
 
     fn script(argument: &str, input: Option<&[u8]>) -> RemoteScript {
         RemoteScript {
@@ -166,7 +164,7 @@ mod tests {
             assert_eq!(script(odd, None).line(), None, "{odd:?}");
             let sent = script(odd, None).encode("X");
             assert_eq!(sent.line, format!("exec sh -c '{READ_NONCE}eval \"$(cat)\"'"), "{odd:?}");
-            let expected = format!("X\nset -- {}\necho \"$1\"\n", quoted(odd));
+            let expected = format!("X\nset -- {}\necho \"$1\"\n", single_quoted(odd));
             assert_eq!(String::from_utf8(sent.input).unwrap(), expected);
         }
     }

@@ -5,6 +5,7 @@ use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_
 use proptest::test_runner::TestCaseError;
 use serde_json::json;
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::policy::single_quoted;
 use sysop_host::OutputLimits;
 
 use crate::world::{Factory, Local, Setup, World};
@@ -17,10 +18,6 @@ fn run(world: &World, command: &str) -> Outcome {
 /// Text that passes through shell and output unchanged.
 fn printable() -> impl Strategy<Value = String> {
     "[ -~äß€\n\t]{0,40}"
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 proptest! {
@@ -37,7 +34,7 @@ proptest! {
         let mut expected = String::new();
         for (is_error, text) in &pieces {
             let stream = if *is_error { " >&2" } else { "" };
-            command.push_str(&format!("printf %s {}{stream}\n", quoted(text)));
+            command.push_str(&format!("printf %s {}{stream}\n", single_quoted(text)));
             expected.push_str(text);
         }
         command.push_str(&format!("exit {code}"));

@@ -107,7 +107,7 @@ pub(super) fn quoted(text: &str) -> String {
     if text.is_empty() {
         return String::new();
     }
-    format!("'{}'", text.replace('\'', r"'\''"))
+    crate::single_quoted(text)
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,10 +1,10 @@
 //! `sysop model get`: shows what would be downloaded, asks, downloads, and installs.
 
-use std::io::{self, BufRead, IsTerminal as _, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use sysop_core::text::neutralize_line;
 use sysop_local::download::{DownloadError, DownloadOptions, Downloaded, Progress, download};
 use sysop_local::{ModelEntry, Pin, SERVER_NAME, ServerBuild};
@@ -14,6 +14,7 @@ use super::LocalModels;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 use crate::settings::Settings;
+use crate::yes_no;
 
 /// Interval between two progress lines if the last line cannot be overwritten.
 const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
@@ -158,16 +159,11 @@ fn show(models: &LocalModels, items: &[Item<'_>]) {
 }
 
 fn ask() -> Result<bool> {
-    let mut input = io::stdin().lock();
     if !io::stdin().is_terminal() {
         let why = "a download needs your confirmation, but there is no terminal to ask on; pass --yes";
         return Err(CommandError { exit: Exit::ApprovalNeeded, message: why.to_owned() }.into());
     }
-    let mut err = io::stderr().lock();
-    write!(err, "Download? [y/N] ").and_then(|()| err.flush()).context("cannot show the prompt")?;
-    let mut line = String::new();
-    input.read_line(&mut line).context("cannot read the answer")?;
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+    Ok(yes_no::ask("Download?")? == Some(true))
 }
 
 fn options(settings: &Settings) -> Result<DownloadOptions> {

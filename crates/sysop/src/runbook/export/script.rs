@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use sysop_core::policy::single_quoted;
 use sysop_core::text::neutralize_line;
 
 use crate::config::{
@@ -46,12 +47,12 @@ pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
         let shell_name = script.name(name);
         match &variable.default {
             Some(value) => {
-                lines.push(format!("[ -n \"${{{shell_name}+x}}\" ] || {shell_name}={}", quoted(value)))
+                lines.push(format!("[ -n \"${{{shell_name}+x}}\" ] || {shell_name}={}", single_quoted(value)))
             }
             None => lines.push(format!(": \"${{{shell_name}:?set it}}\"")),
         }
         let pattern = variable.pattern.as_deref().filter(|pattern| is_extended(pattern)).unwrap_or_default();
-        lines.push(format!("value {shell_name} {}\nexport {shell_name}", quoted(pattern)));
+        lines.push(format!("value {shell_name} {}\nexport {shell_name}", single_quoted(pattern)));
     }
     for step in &routine.steps {
         lines.push(script.step(step));
@@ -81,7 +82,7 @@ impl ScriptWriter {
     /// Returns a word of the script for text that is not parsed as a command.
     fn word(&self, template: &str) -> String {
         let parts = template_parts(template).map(|part| match part {
-            TemplatePart::Text(text) => quoted(text),
+            TemplatePart::Text(text) => single_quoted(text),
             TemplatePart::Name(name) => format!("\"${{{}}}\"", self.name(name)),
         });
         let word: String = parts.collect();
@@ -93,7 +94,7 @@ impl ScriptWriter {
         let exports: String =
             step.env.iter().map(|(name, value)| format!("export {name}={}\n", self.word(value))).collect();
         let command = exports + &self.command(template);
-        quoted(&match &step.cwd {
+        single_quoted(&match &step.cwd {
             Some(cwd) => format!("cd -- {} && {{\n{command}\n}}", self.word(cwd)),
             None => command,
         })
@@ -104,7 +105,7 @@ impl ScriptWriter {
             FailureAction::Stop | FailureAction::Undo => "stop",
             FailureAction::Continue => "continue",
         };
-        let begin = format!("\nbegin {} {on_fail}", quoted(&neutralize_line(&step.name)));
+        let begin = format!("\nbegin {} {on_fail}", single_quoted(&neutralize_line(&step.name)));
         let mut parts = Vec::new();
         parts.extend(step.ask.as_ref().map(|ask| format!("ask {}", self.word(ask))));
         parts.extend(step.check.as_ref().map(|check| format!("check {}", self.wrapped(step, check))));
@@ -112,7 +113,11 @@ impl ScriptWriter {
             StepAction::Manual => {}
             StepAction::Command(command) => {
                 let codes: Vec<String> = step.expect.exit.iter().map(i32::to_string).collect();
-                parts.push(format!("run {} {}", quoted(&codes.join(" ")), self.wrapped(step, command)));
+                parts.push(format!(
+                    "run {} {}",
+                    single_quoted(&codes.join(" ")),
+                    self.wrapped(step, command)
+                ));
             }
             StepAction::Edit(edit) => parts.extend(self.edit(edit)),
         }
@@ -122,7 +127,7 @@ impl ScriptWriter {
         {
             match pattern {
                 Some(pattern) if is_extended(pattern) => {
-                    parts.push(format!("{function} {}", quoted(pattern)))
+                    parts.push(format!("{function} {}", single_quoted(pattern)))
                 }
                 Some(pattern) => unchecked.push(comment(&format!("not checked here: {function} {pattern}"))),
                 None => {}
@@ -199,11 +204,6 @@ fn is_extended(pattern: &str) -> bool {
         && !pattern.contains("*?")
         && !pattern.contains("+?")
         && pattern.is_ascii()
-}
-
-/// Returns text as one word in single quotes.
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn comment(text: &str) -> String {
