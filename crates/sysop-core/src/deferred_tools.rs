@@ -93,6 +93,11 @@ fn object(properties: Value, required: &[&str]) -> std::sync::Arc<Value> {
     json!({ "type": "object", "properties": properties, "required": required }).into()
 }
 
+/// Returns the server of an external tool, or `None` for other tools.
+pub(crate) fn server(name: &str) -> Option<&str> {
+    name.starts_with(EXTERNAL_PREFIX).then(|| server_of(name))
+}
+
 /// Returns the server in a name of the form `mcp__SERVER__TOOL`.
 fn server_of(name: &str) -> &str {
     let name = name.strip_prefix(EXTERNAL_PREFIX).unwrap_or(name);

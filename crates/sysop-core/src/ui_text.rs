@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::deferred_tools;
 use crate::event::{PauseReason, StopReason, TypedInput};
 use crate::guard::GuardTimeout;
 use crate::host_names::fold_names;
@@ -318,6 +319,24 @@ pub fn covers(grant: &Grant) -> String {
             safe(&format!("any simple `{program} …` in this directory"))
         }
         Grant::Tool { name } => safe(&format!("any {name} call here, except on protected files")),
+    }
+}
+
+/// Returns a hint for a call that needs approval where nobody can be asked: the ways to run it.
+pub fn way_to_approve(plan: &Proposal) -> String {
+    let call = deferred_tools::inner_call(&plan.call);
+    if plan.risk.class.always_asks() {
+        return "run interactively: it asks in every approval mode".to_owned();
+    }
+    match deferred_tools::server(&call.name) {
+        Some(server) => {
+            let server = safe(server);
+            format!(
+                "calls of MCP tools ask in every approval mode: allow it in `sysop chat`, or set approve = \"reads\" in \
+                 [mcp.{server}] to run what this server calls read-only"
+            )
+        }
+        None => "use --approve auto or run interactively".to_owned(),
     }
 }
 

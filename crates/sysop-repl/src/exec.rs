@@ -98,6 +98,17 @@ pub enum StopSignal {
     HangUp,
 }
 
+impl StopSignal {
+    /// Returns the exit code of a process that this signal ended.
+    pub fn exit(self) -> Exit {
+        match self {
+            Self::Interrupt => Exit::Interrupted,
+            Self::Terminate => Exit::Terminated,
+            Self::HangUp => Exit::HungUp,
+        }
+    }
+}
+
 /// Handler that asks the user about a proposal. It blocks until there is an answer.
 #[derive(Clone)]
 pub struct ApprovalHandler(Arc<ApprovalFn>);
@@ -493,11 +504,7 @@ impl ExecRun {
         let Some(ask) = ask.cloned() else {
             let command: String =
                 safe(&plan.command).replace('\n', "␊").chars().take(COMMAND_CHARS_MAX).collect();
-            let hint = if plan.risk.class.always_asks() {
-                "run interactively: it asks in every approval mode"
-            } else {
-                "use --approve auto or run interactively"
-            };
+            let hint = ui_text::way_to_approve(plan);
             let guard = plan.guarded.map(ui_text::guarded);
             let preview = plan.preview.clone();
             self.printer
@@ -589,11 +596,7 @@ impl ExecRun {
     }
 
     fn handle_signal(&mut self, stop: StopSignal) -> Option<Exit> {
-        let exit = match stop {
-            StopSignal::Interrupt => Exit::Interrupted,
-            StopSignal::Terminate => Exit::Terminated,
-            StopSignal::HangUp => Exit::HungUp,
-        };
+        let exit = stop.exit();
         if self.sequence.as_ref().is_some_and(|run| !run.is_busy) {
             return Some(exit); // nothing is running between two calls
         }

@@ -650,3 +650,19 @@ async fn a_chatty_socket_is_throttled() {
     assert_eq!(world.auth.message_delay(&caller), None, "after that it is");
     assert!(world.auth.message_delay(&caller).is_some());
 }
+
+#[tokio::test]
+async fn tokens_of_processes_leave_start_tokens_valid_and_can_be_revoked() {
+    let world = World::new().await;
+    let start = world.tokens.start("ada").await.unwrap();
+    let (first, id) = world.tokens.of_process("ada").await.unwrap();
+    for _ in 0..20 {
+        world.tokens.of_process("ada").await.unwrap();
+    }
+    let is_valid = async |token: &SecretString| {
+        world.tokens.bearer(token, CredentialKind::Explicit).await.unwrap().is_some()
+    };
+    assert!(is_valid(&start).await && is_valid(&first).await);
+    world.tokens.revoke(&id).await.unwrap();
+    assert!(!is_valid(&first).await && is_valid(&start).await);
+}

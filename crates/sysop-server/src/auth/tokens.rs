@@ -39,6 +39,13 @@ const READ_LINK_MS: i64 = DAY_MS;
 const LINKS_MAX: usize = 32;
 /// Maximum number of start tokens that stay valid; the oldest is revoked first.
 const STARTS_MAX: usize = 16;
+/// Maximum number of tokens of single processes that stay valid; the oldest is revoked first. Each process revokes its own
+/// at its end, so that only killed processes leave one behind.
+const PROCESSES_MAX: usize = 256;
+/// Name of start tokens, which survive restarts.
+const START: &str = "start";
+/// Name of tokens that belong to a single process.
+const PROCESS: &str = "attach";
 
 /// Holder of a valid token.
 #[derive(Debug, Clone)]
@@ -122,19 +129,44 @@ impl Tokens {
             row.record.kind == TokenKind::Issued && row.record.scopes.operate && !row.is_over(now)
         });
         let life = if has_own { START_BESIDE_OTHERS_MS } else { START_MS };
+        self.keep_newest(STARTS_MAX - 1, |record| is_start(record) && record.name != PROCESS).await?;
+        Ok(self.insert_start(START, owner, life).await?.0)
+    }
+
+    /// Creates a token for joining the sessions of this process, which must [revoke](Self::revoke) it at its end. It does not
+    /// count as a start token: any number of such processes leaves those valid.
+    pub async fn of_process(&self, owner: &str) -> Result<(SecretString, TokenId), StoreError> {
+        self.remove_expired().await?;
+        self.keep_newest(PROCESSES_MAX - 1, |record| is_start(record) && record.name == PROCESS).await?;
+        self.insert_start(PROCESS, owner, START_MS).await
+    }
+
+    /// Revokes a token, with the logins of the page that it gave.
+    pub async fn revoke(&self, id: &TokenId) -> Result<(), StoreError> {
+        self.store.revoke_token(id).await?;
+        self.read().await
+    }
+
+    async fn insert_start(
+        &self,
+        name: &str,
+        owner: &str,
+        life_ms: i64,
+    ) -> Result<(SecretString, TokenId), StoreError> {
+        let now = self.clock.now();
         let (token, record) = mint(NewToken {
             kind: TokenKind::Start,
-            name: "start".to_owned(),
+            name: name.to_owned(),
             owner: owner.to_owned(),
             scopes: Scopes::ALL,
             now,
-            expires: Some(Timestamp(now.0 + life)),
+            expires: Some(Timestamp(now.0 + life_ms)),
             parent: None,
             unattended: false,
         });
         self.store.insert_token(&record).await?;
         self.read().await?;
-        Ok(token)
+        Ok((token, record.id))
     }
 
     /// Returns the holder of a token, or `None` if the token is invalid.
@@ -255,7 +287,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Deletes expired tokens except those of users, and the oldest start tokens, to make room for one more.
+    /// Deletes expired tokens except those of users.
     async fn remove_expired(&self) -> Result<(), StoreError> {
         self.read().await?;
         let now = self.clock.now();
@@ -264,7 +296,7 @@ impl Tokens {
                 self.store.revoke_token(&row.record.id).await?;
             }
         }
-        self.keep_newest(STARTS_MAX - 1, |record| record.kind == TokenKind::Start).await
+        Ok(())
     }
 
     async fn keep_newest(&self, most: usize, of: impl Fn(&TokenRecord) -> bool) -> Result<(), StoreError> {
@@ -385,6 +417,10 @@ impl Tokens {
             tracing::warn!(%error, "cannot record the last use of tokens");
         }
     }
+}
+
+fn is_start(record: &TokenRecord) -> bool {
+    record.kind == TokenKind::Start
 }
 
 /// Returns the time until which a link must be opened.

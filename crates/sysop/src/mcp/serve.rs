@@ -14,7 +14,9 @@ use sysop_core::model_provider::DEMO;
 use sysop_driver::frontend::{SessionSelector, SessionService};
 use sysop_driver::port::{Annotation, Store, StoreError};
 use sysop_driver::system_clock;
+use sysop_driver::tokens::TokenId;
 use sysop_mcp_server::McpServerSettings;
+use sysop_repl::exec::{self, StopSignal};
 use sysop_server::auth::Tokens;
 use sysop_server::{Server, ServerSettings};
 use tokio::task::JoinHandle;
@@ -42,6 +44,7 @@ const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
     settings.require_runnable()?;
+    let mut stops = exec::signals().context("cannot listen for signals")?;
     crate::known_host::check(&settings).await?;
     let model = select_model::select_model(&settings, select_model::installed_models).ok();
     let has_model = model.is_some();
@@ -53,13 +56,18 @@ pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
         false => None,
     };
     let mcp = mcp_settings(&services, storage.store(), attach.as_ref(), has_model);
-    let served = sysop_mcp_server::serve(mcp, tokio::io::stdin(), tokio::io::stdout()).await;
+    let serving = sysop_mcp_server::serve(mcp, tokio::io::stdin(), tokio::io::stdout());
+    // Some clients end servers by a signal instead of the end of input.
+    let served = tokio::select! {
+        served = serving => served.map(|()| None),
+        stopped = stops.recv() => Ok(stopped),
+    };
     if let Some(attach) = attach {
         attach.close().await;
     }
     services.close().await;
-    served.map_err(CommandError::failed)?;
-    Ok(Exit::Done)
+    let stopped = served.map_err(CommandError::failed)?;
+    Ok(stopped.map_or(Exit::Done, StopSignal::exit))
 }
 
 fn mcp_settings(
@@ -103,6 +111,8 @@ struct AttachServer {
     sessions: Arc<LocalSessions>,
     stop: CancellationToken,
     running: JoinHandle<()>,
+    tokens: Arc<Tokens>,
+    token_id: TokenId,
     _token_file: TokenFile,
 }
 
@@ -120,11 +130,11 @@ impl AttachServer {
         let address = listener.local_addr().context("the socket has an address")?;
         let failed = |error: StoreError| CommandError::failed(error.to_string());
         let tokens = Arc::new(Tokens::open(storage.tokens(), system_clock()).await.map_err(failed)?);
-        let token = tokens.start(&origin::user_name()).await.map_err(failed)?;
+        let (token, token_id) = tokens.of_process(&origin::user_name()).await.map_err(failed)?;
         let settings = services.settings();
         let audited = exposure.audited_store(storage.store(), system_clock(), settings, None).await?;
         let sessions = Arc::new(LocalSessions::new(services.clone(), Arc::new(audited), None));
-        let token_auth = exposure.token_auth(address, tokens);
+        let token_auth = exposure.token_auth(address, Arc::clone(&tokens));
         let server =
             Server::new(Arc::clone(&sessions) as Arc<_>, Arc::new(token_auth), ServerSettings::default());
         let path = TokenFile::usual_path(&settings.folders.data, address);
@@ -135,11 +145,15 @@ impl AttachServer {
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let running = tokio::spawn(async move { server.serve(listener, stopping).await });
-        Ok(Self { sessions, stop, running, _token_file: token_file })
+        Ok(Self { sessions, stop, running, tokens, token_id, _token_file: token_file })
     }
 
     async fn close(self) {
         self.stop.cancel();
+        // If this fails, the token is left behind until it expires.
+        if let Err(error) = self.tokens.revoke(&self.token_id).await {
+            tracing::warn!(%error, "cannot revoke the token for `sysop attach`");
+        }
         // Connections that are not closed in time are closed when the process exits.
         let _ = tokio::time::timeout(CLOSE_MAX, self.running).await;
     }

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
+use sysop_driver::tokens::TokenStore;
+use sysop_store::SqliteStore;
 
 use crate::World;
 use crate::support::{DEADLINE, Mock, Running, bash, say};
@@ -192,4 +195,29 @@ fn a_call_waits_for_whoever_is_attached() {
     attached.finish();
     client.server.end_input();
     assert_eq!(client.server.finish().code, Some(0));
+    assert_eq!(stored_tokens(&world), 0);
+}
+
+/// Number of tokens in the store.
+fn stored_tokens(world: &World) -> usize {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let store = SqliteStore::open(&world.data().join("sysop.db")).unwrap();
+        let count = store.tokens().await.unwrap().len();
+        store.close().await;
+        count
+    })
+}
+
+#[test]
+fn a_server_that_is_terminated_takes_its_token_along() {
+    let world = World::new();
+    let client = Client::start(&world, &["--attachable"], json!({}));
+    assert_eq!(stored_tokens(&world), 1);
+    client.server.signal(Signal::TERM);
+    let run = client.server.finish();
+    assert_eq!(run.code, Some(143), "{run:?}");
+    assert_eq!(stored_tokens(&world), 0);
+    let left = std::fs::read_dir(world.data()).unwrap().flatten();
+    assert!(!left.into_iter().any(|file| file.path().extension().is_some_and(|end| end == "token")));
 }
