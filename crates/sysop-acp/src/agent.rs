@@ -20,8 +20,9 @@ use crate::client::{Client, RpcError, code};
 use crate::commands::PromptAction;
 use crate::options::{self, SessionOptions};
 use crate::prompt::PromptContent;
+use crate::servers::{EditorServer, OpenConsent};
 use crate::session::{Replay, SessionCommand, SessionLink};
-use crate::{AcpBackend, AcpContext, BackendError, OpenedSession, commands, elicitation, prompt};
+use crate::{AcpBackend, AcpContext, BackendError, OpenedSession, commands, elicitation, prompt, servers};
 
 const PROTOCOL_VERSION: u32 = 1;
 const LINE_BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -45,6 +46,7 @@ pub async fn serve(context: AcpContext, stop: impl Future<Output = ()>) {
         backend: context.backend,
         version: context.version,
         sessions: Arc::default(),
+        consents: Mutex::default(),
         initialized: Mutex::new(false),
     };
     let agent = Arc::new(agent);
@@ -63,6 +65,7 @@ pub async fn serve(context: AcpContext, stop: impl Future<Output = ()>) {
             None => break,
         }
     }
+    agent.consents.lock().drain().for_each(|(_, consent)| consent.cancel());
     let sessions: Vec<_> = agent.sessions.lock().drain().map(|(_, link)| link.close()).collect();
     let ended = futures::future::join_all(sessions);
     // A turn that does not end in time is abandoned.
@@ -95,11 +98,13 @@ fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<Result<Vec<u
     lines
 }
 
-struct Agent {
-    client: Client,
+pub(crate) struct Agent {
+    pub(crate) client: Client,
     backend: Arc<dyn AcpBackend>,
     version: String,
-    sessions: Arc<Mutex<HashMap<String, SessionLink>>>,
+    pub(crate) sessions: Arc<Mutex<HashMap<String, SessionLink>>>,
+    /// New sessions whose servers wait for the user's consent.
+    pub(crate) consents: Mutex<HashMap<String, OpenConsent>>,
     initialized: Mutex<bool>,
 }
 
@@ -152,8 +157,11 @@ impl Agent {
         if method != "session/cancel" {
             return;
         }
-        let sessions = self.sessions.lock();
-        if let Some(link) = params["sessionId"].as_str().and_then(|id| sessions.get(id)) {
+        let Some(id) = params["sessionId"].as_str() else { return };
+        if let Some(consent) = self.consents.lock().get(id) {
+            return consent.cancel();
+        }
+        if let Some(link) = self.sessions.lock().get(id) {
             link.send(SessionCommand::Cancel);
         }
     }
@@ -164,6 +172,7 @@ impl Agent {
             _ if !*self.initialized.lock() => {
                 Err(RpcError::new(code::INVALID_REQUEST, "the first request must be `initialize`"))
             }
+            "session/prompt" if self.waits_for_consent(&id, &params) => return,
             "session/prompt" => match self.prompt(id.clone(), &params) {
                 Ok(()) => return,
                 Err(error) => Err(error),
@@ -204,7 +213,7 @@ impl Agent {
             "agentCapabilities": {
                 "loadSession": true,
                 "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
-                "mcpCapabilities": { "http": false, "sse": false },
+                "mcpCapabilities": { "http": true, "sse": false },
                 "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {} },
             },
             "authMethods": [{
@@ -223,55 +232,66 @@ impl Agent {
     }
 
     async fn new_session(&self, id: Value, params: &Value) {
+        let (servers, notes) = servers::read(params);
         let opened = match folder(params) {
             Ok(folder) if self.sessions.lock().len() < SESSIONS_MAX => {
-                self.backend.create(&folder).await.map_err(rpc_error)
+                self.backend.create(&folder, servers).await.map_err(rpc_error)
             }
             Ok(_) => Err(RpcError::new(code::INVALID_REQUEST, "too many open sessions; close some")),
             Err(error) => Err(error),
         };
         match opened {
-            Ok(opened) => self.start(id, opened, Replay::Skip, params, true).await,
+            Ok(opened) => self.start(id, opened, Replay::Skip, notes, true).await,
             Err(error) => self.client.respond(id, Err(error)).await,
         }
     }
 
     async fn open_session(&self, id: Value, params: &Value, replay: Replay) {
-        let opened = self.reopen(params).await;
+        let (servers, notes) = servers::read(params);
+        let opened = self.reopen(params, servers).await;
         match opened {
-            Ok(opened) => self.start(id, opened, replay, params, false).await,
+            Ok(opened) => self.start(id, opened, replay, notes, false).await,
             Err(error) => self.client.respond(id, Err(error)).await,
         }
     }
 
-    async fn reopen(&self, params: &Value) -> Result<OpenedSession, RpcError> {
+    async fn reopen(&self, params: &Value, servers: Vec<EditorServer>) -> Result<OpenedSession, RpcError> {
         let id = string(params, "sessionId")?;
         folder(params)?;
         let open = self.sessions.lock().remove(id);
         if let Some(link) = open {
             let mut opened = link.opened.clone();
             opened.attached.last = link.last_seen();
+            opened.notes.clear();
             link.send(SessionCommand::Detach);
             // The task ends on its own after the command.
             let _ = link.close().await;
             return Ok(opened);
         }
-        self.backend.open(&SessionId::new(id)).await.map_err(rpc_error)
+        self.backend.open(&SessionId::new(id), servers).await.map_err(rpc_error)
     }
 
     /// Starts a session's task, and answers the request that opened the session once its log is replayed.
-    async fn start(&self, id: Value, opened: OpenedSession, replay: Replay, params: &Value, is_new: bool) {
+    async fn start(
+        &self,
+        id: Value,
+        mut opened: OpenedSession,
+        replay: Replay,
+        mut notes: Vec<String>,
+        is_new: bool,
+    ) {
         let session = opened.attached.session.id().clone();
-        let spec = &opened.attached.spec;
-        let models = opened.service.models().await;
-        let options = SessionOptions::new(spec.approve, &opened.modes, spec.model.clone(), models);
-        let note = ignored_servers(params);
+        notes.append(&mut opened.notes);
+        let note = (!notes.is_empty()).then(|| notes.join("\n"));
         let service = Arc::clone(&opened.service);
-        let (link, ready) = SessionLink::start(self.client.clone(), opened, options, replay, note);
+        if let Some(consents) = opened.consents.clone().filter(|_| is_new) {
+            self.consents
+                .lock()
+                .insert(session.as_str().to_owned(), OpenConsent::new(consents, note.clone()));
+        }
+        let link = self.link(opened, replay, note, None).await;
         let options = Arc::clone(&link.options);
         self.sessions.lock().insert(session.as_str().to_owned(), link);
-        // Fails if the session is gone; its prompts are then answered with the reason.
-        let _ = ready.await;
         let (modes, config_options) = {
             let options = options.lock();
             (options.modes(), options.config_options())
@@ -285,7 +305,29 @@ impl Agent {
         self.client.update(session.as_str(), commands::available(&skills)).await;
     }
 
-    fn prompt(&self, id: Value, params: &Value) -> Result<(), RpcError> {
+    /// Starts a session's task and waits until its log is replayed. `options` are those of an earlier task of the session.
+    pub(crate) async fn link(
+        &self,
+        opened: OpenedSession,
+        replay: Replay,
+        note: Option<String>,
+        options: Option<Arc<Mutex<SessionOptions>>>,
+    ) -> SessionLink {
+        let options = match options {
+            Some(options) => options,
+            None => {
+                let (spec, models) = (&opened.attached.spec, opened.service.models().await);
+                let options = SessionOptions::new(spec.approve, &opened.modes, spec.model.clone(), models);
+                Arc::new(Mutex::new(options))
+            }
+        };
+        let (link, ready) = SessionLink::start(self.client.clone(), opened, options, replay, note);
+        // Fails if the session is gone; its prompts are then answered with the reason.
+        let _ = ready.await;
+        link
+    }
+
+    pub(crate) fn prompt(&self, id: Value, params: &Value) -> Result<(), RpcError> {
         let blocks =
             params["prompt"].as_array().ok_or_else(|| RpcError::invalid("`prompt` must be a list"))?;
         self.with_session(params, |link| {
@@ -307,7 +349,14 @@ impl Agent {
         params: &Value,
         act: impl FnOnce(&SessionLink) -> Result<T, RpcError>,
     ) -> Result<T, RpcError> {
-        let id = string(params, "sessionId")?;
+        self.with_open(string(params, "sessionId")?, act)
+    }
+
+    pub(crate) fn with_open<T>(
+        &self,
+        id: &str,
+        act: impl FnOnce(&SessionLink) -> Result<T, RpcError>,
+    ) -> Result<T, RpcError> {
         let sessions = self.sessions.lock();
         let link = sessions.get(id).ok_or_else(|| {
             RpcError::new(code::RESOURCE_NOT_FOUND, format!("no open session {}", neutralize_line(id)))
@@ -317,7 +366,7 @@ impl Agent {
 
     fn set_mode(&self, params: &Value) -> RpcResult {
         let mode = string(params, "modeId")?;
-        self.with_session(params, |link| set_approval(link, mode))?;
+        self.with_session(params, |link| self.set_approval(link, mode))?;
         Ok(json!({}))
     }
 
@@ -325,16 +374,48 @@ impl Agent {
         let (option, value) = (string(params, "configId")?, string(params, "value")?);
         self.with_session(params, |link| {
             match option {
-                options::MODE => set_approval(link, value)?,
-                options::MODEL => set_model(link, value)?,
+                options::MODE => self.set_approval(link, value)?,
+                options::MODEL => self.set_model(link, value)?,
                 _ => return Err(RpcError::invalid("unknown config option")),
             }
             Ok(json!({ "configOptions": link.options.lock().config_options() }))
         })
     }
 
+    fn set_approval(&self, link: &SessionLink, name: &str) -> Result<(), RpcError> {
+        let mode = ApprovalMode::from_name(name).filter(|mode| link.options.lock().modes.contains(mode));
+        let mode = mode.ok_or_else(|| RpcError::invalid("this mode cannot be chosen here"))?;
+        self.configure(link, ConfigChange::Approve(mode))?;
+        link.options.lock().mode = mode;
+        Ok(())
+    }
+
+    fn set_model(&self, link: &SessionLink, name: &str) -> Result<(), RpcError> {
+        let model: ModelRef = name.parse().map_err(|_| RpcError::invalid("use PROVIDER/NAME for a model"))?;
+        if !is_known(&model.provider) {
+            return Err(RpcError::invalid("unknown model provider"));
+        }
+        self.configure(link, ConfigChange::Model(model.clone()))?;
+        let mut options = link.options.lock();
+        if !options.models.contains(&model) {
+            options.models.insert(0, model.clone());
+        }
+        options.model = model;
+        Ok(())
+    }
+
+    /// Changes a session's config: at once, or when its servers have the user's consent.
+    fn configure(&self, link: &SessionLink, change: ConfigChange) -> Result<(), RpcError> {
+        if let Some(consent) = self.consents.lock().get_mut(link.opened.attached.session.id().as_str()) {
+            consent.configure(change);
+            return Ok(());
+        }
+        configure(link, change)
+    }
+
     fn close(&self, params: &Value) -> RpcResult {
         let id = string(params, "sessionId")?;
+        self.withdraw_consent(id);
         match self.sessions.lock().remove(id) {
             Some(link) => {
                 drop(link.close());
@@ -344,8 +425,19 @@ impl Agent {
         }
     }
 
+    /// Withdraws the question about the servers of a session that is closed.
+    fn withdraw_consent(&self, session: &str) {
+        let mut consents = self.consents.lock();
+        match consents.get(session) {
+            Some(consent) if consent.is_asking() => consent.cancel(),
+            Some(_) => drop(consents.remove(session)),
+            None => {}
+        }
+    }
+
     async fn delete(&self, params: &Value) -> RpcResult {
         let id = string(params, "sessionId")?;
+        self.withdraw_consent(id);
         let open = self.sessions.lock().remove(id);
         if let Some(link) = open {
             // A task that panicked has also ended.
@@ -376,29 +468,7 @@ impl Agent {
     }
 }
 
-fn set_approval(link: &SessionLink, name: &str) -> Result<(), RpcError> {
-    let mode = ApprovalMode::from_name(name).filter(|mode| link.options.lock().modes.contains(mode));
-    let mode = mode.ok_or_else(|| RpcError::invalid("this mode is not available here"))?;
-    configure(link, ConfigChange::Approve(mode))?;
-    link.options.lock().mode = mode;
-    Ok(())
-}
-
-fn set_model(link: &SessionLink, name: &str) -> Result<(), RpcError> {
-    let model: ModelRef = name.parse().map_err(|_| RpcError::invalid("use PROVIDER/NAME for a model"))?;
-    if !is_known(&model.provider) {
-        return Err(RpcError::invalid("unknown model provider"));
-    }
-    configure(link, ConfigChange::Model(model.clone()))?;
-    let mut options = link.options.lock();
-    if !options.models.contains(&model) {
-        options.models.insert(0, model.clone());
-    }
-    options.model = model;
-    Ok(())
-}
-
-fn configure(link: &SessionLink, change: ConfigChange) -> Result<(), RpcError> {
+pub(crate) fn configure(link: &SessionLink, change: ConfigChange) -> Result<(), RpcError> {
     let sent = link.opened.attached.session.send(Input::Configure { change });
     sent.map_err(|error| RpcError::new(code::INTERNAL_ERROR, error))
 }
@@ -416,19 +486,7 @@ fn string<'a>(params: &'a Value, name: &str) -> Result<&'a str, RpcError> {
     params[name].as_str().ok_or_else(|| RpcError::invalid(format!("missing parameter `{name}`")))
 }
 
-/// Returns a note about the MCP servers that the editor wants to add. Some editors omit the list.
-fn ignored_servers(params: &Value) -> Option<String> {
-    let servers = params["mcpServers"].as_array().filter(|servers| !servers.is_empty())?;
-    let names: Vec<_> =
-        servers.iter().map(|server| neutralize_line(server["name"].as_str().unwrap_or("?"))).collect();
-    Some(format!(
-        "The editor's MCP servers are not used here: {}. A workspace may have named them; sysop starts only programs that \
-         its own config names.",
-        names.join(", ")
-    ))
-}
-
-fn rpc_error(error: BackendError) -> RpcError {
+pub(crate) fn rpc_error(error: BackendError) -> RpcError {
     match error {
         BackendError::NoModel(why) => RpcError::new(code::AUTH_REQUIRED, neutralize_line(&why)),
         BackendError::NotFound(why) => RpcError::new(code::RESOURCE_NOT_FOUND, neutralize_line(&why)),

@@ -21,6 +21,7 @@
 //! - A permission request names the exact command in its title and in its content. Any answer other than a known option
 //!   is a rejection.
 //! - Text from models, programs and files is neutralized before it is sent.
+//! - An MCP server that the editor names starts only after the user allowed it.
 //! - Commands run on the session's host, never through the editor's terminals or file system.
 
 mod agent;
@@ -30,6 +31,7 @@ mod elicitation;
 mod options;
 mod permission;
 mod prompt;
+mod servers;
 mod session;
 mod tool_view;
 mod updates;
@@ -45,6 +47,7 @@ use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_driver::port::SessionSummary;
 
 pub use agent::serve;
+pub use servers::{EditorServer, EditorTransport};
 
 /// Everything that the front end needs from its caller.
 pub struct AcpContext {
@@ -63,6 +66,40 @@ pub struct OpenedSession {
     pub attached: AttachedSession,
     pub service: Arc<dyn SessionService>,
     pub modes: Vec<ApprovalMode>,
+    /// Sentences for the user about servers of the editor that are not used.
+    pub notes: Vec<String>,
+    /// The editor's servers that wait for the user; `None` if there are none.
+    pub consents: Option<Arc<dyn ServerConsents>>,
+}
+
+/// Extent of the user's consent to a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ConsentScope {
+    Session,
+    Always,
+}
+
+/// Question about a server that the editor named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerQuestion {
+    pub server: String,
+    /// The exact command line or address, in one line.
+    pub title: String,
+    /// Everything that starting the server entails, or the changes of its tools.
+    pub text: String,
+}
+
+/// Servers of a new session that wait for the user's consent.
+#[async_trait]
+pub trait ServerConsents: Send + Sync {
+    fn questions(&self) -> Vec<ServerQuestion>;
+
+    /// Records the user's consent to a server, and starts it once to see its tools. Returns a summary of the tools. Fails with
+    /// one sentence if the server does not start.
+    async fn allow(&self, server: &str, scope: ConsentScope) -> Result<String, String>;
+
+    /// Opens the session, which has no prompt yet, with the tools of the allowed servers and under the same id.
+    async fn reopen(&self) -> Result<OpenedSession, BackendError>;
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,11 +114,13 @@ pub enum BackendError {
 /// Opens and finds sessions in any directory.
 #[async_trait]
 pub trait AcpBackend: Send + Sync {
-    /// Creates a session that works in `folder`, an absolute path. It is saved with its first prompt.
-    async fn create(&self, folder: &Path) -> Result<OpenedSession, BackendError>;
+    /// Creates a session that works in `folder`, an absolute path. It is saved with its first prompt. Tools of `servers` are
+    /// offered only with the user's consent.
+    async fn create(&self, folder: &Path, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError>;
 
-    /// Opens an earlier session, which keeps its own directory and host.
-    async fn open(&self, id: &SessionId) -> Result<OpenedSession, BackendError>;
+    /// Opens an earlier session, which keeps its own directory, host and tools. The tools of `servers` without the user's
+    /// consent cannot be called.
+    async fn open(&self, id: &SessionId, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError>;
 
     /// Lists sessions, most recently changed first.
     async fn list(&self) -> Result<Vec<SessionSummary>, BackendError>;

@@ -75,7 +75,7 @@ impl SessionLink {
     pub(crate) fn start(
         client: Client,
         opened: OpenedSession,
-        options: SessionOptions,
+        options: Arc<Mutex<SessionOptions>>,
         replay: Replay,
         note: Option<String>,
     ) -> (Self, oneshot::Receiver<()>) {
@@ -83,7 +83,6 @@ impl SessionLink {
         let (ready, is_ready) = oneshot::channel();
         let (answers, answered) = mpsc::unbounded_channel();
         let seen = Arc::new(AtomicU64::new(0));
-        let options = Arc::new(Mutex::new(options));
         let task = SessionTask {
             id: opened.attached.session.id().as_str().to_owned(),
             client,

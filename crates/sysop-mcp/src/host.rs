@@ -93,7 +93,7 @@ pub fn offered_tools(
         if settings.approve == ServerApproval::Never {
             continue;
         }
-        for definition in definitions.iter().filter(|tool| is_selected(&settings.tools, &tool.name)) {
+        for definition in definitions.iter().filter(|tool| is_selected(settings, &tool.name)) {
             let spec = definition.spec(&settings.name, settings.approve).and_then(|spec| {
                 let taken = offered.iter().any(|tool| tool.spec.name == spec.name);
                 if taken { Err("another tool has the same name".to_owned()) } else { Ok(spec) }
@@ -112,9 +112,12 @@ pub fn offered_tools(
     (offered, refused)
 }
 
-fn is_selected(globs: &[String], name: &str) -> bool {
+fn is_selected(settings: &ServerSettings, name: &str) -> bool {
     let matches = |glob: &String| Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(name));
-    globs.is_empty() || globs.iter().any(matches)
+    // An invalid glob excludes everything.
+    let excludes = |glob: &String| Glob::new(glob).map_or(true, |glob| glob.compile_matcher().is_match(name));
+    (settings.tools.is_empty() || settings.tools.iter().any(matches))
+        && !settings.exclude_tools.iter().any(excludes)
 }
 
 impl McpHost {

@@ -85,6 +85,8 @@ pub struct ServerSettings {
     pub transport: ServerTransport,
     /// Globs for tool names; only matching tools are offered. Empty for all tools.
     pub tools: Vec<String>,
+    /// Globs for tool names; matching tools are not offered.
+    pub exclude_tools: Vec<String>,
     pub approve: ServerApproval,
     /// Maximum duration of a call without progress, not counting time in which the user answers questions.
     pub call_timeout: Duration,

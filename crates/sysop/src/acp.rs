@@ -3,6 +3,8 @@
 //! The settings are loaded again for each session, because a workspace may have its own config and the user's
 //! config may have changed. All sessions share one store.
 
+mod servers;
+
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use sysop_acp::{AcpBackend, AcpContext, BackendError, OpenedSession};
+use sysop_acp::{AcpBackend, AcpContext, BackendError, EditorServer, OpenedSession, ServerConsents};
 use sysop_core::event::{Event, Logged};
 use sysop_core::id::{Seq, SessionId, Timestamp};
 use sysop_core::policy::ApprovalMode;
@@ -19,6 +21,7 @@ use sysop_core::ui_text::is_local_host;
 use sysop_driver::port::{SessionSummary, StoreError};
 use sysop_repl::exec::{self, StopSignal};
 
+use self::servers::NewSessionServers;
 use crate::app::{Services, Storage, delete_session};
 use crate::exit::Exit;
 use crate::global_flags::GlobalFlags;
@@ -47,27 +50,23 @@ async fn serve(flags: GlobalFlags, settings: Settings) -> Result<Exit> {
     let mut stopped = None;
     sysop_acp::serve(context, async { stopped = stops.recv().await }).await;
     backend.close().await;
-    Ok(match stopped {
-        None => Exit::Done,
-        Some(StopSignal::Interrupt) => Exit::Interrupted,
-        Some(StopSignal::Terminate) => Exit::Terminated,
-        Some(StopSignal::HangUp) => Exit::HungUp,
-    })
+    Ok(stopped.map_or(Exit::Done, StopSignal::exit))
 }
 
+#[derive(Clone)]
 struct EditorSessions {
     flags: GlobalFlags,
     /// Settings at program startup.
-    settings: Settings,
+    settings: Arc<Settings>,
     storage: Storage,
     /// Services of all sessions so far, closed at exit.
-    services: Mutex<Vec<Services>>,
+    services: Arc<Mutex<Vec<Services>>>,
 }
 
 impl EditorSessions {
     fn new(flags: GlobalFlags, settings: Settings) -> Result<Self> {
         let storage = Storage::file(&settings)?;
-        Ok(Self { flags, settings, storage, services: Mutex::default() })
+        Ok(Self { flags, settings: Arc::new(settings), storage, services: Arc::default() })
     }
 
     async fn close(&self) {
@@ -79,20 +78,26 @@ impl EditorSessions {
     }
 
     /// Creates the services for sessions in a local directory. With a remote host, the directory is ignored,
-    /// because the tools work on that host.
-    async fn services(&self, folder: Option<PathBuf>) -> Result<Services, BackendError> {
+    /// because the tools work on that host. `add_servers` adds the editor's MCP servers and returns notes for the user.
+    async fn services(
+        &self,
+        folder: Option<PathBuf>,
+        add_servers: impl FnOnce(&mut Settings) -> Vec<String>,
+    ) -> Result<(Services, Vec<String>), BackendError> {
         let is_local = matches!(self.settings.host, HostChoice::Local);
         let root = folder.filter(|_| is_local).or_else(|| self.flags.root.clone());
         let flags = GlobalFlags { root, resume: None, ..self.flags.clone() };
         // May wait for a model server.
         let loading = tokio::task::spawn_blocking(move || load(&flags));
-        let (settings, pick) = loading.await.map_err(|error| BackendError::Failed(error.to_string()))??;
+        let (mut settings, pick) =
+            loading.await.map_err(|error| BackendError::Failed(error.to_string()))??;
         if let Some(why) = settings.hosts.model_access(&settings.host).refusal(&pick.model) {
             return Err(BackendError::Failed(why));
         }
+        let notes = add_servers(&mut settings);
         let services = Services::on(self.storage.clone(), settings, pick.model);
         self.services.lock().push(services.clone());
-        Ok(services)
+        Ok((services, notes))
     }
 
     fn opened(
@@ -103,7 +108,8 @@ impl EditorSessions {
         // A program that was started as read-only stays read-only.
         let is_read_only = self.settings.approve(&self.settings.host) == ApprovalMode::Never;
         let modes = if is_read_only { vec![ApprovalMode::Never] } else { MODES.to_vec() };
-        OpenedSession { attached, service: Arc::new(services.clone()), modes }
+        let service = Arc::new(services.clone());
+        OpenedSession { attached, service, modes, notes: Vec::new(), consents: None }
     }
 
     /// Returns the settings with which a session was opened.
@@ -127,21 +133,38 @@ fn load(flags: &GlobalFlags) -> Result<(Settings, ModelChoice), BackendError> {
 
 #[async_trait]
 impl AcpBackend for EditorSessions {
-    async fn create(&self, folder: &Path) -> Result<OpenedSession, BackendError> {
-        let services = self.services(Some(folder.to_owned())).await?;
+    async fn create(&self, folder: &Path, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError> {
+        let services =
+            self.services(Some(folder.to_owned()), |settings| servers::add(settings, servers)).await;
+        let (services, notes) = services?;
         let known = crate::known_host::check(services.settings()).await;
         known.map_err(|error| BackendError::Failed(format!("{error:#}")))?;
         let attached = services.create_lazy().map_err(|error| BackendError::Failed(format!("{error:#}")))?;
-        Ok(self.opened(&services, attached))
+        let questions = servers::waiting(services.settings());
+        let consents = (!questions.is_empty()).then(|| {
+            let settings = services.shared_settings();
+            let of_editor = settings.mcp.iter().filter(|server| server.is_of_editor).cloned().collect();
+            let (sessions, folder) = (self.clone(), folder.to_owned());
+            let (id, servers) = (attached.session.id().clone(), Mutex::new(of_editor));
+            Arc::new(NewSessionServers { sessions, folder, id, settings, servers, questions })
+                as Arc<dyn ServerConsents>
+        });
+        Ok(OpenedSession { notes, consents, ..self.opened(&services, attached) })
     }
 
-    async fn open(&self, id: &SessionId) -> Result<OpenedSession, BackendError> {
+    async fn open(&self, id: &SessionId, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError> {
         let spec = self.spec(id).await?;
         let folder = is_local_host(&spec.host).then(|| PathBuf::from(&spec.root));
-        let services = self.services(folder).await?;
+        let (services, mut notes) = self.services(folder, |settings| servers::add(settings, servers)).await?;
+        notes.extend(servers::waiting(services.settings()).iter().map(|question| {
+            format!(
+                "The editor's MCP server {} is not started: only a new session asks about it.",
+                question.server
+            )
+        }));
         let attached = services.resume(id).await;
         let attached = attached.map_err(|error| BackendError::Failed(format!("{error:#}")))?;
-        Ok(self.opened(&services, attached))
+        Ok(OpenedSession { notes, ..self.opened(&services, attached) })
     }
 
     async fn list(&self) -> Result<Vec<SessionSummary>, BackendError> {

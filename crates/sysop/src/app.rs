@@ -135,19 +135,23 @@ impl Services {
 
     /// Creates a session at the configured location. The session is saved only once it receives its first input.
     pub(crate) fn create_lazy(&self) -> Result<AttachedSession> {
+        self.create_lazy_as(new_session_id())
+    }
+
+    /// Like `create_lazy`, with an id that no saved session and no other session of these services has.
+    pub(crate) fn create_lazy_as(&self, id: SessionId) -> Result<AttachedSession> {
         let settings = &self.settings;
-        self.create_at(&ToolLocation::new(settings.host.clone(), settings.root.clone()))
+        self.create_at(id, &ToolLocation::new(settings.host.clone(), settings.root.clone()))
     }
 
     /// Creates a session on the hosts named by `host`, in the syntax of `--host`, not on the configured host.
     pub(crate) fn create_on(&self, host: &str) -> Result<AttachedSession> {
         let host = self.settings.hosts.resolve(host)?;
-        self.create_at(&ToolLocation::new(host, self.settings.root.clone()))
+        self.create_at(new_session_id(), &ToolLocation::new(host, self.settings.root.clone()))
     }
 
-    fn create_at(&self, place: &ToolLocation) -> Result<AttachedSession> {
+    fn create_at(&self, id: SessionId, place: &ToolLocation) -> Result<AttachedSession> {
         let external = self.external_tools();
-        let id = SessionId::new(uuid::Uuid::now_v7().to_string());
         let runtime = self.runtime(Some(&id), place, self.settings.profile, &external)?;
         let spec = self.spec(place, runtime.host.tools(), &external);
         let opening = spec.clone();
@@ -248,6 +252,10 @@ impl Services {
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    pub(crate) fn shared_settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings)
     }
 
     /// Stops background jobs, lists them on standard error, and closes connections and the store.
@@ -351,6 +359,10 @@ impl Services {
         }
         Ok(place)
     }
+}
+
+fn new_session_id() -> SessionId {
+    SessionId::new(uuid::Uuid::now_v7().to_string())
 }
 
 pub(crate) fn open_store(settings: &Settings) -> Result<SqliteStore> {

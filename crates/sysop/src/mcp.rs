@@ -7,6 +7,7 @@
 mod add;
 mod config_file;
 mod consent;
+mod editor;
 mod import;
 mod list;
 mod records;
@@ -18,16 +19,18 @@ use std::sync::Arc;
 use anyhow::Result;
 use sysop_core::policy::ApprovalMode;
 use sysop_mcp::definition::ToolDefinition;
+use sysop_mcp::record::ServerRecord;
 use sysop_mcp::settings::ServerSettings;
 use sysop_mcp::{ExternalTool, RecordChange, offered_tools};
 
 pub(crate) use self::consent::{ask_before_session, tell_waiting};
+pub(crate) use self::editor::{allow, question, server_of_editor};
 use self::records::Records;
 pub(crate) use self::status::servers;
 use crate::cli::McpCommand;
 use crate::exit::Exit;
 use crate::global_flags::GlobalFlags;
-use crate::settings::Settings;
+use crate::settings::{McpServer, Settings};
 
 /// Returns the flags for a command: `serve` is read-only unless the command line says otherwise.
 pub(crate) fn flags(flags: GlobalFlags, command: &McpCommand) -> GlobalFlags {
@@ -56,10 +59,15 @@ pub(crate) async fn run(settings: Settings, command: McpCommand) -> Result<Exit>
 pub(crate) fn ready_servers(settings: &Settings) -> Vec<(ServerSettings, Vec<ToolDefinition>)> {
     let records = Records::new(settings);
     let ready = settings.mcp.iter().filter(|server| server.enabled).filter_map(|server| {
-        let record = records.load(&server.settings.name);
+        let record = record(server, &records);
         record.consents(&server.identity).then(|| (server.settings.clone(), record.tools))
     });
     ready.collect()
+}
+
+/// Returns a server's record: the one of this session, or the saved one.
+fn record(server: &McpServer, records: &Records) -> ServerRecord {
+    server.session_record.clone().unwrap_or_else(|| records.load(&server.settings.name))
 }
 
 pub(crate) fn tools(servers: &[(ServerSettings, Vec<ToolDefinition>)]) -> Vec<ExternalTool> {
@@ -71,7 +79,8 @@ pub(crate) fn recorder(settings: &Settings) -> RecordChange {
     let records = Records::new(settings);
     Arc::new(move |name, stated| {
         let mut record = records.load(name);
-        if record.observe(stated) {
+        // Consent for one session has no record: the next session asks in any case.
+        if !record.consent.is_empty() && record.observe(stated) {
             // Without the record, the next start does not ask; the call has not been made in any case.
             let _ = records.save(name, &record);
         }

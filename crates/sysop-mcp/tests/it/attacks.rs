@@ -123,6 +123,7 @@ async fn servers_with_the_same_tools_keep_them_apart() {
     never.approve = ServerApproval::Never;
     let mut selected = server("two", "calm", folder.path());
     selected.tools = vec!["e*".into()];
+    selected.exclude_tools = vec!["env*".into()];
     let servers = [
         (selected, definitions.clone()),
         (server("one", "calm", folder.path()), definitions.clone()),
@@ -130,13 +131,7 @@ async fn servers_with_the_same_tools_keep_them_apart() {
     ];
     let (offered, refused) = offered_tools(&servers);
     let names: Vec<&str> = offered.iter().map(|tool| tool.spec.name.as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "mcp__one__act", "mcp__one__echo", "mcp__one__environment", "mcp__two__echo",
-            "mcp__two__environment"
-        ]
-    );
+    assert_eq!(names, ["mcp__one__act", "mcp__one__echo", "mcp__one__environment", "mcp__two__echo",]);
     assert!(refused.is_empty());
 }
 

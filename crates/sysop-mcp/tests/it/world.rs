@@ -41,6 +41,7 @@ pub(crate) fn server(name: &str, mode: &str, argument: &Path) -> ServerSettings 
             folder: "/".into(),
         }),
         tools: Vec::new(),
+        exclude_tools: Vec::new(),
         approve: ServerApproval::Ask,
         call_timeout: Duration::from_secs(60),
         startup_timeout: Duration::from_secs(60),

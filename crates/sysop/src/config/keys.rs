@@ -259,6 +259,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["mcp", "*", "url"], URL, WorkspaceRule::Ignored),
     key(&["mcp", "*", "headers_env", "*"], ValueKind::Text(TextKind::Variable), WorkspaceRule::Ignored),
     key(&["mcp", "*", "tools"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
+    key(&["mcp", "*", "exclude_tools"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
     key(&["mcp", "*", "approve"], word(ServerApproval::NAMES), WorkspaceRule::Ignored),
     key(&["mcp", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
     key(&["mcp", "*", "startup_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),

@@ -28,6 +28,8 @@ pub(super) struct ServerEntry {
     pub(super) env_pass: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) tools: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) exclude_tools: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) approve: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

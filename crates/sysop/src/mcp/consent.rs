@@ -2,20 +2,19 @@
 //!
 //! Only an explicit yes counts. A process below a tool call never asks, because a model could type the answer.
 
-use std::io::{self, BufRead, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal};
 
 use anyhow::{Context, Result};
-use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::text::neutralize_line;
 use sysop_mcp::definition::ToolDefinition;
 use sysop_mcp::record::{DefinitionChange, ServerRecord};
 use sysop_mcp::{ConnectionError, probe};
 
 use super::records::Records;
 use crate::global_flags::Verbosity;
-use crate::origin;
 use crate::settings::{McpServer, Settings};
+use crate::{origin, yes_no};
 
-const ANSWER_BYTES_MAX: u64 = 1024;
 const TOOLS_LISTED_MAX: usize = 40;
 const DESCRIPTION_CHARS_MAX: usize = 100;
 const DIFF_LINES_MAX: usize = 200;
@@ -82,8 +81,8 @@ pub(super) async fn ask_to_start(
     for line in &server.shown {
         question.push_str(&format!("  {line}\n"));
     }
-    question.push_str("It would run with all of your privileges. Start it and offer its tools? [y/N] ");
-    let agreed = ask(&question)?;
+    question.push_str("It would run with all your rights. Start it, and offer its tools?");
+    let agreed = yes_no::ask(&question)?;
     let Some(agreed) = agreed else { return Ok(None) };
     record.consent.clone_from(&server.identity);
     record.refused = !agreed;
@@ -124,28 +123,13 @@ pub(super) fn ask_about_changes(
     if cut > 0 {
         question.push_str(&format!("and {cut} more lines; `sysop mcp list --definitions` shows all\n"));
     }
-    question.push_str("The model reads these definitions. Use the new ones? [y/N] ");
-    let agreed = ask(&question)? == Some(true);
+    question.push_str("A definition is text for the model. Use the new ones?");
+    let agreed = yes_no::ask(&question)? == Some(true);
     if agreed && let Some(seen) = record.pending.take() {
         record.pin(&seen);
         records.save(name, &record).context("cannot save the definitions of the tools")?;
     }
     Ok(agreed)
-}
-
-/// Asks a question on standard error. Returns `None` if the input ends before an answer.
-fn ask(question: &str) -> Result<Option<bool>> {
-    let mut output = io::stderr().lock();
-    write!(output, "{}", neutralize(question))
-        .and_then(|()| output.flush())
-        .context("cannot show the prompt")?;
-    read_answer(&mut io::stdin().lock())
-}
-
-pub(super) fn read_answer(input: &mut dyn BufRead) -> Result<Option<bool>> {
-    let mut line = String::new();
-    let read = input.take(ANSWER_BYTES_MAX).read_line(&mut line).context("cannot read the answer")?;
-    Ok((read > 0).then(|| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))
 }
 
 /// Returns a summary of a server's tools. `others` are the tools of other servers; a description that

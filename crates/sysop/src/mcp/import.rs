@@ -6,20 +6,20 @@
 mod json;
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::path::Path;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Map, Value};
 use sysop_core::text::{neutralize, neutralize_line};
 use sysop_mcp::settings::ServerName;
 
 use super::add::{ServerEntry, to_toml};
 use super::config_file;
-use super::consent::read_answer;
 use crate::config::display_path;
 use crate::exit::{CommandError, Exit};
 use crate::settings::{McpServer, Settings};
+use crate::yes_no;
 
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const SERVERS_MAX: usize = 64;
@@ -60,12 +60,7 @@ pub(super) fn run(settings: &Settings, file: &Path) -> Result<Exit> {
     let tables = to_toml(&servers)?;
     let own = &settings.config.own_file;
     crate::emit(neutralize(&tables).as_bytes())?;
-    let mut output = io::stderr().lock();
-    write!(output, "Add this to {}? [y/N] ", display_path(own))
-        .and_then(|()| output.flush())
-        .context("cannot show the prompt")?;
-    drop(output);
-    match read_answer(&mut io::stdin().lock())? {
+    match yes_no::ask(&format!("Add this to {}?", display_path(own)))? {
         Some(true) => {
             config_file::add(own, &tables).map_err(CommandError::failed)?;
             crate::tell("added; to allow the servers, run `sysop mcp list`");
@@ -147,7 +142,8 @@ fn import(root: &Value) -> Import {
     import
 }
 
-fn clean_name(name: &str) -> String {
+/// Returns a name without the characters that names of servers cannot have.
+pub(super) fn clean_name(name: &str) -> String {
     let valid = |sign: char| if sign.is_ascii_alphanumeric() || sign == '_' { sign } else { '-' };
     let mut clean: String = name.chars().map(valid).take(32).collect();
     while clean.contains("__") {
@@ -201,22 +197,81 @@ fn entry(table: &Map<String, Value>, notes: &mut Vec<String>) -> Result<ServerEn
             "set a variable to `Bearer` and the value of {variable}, and name it in headers_env for Authorization"
         ));
     }
-    let number = |name: &str| table.get(name).and_then(Value::as_u64);
-    entry.timeout_s = number("tool_timeout_sec");
-    entry.startup_timeout_s = number("startup_timeout_sec");
-    entry.tools = ["includeTools", "enabled_tools", "available_tools"]
-        .iter()
-        .find_map(|name| table.get(*name)?.as_array())
-        .map(|names| list(names))
-        .unwrap_or_default();
-    if ["excludeTools", "disabled_tools"].iter().any(|name| table.contains_key(*name)) {
-        notes.push("the list of excluded tools is left out; use `tools`".to_owned());
-    }
+    timeouts(table, &mut entry, notes);
+    tools(table, &mut entry);
     let flag = |name: &str| table.get(name).and_then(Value::as_bool);
     if flag("enabled") == Some(false) || flag("disabled") == Some(true) {
         entry.enabled = Some(false);
     }
+    let others = table.iter().filter(|(name, value)| !KEYS.contains(&name.as_str()) && !is_unset(value));
+    let others: Vec<_> = others.map(|(name, _)| neutralize_line(name).into_owned()).collect();
+    if !others.is_empty() {
+        notes.push(format!("not imported: {}", others.join(", ")));
+    }
     Ok(entry)
+}
+
+/// Keys of the other programs' entries that an import reads, or that mean nothing here.
+const KEYS: &[&str] = &[
+    "type", "cwd", "command", "cmd", "args", "httpUrl", "url", "uri", "env", "environment", "envs",
+    "env_vars", "env_keys", "headers", "http_headers", "env_http_headers", "bearer_token_env_var",
+    "tool_timeout_sec", "startup_timeout_sec", "startup_timeout_ms", "timeout", "includeTools",
+    "enabled_tools", "available_tools", "tools", "excludeTools", "disabled_tools", "enabled", "disabled",
+    "name", "description", "display_name", "alwaysLoad", "trust",
+];
+
+fn is_unset(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(list) => list.is_empty(),
+        Value::Object(table) => table.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Reads timeouts whose unit is known.
+fn timeouts(table: &Map<String, Value>, entry: &mut ServerEntry, notes: &mut Vec<String>) {
+    let number = |name: &str| table.get(name).and_then(Value::as_f64).filter(|value| *value > 0.0);
+    // At least one second: 0 would let every call fail.
+    let seconds = |value: f64| {
+        let rounded = Duration::try_from_secs_f64(value.ceil());
+        rounded.map_or(u64::from(u32::MAX), |time| time.as_secs()).max(1)
+    };
+    entry.timeout_s = number("tool_timeout_sec").map(seconds);
+    entry.startup_timeout_s = number("startup_timeout_sec")
+        .or_else(|| number("startup_timeout_ms").map(|ms| ms / 1000.0))
+        .map(seconds);
+    match table.get("timeout") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(both)) => {
+            let part = |name: &str| both.get(name).and_then(Value::as_f64).filter(|value| *value > 0.0);
+            entry.startup_timeout_s =
+                part("startup").map(|ms| seconds(ms / 1000.0)).or(entry.startup_timeout_s);
+            entry.timeout_s = part("request").map(|ms| seconds(ms / 1000.0)).or(entry.timeout_s);
+        }
+        // Claude Code, Gemini and opencode count milliseconds, pi and goose seconds.
+        Some(value) => match value.as_f64() {
+            Some(value) if value >= MILLISECONDS_MIN => entry.timeout_s = Some(seconds(value / 1000.0)),
+            _ => {
+                notes.push("`timeout` is not imported, because its unit is unclear; use timeout_s".to_owned())
+            }
+        },
+    }
+}
+
+/// Smallest `timeout` that is certainly in milliseconds: as seconds it would be more than 80 minutes.
+const MILLISECONDS_MIN: f64 = 5_000.0;
+
+/// Reads the lists of offered and excluded tools.
+fn tools(table: &Map<String, Value>, entry: &mut ServerEntry) {
+    let names = |keys: &[&str]| -> Vec<String> {
+        let listed = keys.iter().find_map(|key| table.get(*key)?.as_array());
+        let listed = listed.map(|names| list(names)).unwrap_or_default();
+        // Gemini also writes `name(arguments)`, of which only the name counts.
+        listed.iter().map(|name| name.split('(').next().unwrap_or_default().trim().to_owned()).collect()
+    };
+    entry.tools = names(&["includeTools", "enabled_tools", "available_tools", "tools"]);
+    entry.exclude_tools = names(&["excludeTools", "disabled_tools"]);
 }
 
 fn headers(table: &Map<String, Value>, entry: &mut ServerEntry, notes: &mut Vec<String>) {

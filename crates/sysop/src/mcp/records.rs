@@ -1,5 +1,6 @@
 //! Record files for servers, in the data directory.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
@@ -15,15 +16,23 @@ const FOLDER: &str = "mcp";
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     folder: PathBuf,
+    /// File names for servers that an editor named.
+    of_editor: BTreeMap<ServerName, String>,
 }
 
 impl Records {
     pub(super) fn new(settings: &Settings) -> Self {
-        Self { folder: settings.folders.data.join(FOLDER) }
+        let of_editor = settings.mcp.iter().filter(|server| server.is_of_editor);
+        let of_editor = of_editor.map(|server| {
+            // A dot keeps the file apart from that of a server in the config.
+            (server.settings.name.clone(), format!("editor.{}.json", server.identity))
+        });
+        Self { folder: settings.folders.data.join(FOLDER), of_editor: of_editor.collect() }
     }
 
     fn path(&self, name: &ServerName) -> PathBuf {
-        self.folder.join(format!("{name}.json"))
+        let file = self.of_editor.get(name).cloned().unwrap_or_else(|| format!("{name}.json"));
+        self.folder.join(file)
     }
 
     /// Returns a server's record. If the record is missing or unreadable, the result contains no consent.

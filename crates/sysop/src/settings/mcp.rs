@@ -7,8 +7,10 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
+use sysop_acp::EditorTransport;
 use sysop_core::text::neutralize_line;
 use sysop_host::PipedCommand;
+use sysop_mcp::record::ServerRecord;
 use sysop_mcp::settings::{
     CALL_TIMEOUT_DEFAULT, STARTUP_TIMEOUT_DEFAULT, ServerApproval, ServerName, ServerSettings,
     ServerTransport, startup_timeout,
@@ -37,6 +39,10 @@ pub(crate) struct McpServer {
     pub(crate) identity: String,
     pub(crate) origin: String,
     pub(crate) secrets: Vec<SecretString>,
+    /// True if an editor named the server for a session.
+    pub(crate) is_of_editor: bool,
+    /// Record that holds for this session only; `None` for the saved one.
+    pub(crate) session_record: Option<ServerRecord>,
 }
 
 impl McpServer {
@@ -45,6 +51,24 @@ impl McpServer {
         let table: ServerTable = toml::from_str(entry).map_err(|error| error.message().to_owned())?;
         let origin = display_path(&settings.config.own_file);
         server(name.clone(), &table, origin, &settings.environment, &settings.folders)
+    }
+
+    /// Returns a server that an editor named. Fails with one sentence if the entry is invalid.
+    pub(crate) fn of_editor(
+        name: ServerName,
+        transport: EditorTransport,
+        settings: &Settings,
+    ) -> Result<Self, String> {
+        let table = match transport {
+            EditorTransport::Stdio { command, args, env } => {
+                ServerTable { command, args, env: env.into_iter().collect(), ..ServerTable::default() }
+            }
+            EditorTransport::Http { url, headers } => {
+                ServerTable { url, headers: headers.into_iter().collect(), ..ServerTable::default() }
+            }
+        };
+        let server = server(name, &table, "the editor".to_owned(), &settings.environment, &settings.folders)?;
+        Ok(Self { is_of_editor: true, ..server })
     }
 }
 
@@ -58,7 +82,11 @@ struct ServerTable {
     cwd: Option<String>,
     url: String,
     headers_env: BTreeMap<String, String>,
+    /// Headers with their values, from an editor.
+    #[serde(skip)]
+    headers: BTreeMap<String, String>,
     tools: Vec<String>,
+    exclude_tools: Vec<String>,
     approve: Option<String>,
     timeout_s: Option<u64>,
     startup_timeout_s: Option<u64>,
@@ -112,6 +140,7 @@ fn server(
         name,
         transport,
         tools: table.tools.clone(),
+        exclude_tools: table.exclude_tools.clone(),
         approve,
         call_timeout: table.timeout_s.map_or(CALL_TIMEOUT_DEFAULT, Duration::from_secs),
         startup_timeout: startup.unwrap_or(default),
@@ -123,14 +152,19 @@ fn server(
         identity: identity(table),
         origin,
         secrets,
+        is_of_editor: false,
+        session_record: None,
     })
 }
 
 /// Returns the hash of everything that determines what is started.
 fn identity(table: &ServerTable) -> String {
-    let parts = json!([
+    let mut parts = vec![json!([
         table.command, table.args, table.env, table.env_pass, table.cwd, table.url, table.headers_env
-    ]);
+    ])];
+    parts.extend((!table.headers.is_empty()).then(|| json!(table.headers)));
+    // A single part is hashed by itself, as in earlier versions, so that consent from then holds.
+    let parts = if parts.len() == 1 { parts.swap_remove(0) } else { json!(parts) };
     blake3::hash(parts.to_string().as_bytes()).to_hex().to_string()
 }
 
@@ -189,8 +223,9 @@ fn http(table: &ServerTable, environment: &Environment) -> Result<ReadTransport,
         return Err("the URL holds a password; put it in a variable that `headers_env` names".to_owned());
     }
     let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    if url.scheme() == "http" && !table.headers_env.is_empty() && !is_local {
-        return Err("`headers_env` would be sent in clear text; use https".to_owned());
+    let has_headers = !table.headers_env.is_empty() || !table.headers.is_empty();
+    if url.scheme() == "http" && has_headers && !is_local {
+        return Err("its headers would be sent in clear text; use https".to_owned());
     }
     let mut headers = Vec::new();
     for (header, variable) in &table.headers_env {
@@ -202,6 +237,10 @@ fn http(table: &ServerTable, environment: &Environment) -> Result<ReadTransport,
     for (header, variable) in &table.headers_env {
         let unset = if environment.value(variable).is_none() { " (not set)" } else { "" };
         shown.push(neutralize_line(&format!("with the header {header} from {variable}{unset}")).into_owned());
+    }
+    for (header, value) in &table.headers {
+        headers.push((header.clone(), SecretString::from(value.as_str())));
+        shown.push(neutralize_line(&format!("with the header {header}")).into_owned());
     }
     let secrets = headers.iter().map(|(_, value)| value.clone()).collect();
     Ok((ServerTransport::Http { url, headers }, shown, secrets))

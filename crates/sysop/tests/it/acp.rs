@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 mod forms;
+mod servers;
 
 use crate::World;
 use crate::support::{
@@ -402,21 +403,6 @@ fn a_session_is_listed_loaded_resumed_closed_and_deleted() {
     assert_eq!(texts(&messages, &session, "user_message_chunk"), "", "no replay");
     assert_eq!(texts(&messages, &session, "agent_message_chunk"), "Again.");
     assert_eq!(world.session_ids(), Vec::<String>::new());
-}
-
-#[test]
-fn servers_of_the_editor_are_refused_with_a_message() {
-    let mock = Mock::start(&[("hello", vec![say("Hi.")])]);
-    let world = World::with_openai(&mock.url());
-    let mut editor = Editor::start(&world, &[]);
-    let server = json!({ "name": "evil", "command": "touch", "args": ["started"], "env": [] });
-    let opened = editor.call("session/new", json!({ "cwd": world.work(), "mcpServers": [server] }));
-    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
-    let prompt = editor.prompt(&session, "hello");
-    assert_eq!(editor.answer(prompt)["result"]["stopReason"], "end_turn");
-    let text = texts(&editor.leave(), &session, "agent_message_chunk");
-    assert!(text.starts_with("The editor's MCP servers are not used here: evil."), "{text}");
-    assert!(!world.has("started"));
 }
 
 #[test]

@@ -56,6 +56,46 @@ fn files_of_codex_are_read() {
 }
 
 #[test]
+fn files_of_gemini_keep_tools_and_timeouts() {
+    let (toml, notes) = imported(
+        r#"{"mcpServers": {
+            "a": {"command": "x", "excludeTools": ["rm", "drop(table)"], "timeout": 600000, "trust": true},
+            "b": {"httpUrl": "https://b.example/mcp", "includeTools": ["q", "w"], "excludeTools": ["w"], "oauth": {"enabled": true}},
+            "c": {"command": "x", "timeout": 30}
+        }}"#,
+    );
+    assert_eq!(
+        toml,
+        "[mcp.a]\ncommand = \"x\"\nexclude_tools = [\"rm\", \"drop\"]\ntimeout_s = 600\n\n[mcp.b]\nurl = \"https://b.example/mcp\"\n\
+         tools = [\"q\", \"w\"]\nexclude_tools = [\"w\"]\n\n[mcp.c]\ncommand = \"x\"\n"
+    );
+    assert_eq!(
+        notes,
+        [
+            "b: not imported: oauth",
+            "c: `timeout` is not imported, because its unit is unclear; use timeout_s"
+        ]
+    );
+}
+
+#[test]
+fn other_forms_of_timeouts_headers_and_switches_are_read() {
+    let (toml, notes) = imported(
+        r#"{"mcp": {"servers": {"a": {"type": "local", "command": ["x"], "disabled": true, "timeout": {"startup": 90000, "request": 1500}},
+            "b": {"url": "https://b.example/mcp", "bearer_token_env_var": "T", "env_http_headers": {"X": "V"}, "scopes": ["s"]}}}}"#,
+    );
+    assert_eq!(
+        toml,
+        "[mcp.a]\ncommand = \"x\"\ntimeout_s = 2\nstartup_timeout_s = 90\nenabled = false\n\n[mcp.b]\n\
+         url = \"https://b.example/mcp\"\n\n[mcp.b.headers_env]\nX = \"V\"\n"
+    );
+    assert!(
+        notes[0].contains("`Bearer` and the value of T") && notes[1] == "b: not imported: scopes",
+        "{notes:?}"
+    );
+}
+
+#[test]
 fn a_file_without_servers_imports_nothing() {
     assert_eq!(imported("{}").0, "[mcp]\n");
     assert_eq!(imported(r#"{"mcpServers": {"\u001b[2J": 7}}"#).1[1], "\\x1b[2J: left out: it is not a table");
