@@ -99,14 +99,24 @@ pub fn tools(profile: Profile) -> Vec<ToolSpec> {
 
 /// Tools that a model with a small context window gets, if they are in its profile. They are enough to do a task.
 const ESSENTIAL: [&str; 4] = ["read_file", "write_file", "edit_file", BASH_TOOL];
+/// Arguments that a model with a small context window is not told about, because tasks can be done without them.
+const EXPENDABLE: [&str; 4] = ["start_line", "end_line", "background", ON_TIMEOUT];
 
-/// Returns only the essential tools, for a model with a small context window. If no essential tool in `tools` can run
-/// commands, returns all `tools`.
-pub fn essential(tools: &[ToolSpec]) -> Vec<ToolSpec> {
-    let found: Vec<_> =
+/// Returns only the essential tools, with the essential arguments, for a model with a small context window. If no
+/// essential tool in `tools` can run commands, returns all `tools`.
+pub fn small(tools: &[ToolSpec]) -> Vec<ToolSpec> {
+    let mut found: Vec<_> =
         tools.iter().filter(|tool| ESSENTIAL.contains(&tool.name.as_str())).cloned().collect();
-    let can_act = found.iter().any(|tool| tool.effect == ToolEffect::Command);
-    if can_act { found } else { tools.to_vec() }
+    if !found.iter().any(|tool| tool.effect == ToolEffect::Command) {
+        return tools.to_vec();
+    }
+    for tool in &mut found {
+        let parameters = Arc::make_mut(&mut tool.parameters);
+        if let Some(properties) = parameters["properties"].as_object_mut() {
+            properties.retain(|name, _| !EXPENDABLE.contains(&name.as_str()));
+        }
+    }
+    found
 }
 
 /// Returns the catalog's shared copy of a schema, or a new `Arc` if the schema is not in the catalog.
@@ -603,6 +613,21 @@ mod tests {
                 tool.name
             );
         }
+    }
+
+    #[test]
+    fn small_windows_get_few_tools_with_few_arguments() {
+        let mut full = tools(Profile::Full);
+        offer_outside_sandbox(&mut full);
+        let small = small(&full);
+        let names: Vec<_> = small.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["read_file", "write_file", "edit_file", "bash"]);
+        let tokens = crate::token_estimate::tools(&small);
+        assert!(tokens <= 420, "{tokens} tokens");
+        let bash = &small[3].parameters["properties"];
+        assert!(bash.get("timeout_s").is_some() && bash.get(OUTSIDE_SANDBOX).is_some(), "{bash}");
+        assert!(bash.get("background").is_none() && bash.get(ON_TIMEOUT).is_none(), "{bash}");
+        assert_eq!(super::small(&tools(Profile::Workspace)), tools(Profile::Workspace), "no commands");
     }
 
     #[test]

@@ -393,6 +393,9 @@ pub struct ModelRequest {
     pub effort: Option<Effort>,
     /// Mode of the turn. In a plain chat the reply is text only, and no calls are parsed from it.
     pub mode: Mode,
+    /// True if the model is to write its calls as text, because its native calls kept failing. A provider whose models
+    /// all have native tools ignores this.
+    pub calls_as_text: bool,
     /// Defaults of the mode, used where `max_output_tokens` or `temperature` is not set.
     pub sampling_defaults: SamplingDefaults,
 }

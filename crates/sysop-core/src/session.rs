@@ -60,6 +60,7 @@ mod compact;
 mod decide;
 mod decision;
 mod direct;
+mod hints;
 mod instructions;
 mod jobs;
 mod own_tools;

@@ -8,6 +8,11 @@ use sysop_core::message::{ModelFailure, ModelRequest, Reply, ToolProtocol};
 use sysop_core::mode::Mode;
 use sysop_driver::port::ModelEvent;
 
+/// Parameter of Chat Completions that constrains a reply to a schema.
+pub(crate) const RESPONSE_FORMAT: &str = "response_format";
+/// Parameter of Ollama's API that constrains a reply to a schema.
+pub(crate) const FORMAT: &str = "format";
+
 /// Way to split a response body into frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
@@ -83,8 +88,10 @@ pub(crate) trait ModelApi: Send + Sync {
 /// Quirks of a model or server, learned from refused requests and kept for later requests to the same model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelQuirks {
-    /// The model has no native tools, so requests use the text protocol.
+    /// The model has no native tools, or none that work, so requests use the text protocol.
     pub(crate) text_protocol: bool,
+    /// The model's native tools work, according to a test, whatever its server or its size suggests.
+    pub(crate) native_tools: bool,
     /// Parameters that the server refused and that later requests therefore leave out.
     pub(crate) unsupported_params: Vec<&'static str>,
     /// The server requires `reasoning_effort: none` when tools are present.
@@ -95,9 +102,13 @@ impl ModelQuirks {
     /// Returns the quirks that apply to `request`. Quirks about tools do not apply in chat mode, which has no tools.
     pub(crate) fn for_request(&self, request: &ModelRequest) -> Cow<'_, Self> {
         match request.mode {
+            Mode::Agent if request.calls_as_text && !self.text_protocol => {
+                Cow::Owned(Self { text_protocol: true, ..self.clone() })
+            }
             Mode::Agent => Cow::Borrowed(self),
             Mode::Chat => Cow::Owned(Self {
                 text_protocol: false,
+                native_tools: false,
                 unsupported_params: self.unsupported_params.clone(),
                 reasoning_none: false,
             }),

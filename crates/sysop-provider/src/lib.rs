@@ -16,7 +16,8 @@
 //! 1. `transport` prepares and sends the request, waits, retries, and limits time and size.
 //! 2. `frames` splits the body into SSE events or JSON lines.
 //! 3. The API's decoder turns frames into text, reasoning and tool calls.
-//! 4. For models without native tools, `reply_reader` finds tool calls that the model wrote as text (`text_protocol`).
+//! 4. `model_probe` asks a model of a local server how it gets its tools best: natively, by a schema, or as text.
+//! 5. For models without native tools, `reply_reader` finds tool calls that the model wrote as text (`text_protocol`).
 //!
 //! A parameter that one model rejects becomes a `ModelQuirks` entry: the request is sent again in another form at once,
 //! and later requests to that model start with that form. The few rules by model name in the encoders only choose a
@@ -54,6 +55,7 @@ mod local;
 mod local_server;
 #[cfg(test)]
 mod mock_conformance;
+mod model_probe;
 mod ollama;
 mod openai;
 mod providers;
@@ -65,6 +67,7 @@ mod settings;
 pub mod text_protocol;
 mod think_tags;
 mod tool_arguments;
+mod tool_calling;
 mod transport;
 mod vertex;
 
@@ -77,4 +80,5 @@ pub use settings::{
     Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, OpenAiApi, ProvidersSettings,
     SILENCE_MAX, VertexSettings,
 };
+pub use tool_calling::{CallForm, ToolCalling, ToolCallingReport, ToolCallingStore};
 pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings};

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures::stream::{BoxStream, StreamExt as _};
 use parking_lot::Mutex;
 use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::mode::Mode;
 use sysop_core::model_provider::LOCAL;
 use sysop_driver::port::ModelEvent;
 
@@ -67,6 +68,9 @@ pub(crate) fn stream(
                     ..Endpoint::default()
                 };
                 let client = providers.local_client().of(&server, &endpoint);
+                if request.mode == Mode::Agent {
+                    providers.choose_for_local(&client, &server.base_url, &request.model).await;
+                }
                 let context = providers.context(&endpoint, &server.base_url, client, LOCAL);
                 let mut events = transport::stream(context, request);
                 while let Some(event) = events.next().await {

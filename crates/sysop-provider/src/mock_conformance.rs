@@ -43,6 +43,7 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
         temperature: None,
         mode: Mode::Agent,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }

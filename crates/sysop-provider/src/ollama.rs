@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use sysop_core::message::{FailureKind, Message, ModelFailure, ModelRequest};
 use sysop_core::mode::Mode;
 
-use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::api::{ErrorAction, FORMAT, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
 use crate::settings::OllamaSettings;
 use crate::transport::{error_text, query};
 
@@ -39,8 +39,6 @@ const MODELS_MAX: usize = 256;
 
 /// Parameter that turns thinking on or off.
 const THINK: &str = "think";
-/// Parameter that constrains a reply to a schema.
-const FORMAT: &str = "format";
 
 /// Words for messages that distinguish the local Ollama from the remote one.
 #[derive(Debug, Clone, Copy)]
@@ -156,6 +154,12 @@ impl Ollama {
         change(models.entry(model.to_owned()).or_default());
     }
 
+    /// Returns the server's version, or `None` if the server does not answer.
+    pub(crate) async fn version(&self, http: &reqwest::Client) -> Option<String> {
+        let answer = self.query(http.get(self.address("/api/version").ok()?)).await?;
+        Some(format!("ollama {}", answer["version"].as_str()?))
+    }
+
     /// Sends a query about models. Returns `None` if no usable response arrives in time.
     async fn query(&self, request: reqwest::RequestBuilder) -> Option<Value> {
         query(request, &self.headers()).await
@@ -170,7 +174,8 @@ pub(crate) struct OllamaModel {
 
 impl OllamaModel {
     fn uses_text_protocol(&self, quirks: &ModelQuirks) -> bool {
-        quirks.text_protocol || self.server.model_info(&self.name).tools == Some(false)
+        quirks.text_protocol
+            || (!quirks.native_tools && self.server.model_info(&self.name).tools == Some(false))
     }
 
     async fn ask_capabilities(&self, http: &reqwest::Client) {
@@ -252,7 +257,7 @@ impl ModelApi for OllamaModel {
     }
 
     fn calls_as_text(&self, request: &ModelRequest, quirks: &ModelQuirks) -> bool {
-        request.mode == Mode::Agent && self.uses_text_protocol(quirks)
+        request.mode == Mode::Agent && (request.calls_as_text || self.uses_text_protocol(quirks))
     }
 
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {
@@ -359,7 +364,7 @@ fn parameters(text: &str) -> Option<f64> {
 /// Returns true for models that do better with the text protocol than with native tools. Measured with
 /// Qwen2.5-Coder-1.5B on 20 tasks: with the text protocol, 19 ended with an answer; with native tools, the model
 /// repeated calls endlessly.
-fn is_small(parameters: f64) -> bool {
+pub(crate) fn is_small(parameters: f64) -> bool {
     parameters < SMALL_PARAMETERS_MAX
 }
 

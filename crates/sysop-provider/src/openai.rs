@@ -16,7 +16,7 @@ use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
 use sysop_core::model_provider::OPENAI;
 use url::Url;
 
-use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, ReplyDecoder};
+use crate::api::{ErrorAction, Framing, HttpRequest, ModelApi, ModelQuirks, RESPONSE_FORMAT, ReplyDecoder};
 use crate::settings::{Endpoint, OpenAiApi};
 use crate::transport::error_text;
 
@@ -24,7 +24,7 @@ use decode::OpenAiDecoder;
 use encode::{Dialect, EncodedToolsCache};
 pub(crate) use encode::{push_tools, reply_as_text};
 use responses::ResponsesDecoder;
-use window::WindowCache;
+use window::ModelFactsCache;
 
 /// Default for the longest wait for the first byte. Long, because local servers may process a prompt for minutes.
 const FIRST_BYTE_MAX: Duration = Duration::from_secs(600);
@@ -33,7 +33,6 @@ const TEXT_TOKENS_MAX: u32 = 2048;
 
 const STREAM_OPTIONS: &str = "stream_options";
 const RETURN_PROGRESS: &str = "return_progress";
-const RESPONSE_FORMAT: &str = "response_format";
 const REASONING_EFFORT: &str = "reasoning_effort";
 const TEMPERATURE: &str = "temperature";
 const MAX_TOKENS: &str = "max_tokens";
@@ -99,7 +98,7 @@ pub(crate) struct OpenAi {
     api: OpenAiApi,
     /// The host offers the Responses API for all its models.
     offers_responses: bool,
-    windows: WindowCache,
+    facts: ModelFactsCache,
     /// The server is known to be llama.cpp's, which reports the progress of prompts.
     is_llama_cpp: AtomicBool,
 }
@@ -138,7 +137,7 @@ impl OpenAi {
             tools: EncodedToolsCache::default(),
             api,
             offers_responses: url.as_ref().and_then(Url::host_str).is_some_and(responses::is_offered_by),
-            windows: WindowCache::default(),
+            facts: ModelFactsCache::default(),
             is_llama_cpp: AtomicBool::new(false),
         }
     }
@@ -203,14 +202,14 @@ impl ModelApi for OpenAi {
     fn after_reply<'a>(&'a self, http: &'a reqwest::Client, model: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
             if self.dialect == Dialect::Other {
-                self.ask_window(http, model).await;
+                self.ask_facts(http, model).await;
             }
             None
         })
     }
 
     fn context_window(&self, model: &str) -> Option<u32> {
-        self.windows.of(model)
+        self.facts.of(model).window
     }
 
     fn build(&self, request: &ModelRequest, quirks: &ModelQuirks) -> Result<HttpRequest, ModelFailure> {

@@ -1,26 +1,33 @@
 //! All providers behind one type, which routes requests by provider name and asks servers for their models.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{BoxStream, StreamExt as _};
+use parking_lot::Mutex;
 use secrecy::SecretString;
 use serde_json::Value;
-use sysop_core::message::{FailureKind, ModelFailure, ModelRequest};
+use sysop_core::message::{FailureKind, ModelFailure, ModelRef, ModelRequest};
+use sysop_core::mode::Mode;
 use sysop_core::model_provider::{ANTHROPIC, GEMINI, OLLAMA, OLLAMA_SSH, OPENAI, ProviderInfo, VERTEX};
 use sysop_driver::port::{ModelEvent, Provider};
+use url::Url;
 
 use crate::anthropic::Anthropic;
 use crate::api::ModelApi;
 use crate::gemini::Gemini;
 use crate::local::{self, LocalClient};
-use crate::ollama::Ollama;
+use crate::model_probe;
+use crate::ollama::{Ollama, is_small};
 use crate::openai::OpenAi;
 use crate::redact::Redactor;
 use crate::remote::ollama::{RemoteOllama, RemoteOllamaModel, Tunnel};
 use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
+use crate::tool_calling::{ToolCalling, ToolCallingReport};
 use crate::transport::{
     self, CallContext, CleartextKeyWarnings, HttpClients, QuirkCache, RetrySettings, causes, error_text,
+    is_loopback,
 };
 use crate::vertex::Vertex;
 
@@ -32,14 +39,16 @@ const MODELS_MAX: usize = 1_000;
 #[derive(Clone)]
 pub struct Providers {
     shared: Arc<ProvidersState>,
+    known_quirks: Arc<QuirkCache>,
     retry: RetrySettings,
 }
 
 struct ProvidersState {
     settings: ProvidersSettings,
     clients: Arc<HttpClients>,
-    known_quirks: Arc<QuirkCache>,
     cleartext_warnings: Arc<CleartextKeyWarnings>,
+    /// Models for which the way to call tools was chosen, or is being chosen.
+    chosen: Mutex<BTreeSet<String>>,
     openai: Arc<OpenAi>,
     ollama: Arc<Ollama>,
     gemini: Arc<Gemini>,
@@ -85,8 +94,8 @@ impl Providers {
                 Arc::clone(&clients),
             )),
             clients,
-            known_quirks: Arc::default(),
             cleartext_warnings: Arc::default(),
+            chosen: Mutex::default(),
             openai: Arc::new(OpenAi::new(&settings.openai, settings.openai_api)),
             ollama: Arc::new(Ollama::new(&settings.ollama)),
             gemini: Arc::new(Gemini::new(&settings.gemini)),
@@ -95,12 +104,104 @@ impl Providers {
             local: LocalClient::default(),
             settings,
         };
-        Self { shared: Arc::new(shared), retry: RetrySettings::default() }
+        Self { shared: Arc::new(shared), known_quirks: Arc::default(), retry: RetrySettings::default() }
     }
 
     #[must_use]
     pub fn with_retries(self, retry: RetrySettings) -> Self {
         Self { retry, ..self }
+    }
+
+    /// Returns the same providers with these quirks instead of the learned ones.
+    pub(crate) fn with_quirks(&self, quirks: QuirkCache) -> Self {
+        Self { known_quirks: Arc::new(quirks), ..self.clone() }
+    }
+
+    /// Asks a model ten short questions about calling tools, and remembers the result. Nothing that the model calls runs.
+    /// The error is one sentence.
+    pub async fn probe_model(&self, model: &ModelRef) -> Result<ToolCallingReport, String> {
+        self.shared.chosen.lock().insert(model.to_string());
+        let server = self.server_of(model).await;
+        let report = model_probe::ask(self, model, server.version).await;
+        let report = report.map_err(|failure| failure.message)?;
+        self.use_report(model, &report);
+        if let Some(store) = &self.shared.settings.tool_calling {
+            store.save(model, &server.address, &report);
+        }
+        Ok(report)
+    }
+
+    fn use_report(&self, model: &ModelRef, report: &ToolCallingReport) {
+        self.known_quirks.change(&model.to_string(), |quirks| report.calling.apply(quirks));
+    }
+
+    /// Returns the server of a model. Only servers at an address of this machine are queried, which takes the time of two
+    /// queries.
+    async fn server_of(&self, model: &ModelRef) -> ModelServer {
+        let shared = &self.shared;
+        let address = match model.provider.as_str() {
+            "openai" => shared.openai.address(""),
+            "ollama" => shared.ollama.address(""),
+            _ => return ModelServer::default(),
+        };
+        let Ok(address) = address else { return ModelServer::default() };
+        let unknown = ModelServer { address: origin(&address), ..ModelServer::default() };
+        let is_here = Url::parse(&address).is_ok_and(|url| is_loopback(&url));
+        let Ok(http) = shared.clients.for_address(&address) else { return unknown };
+        match model.provider.as_str() {
+            "openai" if is_here => ModelServer {
+                version: shared.openai.server_version(&http, &model.name).await.unwrap_or_default(),
+                parameters: shared.openai.ask_facts(&http, &model.name).await.parameters,
+                ..unknown
+            },
+            "ollama" => {
+                ModelServer { version: shared.ollama.version(&http).await.unwrap_or_default(), ..unknown }
+            }
+            _ => unknown,
+        }
+    }
+
+    /// Chooses how a model that runs in a process of ours gets its tools: from an earlier report, or by the model's size.
+    pub(crate) async fn choose_for_local(&self, client: &OpenAi, base_url: &str, model: &ModelRef) {
+        let Some(store) = self.shared.settings.tool_calling.clone() else { return };
+        if !self.shared.chosen.lock().insert(model.to_string()) {
+            return;
+        }
+        if let Some(report) = store.load(model, "", "") {
+            return self.use_report(model, &report);
+        }
+        let Ok(http) = self.shared.clients.for_address(base_url) else { return };
+        if client.ask_facts(&http, &model.name).await.parameters.is_some_and(is_small) {
+            self.known_quirks.change(&model.to_string(), |quirks| ToolCalling::Constrained.apply(quirks));
+        }
+    }
+
+    /// Chooses how a model gets its tools, once for each model in the lifetime of the process: from an earlier report, or by
+    /// the model's size. Returns a sentence for the user if the model must be asked.
+    async fn choose_tool_calling(&self, model: &ModelRef) -> Option<String> {
+        let store = self.shared.settings.tool_calling.clone()?;
+        if !self.shared.chosen.lock().insert(model.to_string()) {
+            return None;
+        }
+        let server = self.server_of(model).await;
+        if let Some(report) = store.load(model, &server.address, &server.version) {
+            self.use_report(model, &report);
+            return None;
+        }
+        if model.provider != OPENAI.name {
+            return None; // Ollama reports what a model can do
+        }
+        if server.parameters.is_some_and(is_small) {
+            self.known_quirks.change(&model.to_string(), |quirks| ToolCalling::Constrained.apply(quirks));
+            return None;
+        }
+        if server.version.is_empty() || !self.shared.settings.probe_models {
+            return None;
+        }
+        Some(format!(
+            "first use of {}: up to ten short questions find out how it calls tools (`probe_models = false` skips this)",
+            model.name
+        ))
     }
 
     /// Asks a provider's server for its models, to check that it answers. Takes at most [`PROBE_MAX`].
@@ -236,7 +337,7 @@ impl Providers {
             shown: None,
             silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
             retry: self.retry,
-            known_quirks: Arc::clone(&self.shared.known_quirks),
+            known_quirks: Arc::clone(&self.known_quirks),
             cleartext_warnings: Arc::clone(&self.shared.cleartext_warnings),
         }
     }
@@ -331,8 +432,51 @@ fn unknown_provider(provider: &str) -> ModelFailure {
     }
 }
 
+/// A server and what it tells about a model.
+#[derive(Debug, Default)]
+struct ModelServer {
+    /// Scheme, host and port.
+    address: String,
+    /// Name and version of the program; empty for an unknown one.
+    version: String,
+    parameters: Option<f64>,
+}
+
+/// Returns the scheme, host and port of an address, which hold no secret.
+fn origin(address: &str) -> String {
+    Url::parse(address).map(|url| url.origin().ascii_serialization()).unwrap_or_default()
+}
+
 impl Provider for Providers {
     fn stream(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
+        let chooses = self.shared.settings.tool_calling.is_some()
+            && request.mode == Mode::Agent
+            && matches!(request.model.provider.as_str(), "openai" | "ollama")
+            && !self.shared.chosen.lock().contains(&request.model.to_string());
+        if !chooses {
+            return self.send(request);
+        }
+        let providers = self.clone();
+        async_stream::stream! {
+            if let Some(notice) = providers.choose_tool_calling(&request.model).await {
+                yield ModelEvent::Notice(notice);
+                // A failure shows again with the request itself.
+                if let Ok(report) = providers.probe_model(&request.model).await {
+                    yield ModelEvent::Notice(format!("{} gets its tools as {report}", request.model.name));
+                }
+            }
+            let mut events = providers.send(request);
+            while let Some(event) = events.next().await {
+                yield event;
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Providers {
+    /// Streams a reply without choosing how the model gets its tools.
+    pub(crate) fn send(&self, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
         let shared = &self.shared;
         match request.model.provider.as_str() {
             "openai" => {

@@ -187,6 +187,7 @@ mod tests {
             temperature: None,
             mode,
             effort: None,
+            calls_as_text: false,
             sampling_defaults: SamplingDefaults::default(),
             images: Default::default(),
         }

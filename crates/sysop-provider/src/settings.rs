@@ -8,6 +8,7 @@ use secrecy::SecretString;
 
 use crate::local_server::LocalServers;
 use crate::remote::RemoteMachine;
+use crate::tool_calling::ToolCallingStore;
 
 /// Default for the longest silence between two bytes.
 pub const SILENCE_MAX: Duration = Duration::from_secs(120);
@@ -98,4 +99,8 @@ pub struct ProvidersSettings {
     pub anthropic: Endpoint,
     /// Servers for downloaded models; `None` if this process has none.
     pub local: Option<Arc<dyn LocalServers>>,
+    /// Store of what is known about models of local servers; `None` means that every model gets native tools.
+    pub tool_calling: Option<Arc<dyn ToolCallingStore>>,
+    /// Unknown models of local servers are asked before their first use.
+    pub probe_models: bool,
 }

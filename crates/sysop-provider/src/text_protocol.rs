@@ -7,7 +7,7 @@
 //! # What counts as a call
 //! A complete JSON object (or an array of them) in one of the known forms is always a call if it makes up the whole
 //! reply, a fenced block of data, or the content of a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`,
-//! `functools` and similar). In prose, the object must begin its line, or end the line after other words. It is a
+//! `functools` and similar). A reply that consists of calls in Python's syntax is made of calls. In prose, the object must begin its line, or end the line after other words. It is a
 //! quotation if words stand on both sides, if it is in an inline code span next to other text, or if it is part of an
 //! expression (`x = {..}`). Never a call: the content of a fenced block in another language, an object that shares a
 //! fenced block with other text, the content of reasoning (`<think>`), and anything after a broken or truncated call or
@@ -28,6 +28,7 @@ use sysop_core::tool::ToolSpec;
 
 mod lenient_json;
 mod prompt;
+mod pythonic;
 mod recognizer;
 mod scan;
 #[cfg(test)]
@@ -79,8 +80,11 @@ pub fn parse(text: &str, tools: &[ToolSpec], fences: bool) -> ParsedReply {
     let recognizer = CallRecognizer::new(tools, mode);
     let found = scan::scan(text, &recognizer);
     let read = match (mode, found.segments.as_slice()) {
-        (ToolCallMode::Text, []) => fenced_command(text, &found, &recognizer),
-        (ToolCallMode::Native, segments) if segments.is_empty() || is_quotation(text, segments) => None,
+        (ToolCallMode::Text, []) => {
+            python_calls(text, &recognizer).or_else(|| fenced_command(text, &found, &recognizer))
+        }
+        (ToolCallMode::Native, []) => python_calls(text, &recognizer),
+        (ToolCallMode::Native, segments) if is_quotation(text, segments) => None,
         (ToolCallMode::Text | ToolCallMode::Native, _) => Some(compose(text, found)),
     };
     read.unwrap_or_else(|| ParsedReply::Answer(text.to_owned()))
@@ -117,6 +121,16 @@ fn fenced_command(text: &str, found: &ScanResult, recognizer: &CallRecognizer<'_
     let call = recognizer.fenced(&block.command)?;
     let before = text.get(found.prose_from..block.start).unwrap_or_default().trim();
     Some(ParsedReply::Calls { text: before.to_owned(), calls: vec![call] })
+}
+
+/// Returns the calls of a reply that consists of calls of offered tools in Python's syntax.
+fn python_calls(text: &str, recognizer: &CallRecognizer<'_>) -> Option<ParsedReply> {
+    let read = pythonic::read(text)?;
+    let calls = read.iter().map(|(name, arguments)| match recognizer.marked_offered(name, arguments)? {
+        ReplyItem::Call(call) => Some(call),
+        ReplyItem::Answer(_) => None,
+    });
+    Some(ParsedReply::Calls { text: String::new(), calls: calls.collect::<Option<_>>()? })
 }
 
 /// Returns true if the calls in the text of a model with native tools are quoted rather than made.

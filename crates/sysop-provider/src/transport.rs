@@ -53,6 +53,18 @@ const SAMPLE_BYTES_MAX: usize = 2_048;
 pub(crate) struct QuirkCache(Mutex<HashMap<String, ModelQuirks>>);
 
 impl QuirkCache {
+    /// Returns a cache that holds only the quirks of `model`.
+    pub(crate) fn with(model: String, quirks: ModelQuirks) -> Self {
+        Self(Mutex::new(HashMap::from([(model, quirks)])))
+    }
+
+    /// Changes the quirks of a model.
+    pub(crate) fn change(&self, model: &str, change: impl FnOnce(&mut ModelQuirks)) {
+        let mut quirks = self.of(model);
+        change(&mut quirks);
+        self.keep(model.to_owned(), quirks);
+    }
+
     fn of(&self, model: &str) -> ModelQuirks {
         self.0.lock().get(model).cloned().unwrap_or_default()
     }

@@ -67,6 +67,7 @@ use crate::serve_options::redaction;
 use crate::sessions::{most_recent, resolve_id};
 use crate::settings::{HostChoice, ProviderSettings, Settings, check_canary};
 use crate::system_prompt;
+use crate::tool_calling_file::ToolCallingFile;
 
 /// File name of the session log, in the data directory.
 pub(crate) const DATABASE: &str = "sysop.db";
@@ -207,14 +208,19 @@ impl Services {
         let window = settings.context_window(&self.model);
         let window = window.or_else(|| local_model::context_window(settings, &self.model));
         let is_small = window.is_some_and(|window| window <= LEDGER_ONLY_WINDOW_MAX);
-        let mut tools = if is_small { catalog::essential(tools) } else { tools.to_vec() };
+        let mut tools = if is_small { catalog::small(tools) } else { tools.to_vec() };
         tools.extend_from_slice(external);
-        if settings.background_on_timeout {
+        if settings.background_on_timeout && !is_small {
             catalog::background_on_timeout(&mut tools);
         }
+        let system = if is_small && external.is_empty() {
+            system_prompt::small_system(&place.host, &tools)
+        } else {
+            system_prompt::system(&place.host, &place.display_root(), &tools)
+        };
         SessionSpec {
             model: self.model.clone(),
-            system: system_prompt::system(&place.host, &place.display_root(), &tools),
+            system,
             tools,
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),
@@ -454,6 +460,8 @@ pub(crate) fn providers(settings: &Settings, remote: Option<Arc<dyn RemoteMachin
         ollama_ssh: ollama(of("ollama+ssh")),
         remote,
         local: None,
+        tool_calling: Some(ToolCallingFile::store(&settings.folders.data)),
+        probe_models: settings.probe_models,
     }
 }
 

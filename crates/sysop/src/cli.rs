@@ -244,10 +244,10 @@ pub(crate) enum Command {
     MockLlm(MockLlmArguments),
     /// Check the configuration and environment
     #[command(
-        after_help = "Example:\n  sysop doctor --model ollama/phi3\n\nExits with 0 if a task can run, and with 1 \
-                            otherwise."
+        after_help = "Examples:\n  sysop doctor --model ollama/phi3\n  sysop doctor --probe openai/qwen3-4b\n\n\
+                            Exits with 0 if a task can run, and with 1 otherwise."
     )]
-    Doctor,
+    Doctor(DoctorArguments),
     /// Test commands against the approval policy
     #[command(
         subcommand,
@@ -626,6 +626,14 @@ pub(crate) enum AuditCommand {
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         limit: u32,
     },
+}
+
+/// `sysop doctor`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct DoctorArguments {
+    /// Ask a model ten short questions, to find out how it calls tools best, and remember the result
+    #[arg(long, value_name = "PROVIDER/NAME")]
+    pub(crate) probe: Option<sysop_core::message::ModelRef>,
 }
 
 /// `sysop mock-llm`.

@@ -14,6 +14,7 @@ use sysop_core::message::ModelRef;
 use sysop_core::model_provider::DEMO;
 use sysop_core::model_table;
 use sysop_core::policy::ApprovalMode;
+use sysop_core::text::{neutralize, neutralize_line};
 use sysop_driver::frontend::SessionService as _;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
@@ -33,6 +34,7 @@ use crate::doctor::DoctorProbe;
 use crate::exec_input;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
+use crate::local_model::ServersOfMachine;
 use crate::select_model::ModelChoice;
 use crate::sessions::{self, DisplayOptions, SessionsError};
 use crate::settings::{ColorMode, HostChoice, ProviderSettings, Settings, SshTarget};
@@ -307,6 +309,22 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
         served = sysop_mock_llm::serve(listener, scenarios) => served.context("the server stopped")?,
         stopped = tokio::signal::ctrl_c() => stopped.context("cannot listen for Ctrl+C")?,
     }
+    Ok(Exit::Done)
+}
+
+/// Asks a model how it calls tools best, prints the result and remembers it. Fails if the model does not answer.
+pub(crate) async fn probe_model(settings: Arc<Settings>, model: ModelRef) -> Result<Exit> {
+    let machines = Machines::new(Arc::clone(&settings));
+    let mut access = providers(&settings, machines.remote_machine(&settings.host));
+    access.local = Some(ServersOfMachine::shared(&settings));
+    crate::tell(&format!("asking {} up to ten short questions", neutralize_line(&model.to_string())));
+    let report = Providers::new(access).probe_model(&model).await;
+    machines.close().await;
+    let report = report.map_err(CommandError::failed)?;
+    let server =
+        if report.server.is_empty() { String::new() } else { format!("\nserver: {}", report.server) };
+    let text = format!("{model}: {report}{server}\n");
+    io::stdout().write_all(neutralize(&text).as_bytes()).context("cannot write to standard output")?;
     Ok(Exit::Done)
 }
 

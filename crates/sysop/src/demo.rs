@@ -103,6 +103,7 @@ mod tests {
             temperature: None,
             mode: Mode::Agent,
             effort: None,
+            calls_as_text: false,
             sampling_defaults: SamplingDefaults::default(),
             images: Default::default(),
         }

@@ -19,6 +19,7 @@ use crate::exit::{CommandError, Exit};
 use crate::local_model::LocalModels;
 use crate::select_model::{ModelChoice, NoModelFound};
 use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
+use crate::tool_calling_file::ToolCallingFile;
 
 mod hosts;
 mod sandbox;
@@ -100,6 +101,7 @@ pub(crate) async fn examine(
             None
         }
     };
+    remembered(settings, model, &mut report);
     providers(settings, model, probe, &mut report).await;
     programs(settings, &mut report).await;
     surroundings(settings, &mut report);
@@ -170,6 +172,17 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
         Err(why) => {
             let hint = format!("move the damaged files out of {} and try again", display_path(folder));
             report.line(CheckStatus::Bad, "database", &why, Some(&hint));
+        }
+    }
+}
+
+/// Reports how the selected model gets its tools, if it was asked earlier.
+fn remembered(settings: &Settings, selected: Option<&ModelRef>, report: &mut DoctorReport) {
+    let Some(model) = selected else { return };
+    let name = model.to_string();
+    for (key, of_model) in ToolCallingFile::new(&settings.folders.data).reports() {
+        if key.split(' ').next() == Some(name.as_str()) {
+            report.good("tools", &format!("{key}: {of_model}; {}", of_model.server));
         }
     }
 }

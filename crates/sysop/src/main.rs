@@ -44,6 +44,7 @@ mod skills;
 mod system_prompt;
 mod token;
 mod token_file;
+mod tool_calling_file;
 mod tui;
 mod user_program;
 mod workspace_trust;
@@ -143,14 +144,8 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
         Command::Skills(SkillsCommand::Check { paths }) => report(skills::check(&paths)),
         Command::Guard(command) => wait_for(guard::run(load(&flags)?, command)),
-        Command::Mcp(command) => {
-            let runtime = runtime()?;
-            let exit = runtime.block_on(mcp::run(load(&mcp::flags(flags, &command))?, command));
-            // After a signal, a thread may still be reading standard input.
-            runtime.shutdown_background();
-            exit
-        }
-        Command::Doctor => doctor(Settings::load(&flags)),
+        Command::Mcp(command) => wait_for(mcp::run(load(&mcp::flags(flags, &command))?, command)),
+        Command::Doctor(arguments) => doctor(Settings::load(&flags), arguments),
         Command::Sessions(command) => {
             let settings = load(&flags)?.with_database(command.database.database);
             wait_for(commands::sessions(settings, command.command))
@@ -310,8 +305,12 @@ fn audit_command(command: AuditCommand, settings: &Settings) -> Result<Exit> {
     done
 }
 
-fn doctor(settings: Result<Settings, CommandError>) -> Result<Exit> {
+fn doctor(settings: Result<Settings, CommandError>, arguments: cli::DoctorArguments) -> Result<Exit> {
     let (text, exit) = match settings {
+        Ok(settings) if arguments.probe.is_some() => {
+            let model = arguments.probe.expect("checked above");
+            return runtime()?.block_on(commands::probe_model(std::sync::Arc::new(settings), model));
+        }
         Ok(settings) => {
             let pick = select_model::select_model(&settings, select_model::installed_models);
             let settings = std::sync::Arc::new(settings);

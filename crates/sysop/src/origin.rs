@@ -117,7 +117,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
             | Command::Policy(_)
             | Command::Skills(_)
             | Command::Runbook(_)
-            | Command::Doctor
+            | Command::Doctor(_)
             | Command::Audit(_),
         ) => return None,
     })

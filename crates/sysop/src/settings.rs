@@ -90,6 +90,8 @@ pub(crate) struct Settings {
     pub(crate) trust_workspace: bool,
     /// True if compaction never asks a model for a summary.
     pub(crate) ledger_only: bool,
+    /// True if unknown models of local servers are asked how they call tools.
+    pub(crate) probe_models: bool,
     /// True if `bash` moves a command to the background at its time limit unless the call says otherwise.
     pub(crate) background_on_timeout: bool,
     /// Entries in `[models."local/NAME"]` for downloads, without `local/`.
@@ -242,6 +244,7 @@ impl Settings {
             folders,
             trust_workspace: flags.trust,
             ledger_only: config.get("ledger_only").unwrap_or_default(),
+            probe_models: config.get("probe_models").unwrap_or(true),
             background_on_timeout: config.get::<String>("on_timeout").as_deref() == Some("background"),
             local_models: local_models(&config),
             models: config.get("models").unwrap_or_default(),

@@ -79,6 +79,7 @@ async fn ask(shell: InitShell, settings: Settings, model: ModelRef) -> Result<St
         max_output_tokens: Some(settings.limits.output_tokens.unwrap_or(REPLY_TOKENS_MAX)),
         temperature: settings.temperature,
         effort: None,
+        calls_as_text: false,
         mode: Mode::Chat,
         sampling_defaults: SamplingDefaults::default(),
     };

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use super::state::{
-    CurrentCall, PendingApproval, Phase, QueuedPrompt, RepeatedCall, TurnChanges, UNDO_TURNS_MAX,
+    CurrentCall, EvidenceRequest, PendingApproval, Phase, QueuedPrompt, RepeatedCall, SameFailures,
+    TurnChanges, UNDO_TURNS_MAX,
 };
-use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
-use super::{BY_SYSOP, Session, compact};
+use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX, EVIDENCE_NUDGE};
+use super::{BY_SYSOP, Session, compact, hints};
 use crate::auto_bounds::AutoProgress;
 use crate::budget::Spending;
 use crate::catalog::JOBS_TOOL;
@@ -31,6 +32,13 @@ const AGAIN: &str = "\n[you just made the same call: do not repeat it; do someth
 const FAILED_AGAIN: &str =
     "\n[the same call failed again: do not repeat it; find out why it failed, or try another way]";
 
+/// Text appended to the result of a different call that failed in the same way.
+const FAILED_ALIKE: &str =
+    "\n[this failed in the same way as before: look at what is there, then take another approach]";
+
+/// Number of consecutive failures with the same output from which the model is told so.
+const SAME_FAILURES_HINT: u32 = 2;
+
 impl Session {
     /// Applies one event to the state. The event is taken by value, so that replaying a long log copies nothing.
     pub(super) fn apply(&mut self, event: Event) {
@@ -47,6 +55,10 @@ impl Session {
                 self.apply_turn_started(turn, QueuedPrompt { text: prompt, images }, origin);
             }
             Event::StepStarted { step } => {
+                if state.evidence == EvidenceRequest::Due {
+                    state.evidence = EvidenceRequest::Made;
+                    state.history.push(Message::user(EVIDENCE_NUDGE));
+                }
                 state.step = step;
                 state.phase = Phase::Thinking { step };
             }
@@ -72,6 +84,7 @@ impl Session {
                 state.paused = Some(reason);
                 if reason == PauseReason::Loop {
                     state.repeated = None;
+                    state.same_failures = SameFailures::default();
                 }
                 self.spend_time(active_ms);
             }
@@ -216,7 +229,9 @@ impl Session {
         state.expansion = None;
         state.empty_replies = 0;
         state.ran_tool = false;
+        state.evidence = EvidenceRequest::None;
         state.repeated = None;
+        state.same_failures = SameFailures::default();
         state.spent_turn = Spending::default();
         if state.direct {
             state.phase =
@@ -234,7 +249,11 @@ impl Session {
 
     fn apply_replied(&mut self, reply: Reply) {
         self.spend(reply.usage);
+        let needs_evidence = self.needs_evidence(&reply);
         let state = &mut self.state;
+        if needs_evidence {
+            state.evidence = EvidenceRequest::Due;
+        }
         state.expansion.iter_mut().for_each(Vec::clear);
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
@@ -339,7 +358,9 @@ impl Session {
         let Some(call) = call else { return };
         if !self.state.direct {
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
-            let mut result = result_of(&call, edited, &outcome, again);
+            self.state.same_failures.record(&outcome);
+            let failures = self.state.same_failures.times;
+            let mut result = result_of(&call, edited, &outcome, again, failures);
             if let Some(shortened) = compact::shorten_output(&result, bytes_max) {
                 self.state.history.keep_omitted(&result.call, &result.output);
                 result.output = shortened;
@@ -418,8 +439,15 @@ fn add_missing(rules: &mut Vec<String>, more: &[String]) {
     }
 }
 
-/// Builds the tool result for the model. `again` is true if the previous call was the same.
-fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: bool) -> ToolResult {
+/// Builds the tool result for the model. `again` is true if the previous call was the same. `failures` is the number of
+/// consecutive calls, including this one, that failed with the same output.
+fn result_of(
+    call: &ToolCall,
+    edited: Option<String>,
+    outcome: &Outcome,
+    again: bool,
+    failures: u32,
+) -> ToolResult {
     let mut output = match edited {
         Some(command) => {
             format!("[the user changed the command before it ran, to: {command}]\n{}", outcome.output)
@@ -428,6 +456,11 @@ fn result_of(call: &ToolCall, edited: Option<String>, outcome: &Outcome, again: 
     };
     if again {
         output.push_str(if outcome.status == Status::Ok { AGAIN } else { FAILED_AGAIN });
+    } else if failures >= SAME_FAILURES_HINT {
+        output.push_str(FAILED_ALIKE);
+    }
+    if let Some(usage) = hints::usage(call, outcome) {
+        output = format!("{}\n{usage}", output.trim_end());
     }
     let is_error = match outcome.status {
         Status::Ok => false,

@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Returns the model's row in the built-in table, if any.
-    fn listed(&self) -> Option<&ListedModel> {
+    pub(super) fn listed(&self) -> Option<&ListedModel> {
         self.listed.get_or_init(|| model_table::find(&self.state.spec.model)).as_ref()
     }
 
@@ -326,6 +326,7 @@ impl Session {
             temperature: state.spec.temperature,
             mode: Mode::Chat,
             effort: None,
+            calls_as_text: false,
             sampling_defaults: SamplingDefaults::of(Mode::Chat, &[]),
         }
     }

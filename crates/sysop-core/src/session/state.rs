@@ -64,6 +64,10 @@ pub(super) struct State {
     pub(super) empty_replies: u32,
     /// True if a tool has run in this turn.
     pub(super) ran_tool: bool,
+    /// Request for the evidence of the last reply, which claims actions although no tool ran in this turn.
+    pub(super) evidence: EvidenceRequest,
+    /// Number of consecutive calls of this turn that failed with the same output, with any arguments.
+    pub(super) same_failures: SameFailures,
     /// Turns that changed files, oldest first; at most `UNDO_TURNS_MAX`.
     pub(super) changes: Vec<TurnChanges>,
     /// Number of tool calls that have ended; the source of `UndoStep::number`.
@@ -175,6 +179,39 @@ impl RepeatedCall {
     }
 }
 
+/// Consecutive calls that failed alike, such as five ways to write the same wrong path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct SameFailures {
+    output: String,
+    pub(super) times: u32,
+}
+
+impl SameFailures {
+    /// Records an outcome. A success, or a failure without a message, starts over: a search that finds nothing fails
+    /// without one.
+    pub(super) fn record(&mut self, outcome: &Outcome) {
+        let is_message = |line: &str| !line.trim().is_empty() && !line.starts_with(['[', '(']);
+        let failed = outcome.status == Status::Failed && outcome.output.lines().any(is_message);
+        if !failed {
+            *self = Self::default();
+        } else if self.output == outcome.output {
+            self.times += 1;
+        } else {
+            *self = Self { output: outcome.output.clone(), times: 1 };
+        }
+    }
+}
+
+/// State of the request for evidence, which a turn makes at most once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum EvidenceRequest {
+    #[default]
+    None,
+    /// Part of the next request to the model.
+    Due,
+    Made,
+}
+
 /// Position within the turn.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
@@ -245,6 +282,8 @@ impl State {
             repeated: None,
             empty_replies: 0,
             ran_tool: false,
+            evidence: EvidenceRequest::default(),
+            same_failures: SameFailures::default(),
             changes: Vec::new(),
             tool_calls: 0,
             undo_steps: Vec::new(),

@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::state::{CurrentCall, Phase, RepeatedCall};
-use super::{Session, chat};
+use super::state::{CurrentCall, EvidenceRequest, Phase, RepeatedCall};
+use super::{Session, chat, hints};
 use crate::catalog::{self, VIEW_IMAGE_TOOL};
 use crate::deferred_tools::{self, CALL_TOOL, FIND_TOOLS};
 use crate::event::{Effect, Event, Origin, Output, PauseReason, StopReason};
@@ -36,6 +36,15 @@ const READ_ONLY_PROMPT: &str = "This session is read-only: commands that change 
 
 /// Message that is sent to the model after an empty reply.
 pub(super) const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
+
+/// Message that is sent to the model after a reply that claims actions, although no tool ran in the turn.
+pub(super) const EVIDENCE_NUDGE: &str = "You have run nothing yet, so nothing has been done. Do it now with a tool, or \
+     answer again without claiming it.";
+
+/// Number of consecutive failures with the same output after which the model gets its tools as text.
+const SAME_FAILURES_SWITCH: u32 = 3;
+/// Number of consecutive failures with the same output after which the turn pauses.
+const SAME_FAILURES_MAX: u32 = 5;
 
 impl Session {
     /// Advances until the session needs an input from the world.
@@ -81,7 +90,9 @@ impl Session {
             self.end_turn(out, StopReason::EndTurn, None);
         } else if state.paused.is_some() {
             return false;
-        } else if state.repeated.as_ref().is_some_and(|last| last.times >= REPEATS_MAX) {
+        } else if state.repeated.as_ref().is_some_and(|last| last.times >= REPEATS_MAX)
+            || state.same_failures.times >= SAME_FAILURES_MAX
+        {
             self.pause(out, PauseReason::Loop, None);
         } else if state.step.step >= state.spec.max_iterations {
             let error = format!(
@@ -143,12 +154,45 @@ impl Session {
             temperature: state.spec.temperature,
             effort: state.spec.effort,
             mode: state.turn_mode,
+            calls_as_text: self.switches_protocol(),
             sampling_defaults: self.sampling_defaults(),
         }
     }
 
+    /// Returns true if the model failed so often in the same way that it gets its tools as text. The native tools of the
+    /// models in the built-in table work.
+    fn switches_protocol(&self) -> bool {
+        let failed = self.state.same_failures.times >= SAME_FAILURES_SWITCH;
+        failed && !self.is_chat() && self.listed().is_none()
+    }
+
+    /// Returns true if a reply must not end the turn before the model was asked for evidence: it claims actions, but no
+    /// tool ran in this turn. Each turn asks once at most.
+    pub(super) fn needs_evidence(&self, reply: &Reply) -> bool {
+        let state = &self.state;
+        let may_ask = state.evidence == EvidenceRequest::None && !state.ran_tool && !self.is_chat();
+        may_ask
+            && reply.calls.is_empty()
+            && reply.finish == FinishReason::Stop
+            && !self.offered_tools().specs.is_empty()
+            && self.is_first_report()
+            && hints::claims_action(&reply.text)
+    }
+
+    /// Returns true if no tool has run since the history began. Later replies may report earlier work.
+    fn is_first_report(&self) -> bool {
+        let messages = self.state.history.window(self.state.keep).messages;
+        !messages.iter().any(|message| matches!(message.message(), Message::ToolResults { .. }))
+    }
+
     /// Makes the call ids of a reply unique within the session. The reply is logged with these ids.
+    ///
+    /// In the text protocol only the first call counts, because a model that writes several calls has not seen the result
+    /// of the first one.
     pub(super) fn normalize(&self, mut reply: Reply) -> Reply {
+        if reply.protocol == ToolProtocol::Text {
+            reply.calls.truncate(1);
+        }
         let wire_ids: Vec<_> = reply.calls.iter().map(|call| call.wire_id().to_owned()).collect();
         let repeats = wire_ids.iter().enumerate().any(|(index, id)| wire_ids[..index].contains(id));
         let mut calls: Vec<ToolCall> = Vec::with_capacity(reply.calls.len());
@@ -175,7 +219,7 @@ impl Session {
 
     /// Returns the stop reason and, if something failed, an error sentence. `None` if the turn continues.
     pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
-        if !reply.calls.is_empty() {
+        if !reply.calls.is_empty() || self.needs_evidence(reply) {
             return None;
         }
         let text = reply.text.trim();

@@ -76,6 +76,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         temperature: Some(0.5),
         mode: Mode::Agent,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }

@@ -90,6 +90,7 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         temperature: Some(0.5),
         mode: Mode::Agent,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }

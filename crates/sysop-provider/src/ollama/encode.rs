@@ -5,12 +5,11 @@ use serde_json::{Value, json};
 use sysop_core::image::RequestImages;
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 
+use crate::api::FORMAT;
 use crate::images::{EncodedImage, RESULT_IMAGES, encoded_images};
 use crate::json::{push, short_float, text};
 use crate::openai::{push_tools, reply_as_text};
 use crate::tool_arguments::{arguments_object, portable_tool_name};
-
-use super::FORMAT;
 
 /// Maximum tokens of a reply in the text protocol, unless the request sets its own limit. Needed because a small model
 /// constrained to a schema may emit whitespace endlessly.
@@ -247,6 +246,7 @@ pub(super) mod tests {
                 temperature: None,
                 mode: Mode::Agent,
                 effort: None,
+                calls_as_text: false,
                 sampling_defaults: SamplingDefaults::default(),
             };
             assert!(serde_json::from_str::<Value>(&body(&request, &params)).is_ok());

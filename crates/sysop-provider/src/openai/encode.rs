@@ -12,14 +12,14 @@ use sysop_core::image::RequestImages;
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 use sysop_core::tool::ToolSpec;
 
-use crate::api::ModelQuirks;
+use crate::api::{ModelQuirks, RESPONSE_FORMAT};
 use crate::images::{EncodedImage, RESULT_IMAGES, encoded_images};
 use crate::json::{push, text};
 use crate::tool_arguments::{arguments_object, portable_tool_name};
 
 use super::{
-    ASSISTANT_REASONING, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT, RESPONSE_FORMAT,
-    RETURN_PROGRESS, STREAM_OPTIONS, TEMPERATURE, TEXT_TOKENS_MAX,
+    ASSISTANT_REASONING, MAX_COMPLETION_TOKENS, MAX_TOKENS, REASONING_EFFORT, RETURN_PROGRESS,
+    STREAM_OPTIONS, TEMPERATURE, TEXT_TOKENS_MAX,
 };
 
 /// Maximum bytes of a call id at api.openai.com.
@@ -419,6 +419,7 @@ pub(super) mod tests {
             temperature: None,
             mode: Mode::Agent,
             effort: None,
+            calls_as_text: false,
             sampling_defaults: SamplingDefaults::default(),
             images: Default::default(),
         }
@@ -437,7 +438,7 @@ pub(super) mod tests {
         let chat =
             ModelRequest { mode: Mode::Chat, sampling_defaults: SamplingDefaults::CHAT, ..request(messages) };
         let known_quirks =
-            ModelQuirks { text_protocol: true, reasoning_none: true, unsupported_params: Vec::new() };
+            ModelQuirks { text_protocol: true, reasoning_none: true, ..ModelQuirks::default() };
         assert_eq!(
             sent(&chat, &known_quirks),
             json!({

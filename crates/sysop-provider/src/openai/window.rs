@@ -1,4 +1,5 @@
-//! Context windows of models, as reported by compatible servers. OpenAI's own API does not.
+//! Facts about models, as reported by compatible servers: context window, size, the server itself. OpenAI's own API
+//! reports none.
 //!
 //! The window is the one that the server runs the model with, not the one that the model was trained with. A
 //! server that does not report it is queried only once; failures are silent.
@@ -21,63 +22,105 @@ const MODELS_MAX: usize = 256;
 const LLAMA_CPP: &str = "llamacpp";
 /// Value of `owned_by` in LM Studio's list of models.
 const LM_STUDIO: &str = "organization_owner";
+/// Value of `owned_by` in vLLM's list of models.
+const VLLM: &str = "vllm";
 
-/// Answers from one server, by model: tokens, or `None` if the server does not report them.
+/// Facts about a model and its server.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct ModelFacts {
+    /// Context window in tokens.
+    pub(crate) window: Option<u32>,
+    /// Number of the model's parameters.
+    pub(crate) parameters: Option<f64>,
+    /// Name of the server program, if it is a known one.
+    pub(crate) program: Option<&'static str>,
+}
+
+/// Answers from one server, by model.
 #[derive(Debug, Default)]
-pub(super) struct WindowCache(Mutex<HashMap<String, Option<u32>>>);
+pub(super) struct ModelFactsCache(Mutex<HashMap<String, ModelFacts>>);
 
-impl WindowCache {
-    /// Returns a model's window in tokens if the server has reported it.
-    pub(super) fn of(&self, model: &str) -> Option<u32> {
-        self.0.lock().get(model).copied().flatten()
+impl ModelFactsCache {
+    /// Returns the facts that the server has reported about a model.
+    pub(super) fn of(&self, model: &str) -> ModelFacts {
+        self.0.lock().get(model).cloned().unwrap_or_default()
     }
 
     fn is_first(&self, model: &str) -> bool {
-        let mut windows = self.0.lock();
-        if windows.contains_key(model) {
+        let mut facts = self.0.lock();
+        if facts.contains_key(model) {
             return false;
         }
-        if windows.len() >= MODELS_MAX {
-            windows.clear();
+        if facts.len() >= MODELS_MAX {
+            facts.clear();
         }
-        windows.insert(model.to_owned(), None);
+        facts.insert(model.to_owned(), ModelFacts::default());
         true
     }
 
-    fn set(&self, model: &str, window: u32) {
-        self.0.lock().insert(model.to_owned(), Some(window));
+    fn set(&self, model: &str, facts: ModelFacts) {
+        self.0.lock().insert(model.to_owned(), facts);
     }
 }
 
 impl OpenAi {
-    /// Queries the server for a model's context window, once in the lifetime of the process.
-    pub(super) async fn ask_window(&self, http: &reqwest::Client, model: &str) {
-        if self.windows.is_first(model)
-            && let Some(window) = self.query_window(http, model).await
+    /// Queries the server for facts about a model, once in the lifetime of the process.
+    pub(crate) async fn ask_facts(&self, http: &reqwest::Client, model: &str) -> ModelFacts {
+        if self.facts.is_first(model)
+            && let Some(facts) = self.query_facts(http, model).await
         {
-            self.windows.set(model, window);
+            self.facts.set(model, facts);
         }
+        self.facts.of(model)
     }
 
-    async fn query_window(&self, http: &reqwest::Client, model: &str) -> Option<u32> {
+    async fn query_facts(&self, http: &reqwest::Client, model: &str) -> Option<ModelFacts> {
         let headers = self.headers().ok()?;
         let list = query(http.get(self.address("/models").ok()?), &headers).await?;
         let entry = entry_of(&list, model)?;
         self.is_llama_cpp.store(entry["owned_by"] == LLAMA_CPP, Ordering::Relaxed);
-        if let Some(window) = listed_window(entry) {
-            return Some(window);
-        }
-        match entry["owned_by"].as_str()? {
-            LLAMA_CPP => {
-                let props = query(http.get(self.address_above_v1("/props")?), &headers).await?;
-                tokens(&props["default_generation_settings"]["n_ctx"])
+        let above = async |path: &str| query(http.get(self.address_above_v1(path)?), &headers).await;
+        let mut facts = ModelFacts {
+            window: listed_window(entry),
+            parameters: entry["meta"]["n_params"].as_f64(),
+            program: None,
+        };
+        match entry["owned_by"].as_str() {
+            Some(LLAMA_CPP) => {
+                facts.program = Some("llama.cpp");
+                if facts.window.is_none() {
+                    let props = above("/props").await.unwrap_or_default();
+                    facts.window = tokens(&props["default_generation_settings"]["n_ctx"]);
+                }
             }
-            LM_STUDIO => {
-                let loaded = query(http.get(self.address_above_v1("/api/v1/models")?), &headers).await?;
-                loaded_window(&loaded, model)
+            Some(LM_STUDIO) => {
+                facts.program = Some("LM Studio");
+                if facts.window.is_none() {
+                    let loaded = above("/api/v1/models").await.unwrap_or_default();
+                    facts.window = loaded_window(&loaded, model);
+                }
             }
-            _ => None,
+            Some(VLLM) => facts.program = Some("vLLM"),
+            _ => {}
         }
+        Some(facts)
+    }
+
+    /// Returns the name and version of the server program, or `None` for an unknown one.
+    pub(crate) async fn server_version(&self, http: &reqwest::Client, model: &str) -> Option<String> {
+        let program = self.ask_facts(http, model).await.program?;
+        let (path, field) = match program {
+            "llama.cpp" => ("/props", "build_info"),
+            "vLLM" => ("/version", "version"),
+            _ => return Some(program.to_owned()),
+        };
+        let headers = self.headers().ok()?;
+        let answer = query(http.get(self.address_above_v1(path)?), &headers).await.unwrap_or_default();
+        Some(
+            answer[field]
+                .as_str()
+                .map_or_else(|| program.to_owned(), |version| format!("{program} {version}")),
+        )
     }
 
     /// Appends a path to the base URL without its final `/v1`.

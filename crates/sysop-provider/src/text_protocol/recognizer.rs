@@ -78,6 +78,12 @@ impl<'a> CallRecognizer<'a> {
             .map(ReplyItem::Call)
     }
 
+    /// Returns a call like [`marked`](Self::marked), or `None` if its name is not that of an offered tool.
+    pub(super) fn marked_offered(&self, name: &str, arguments: &Value) -> Option<ReplyItem> {
+        self.resolve(name)?;
+        self.marked(name, arguments)
+    }
+
     /// Returns the command of a fenced shell block as a call, or `None` if no shell is offered.
     pub(super) fn fenced(&self, command: &str) -> Option<TextToolCall> {
         let tool = command_tool(self.tools)?;

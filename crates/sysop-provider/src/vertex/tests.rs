@@ -105,6 +105,7 @@ fn request() -> ModelRequest {
         temperature: None,
         mode: Mode::Agent,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }

@@ -12,6 +12,7 @@ mod remote;
 mod remote_machine;
 mod responses;
 mod server;
+mod tool_calling;
 mod transport;
 mod windows;
 mod world;

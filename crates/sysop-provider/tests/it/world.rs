@@ -64,6 +64,7 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         temperature: None,
         mode: Mode::Agent,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }

@@ -107,6 +107,7 @@ pub(super) async fn agent(State(shared): State<SharedServer>, body: Object) -> R
         temperature: Some(AGENT_TEMPERATURE),
         mode: Mode::Agent,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {
@@ -141,6 +142,7 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
         temperature: Some(CHAT_TEMPERATURE),
         mode: Mode::Chat,
         effort: None,
+        calls_as_text: false,
         sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {

@@ -177,6 +177,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["max_iterations"], count(10_000), WorkspaceRule::Lower),
     key(&["max_history_messages"], ValueKind::Integer { least: 0, most: 100_000 }, WorkspaceRule::Lower),
     key(&["ledger_only"], ValueKind::Switch, WorkspaceRule::Only(true)),
+    key(&["probe_models"], ValueKind::Switch, WorkspaceRule::Only(false)),
     key(&["max_output_bytes"], count(64 * 1024 * 1024), WorkspaceRule::Lower),
     key(&["max_output_lines"], count(1_000_000), WorkspaceRule::Lower),
     key(&["max_output_tokens"], count(10_000_000), WorkspaceRule::Lower),

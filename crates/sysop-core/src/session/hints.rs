@@ -1,0 +1,221 @@
+//! Short additions to tool results and replies that help a model out of a failure. Pure functions of one call, one
+//! outcome or one reply.
+//!
+//! Small models need these lines most: they repeat a failing command with other words, guess options, and report work
+//! that they never did. A line is added only after a failure, so a session without failures costs nothing.
+
+use crate::message::ToolCall;
+use crate::outcome::{Outcome, Status};
+
+/// Exit code of a shell that did not find the program.
+const NOT_FOUND: i32 = 127;
+
+/// Number of bytes of an output, from its end, that are searched for an error message.
+const SEARCHED_BYTES_MAX: usize = 2_000;
+
+/// Phrases, in lower case, with which programs reject an option.
+const WRONG_OPTION: [&str; 11] = [
+    "invalid option",
+    "unrecognized option",
+    "unrecognised option",
+    "unknown option",
+    "illegal option",
+    "unknown shorthand flag",
+    "unknown flag",
+    "unexpected argument",
+    "unrecognized arguments",
+    "unknown predicate",
+    "option requires an argument",
+];
+
+/// Usual calls of programs whose options are often confused.
+const USAGES: [(&str, &str); 22] = [
+    ("awk", "awk '{print $1}' FILE"),
+    ("cp", "cp -r SOURCE TARGET"),
+    ("crontab", "crontab -l; crontab FILE"),
+    ("cut", "cut -d: -f1 FILE"),
+    ("date", "date -d '1 day ago' +%F"),
+    ("df", "df -h PATH"),
+    ("du", "du -sh PATH"),
+    ("find", "find DIR -type f -name '*.log' -mtime +7"),
+    ("grep", "grep -rn PATTERN PATH"),
+    ("gunzip", "gunzip -k FILE.gz"),
+    ("gzip", "gzip -k FILE"),
+    ("head", "head -n 20 FILE"),
+    ("ln", "ln -s TARGET LINK"),
+    ("mkdir", "mkdir -p DIR"),
+    ("ps", "ps aux"),
+    ("sed", "sed -i 's/OLD/NEW/' FILE"),
+    ("sort", "sort -k2 -n FILE | uniq -c"),
+    ("sqlite3", "sqlite3 FILE.db 'SELECT 1;'"),
+    ("tail", "tail -n 20 FILE"),
+    ("tar", "tar -czf FILE.tar.gz PATH; tar -xzf FILE.tar.gz -C DIR"),
+    ("unzip", "unzip FILE.zip -d DIR"),
+    ("xargs", "find DIR -print0 | xargs -0 PROGRAM"),
+];
+
+/// Returns the line that is added to the result of a command that failed because a program is missing or refused an
+/// option.
+pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
+    let command = call.text_argument("command")?;
+    if outcome.status != Status::Failed {
+        return None;
+    }
+    let tail = outcome.output.floor_char_boundary(outcome.output.len().saturating_sub(SEARCHED_BYTES_MAX));
+    let output = &outcome.output[tail..];
+    let missing = missing_program(output).filter(|_| outcome.exit_code == Some(NOT_FOUND));
+    if let Some(program) = missing {
+        return Some(format!("[{program} is not installed: use another program, or the shell itself]"));
+    }
+    let line = output.lines().find(|line| {
+        let line = line.to_ascii_lowercase();
+        WRONG_OPTION.iter().any(|words| line.contains(words))
+    })?;
+    let program = rejecting_program(line, command)?;
+    Some(match USAGES.iter().find(|(name, _)| *name == program) {
+        Some((_, usage)) => format!("[usage: {usage}]"),
+        None => format!("[options of {program}: run `{program} --help`]"),
+    })
+}
+
+/// Returns the program that a shell did not find, according to its message: `sh: 1: jq: not found`, `bash: line 1: jq:
+/// command not found`, `zsh: command not found: jq`.
+fn missing_program(output: &str) -> Option<&str> {
+    output.lines().rev().find_map(|line| {
+        let line = line.trim_end();
+        let name = match line.rsplit_once("command not found: ") {
+            Some((_, name)) => name,
+            None => line
+                .strip_suffix(": command not found")
+                .or_else(|| line.strip_suffix(": not found"))?
+                .rsplit(": ")
+                .next()?,
+        };
+        is_program_name(name).then_some(name)
+    })
+}
+
+/// Returns the program that refused an option. Its message begins with its name; otherwise the command has one program
+/// only.
+fn rejecting_program<'a>(line: &'a str, command: &'a str) -> Option<&'a str> {
+    let base = |word: &'a str| word.rsplit('/').next().unwrap_or(word);
+    let called = |name: &str| {
+        command
+            .split(|sign: char| !(sign.is_alphanumeric() || "-_./+".contains(sign)))
+            .any(|word| base(word) == name)
+    };
+    let named = line.split_once(": ").map(|(name, _)| base(name.trim()));
+    let named = named.filter(|name| is_program_name(name) && called(name));
+    named.or_else(|| {
+        let single = !command.contains(['|', ';', '&', '\n', '$', '`', '(']);
+        let first = command.split_whitespace().find(|word| *word != "sudo" && !word.contains('='))?;
+        Some(base(first)).filter(|name| single && is_program_name(name))
+    })
+}
+
+fn is_program_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
+    (1..=32).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
+}
+
+/// Phrases, in lower case, that claim an action.
+const CLAIMS: [&str; 10] = [
+    "successfully", "has been ", "have been ", "i have ", "i've ", "i ran ", "i created ", "i updated ",
+    "i removed ", "was created",
+];
+
+/// Participles of actions that change a machine or read from it. A claim names one of them.
+const ACTIONS: [&str; 26] = [
+    "added", "appended", "archived", "changed", "checked", "committed", "compressed", "copied", "created",
+    "deleted", "edited", "enabled", "executed", "extracted", "fixed", "installed", "merged", "modified",
+    "moved", "removed", "renamed", "replaced", "restarted", "reverted", "updated", "written",
+];
+
+/// Returns true if a text claims that an action was done. Questions, plans and refusals are no claims.
+pub(super) fn claims_action(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    lower.split(['.', '!', '\n', ';']).any(|sentence| {
+        let denied = [" not ", "n't ", "cannot", "unable", "would", "will ", "should", "?"]
+            .iter()
+            .any(|word| sentence.contains(word));
+        let padded = format!("{sentence} ");
+        !denied
+            && CLAIMS.iter().any(|claim| padded.contains(claim))
+            && padded.split(|sign: char| !sign.is_alphanumeric()).any(|word| ACTIONS.contains(&word))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{claims_action, usage};
+    use crate::id::CallId;
+    use crate::message::{Arguments, ToolCall};
+    use crate::outcome::{Outcome, Status};
+
+    fn hint(command: &str, exit_code: i32, output: &str) -> Option<String> {
+        let Some(arguments) = json!({"command": command}).as_object().cloned() else { panic!("an object") };
+        let call = ToolCall {
+            id: CallId::new("a"),
+            wire_id: None,
+            name: "bash".to_owned(),
+            arguments: Arguments::Object(arguments),
+        };
+        let status = if exit_code == 0 { Status::Ok } else { Status::Failed };
+        usage(&call, &Outcome { status, exit_code: Some(exit_code), ..Outcome::ok(output) })
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let missing = "[jq is not installed: use another program, or the shell itself]";
+        for output in [
+            "bash: line 1: jq: command not found",
+            "sh: 1: jq: not found\n[exit code 127]",
+            "zsh: command not found: jq",
+        ] {
+            assert_eq!(hint("jq . a.json", 127, output).as_deref(), Some(missing), "{output}");
+        }
+        assert_eq!(hint("jq . a.json", 1, "jq: command not found"), None, "another exit code");
+        assert_eq!(hint("x", 127, "bash: line 1: `rm -rf /`: not found"), None, "no name of a program");
+    }
+
+    #[test]
+    fn a_wrong_option_gets_one_line_of_usage() {
+        let sed = Some("[usage: sed -i 's/OLD/NEW/' FILE]".to_owned());
+        assert_eq!(hint("sed -q a", 1, "sed: invalid option -- 'q'\nUsage: sed [OPTION]..."), sed);
+        assert_eq!(hint("cat a | /usr/bin/sed -q", 1, "/usr/bin/sed: invalid option -- 'q'"), sed);
+        assert_eq!(
+            hint("find . --name x", 1, "find: unknown predicate `--name'").as_deref(),
+            Some("[usage: find DIR -type f -name '*.log' -mtime +7]")
+        );
+        assert_eq!(
+            hint("mytool --bad", 2, "error: unexpected argument '--bad' found").as_deref(),
+            Some("[options of mytool: run `mytool --help`]")
+        );
+        assert_eq!(hint("a | b --bad", 2, "error: unexpected argument '--bad'"), None, "either of them");
+        assert_eq!(hint("grep x a", 1, ""), None);
+        assert_eq!(hint("echo unknown option", 0, "unknown option"), None, "it did not fail");
+    }
+
+    #[test]
+    fn claims_are_told_from_plans_refusals_and_facts() {
+        for claim in [
+            "The file notes.txt has been created.",
+            "I have updated the port to 8080.",
+            "Done! Successfully removed all .tmp files.",
+        ] {
+            assert!(claims_action(claim), "{claim}");
+        }
+        for other in [
+            "Paris.",
+            "The file does not exist, so nothing has been created? No.",
+            "I would have deleted it.",
+            "The file has not been changed.",
+            "Should I say that it has been removed?",
+            "There are 3 files.",
+        ] {
+            assert!(!claims_action(other), "{other}");
+        }
+    }
+}
