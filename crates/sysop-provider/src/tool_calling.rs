@@ -12,7 +12,7 @@ pub(crate) const QUESTIONS: u8 = 4;
 /// Number of questions about the form in which a model writes calls.
 const FORM_QUESTIONS: u8 = 2;
 /// Minimum number of right answers with a schema; below it, the model gets plain text if that works better.
-const CONSTRAINED_MIN: u8 = 2;
+const CONSTRAINED_MIN: u8 = 3;
 
 /// Way in which a model is given its tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,7 +173,7 @@ mod tests {
             (3, 4, 2, ToolCalling::Constrained),
             (3, 3, 0, ToolCalling::Constrained),
             (3, 2, 2, ToolCalling::Native),
-            (0, 2, 2, ToolCalling::Constrained),
+            (0, 2, 2, ToolCalling::Text),
             (0, 1, 2, ToolCalling::Text),
             (1, 0, 2, ToolCalling::Native),
             (0, 0, 0, ToolCalling::Native),
