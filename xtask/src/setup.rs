@@ -38,6 +38,7 @@ const TESTS: &[(&str, &str)] = &[
     ("python3", "python3 python3-venv"),
     ("initdb", "postgresql"),
     ("curl", "curl"),
+    ("jq", "jq"),
     ("nginx", "nginx-light"),
     ("caddy", "caddy"),
     ("haproxy", "haproxy"),

@@ -30,7 +30,7 @@ pub const OPENAI: &ProviderInfo = &ProviderInfo {
     default_model: "gpt-6.1-terra",
     base_url: "https://api.openai.com/v1",
     unreachable: "check that the server is running, and base_url in [providers.openai]",
-    key_hint: "check the key (OPENAI_API_KEY)",
+    key_hint: "check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)",
 };
 
 pub const GEMINI: &ProviderInfo = &ProviderInfo {

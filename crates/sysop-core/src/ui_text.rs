@@ -249,6 +249,9 @@ pub fn place(host: &str) -> String {
 
 /// Returns a short location of commands: the host, or the number of hosts.
 pub fn host_summary(host: &str) -> String {
+    if host == "none" {
+        return "no host".to_owned();
+    }
     match host_names(host).as_slice() {
         [name] => (*name).to_owned(),
         names => format!("{} hosts", names.len()),
@@ -257,6 +260,9 @@ pub fn host_summary(host: &str) -> String {
 
 /// Returns the location of commands as parts of a status line, such as `host web1` and `user admin`.
 pub fn host_status_parts(host: &str) -> Vec<String> {
+    if matches!(host, "none" | "the client") {
+        return vec![if host == "none" { "no host" } else { "tools on the client" }.to_owned()];
+    }
     match host_names(host).as_slice() {
         [name] => match name.rsplit_once('@') {
             Some((user, name)) if !user.is_empty() => vec![format!("host {name}"), format!("user {user}")],

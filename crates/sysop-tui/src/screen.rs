@@ -150,6 +150,7 @@ impl Screen {
     }
 
     pub fn set_mouse(&mut self, mouse: Mouse) {
+        let mouse = self.kind.mouse(mouse);
         self.pending_output.push_str(&modes::switch_mouse(self.mouse, mouse));
         self.mouse = mouse;
     }

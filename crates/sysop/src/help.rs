@@ -1,4 +1,4 @@
-//! Output for other programs: shell completions and the man page, both generated from `cli`.
+//! The man page, generated from `cli`.
 
 use std::io::Write;
 
@@ -6,12 +6,6 @@ use clap::CommandFactory;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::cli::Arguments;
-
-pub(crate) fn completions(shell: clap_complete::Shell) -> Vec<u8> {
-    let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "sysop", &mut script);
-    script
-}
 
 /// Returns the man page in roff: the program, then each command with its own flags. Never fails in practice, because
 /// the page is written to memory.

@@ -8,6 +8,7 @@ mod approve;
 mod audit;
 mod cli;
 mod commands;
+mod completions;
 mod config;
 mod config_commands;
 mod connect;
@@ -95,6 +96,11 @@ fn main() -> ExitCode {
     {
         return end(emit(concat!("sysop ", env!("CARGO_PKG_VERSION"), "\n").as_bytes()));
     }
+    match completions::complete(&arguments) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(_) => return ExitCode::FAILURE, // a message would appear in the line that is being typed
+    }
     match cli::parse(arguments) {
         Ok(arguments) => end(dispatch(arguments)),
         Err(error) => {
@@ -130,7 +136,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
     match command {
         Command::Acp => acp::run(&flags),
         Command::ShellInit(arguments) => shell_init(&flags, arguments),
-        Command::Completions { shell } => emit(&help::completions(shell)),
+        Command::Completions { shell } => emit(&completions::script(shell)?),
         Command::Man => emit(&help::manual().context("cannot generate the man page")?),
         Command::MockLlm(arguments) => wait_for(commands::mock_llm(arguments)),
         Command::Config(command) => config_commands::run(command, &Settings::load(&flags)?),

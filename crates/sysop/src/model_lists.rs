@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
-use sysop_core::model_provider::{DEMO, LOCAL, is_known};
+use sysop_core::model_provider::{DEMO, LOCAL, OLLAMA_SSH, is_known};
 use sysop_core::text::neutralize_line;
 use sysop_provider::{ProbeResult, Providers};
 
@@ -63,23 +63,48 @@ async fn ask_servers(
     provider: Option<&str>,
 ) -> Vec<(&'static str, ProbeResult)> {
     let clients = Providers::new(providers(settings, machines.remote_machine(&settings.host)));
-    let configured =
-        PROVIDERS.iter().filter(|name| provider.is_none_or(|only| only == **name)).filter(|name| {
-            let of_provider = settings.providers.get(**name).cloned().unwrap_or_default();
-            provider.is_some() || missing(name, &of_provider, &settings.host).is_none()
-        });
-    let asked = configured.map(|name| {
+    let asked = askable(settings, provider).map(|name| {
         let clients = &clients;
-        async move { (*name, clients.probe(name).await) }
+        async move { (name, clients.probe(name).await) }
     });
     join_all(asked).await
 }
 
+/// Returns the providers that can be asked: the named one, or all that are configured.
+fn askable(settings: &Settings, provider: Option<&str>) -> impl Iterator<Item = &'static str> {
+    PROVIDERS.iter().copied().filter(move |name| provider.is_none_or(|only| only == *name)).filter(
+        move |name| {
+            let of_provider = settings.providers.get(*name).cloned().unwrap_or_default();
+            provider.is_some() || missing(name, &of_provider, &settings.host).is_none()
+        },
+    )
+}
+
 /// Returns the models that the configured providers' servers offer. Servers that are too slow are skipped.
 pub(crate) async fn offered(settings: &Settings, machines: &Machines) -> Vec<ModelRef> {
-    let answers = tokio::time::timeout(LIST_TIME_MAX, ask_servers(settings, machines, None)).await;
-    let answers = answers.unwrap_or_default().into_iter();
-    answers
-        .flat_map(|(name, answer)| answer.models.into_iter().map(move |model| ModelRef::new(name, model)))
-        .collect()
+    let clients = Providers::new(providers(settings, machines.remote_machine(&settings.host)));
+    within(LIST_TIME_MAX, &clients, askable(settings, None)).await
+}
+
+/// Like [`offered`], within a time and without contacting a host.
+pub(crate) async fn offered_within(
+    time: Duration,
+    settings: &Settings,
+    machines: &Machines,
+) -> Vec<ModelRef> {
+    let clients = Providers::new(providers(settings, machines.remote_machine(&settings.host)));
+    within(time, &clients, askable(settings, None).filter(|name| *name != OLLAMA_SSH.name)).await
+}
+
+async fn within(
+    time: Duration,
+    clients: &Providers,
+    names: impl Iterator<Item = &'static str>,
+) -> Vec<ModelRef> {
+    let asked = names.map(|name| async move {
+        let answer = tokio::time::timeout(time, clients.probe(name)).await;
+        let models = answer.map(|answer| answer.models).unwrap_or_default();
+        models.into_iter().map(|model| ModelRef::new(name, model)).collect::<Vec<_>>()
+    });
+    join_all(asked).await.concat()
 }

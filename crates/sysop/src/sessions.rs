@@ -138,12 +138,13 @@ pub(crate) async fn list(
     view: &DisplayOptions,
     out: &mut impl Write,
 ) -> Result<(), SessionsError> {
-    let summaries = store.list(limit).await?;
+    // The ids are shortened as far as they are unique among all sessions, not only among the rows.
+    let summaries = store.list(SESSIONS_MAX).await?;
     if summaries.is_empty() {
         writeln!(out, "No sessions yet. Start one with `sysop`.")?;
         return Ok(());
     }
-    Ok(write_table(&summaries, view, out)?)
+    Ok(write_table(&summaries, limit, view, out)?)
 }
 
 pub(crate) async fn show(

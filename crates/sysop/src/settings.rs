@@ -86,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) detects_theme: bool,
     /// Names of the parts of the TUI's status line; the default parts if empty.
     pub(crate) status_line: Vec<String>,
+    /// True if the TUI captures the mouse.
+    pub(crate) mouse: bool,
     /// True if the workspace's instructions are trusted without asking.
     pub(crate) trust_workspace: bool,
     /// True if compaction never asks a model for a summary.
@@ -240,6 +242,7 @@ impl Settings {
             theme: theme(&config, flags, &environment),
             detects_theme: detects_theme(&config, flags, &environment),
             status_line: config.get("status_line").unwrap_or_default(),
+            mouse: config.get("mouse").unwrap_or(true),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
             trust_workspace: flags.trust,
@@ -335,6 +338,22 @@ impl Settings {
         let home = &self.folders.home;
         let config = self.ssh_config.clone().unwrap_or_else(|| home.join(".ssh/config"));
         ssh_names::ssh_names(&config, home)
+    }
+
+    /// Returns the hosts from which a user can choose, each with a description: this machine, those of the config, and
+    /// those of the user's ssh config.
+    pub(crate) fn host_names(&self) -> Vec<(String, String)> {
+        let mut hosts = vec![("local".to_owned(), "this machine".to_owned())];
+        hosts.extend(self.hosts.known.iter().map(|known| {
+            let target = &known.target;
+            (target.name.clone(), target.description.clone().unwrap_or_else(|| target.destination.clone()))
+        }));
+        for name in self.ssh_names() {
+            if !hosts.iter().any(|(known, _)| *known == name) {
+                hosts.push((name, "from ~/.ssh/config".to_owned()));
+            }
+        }
+        hosts
     }
 
     pub(crate) fn warnings(&self) -> &[ConfigWarning] {

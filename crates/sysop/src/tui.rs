@@ -77,7 +77,7 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
         prices: settings.prices.clone(),
         programs: ExternalPrograms { editor: program(&["VISUAL", "EDITOR"]), pager: program(&["PAGER"]) },
         drafts: settings.folders.data.join(DRAFTS),
-        kind: TerminalKind::of(environment.value("TERM").unwrap_or_default()),
+        kind: TerminalKind::of(environment.value("TERM").unwrap_or_default()).with_mouse(settings.mouse),
         leaving: RunningTurnPolicy::Cancel,
         detects_theme: settings.detects_theme,
         status_line: settings.status_line.iter().filter_map(|name| StatusPart::of(name)).collect(),

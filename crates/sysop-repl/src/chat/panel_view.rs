@@ -126,13 +126,11 @@ impl ReplView for PanelView {
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         let Some(facts) = transcript.session_info() else { return Ok(()) };
         let panel = Panel::new(screen.render_options());
+        let mut place = words::host_status_parts(facts.place());
+        // A session without a host has no root.
+        place.extend((!facts.root.is_empty()).then(|| format!("root {}", facts.root)));
         let lines = [
-            format!(
-                "model {} · {} · root {}",
-                facts.model,
-                words::host_status_parts(facts.place()).join(" · "),
-                facts.root
-            ),
+            format!("model {} · {}", facts.model, place.join(" · ")),
             format!(
                 "approval {} · profile {} · /help for commands",
                 approval_label(facts.approve),
@@ -535,7 +533,7 @@ impl PanelView {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.session_info() else { return Ok(()) };
-        let mut parts = words::host_status_parts(&facts.host);
+        let mut parts = words::host_status_parts(facts.place());
         parts.push(format!("model {}", facts.model));
         parts.extend(words::other_readers(transcript.output_readers()));
         if let Some(code) = self.exit_code {

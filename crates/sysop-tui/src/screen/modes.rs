@@ -13,13 +13,26 @@ pub struct TerminalKind {
     rich: bool,
     /// True if the terminal shows rxvt notifications (OSC 777) rather than iTerm2 ones (OSC 9).
     rxvt_notifications: bool,
+    /// True if mouse events stay with the terminal, as the user wishes.
+    leaves_mouse: bool,
 }
 
 impl TerminalKind {
     /// Returns the kind for a value of `TERM`.
     pub fn of(term: &str) -> Self {
         let rxvt_notifications = ["foot", "rxvt"].iter().any(|name| term.starts_with(name));
-        Self { rich: term != "linux", rxvt_notifications }
+        Self { rich: term != "linux", rxvt_notifications, leaves_mouse: false }
+    }
+
+    /// Captures the mouse only if `captures` is true.
+    #[must_use]
+    pub fn with_mouse(self, captures: bool) -> Self {
+        Self { leaves_mouse: !captures, ..self }
+    }
+
+    /// Returns the mouse mode to use in place of `wanted`.
+    pub(super) fn mouse(self, wanted: Mouse) -> Mouse {
+        if self.leaves_mouse { Mouse::Off } else { wanted }
     }
 }
 

@@ -146,19 +146,8 @@ impl SessionService for Services {
     }
 
     fn hosts(&self) -> Vec<NamedItem> {
-        let known = self.settings.hosts.known.iter().map(|known| {
-            let target = &known.target;
-            let description = target.description.clone().unwrap_or_else(|| target.destination.clone());
-            NamedItem { name: target.name.clone(), description }
-        });
-        let this = NamedItem { name: LOCAL.to_owned(), description: "this machine".to_owned() };
-        let mut hosts: Vec<NamedItem> = std::iter::once(this).chain(known).collect();
-        for name in self.settings.ssh_names() {
-            if !hosts.iter().any(|host| host.name == name) {
-                hosts.push(NamedItem { name, description: "from ~/.ssh/config".to_owned() });
-            }
-        }
-        hosts
+        let hosts = self.settings.host_names().into_iter();
+        hosts.map(|(name, description)| NamedItem { name, description }).collect()
     }
 
     async fn skills(&self, session: &SessionId) -> Vec<Skill> {

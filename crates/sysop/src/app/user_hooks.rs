@@ -145,24 +145,22 @@ struct SessionPrograms {
 #[async_trait]
 impl SessionHooks for SessionPrograms {
     async fn ask(&self, session: &SessionId, question: HookQuestion) -> HookAnswer {
-        let mut hooks = self.programs.matching(HookPoint::CommandBefore, &question.command).peekable();
-        if hooks.peek().is_none() {
-            return HookAnswer::Pass;
-        }
-        let about = self.question(session, &question);
-        self.answer(HookPoint::CommandBefore, &question.command, &about).await
+        let about = || self.question(session, &question);
+        self.answer(HookPoint::CommandBefore, &question.command, about).await
     }
 
     async fn ask_about_prompt(&self, session: &SessionId, prompt: &str) -> HookAnswer {
-        let mut about = self.about(HookPoint::Prompt.as_str(), session);
-        merge(&mut about, json!({ "prompt": self.text(prompt) }));
-        self.answer(HookPoint::Prompt, prompt, &about).await
+        let about = || {
+            let mut about = self.about(HookPoint::Prompt.as_str(), session);
+            merge(&mut about, json!({ "prompt": self.text(prompt) }));
+            about
+        };
+        self.answer(HookPoint::Prompt, prompt, about).await
     }
 
     async fn ask_about_approval(&self, session: &SessionId, asked: &Logged) -> HookAnswer {
         let Event::ApprovalAsked { command, .. } = &asked.event else { return HookAnswer::Pass };
-        let about = self.approval(session, asked);
-        self.answer(HookPoint::Approval, command, &about).await
+        self.answer(HookPoint::Approval, command, || self.approval(session, asked)).await
     }
 
     fn report(&self, session: &SessionId, events: &[Arc<Logged>]) {
@@ -174,10 +172,15 @@ impl SessionHooks for SessionPrograms {
 
 impl SessionPrograms {
     /// Asks the hooks for an event, one after the other, until one denies.
-    async fn answer(&self, point: HookPoint, text: &str, about: &Value) -> HookAnswer {
+    async fn answer(&self, point: HookPoint, text: &str, about: impl FnOnce() -> Value + Send) -> HookAnswer {
+        let mut hooks = self.programs.matching(point, text).peekable();
+        if hooks.peek().is_none() {
+            return HookAnswer::Pass;
+        }
+        let about = about();
         let mut answer = HookAnswer::Pass;
-        for hook in self.programs.matching(point, text) {
-            answer = answer.stricter(answer_of(hook, run(&hook.program, about).await));
+        for hook in hooks {
+            answer = answer.stricter(answer_of(hook, run(&hook.program, &about).await));
             if matches!(answer, HookAnswer::Deny { .. }) {
                 break;
             }
@@ -244,9 +247,6 @@ impl SessionPrograms {
     #[expect(clippy::wildcard_enum_match_arm, reason = "hooks are told about these events only")]
     fn report_one(&self, session: &SessionId, logged: &Logged) {
         match &logged.event {
-            Event::TurnStarted { prompt, .. } if !prompt.is_empty() => {
-                self.tell(HookPoint::Prompt, session, prompt, || json!({ "prompt": self.text(prompt) }));
-            }
             Event::ToolStarted { call, .. } => {
                 let mut calls = self.calls.lock();
                 if calls.len() >= CALLS_MAX {
@@ -270,25 +270,9 @@ impl SessionPrograms {
                 };
                 self.tell(HookPoint::CommandAfter, session, &command, about);
             }
-            Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } => {
-                let about = || {
-                    json!({
-                        "id": approval_id(session, logged.seq),
-                        "call": call.id.as_str(),
-                        "tool": call.name,
-                        "command": self.text(command),
-                        "reason": self.text(reason),
-                        "risk": risk.class,
-                        "preview": preview,
-                        "people": terms.people,
-                        "expiresAt": terms.expires,
-                        "url": self.programs.link(session),
-                    })
-                };
+            Event::ApprovalAsked { .. } => {
                 if let Some(notify) = &self.programs.notify {
-                    let mut told = self.about(HookPoint::Approval.as_str(), session);
-                    merge(&mut told, about());
-                    self.programs.report(vec![notify.program.clone()], told);
+                    self.programs.report(vec![notify.program.clone()], self.approval(session, logged));
                 }
             }
             Event::TurnEnded { reason, error, .. } => {

@@ -10,7 +10,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::hooks;
-use super::keys::{self, KeyPath, PROVIDERS, SECRET, ValueKind};
+use super::keys::{self, KeyPath, ListKind, PROVIDERS, SECRET, ValueKind};
 use super::rules;
 use super::steps;
 use super::value::{self, ConfigValue, PatternCheck};
@@ -174,7 +174,15 @@ impl ConfigFileReader {
             Flavor::BuiltIn => PatternCheck::Skip,
             Flavor::Own | Flavor::AgentRs => PatternCheck::Compile,
         };
-        let (value, complaints) = value::from_toml(kind, raw, check);
+        let (mut value, complaints) = value::from_toml(kind, raw, check);
+        if let (ValueKind::List(ListKind::Patterns), Some(ConfigValue::Texts(patterns)), false) =
+            (kind, &mut value, complaints.is_empty())
+        {
+            // What the user wanted to replace them by is not complete, so the built-in patterns stay.
+            let missing = super::built_in_patterns().into_iter().filter(|it| !patterns.contains(it));
+            let missing: Vec<_> = missing.collect();
+            patterns.extend(missing);
+        }
         for complaint in complaints {
             self.warn(complaint.at, format!("`{path}` {}", complaint.why));
         }

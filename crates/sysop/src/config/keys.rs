@@ -200,6 +200,7 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["otlp_endpoint"], URL, WorkspaceRule::Ignored),
     key(&["theme"], word(THEMES), WorkspaceRule::Ignored),
     key(&["status_line"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
+    key(&["mouse"], ValueKind::Switch, WorkspaceRule::Ignored),
     key(&["budget", "turn", "cost"], PRICE, WorkspaceRule::Ignored),
     key(&["budget", "turn", "tokens"], count(i64::MAX), WorkspaceRule::Ignored),
     key(&["budget", "turn", "minutes"], count(MINUTES_MAX), WorkspaceRule::Ignored),

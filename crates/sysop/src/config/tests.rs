@@ -202,7 +202,11 @@ fn invalid_values_are_reported_with_their_line_and_the_rest_applies() {
         ]
     );
     assert!(!complaints.join("\n").contains("sk-secret"), "a secret in a wrong place is not repeated");
-    assert_eq!(config.text("dangerous_patterns"), "[\"mkfs\"]");
+    let patterns = config.text("dangerous_patterns");
+    assert!(
+        patterns.contains("mkfs") && patterns.contains(r"rm\s+-rf"),
+        "the built-in ones stay: {patterns}"
+    );
     assert_eq!(config.text("max_history_messages"), "7");
     assert_eq!(config.text("max_output_bytes"), "51200");
 }

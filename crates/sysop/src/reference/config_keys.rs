@@ -145,6 +145,7 @@ const MEANINGS: &[(&str, &str)] = &[
         "Parts of the TUI's status line: host, folder, branch, model, approval, sandbox, context, tokens, cost, \
          time, step",
     ),
+    ("mouse", "False to leave the mouse to the terminal, for its own selection. Default: true"),
     (
         "database",
         "URL of a PostgreSQL database, which several servers can share. Default: an SQLite file of this user",

@@ -22,10 +22,12 @@ const GAP: &str = "  ";
 /// Writes a line of headings and one line per session.
 pub(super) fn write_table(
     summaries: &[SessionSummary],
+    limit: usize,
     view: &DisplayOptions,
     out: &mut impl Write,
 ) -> io::Result<()> {
     let id_chars = unique_chars(summaries);
+    let summaries = &summaries[..limit.min(summaries.len())];
     let place =
         view.width.map_or(PLACE_COLUMNS_MAX, |width| (width / 5).clamp(PLACE_COLUMNS_MIN, PLACE_COLUMNS_MAX));
     let heading = ["ID", "AGE", "HOST", "ROOT", "TITLE"].map(str::to_owned);

@@ -87,19 +87,6 @@ fn without_a_model_three_lines_explain_how_to_get_one() {
 }
 
 #[test]
-fn bash_loads_the_completions() {
-    let world = World::new();
-    let script = world.run(&["completions", "bash"]);
-    assert_eq!(script.code, Some(0));
-    let path = world.home().join("completions.bash");
-    std::fs::write(&path, &script.out).unwrap();
-    let check = "source \"$1\" && COMP_WORDS=(sysop mock) COMP_CWORD=1 && _sysop sysop mock sysop && echo \
-     \"${COMPREPLY[@]}\"";
-    let output = Command::new("bash").args(["--norc", "-c", check, "bash"]).arg(&path).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "mock-llm", "{output:?}");
-}
-
-#[test]
 fn the_manual_page_describes_each_command() {
     let page = World::new().run(&["man"]);
     assert_eq!(page.code, Some(0));

@@ -207,6 +207,13 @@ pages! {
     the_commands_of_context_work: "context.md";
     the_commands_of_images_work: "images.md";
     the_commands_of_guarded_changes_work: "guard.md";
+    the_commands_of_approvals_work: "approvals.md";
+    the_commands_of_editors_work: "editors.md";
+    the_commands_of_hooks_work: "hooks.md";
+    the_commands_of_mcp_work: "mcp.md";
+    the_commands_of_runbooks_work: "runbooks.md";
+    the_commands_of_the_shell_work: "shell.md";
+    the_commands_of_undo_work: "undo.md";
     the_commands_of_policy_work: "policy.md";
     the_commands_of_programs_work: "programs.md";
     the_commands_of_the_sandbox_work: "sandbox.md";

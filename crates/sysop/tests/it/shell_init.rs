@@ -25,13 +25,22 @@ const SHELLS: [Shell; 3] = [
         name: "bash",
         arguments: &["--noprofile", "--rcfile", "../rc.bash", "-i"],
         file: "rc.bash",
-        start: "set -u\nPS1='{prompt}'\nbind 'set enable-bracketed-paste off'\neval \"$(sysop shell-init bash)\"\n",
+        start: r#"
+            set -u
+            PS1='{prompt}'
+            bind 'set enable-bracketed-paste off'
+            eval "$(sysop shell-init bash)"
+        "#,
     },
     Shell {
         name: "zsh",
         arguments: &["-d", "-i"],
         file: ".zshrc",
-        start: "PS1='{prompt}'\nunset zle_bracketed_paste\neval \"$(sysop shell-init zsh)\"\n",
+        start: r#"
+            PS1='{prompt}'
+            unset zle_bracketed_paste
+            eval "$(sysop shell-init zsh)"
+        "#,
     },
     Shell {
         name: "fish",

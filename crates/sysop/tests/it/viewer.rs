@@ -166,6 +166,11 @@ impl Viewer {
         kill_process(pid, signal).unwrap();
     }
 
+    /// Modes of the terminal, as the program set them.
+    pub(crate) fn modes(&self) -> TermMode {
+        *self.term.mode()
+    }
+
     /// Returns true if the terminal's modes are restored.
     pub(crate) fn is_given_back(&self) -> bool {
         let mode = self.term.mode();
