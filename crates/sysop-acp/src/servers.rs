@@ -73,10 +73,10 @@ fn transport(entry: &Value) -> Result<EditorTransport, &'static str> {
 }
 
 fn words(list: &Value) -> Option<Vec<String>> {
-    match list {
-        Value::Null => Some(Vec::new()),
-        list => list.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect(),
+    if list.is_null() {
+        return Some(Vec::new());
     }
+    list.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect()
 }
 
 fn pairs(list: &Value) -> Option<Vec<(String, String)>> {

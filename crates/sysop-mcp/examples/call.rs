@@ -34,6 +34,7 @@ async fn main() -> Result<(), BoxError> {
             folder: "/".into(),
         }),
         tools: Vec::new(),
+        exclude_tools: Vec::new(),
         approve: ServerApproval::Ask,
         call_timeout: CALL_TIMEOUT_DEFAULT,
         startup_timeout: STARTUP_TIMEOUT_DEFAULT,

@@ -47,19 +47,15 @@ pub(crate) fn script(shell: clap_complete::Shell) -> io::Result<Vec<u8>> {
     let mut script = Vec::new();
     completer.write_registration(VARIABLE, "sysop", "sysop", "sysop", &mut script)?;
     let script = String::from_utf8(script).map_err(io::Error::other)?;
-    Ok(match shell {
-        clap_complete::Shell::Bash => {
-            format!("{}{BASH_WORDS}", script.replace("-F _clap_complete_sysop", "-F _sysop"))
-        }
+    let script = if shell == clap_complete::Shell::Bash {
+        format!("{}{BASH_WORDS}", script.replace("-F _clap_complete_sysop", "-F _sysop"))
+    } else if shell == clap_complete::Shell::Zsh {
         // In a directory of `fpath`, the first Tab runs the whole file as the function `_sysop`.
-        clap_complete::Shell::Zsh => {
-            format!(
-                "{script}if [[ $funcstack[1] = _sysop ]]; then _clap_dynamic_completer_sysop \"$@\"; fi\n"
-            )
-        }
-        _ => script,
-    }
-    .into_bytes())
+        format!("{script}if [[ $funcstack[1] = _sysop ]]; then _clap_dynamic_completer_sysop \"$@\"; fi\n")
+    } else {
+        script
+    };
+    Ok(script.into_bytes())
 }
 
 /// Prints the candidates if a completion script started this process. Returns true if it did.
@@ -156,7 +152,7 @@ fn hosts_after_comma(typed: &OsStr, hosts: Vec<CompletionCandidate>) -> Vec<Comp
     let prefix = &typed[..typed.len() - last.len()];
     let is_new = |host: &CompletionCandidate| {
         let name = host.get_value().to_str().unwrap_or_default();
-        !taken.contains(name) && !(name == "local" && !prefix.is_empty())
+        !taken.contains(name) && (name != "local" || prefix.is_empty())
     };
     let rest = hosts.into_iter().filter(is_new).collect();
     matching(OsStr::new(last), rest).into_iter().map(|host| host.add_prefix(prefix)).collect()

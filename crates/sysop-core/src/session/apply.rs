@@ -54,14 +54,7 @@ impl Session {
             Event::TurnStarted { turn, prompt, origin, images } => {
                 self.apply_turn_started(turn, QueuedPrompt { text: prompt, images }, origin);
             }
-            Event::StepStarted { step } => {
-                if state.evidence == EvidenceRequest::Due {
-                    state.evidence = EvidenceRequest::Made;
-                    state.history.push(Message::user(EVIDENCE_NUDGE));
-                }
-                state.step = step;
-                state.phase = Phase::Thinking { step };
-            }
+            Event::StepStarted { step } => self.apply_step_started(step),
             Event::Replied { reply, .. } => self.apply_replied(reply),
             Event::ModelFailed { failure, .. } => {
                 self.apply_overflow(failure.kind);
@@ -118,6 +111,16 @@ impl Session {
             Event::HistoryCleared => self.apply_history_cleared(),
             Event::TurnEnded { reason, active_ms, .. } => self.apply_turn_ended(reason, active_ms),
         }
+    }
+
+    fn apply_step_started(&mut self, step: StepId) {
+        let state = &mut self.state;
+        if state.evidence == EvidenceRequest::Due {
+            state.evidence = EvidenceRequest::Made;
+            state.history.push(Message::user(EVIDENCE_NUDGE));
+        }
+        state.step = step;
+        state.phase = Phase::Thinking { step };
     }
 
     fn apply_history_cleared(&mut self) {

@@ -203,11 +203,7 @@ impl Session {
             }
             return self.finish(out, id, Outcome::failed(why.clone()));
         }
-        if let HookAnswer::Deny { reason } = &hooks {
-            let why = format!("denied by a hook: {reason}; nothing ran");
-            return self.finish(out, id, Outcome::new(Status::Rejected, why));
-        }
-        if let Some(why) = guard_refusal(&call, survey) {
+        if let Some(why) = hook_refusal(&hooks).or_else(|| guard_refusal(&call, survey)) {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));
         }
         if call.name == UNDO_TOOL && !self.review_undo(out, &call, survey, allowed.as_ref()) {
@@ -316,6 +312,11 @@ pub(super) fn guard_of(offer: &GuardOffer, command_bytes: usize) -> (Option<Guar
         GuardOffer::Offered { seconds } => (Some(GuardTimeout { seconds: *seconds }), None),
         GuardOffer::Refused { why } => (None, Some(not_guarded(why, command_bytes))),
     }
+}
+
+fn hook_refusal(answer: &HookAnswer) -> Option<String> {
+    let HookAnswer::Deny { reason } = answer else { return None };
+    Some(format!("denied by a hook: {reason}; nothing ran"))
 }
 
 /// Returns the reason why a call that requests a guard cannot run, if the host offers none.

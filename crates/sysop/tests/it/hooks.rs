@@ -37,8 +37,7 @@ fn listener() -> (String, Receiver<String>) {
             let Ok(mut stream) = stream else { return };
             stream.set_read_timeout(Some(DEADLINE)).unwrap();
             let (mut request, mut piece) = (String::new(), [0; 4096]);
-            loop {
-                let Ok(read @ 1..) = stream.read(&mut piece) else { break };
+            while let Ok(read @ 1..) = stream.read(&mut piece) {
                 request.push_str(&String::from_utf8_lossy(&piece[..read]));
                 let Some((head, body)) = request.split_once("\r\n\r\n") else { continue };
                 let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
