@@ -993,6 +993,10 @@ export type ServerMessage =
     toolCallId: CallId;
     /** The edited command that the preview describes; omitted for the command of the request. */
     command?: string;
+    /** Class of the risk of the edited command. */
+    risk?: RiskClass;
+    /** Findings of the assessment of the edited command. */
+    findings?: Array<Finding>;
     /** The new preview, as in `approval.request`. */
     preview: Array<string>;
   }
