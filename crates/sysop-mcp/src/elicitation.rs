@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(action, ElicitationAction::Accept);
         let expected = json!({"guests": 4, "name": "Ann", "outside": false, "when": "evening"});
         assert_eq!(content, Some(expected));
-        assert!(questions[1].contains("not a whole number"), "{questions:?}");
+        assert!(questions[1].contains("Not a whole number"), "{questions:?}");
         assert!(questions.iter().all(|question| !question.contains('\u{1b}')));
         assert_eq!(asked(form.clone(), &["4"]).await.0, ElicitationAction::Decline);
         assert_eq!(asked(form, &["x", "y", "z", "4"]).await.0, ElicitationAction::Decline);

@@ -107,7 +107,9 @@ export function UploadDialog({ store, file, close }: Props) {
             autoComplete="off"
           />
         </label>
-        <p className="meta">An existing file with this name will be replaced. The upload is logged like a command.</p>
+        <p className="meta">
+          An existing file with this name will be replaced. The upload is logged like a command.
+        </p>
         {read && "why" in read && (
           <p className="warning" role="alert">
             {read.why}

@@ -245,7 +245,7 @@ const LOGIN_FILES: [&str; 9] = [
 ];
 
 /// Plans the guard of a command. With a request, the guard also keeps the files that the command writes. The error
-/// says why no guard can undo the change, as a clause: `it stops or restarts the machine`.
+/// says why no guard can undo the change, as a clause: `it shuts down or restarts the machine`.
 pub fn plan(
     command: &str,
     survey: &Survey,
@@ -253,7 +253,7 @@ pub fn plan(
 ) -> Result<GuardPlan, &'static str> {
     let analysis = shell::analyze(command, survey);
     if analysis.risk.class != RiskClass::Lockout && request.is_none() {
-        return Err("it does not look like a change that locks people out");
+        return Err("it does not look like a change that can lock anyone out");
     }
     let mut found = Found {
         context: &survey.context,
@@ -393,7 +393,7 @@ impl Found<'_> {
 
     fn plan(mut self) -> Result<GuardPlan, &'static str> {
         if self.areas.is_empty() && self.paths.is_empty() {
-            return Err("sysop does not know which files and settings it changes");
+            return Err("the files and settings that it changes are unknown");
         }
         if self.areas.contains(&Area::Sudo) {
             self.paths.insert("@/usr/bin/sudo".to_owned());

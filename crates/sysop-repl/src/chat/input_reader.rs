@@ -345,10 +345,13 @@ fn ask_by_lines(
                     return Ok(ApprovalOutcome::Edited(edited));
                 }
             }
-            _ => say(&format!(
-                "y run once, n [REASON] reject, e [COMMAND] edit, a allow for this session: {}, s stop\n",
-                question.covers
-            ))?,
+            _ => {
+                let session = match question.covers.as_str() {
+                    "" => String::new(),
+                    covers => format!(", a allow for this session: {covers}"),
+                };
+                say(&format!("y run once, n [REASON] reject, e [COMMAND] edit{session}, s stop\n"))?;
+            }
         }
     }
 }

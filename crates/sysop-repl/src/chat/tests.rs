@@ -354,6 +354,9 @@ async fn a_proposal_is_allowed_edited_or_refused_by_keys() {
     person.types("e").await;
     person.sees("rm -rf build && echo done").await;
     person.types("\u{1}: \r").await;
+    person.sees("→ effect of : rm -rf build && echo done").await;
+    person.sees(QUESTION).await;
+    person.types("y").await;
     person.sees("│ ran : rm -rf build && echo done").await;
     person.sees(PROMPT).await;
 

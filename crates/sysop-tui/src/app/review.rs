@@ -141,7 +141,8 @@ impl Review {
 
     /// Returns true if the command has been edited, and its effect is not known yet.
     fn awaits_preview(&self) -> bool {
-        self.is_edited() && self.described != self.command()
+        let command = self.command();
+        self.is_edited() && self.described != command && !command.trim().is_empty()
     }
 
     /// Returns true if the call can be allowed for the rest of the session.

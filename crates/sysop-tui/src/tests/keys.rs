@@ -167,11 +167,11 @@ fn a_proposal_is_allowed_for_the_session_rejected_or_edited_elsewhere() {
         matches!(&world.actions[..], [.., Action::OpenEditor(EditTarget::Proposal, text)] if text == "touch x")
     );
     let actions = world.app.edited(EditTarget::Proposal, Some("touch y\n".to_owned()), world.now);
-    assert!(
-        matches!(&actions[..], [Action::Send(Input::PreviewCommand { command, .. })] if command == "touch y"),
-        "the preview follows the edit: {actions:?}"
-    );
-    world.press(KeyCode::Enter);
+    let [Action::Send(request @ Input::PreviewCommand { command, .. })] = &actions[..] else {
+        panic!("the preview follows the edit: {actions:?}")
+    };
+    assert_eq!(command, "touch y");
+    world.tell(request.clone()).is_read().press(KeyCode::Enter);
     assert_eq!(running(&world), Some("touch y"));
 }
 

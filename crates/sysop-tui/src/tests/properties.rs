@@ -240,8 +240,9 @@ proptest! {
         let expected: String = expected.into_iter().collect();
         prop_assert_eq!(world.app.review().expect("in review").command(), expected.clone());
         world.press(KeyCode::Enter);
-        if world.app.review().is_some_and(|review| review.takes_capital_y()) {
-            world.is_read().press(KeyCode::Char('Y'));
+        // An edited command is shown again with its effect.
+        if let Some(takes_capital_y) = world.app.review().map(|review| review.takes_capital_y()) {
+            world.is_read().press(if takes_capital_y { KeyCode::Char('Y') } else { KeyCode::Enter });
         }
         if expected.trim().is_empty() {
             prop_assert_eq!(world.app.state(), State::ReviewAction);

@@ -170,7 +170,7 @@ fn an_approval_is_given_edited_rejected_or_granted_for_the_session() {
     let world = World::with_openai(&mock.url());
     let mut talk = ReplProcess::begin(&world, &[]);
     talk.types("go");
-    for answer in ["y", "n not this one", "e touch edited", "a"] {
+    for answer in ["y", "n not this one", "e touch edited", "y", "a"] {
         talk.asked();
         talk.types(answer);
     }

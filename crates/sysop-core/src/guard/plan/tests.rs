@@ -68,14 +68,14 @@ fn units_that_a_guard_watches_are_recorded_and_restarted() {
 #[test]
 fn a_change_that_no_script_takes_back_has_no_plan() {
     for (command, why) in [
-        ("sudo reboot", "stops or restarts"),
-        ("sudo systemctl poweroff", "stops or restarts"),
-        ("sudo systemctl stop wg-quick@wg7", "instance of a unit"),
-        ("sudo systemctl restart openvpn-client@office.service", "instance of a unit"),
-        ("sudo setenforce 1", "access rules"),
+        ("sudo reboot", "shuts down or restarts"),
+        ("sudo systemctl poweroff", "shuts down or restarts"),
+        ("sudo systemctl stop wg-quick@wg7", "instance of a template unit"),
+        ("sudo systemctl restart openvpn-client@office.service", "instance of a template unit"),
+        ("sudo setenforce 1", "SELinux or AppArmor"),
         ("sudo pkill -u ann", "processes of a user"),
-        ("sudo userdel -r bob", "home folder"),
-        ("sudo nft flush ruleset; sudo reboot", "stops or restarts"),
+        ("sudo userdel -r bob", "home directory"),
+        ("sudo nft flush ruleset; sudo reboot", "shuts down or restarts"),
         ("sudo rm -rf /etc", "too many files"),
         ("ls", "does not look like"),
     ] {
@@ -98,7 +98,7 @@ fn a_path_with_a_line_break_is_refused() {
     let mut survey = survey();
     survey.context.home = Some("/home/a\nnn".to_owned());
     let refused = plan("sudo tee /srv/.ssh/authorized_keys", &survey, None).unwrap_err();
-    assert!(refused.contains("home folder"), "{refused}");
+    assert!(refused.contains("home directory"), "{refused}");
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn a_requested_guard_keeps_what_the_command_writes() {
     let firewall = of("./open-ports", GuardRequest::OfArea(Area::Firewall)).unwrap();
     assert_eq!(firewall.areas.into_iter().collect::<Vec<_>>(), [Area::Firewall]);
     for (command, why) in [
-        ("./open-ports", "does not know which files"),
+        ("./open-ports", "are unknown"),
         ("rm *.conf", "which files it changes"),
-        ("reboot", "stops or restarts"),
+        ("reboot", "shuts down or restarts"),
         ("rm -rf /etc", "too many files"),
     ] {
         let refused = of(command, GuardRequest::OfCommand).unwrap_err();

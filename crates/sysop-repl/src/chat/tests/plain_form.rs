@@ -46,7 +46,8 @@ async fn the_plain_form_works_through_a_pipe() {
 
 #[tokio::test]
 async fn plain_approvals_are_read_as_input_lines() {
-    let (text, code) = plain("clean\nmaybe\ny\nclean\nn too early\nclean\ne\nrm -ri build\nclean\ns\n").await;
+    let (text, code) =
+        plain("clean\nmaybe\ny\nclean\nn too early\nclean\ne\nrm -ri build\nmaybe\ny\nclean\ns\n").await;
     expect![[r#"
         sysop: demo/one on web1, approval ask
 

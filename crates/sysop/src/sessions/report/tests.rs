@@ -142,7 +142,7 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
     for part in [
         "allowed by ada and bob, exit code 0\n",
         "- Answered or typed: ada, bob\n",
-        "\n## Result\n\n> I shall \\<touch\\> it.\n",
+        "> I shall &lt;touch&gt; it.\n",
         "- Calls: 1 ran (0 ms), 0 did not\n",
     ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
