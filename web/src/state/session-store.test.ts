@@ -161,7 +161,7 @@ test("/effort configures the session, and /cost and /trust are answered here", a
     .transcript.items.flatMap((item) => (item.kind === "notice" ? [item.text] : []));
   expect(told).toHaveLength(2);
   expect(told[0]).toContain("tokens in");
-  expect(told[1]).toContain("cannot trust");
+  expect(told[1]).toContain("cannot be trusted");
 });
 
 test("a stop is shown at once and until the turn has ended", async () => {

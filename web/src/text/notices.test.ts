@@ -42,7 +42,7 @@ describe("a message without an item of its own is one line", () => {
       weight: "warning",
     });
     expect(line({ type: "instructions", files, untrusted }).text).toBe(`${read}; ${withheld}`);
-    expect(line({ type: "instructions", files: [] }).text).toMatch(/no instructions/);
+    expect(line({ type: "instructions", files: [] }).text).toMatch(/no longer sent/);
     const skill = { name: "certs", kind: "skill", source: "user", path: "/s/certs/SKILL.md", listed: true };
     const command = { ...skill, name: "check", kind: "command" };
     const skipped = ["/s/x/SKILL.md: no `description`"];
