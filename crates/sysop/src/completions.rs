@@ -99,6 +99,13 @@ impl TypedFlags {
     }
 }
 
+/// Changes an argument; positional arguments keep their order, which `mut_arg` alone does not preserve.
+fn completed(command: Command, name: &str, complete: impl FnOnce(Arg) -> Arg) -> Command {
+    let order: Vec<_> = command.get_positionals().map(|arg| arg.get_id().clone()).collect();
+    let command = command.mut_arg(name, complete);
+    order.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg))
+}
+
 /// Returns the command line with a completer at each argument that takes a name.
 fn command(line: &TypedFlags) -> Command {
     let with = |candidates: fn(&TypedFlags) -> Vec<CompletionCandidate>| {
@@ -116,22 +123,22 @@ fn command(line: &TypedFlags) -> Command {
         .mut_arg("host", |arg| arg.add(several_hosts))
         .mut_arg("model", with(model_candidates))
         .mut_arg("resume", with(session_candidates))
-        .mut_subcommand("run", |run| run.mut_arg("routine", with(routine_candidates)))
-        .mut_subcommand("models", |models| models.mut_arg("provider", with(provider_candidates)));
+        .mut_subcommand("run", |run| completed(run, "routine", with(routine_candidates)))
+        .mut_subcommand("models", |models| completed(models, "provider", with(provider_candidates)));
     for (name, argument) in [("undo", "session"), ("desktop", "session")] {
-        command = command.mut_subcommand(name, |sub| sub.mut_arg(argument, with(session_candidates)));
+        command = command.mut_subcommand(name, |sub| completed(sub, argument, with(session_candidates)));
     }
     for name in ["show", "export", "report", "delete"] {
         command = command.mut_subcommand("sessions", |sessions| {
-            sessions.mut_subcommand(name, |sub| sub.mut_arg("id", with(session_candidates)))
+            sessions.mut_subcommand(name, |sub| completed(sub, "id", with(session_candidates)))
         });
     }
     command = command.mut_subcommand("runbook", |runbook| {
-        runbook.mut_subcommand("export", |export| export.mut_arg("session", with(session_candidates)))
+        runbook.mut_subcommand("export", |export| completed(export, "session", with(session_candidates)))
     });
     for name in ["status", "confirm", "fire"] {
         command = command.mut_subcommand("guard", |guard| {
-            guard.mut_subcommand(name, |sub| sub.mut_arg("host", with(host_candidates)))
+            guard.mut_subcommand(name, |sub| completed(sub, "host", with(host_candidates)))
         });
     }
     command

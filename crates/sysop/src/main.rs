@@ -55,6 +55,7 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sysop_core::id::SessionId;
@@ -329,8 +330,15 @@ fn doctor(settings: Result<Settings, CommandError>, arguments: cli::DoctorArgume
     Ok(exit)
 }
 
+/// Longest wait for blocking tasks at the end of a command.
+const BLOCKED_MAX: Duration = Duration::from_millis(200);
+
 fn wait_for<T>(command: impl Future<Output = Result<T>>) -> Result<T> {
-    runtime()?.block_on(command)
+    let runtime = runtime()?;
+    let done = runtime.block_on(command);
+    // A read of standard input that still waits must not keep the process.
+    runtime.shutdown_timeout(BLOCKED_MAX);
+    done
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

@@ -1,4 +1,5 @@
-//! Scripts: each test sends a session inputs and compares its events.
+//! Scripts: each test sends a session inputs and compares its events. The file is long because of the logs that it
+//! shows.
 
 use expect_test::{Expect, expect};
 use serde_json::json;

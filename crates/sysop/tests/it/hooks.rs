@@ -21,7 +21,8 @@ const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// Returns the first TOML block of a page that contains `text`, with the examples at their places in the repository.
 fn documented(page: &str, text: &str) -> String {
     let page = fs::read_to_string(Path::new(DOCS).join(page)).unwrap();
-    let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let blocks =
+        page.split("```toml").skip(1).filter_map(|rest| rest.split_once('\n')?.1.split("```").next());
     let block = blocks.into_iter().find(|block| block.contains(text)).expect("the page has the example");
     block.replace("/usr/local/bin/", &format!("{DOCS}/examples/"))
 }

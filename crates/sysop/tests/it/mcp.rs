@@ -105,7 +105,7 @@ fn a_changed_command_line_loses_the_consent() {
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("calm", "banner")).unwrap();
     let run = world.finish(&["exec", "go"]);
-    assert!(run.err.contains("wait for your consent: test"), "{run:?}");
+    assert!(run.err.contains("MCP servers need your consent: test"), "{run:?}");
     assert!(offered(&server).iter().all(|name| !name.starts_with("mcp__")));
 }
 

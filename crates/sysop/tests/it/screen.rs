@@ -13,16 +13,18 @@ fn a_task_is_proposed_edited_run_and_answered() {
         "make me files",
         vec![bash("touch proposed"), bash("touch second; ls; echo 'a b'"), say("All **is** made.")],
     )]);
-    let world = World::with_openai(&mock.url());
+    let world = World::with_openai(&mock.url()).file("work/junk", "old\n");
     at_a_terminal(async {
         let mut viewer = Viewer::sits_down(&world, &[]);
         viewer.sees("Describe a task").await;
         viewer.types("please make me files\r").await;
         viewer.reads_the_proposal().await;
         assert!(viewer.screen().contains("$ touch proposed") && !world.has("proposed"));
-        // The command is edited in place, and the edited command runs.
-        viewer.types("i -- edited").await;
-        viewer.sees("touch proposed -- edited").await;
+        // The command is edited in place, shown again with its effect, and then runs.
+        viewer.types("i edited && rm junk").await;
+        viewer.sees("touch proposed edited && rm junk").await;
+        viewer.types("\r").await;
+        viewer.sees("→ ").await;
         viewer.types("\r").await;
         viewer.sees("touch second").await;
         assert!(world.has("proposed") && world.has("edited"));

@@ -147,6 +147,16 @@ impl Viewer {
         self.sees_that(text, |screen| screen.contains(text)).await
     }
 
+    /// Waits until the program has written these bytes.
+    pub(crate) async fn hears(&mut self, sequence: &str) {
+        let waiting = async {
+            while !String::from_utf8_lossy(&self.raw).contains(sequence) {
+                assert!(self.reads().await, "it ended without {sequence:?}");
+            }
+        };
+        tokio::time::timeout(DEADLINE, waiting).await.expect("the bytes come");
+    }
+
     /// Waits until a proposal accepts keys, and returns the screen.
     pub(crate) async fn reads_the_proposal(&mut self) -> String {
         self.sees("Enter run").await

@@ -56,7 +56,7 @@ fn a_change_on_a_guarded_host_needs_two_different_people() {
     let given = events.until("approval.given").pop().unwrap();
     assert_eq!(given["needed"], 2);
     let again = rig.world.finish(&["approve", &id]);
-    assert!(again.code == Some(1) && again.err.contains("you have allowed it before"), "{again:?}");
+    assert!(again.code == Some(1) && again.err.contains("you have already allowed it"), "{again:?}");
     assert!(!rig.there("made").exists());
 
     let bob = token_of_another_user(&rig.world, "bob");

@@ -65,6 +65,9 @@ impl Rollout {
         at_a_terminal(async {
             let line = ["exec", "-v", "--host", "@web", "--canary", "2", "rotate the comment"];
             let mut person = Person::sits_down(&self.world, &line);
+            person.sees("$ sed").await;
+            // The proposal takes several screens.
+            person.types("   ").await;
             person.sees("Run it?").await;
             let proposal = person.seen.clone();
             assert_eq!(self.changed(), 0, "nothing runs before the answer");
