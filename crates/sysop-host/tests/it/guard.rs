@@ -212,7 +212,7 @@ async fn an_open_guard_is_named_when_a_session_connects_and_blocks_a_second_one(
     let session = target.session(60);
     let outcome = session.guarded("echo '# no' >>/etc/ssh/sshd_config").await;
     assert!(
-        outcome.output.contains("not run: the guard could not be armed (guard other is open"),
+        outcome.output.contains("not run: the guard could not be armed (guard other is still armed"),
         "{}",
         outcome.output
     );

@@ -160,7 +160,7 @@ fn what_cannot_be_armed_leaves_nothing_behind() {
         let (code, said) = target.guard(&["arm", "g2", "60", &uid, "", "", "", "/tmp/a\nb"]);
         assert!(code == 1 && said.contains("line break"), "{said}");
         let (code, said) = target.guard(&["arm", "g3", "60", &uid, "exit 1", "", "", "/nowhere/x"]);
-        assert!(code == 1 && said.contains("cannot be kept"), "{said}");
+        assert!(code == 1 && said.contains("cannot save"), "{said}");
         assert_eq!(target.guard(&["arm", "../g4", "60", &uid, "", "", ""]).0, 2);
         assert_eq!(target.guard(&["list"]), (0, String::new()));
         assert_eq!(target.arm("g5", "60", "").0, 0);

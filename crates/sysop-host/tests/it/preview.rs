@@ -394,7 +394,10 @@ fn hosts_are_grouped_by_result() {
     let mut results = vec![result("web1", &found), result("web2", &found), result("web3", &found)];
     assert_eq!(preview::lines(&plan, &results), ["3 hosts: removes 12 files"]);
     results.push(result("web4", &nothing));
-    assert_eq!(preview::lines(&plan, &results), ["3 hosts: removes 12 files; web4: nothing to remove"]);
+    assert_eq!(
+        preview::lines(&plan, &results),
+        ["web4: nothing to remove", "3 hosts (web1, web2, web3): removes 12 files"]
+    );
     results.push(ProbeResult { host: "web5".to_owned(), output: Err("it takes longer than 2 s".to_owned()) });
     let lines = preview::lines(&plan, &results).join("\n");
     assert!(lines.contains("web5: effect unknown (it takes longer than 2 s)"), "{lines}");

@@ -12,6 +12,7 @@ tags = ['alphas']
 [hosts.alpha-two]
 tags = ['alphas']
 [hosts.beta]
+tags = ['others']
 [models.'openai/tiny:7b']
 context_window = 4096
 [routines.update_all]

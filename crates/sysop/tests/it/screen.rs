@@ -24,7 +24,8 @@ fn a_task_is_proposed_edited_run_and_answered() {
         viewer.types("i edited && rm junk").await;
         viewer.sees("touch proposed edited && rm junk").await;
         viewer.types("\r").await;
-        viewer.sees("→ ").await;
+        let described = |screen: &str| screen.contains("→ removes 1 file") && screen.contains("Enter run");
+        viewer.sees_that("the effect", described).await;
         viewer.types("\r").await;
         viewer.sees("touch second").await;
         assert!(world.has("proposed") && world.has("edited"));

@@ -19,8 +19,8 @@ fn raw(viewer: &Viewer) -> String {
 #[test]
 fn a_proposal_notifies_a_user_who_looks_elsewhere() {
     for (term, sequence) in [
-        ("xterm-256color", "\x1b]9;sysop needs you\x07"),
-        ("foot", "\x1b]777;notify;sysop;sysop needs you\x07"),
+        ("xterm-256color", "\x1b]9;sysop needs you"),
+        ("foot", "\x1b]777;notify;sysop;sysop needs you"),
     ] {
         for looks_away in [true, false] {
             let mock = Mock::start(&[("make a file", vec![bash("touch made"), say("done")])]);

@@ -26,12 +26,12 @@ nap() { sleep "${1:-0.1}" 2>/dev/null || sleep 1; }
 state() { for s in armed confirmed firing fired failed; do [ -f "$G/$s" ] && { echo "$s"; return; }; done; echo none; }
 # Sets `born` to the start time of process $1, which tells it from a later one of the same number.
 born() {
-  born= l=; [ -r "/proc/$1/stat" ] || return 1
-  while IFS= read -r x; do l="$l$x "; done 2>/dev/null <"/proc/$1/stat"   # a name may have line breaks
-  [ -n "$l" ] || return 1; l=${l##*) }; set -f; set -- $l; set +f; born=${20}
+  born= bl=; [ -r "/proc/$1/stat" ] || return 1
+  while IFS= read -r bx; do bl="$bl$bx "; done 2>/dev/null <"/proc/$1/stat"   # a name may have line breaks
+  [ -n "$bl" ] || return 1; bl=${bl##*) }; set -f; set -- $bl; set +f; born=${20}
 }
 # Succeeds if the process that the file $1 names (`PID START`) is still that process.
-alive() { { read -r q r <"$1"; } 2>/dev/null && case $q in ''|*[!0-9]*) false ;; esac && born "$q" && [ "$born" = "$r" ]; }
+alive() { { read -r aq ar <"$1"; } 2>/dev/null && case $aq in ''|*[!0-9]*) false ;; esac && born "$aq" && [ "$born" = "$ar" ]; }
 # Writes `PID START` of this shell to the file $1.
 note() { born $$; umask 022; echo "$$ $born" >"$1"; umask 077; }
 # `arm` finds out whether cp is that of GNU.

@@ -60,14 +60,15 @@ impl Rollout {
         self.machines.iter().filter(|machine| file(machine).starts_with("#new")).count()
     }
 
-    /// Allows the change on all hosts, and returns what was on the screen before the answer, and the rest.
-    fn rolls_out(&self) -> (String, String) {
+    /// Allows the change on all hosts after as many pages of the proposal, and returns what was on the screen before the answer, and the rest.
+    fn rolls_out(&self, pages: usize) -> (String, String) {
         at_a_terminal(async {
             let line = ["exec", "-v", "--host", "@web", "--canary", "2", "rotate the comment"];
             let mut person = Person::sits_down(&self.world, &line);
-            person.sees("$ sed").await;
-            // The proposal takes several screens.
-            person.types("   ").await;
+            if pages > 1 {
+                person.sees("space next page").await;
+                person.types(" ").await;
+            }
             person.sees("Run it?").await;
             let proposal = person.seen.clone();
             assert_eq!(self.changed(), 0, "nothing runs before the answer");
@@ -82,7 +83,7 @@ impl Rollout {
 #[test]
 fn twenty_hosts_are_changed_after_one_look_at_two_groups() {
     let rollout = Rollout::with(&[("rotate", vec![bash(CHANGE), say("All keys have the comment.")])]);
-    let (proposal, seen) = rollout.rolls_out();
+    let (proposal, seen) = rollout.rolls_out(2);
     for part in [
         "web07: ",
         "19 hosts (web00, web01, web02 and 16 more): ",
@@ -133,7 +134,7 @@ fn a_canary_that_fails_keeps_the_change_from_the_other_hosts() {
     for host in (0..HOSTS).filter(|host| *host != 1) {
         fs::write(rollout.machines[host].path("home/kind"), "fine\n").unwrap();
     }
-    let (_, seen) = rollout.rolls_out();
+    let (_, seen) = rollout.rolls_out(1);
     assert_eq!(rollout.changed(), 2, "{seen}");
     assert!(seen.contains("canary"), "{seen}");
 }
