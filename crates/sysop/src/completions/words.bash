@@ -17,6 +17,11 @@ _sysop() {
         fi
     done
     local typed=${joined[last]}
+    # Readline completes a word with `@` as the name of a host in /etc/hosts, and would append to it.
+    if [[ $typed == *@* ]]; then
+        COMPREPLY=()
+        return
+    fi
     local COMP_CWORD=$last
     local -a COMP_WORDS=("${joined[@]}")
     _clap_complete_sysop "$1" "$typed" "$3"

@@ -82,7 +82,9 @@ fn bash_completes_names() {
     let world = world.file("rc.bash", &start);
     at_a_terminal(async {
         let person = Person::starts(&world, "bash", &["--noprofile", "--rcfile", "../rc.bash", "-i"]);
-        tab_completes(person, &cases(&session)).await;
+        // Bash cannot complete tags.
+        let cases: Vec<_> = cases(&session).into_iter().filter(|(_, word)| !word.contains('@')).collect();
+        tab_completes(person, &cases).await;
     });
 }
 
@@ -113,7 +115,7 @@ fn fish_completes_names_and_describes_them() {
         let first = out.lines().next().unwrap_or_default();
         assert_eq!(first.split('\t').next(), Some(word.as_str()), "{line}: {out}");
     }
-    assert_eq!(complete("sysop run "), "update_all\tUpdate all packages\n");
+    assert!(complete("sysop run ").starts_with("update_all\tUpdate all packages\n"));
     assert!(complete("sysop sessions show ").contains("\tremember the milk\n"));
     assert!(complete("sysop -H ").contains("@alphas\t2 hosts\n"));
 }

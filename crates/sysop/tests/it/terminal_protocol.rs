@@ -1,4 +1,4 @@
-//! What the TUI says to the terminal, and what it takes from it: notifications, the background color, the mouse.
+//! The TUI and its terminal: the background color and the mouse.
 
 use alacritty_terminal::term::TermMode;
 use alacritty_terminal::vte::ansi::Color;
@@ -8,44 +8,7 @@ use crate::person::at_a_terminal;
 use crate::support::{Mock, bash, say};
 use crate::viewer::Viewer;
 
-/// Focus reports of terminals.
-const FOCUS_LOST: &str = "\x1b[O";
 const LEAVE: &str = "\x04";
-
-fn raw(viewer: &Viewer) -> String {
-    String::from_utf8_lossy(&viewer.raw).into_owned()
-}
-
-#[test]
-fn a_proposal_notifies_a_user_who_looks_elsewhere() {
-    for (term, sequence) in [
-        ("xterm-256color", "\x1b]9;sysop needs you"),
-        ("foot", "\x1b]777;notify;sysop;sysop needs you"),
-    ] {
-        for looks_away in [true, false] {
-            let mock = Mock::start(&[("make a file", vec![bash("touch made"), say("done")])]);
-            let world = World::with_openai(&mock.url()).variable("TERM", term);
-            at_a_terminal(async {
-                let mut viewer = Viewer::sits_down(&world, &[]);
-                viewer.sees("Describe a task").await;
-                if looks_away {
-                    viewer.types(FOCUS_LOST).await;
-                }
-                viewer.types("make a file\r").await;
-                viewer.reads_the_proposal().await;
-                if looks_away {
-                    viewer.hears(sequence).await;
-                }
-                viewer.types("\x1b").await;
-                viewer.sees("stopped").await;
-                viewer.types(LEAVE).await;
-                assert_eq!(viewer.ends().await, 0);
-                let raw = raw(&viewer);
-                assert_eq!(raw.contains(sequence), looks_away, "{term}: {raw:?}");
-            });
-        }
-    }
-}
 
 #[test]
 fn the_reply_about_the_background_picks_the_theme_and_is_never_typed_text() {
