@@ -292,7 +292,7 @@ test("a dropped text file is uploaded to where the session works", async ({ page
   await expect.poll(() => existsSync(join(server.work, "kept.toml"))).toBe(true);
   expect(readFileSync(join(server.work, "kept.toml"), "utf8")).toBe("größe = 1\n");
   await drop([0xff, 0xfe, 0], "picture.bin");
-  await expect(dialog).toContainText("no text file");
+  await expect(dialog).toContainText("not a text file");
   await expect(dialog.getByRole("button", { name: "Upload" })).toBeDisabled();
 });
 
@@ -325,7 +325,7 @@ test("a linked device is signed in once, and a shared page only watches", async 
   const { other } = await opened(shared);
   expect(new URL(other.url()).search).toBe("");
   const watching = other.getByRole("region", { name: "Conversation" });
-  await expect(watching).toContainText("Somebody with more permissions has to approve");
+  await expect(watching).toContainText("Only someone with more permissions can approve");
   await expect(watching).toContainText("touch made");
   await expect(other.getByRole("textbox", { name: "Describe a task" })).toHaveCount(0);
   const refused = await other.evaluate(async () => {

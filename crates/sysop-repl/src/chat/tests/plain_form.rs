@@ -101,6 +101,18 @@ async fn plain_approvals_are_read_as_input_lines() {
         allow for session: any simple `rm …` in this directory
         Run it? [y/n/e/a/s] e
         Command: rm -ri build
+
+        Free some space.
+        on web1 in /srv/app
+
+        $ rm -ri build
+
+        → effect of rm -ri build
+        risk: dangerous
+        ! rm -ri build — recursive delete
+        Run it? [y/n/e/s] maybe
+        y run once, n [REASON] reject, e [COMMAND] edit, s stop
+        Run it? [y/n/e/s] y
         [Tool: bash("rm -ri build")]
 
         Agent: Done with `rm -ri build`.
