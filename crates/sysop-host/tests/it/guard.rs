@@ -216,7 +216,14 @@ async fn an_open_guard_is_named_when_a_session_connects_and_blocks_a_second_one(
         "{}",
         outcome.output
     );
-    assert!(session.reports.notices.lock().iter().any(|notice| notice.contains("far: guard other waits")));
+    assert!(
+        session
+            .reports
+            .notices
+            .lock()
+            .iter()
+            .any(|notice| notice.contains("far: guard other will roll a change back"))
+    );
     assert!(!target.text("/etc/ssh/sshd_config").contains("# no") && session.endings().is_empty());
     let fired = session.connection.guard(GuardVerb::Fire, "other").await.unwrap().unwrap();
     assert_eq!(fired.state, "fired");
