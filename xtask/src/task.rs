@@ -13,7 +13,7 @@ pub(crate) struct Task {
     flags: &'static [Flag],
     /// Maximum number of words that are no flags.
     words_max: usize,
-    /// What words, and arguments after `--`, are for; empty if there are none.
+    /// Purpose of words and of arguments after `--`; empty if the task takes none.
     more: &'static str,
 }
 

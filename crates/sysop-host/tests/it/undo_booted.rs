@@ -8,7 +8,7 @@ use sysop_core::undo::plan;
 use crate::booted::BootedSystem;
 
 /// A function `row` like that of the namespace, with the state that only a booted system has.
-const BOOTED: &str = r#"t=/root/undo; rm -rf $t; mkdir $t; cp /root/undo.sh $t/
+const BOOTED: &str = r#"t=/srv/lab/undo; rm -rf $t; mkdir -p $t; cp /srv/lab/undo.sh $t/
 u() { sh $t/undo.sh $t/records "$@"; }
 snap() {
   find /etc/systemd/system /etc/hostname /etc/localtime /etc/timezone -printf '%p %y %m %U:%G %l %T@\n' | sort
@@ -58,7 +58,8 @@ const ROWS: [(&str, &str, &str); 15] = [
 #[test]
 fn changes_of_a_booted_system_are_undone() {
     let Some(system) = BootedSystem::get() else { return };
-    fs::write(system.at("/root/undo.sh"), include_str!("../../src/undo/undo.sh")).unwrap();
+    fs::create_dir_all(system.at("/srv/lab")).unwrap();
+    fs::write(system.at("/srv/lab/undo.sh"), include_str!("../../src/undo/undo.sh")).unwrap();
     let mut context = CommandContext::bash();
     (context.folder, context.root, context.uid) = (Some("/".to_owned()), Some("/".to_owned()), Some(0));
     let survey = Survey::elsewhere(context);
@@ -74,8 +75,8 @@ fn changes_of_a_booted_system_are_undone() {
         script.push_str(&format!("row {name} {} {}\n", quoted(command), entries.join(" ")));
     }
     script.push_str("systemctl disable --now sysoptest; rm -r /etc/systemd/system/sysoptest.service* $t\n");
-    fs::write(system.at("/root/rows.sh"), script).unwrap();
-    let said = system.inside("sh /root/rows.sh");
+    fs::write(system.at("/srv/lab/rows.sh"), script).unwrap();
+    let said = system.inside("sh /srv/lab/rows.sh");
     let rows = ROWS.iter().filter(|(name, ..)| !name.is_empty());
     let wanted: Vec<String> = rows.map(|(name, _, undo)| format!("{name} ok {undo}")).collect();
     let lines: Vec<&str> = said.lines().filter(|line| !line.is_empty()).collect();
