@@ -18,5 +18,6 @@ mod preview;
 mod properties;
 mod replayed_state;
 mod scripts;
+mod small_models;
 mod undo;
 mod world;
