@@ -52,39 +52,27 @@ impl LiveSession {
     pub(super) fn start_hooks(self: &Arc<Self>, question: HookQuestion, attempt: u32) {
         let (live, call) = (Arc::clone(self), question.call.id.clone());
         tokio::spawn(async move {
-            let answering = async {
+            let asking = async {
                 match &live.runtime.hooks {
                     Some(hooks) => hooks.ask(&live.id, question).await,
                     None => HookAnswer::Pass, // the config no longer has hooks
                 }
             };
-            let answer = tokio::select! {
-                biased;
-                () = live.end.cancelled() => return,
-                answer = AssertUnwindSafe(answering).catch_unwind() => answer,
-            };
-            let answer = answer.unwrap_or_else(|_| HookAnswer::Ask { reason: FAILED.to_owned() });
+            let Some(answer) = live.hook_answer(asking).await else { return };
             live.deliver(Input::HooksAnswered { call, attempt, answer });
         });
     }
-}
 
-impl LiveSession {
     pub(super) fn start_prompt_hooks(self: &Arc<Self>, turn: TurnId, prompt: String) {
         let live = Arc::clone(self);
         tokio::spawn(async move {
-            let answering = async {
+            let asking = async {
                 match &live.runtime.hooks {
                     Some(hooks) => hooks.ask_about_prompt(&live.id, &prompt).await,
-                    None => HookAnswer::Pass, // the config no longer has hooks
+                    None => HookAnswer::Pass,
                 }
             };
-            let answer = tokio::select! {
-                biased;
-                () = live.end.cancelled() => return,
-                answer = AssertUnwindSafe(answering).catch_unwind() => answer,
-            };
-            let answer = answer.unwrap_or_else(|_| HookAnswer::Ask { reason: FAILED.to_owned() });
+            let Some(answer) = live.hook_answer(asking).await else { return };
             live.deliver(Input::PromptHooksAnswered { turn, answer });
         });
     }
@@ -100,17 +88,23 @@ impl LiveSession {
             let (live, hooks) = (Arc::clone(self), Arc::clone(hooks));
             let (call, asked) = (call.id.clone(), Arc::clone(asked));
             tokio::spawn(async move {
-                let asking = AssertUnwindSafe(hooks.ask_about_approval(&live.id, &asked)).catch_unwind();
-                let answer = tokio::select! {
-                    biased;
-                    () = live.end.cancelled() => return,
-                    answer = asking => answer,
-                };
-                if let Ok(HookAnswer::Deny { reason }) = answer {
+                let answer = live.hook_answer(hooks.ask_about_approval(&live.id, &asked)).await;
+                if let Some(HookAnswer::Deny { reason }) = answer {
                     let decision = Decision::Reject { reason };
                     live.deliver(Input::Decision { call, decision, by: BY.to_owned(), person: None });
                 }
             });
+        }
+    }
+
+    /// Waits for the hooks. Returns `None` if the session ends first, and `Ask` if the hooks panic.
+    async fn hook_answer(&self, asking: impl Future<Output = HookAnswer>) -> Option<HookAnswer> {
+        tokio::select! {
+            biased;
+            () = self.end.cancelled() => None,
+            answer = AssertUnwindSafe(asking).catch_unwind() => {
+                Some(answer.unwrap_or_else(|_| HookAnswer::Ask { reason: FAILED.to_owned() }))
+            }
         }
     }
 }
