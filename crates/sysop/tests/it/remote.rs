@@ -111,6 +111,27 @@ impl RemoteMachineRig {
     }
 }
 
+/// Adds hosts to a world, each with its home as the root. Without a root, commands would run in the real home of the
+/// login user.
+fn with_hosts<'a>(world: World, tag: &str, hosts: impl Iterator<Item = (String, &'a Sshd)>) -> World {
+    let mut ssh = "Host down\n  HostName 127.0.0.1\n  Port 1\n".to_owned();
+    let mut config = String::new();
+    for (name, machine) in hosts {
+        ssh.push_str(&format!(
+            "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
+             IdentityAgent none\n  UserKnownHostsFile {}\n",
+            machine.port(),
+            text(&machine.path("user")),
+            text(&machine.path("known_hosts")),
+        ));
+        let root = text(&machine.path("home"));
+        config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['{tag}']\n"));
+    }
+    let world = world.file("hosts.ssh", &ssh).file(".config/sysop/config.toml", &config);
+    let path = text(&world.home().join("hosts.ssh"));
+    world.variable("SYSOP_SSH_CONFIG", &path)
+}
+
 /// Makes the shell print a message at startup, which must not matter.
 fn quiet(sshd: Sshd) -> Sshd {
     fs::write(sshd.path("home").join(".bashrc"), "echo 'Welcome to bash!'\n").unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{outcomes, quiet, results, text, with_passphrase};
+use super::{outcomes, quiet, results, text, with_hosts, with_passphrase};
 use crate::World;
 use crate::person::{Person, at_a_terminal};
 use crate::sshd::{Login, Sshd};
@@ -23,26 +23,12 @@ impl Fleet {
     fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
         let machines: Vec<Sshd> = NAMES.iter().map(|_| quiet(Sshd::start(Login::Own))).collect();
         let mock = Mock::start(scenarios);
-        let mut ssh = "Host down\n  HostName 127.0.0.1\n  Port 1\n".to_owned();
-        let mut config = String::new();
         for (name, machine) in NAMES.iter().zip(&machines) {
             let kind = if *name == "beta" { "old" } else { "new" };
             fs::write(machine.path("home/kind"), format!("{kind}\n")).unwrap();
-            ssh.push_str(&format!(
-                "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-                 IdentityAgent none\n  UserKnownHostsFile {}\n",
-                machine.port(),
-                text(&machine.path("user")),
-                text(&machine.path("known_hosts")),
-            ));
-            let root = text(&machine.path("home"));
-            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['all']\n"));
         }
-        let world = World::with_openai(&mock.url())
-            .file("fleet.ssh", &ssh)
-            .file(".config/sysop/config.toml", &config);
-        let path = text(&world.home().join("fleet.ssh"));
-        let world = world.variable("SYSOP_SSH_CONFIG", &path);
+        let hosts = NAMES.iter().map(|name| (*name).to_owned()).zip(&machines);
+        let world = with_hosts(World::with_openai(&mock.url()), "all", hosts);
         Self { machines, mock, world }
     }
 

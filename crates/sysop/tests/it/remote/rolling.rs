@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{outcomes, quiet, text};
+use super::{outcomes, quiet, with_hosts};
 use crate::World;
 use crate::person::{Person, at_a_terminal};
 use crate::sshd::{Login, Sshd};
@@ -30,28 +30,15 @@ impl Rollout {
     fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
         let machines: Vec<Sshd> = (0..HOSTS).map(|_| quiet(Sshd::start(Login::Own))).collect();
         let mock = Mock::start(scenarios);
-        let (mut ssh, mut config) = (String::new(), String::new());
         for (host, machine) in machines.iter().enumerate() {
-            let (name, home) = (name(host), machine.path("home"));
+            let home = machine.path("home");
             fs::create_dir(home.join(".ssh")).unwrap();
             let more = if host == ODD { "#old too\n" } else { "" };
             fs::write(home.join(".ssh/authorized_keys"), format!("#old\n{more}")).unwrap();
-            ssh.push_str(&format!(
-                "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-                 IdentityAgent none\n  UserKnownHostsFile {}\n",
-                machine.port(),
-                text(&machine.path("user")),
-                text(&machine.path("known_hosts")),
-            ));
-            // Without a root, commands would run in the real home folder of the login user.
-            let root = text(&home);
-            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['web']\n"));
         }
-        let world = World::with_openai(&mock.url())
-            .file("hosts.ssh", &ssh)
-            .file(".config/sysop/config.toml", &config);
-        let path = text(&world.home().join("hosts.ssh"));
-        Self { machines, _mock: mock, world: world.variable("SYSOP_SSH_CONFIG", &path) }
+        let hosts = machines.iter().enumerate().map(|(host, machine)| (name(host), machine));
+        let world = with_hosts(World::with_openai(&mock.url()), "web", hosts);
+        Self { machines, _mock: mock, world }
     }
 
     /// Number of hosts with the change.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{quiet, text};
+use super::{quiet, text, with_hosts};
 use crate::World;
 use crate::person::{Person, at_a_terminal};
 use crate::sshd::{Login, Sshd};
@@ -26,23 +26,9 @@ impl Hosts {
     fn with(scenarios: &[(&str, Vec<Value>)]) -> Self {
         let machines: Vec<Sshd> = NAMES.iter().map(|_| quiet(Sshd::start(Login::Own))).collect();
         let mock = Mock::start(scenarios);
-        let (mut ssh, mut config) = (String::new(), String::new());
-        for (name, machine) in NAMES.iter().zip(&machines) {
-            ssh.push_str(&format!(
-                "Host {name}\n  HostName 127.0.0.1\n  Port {}\n  IdentityFile {}\n  IdentitiesOnly yes\n  \
-                 IdentityAgent none\n  UserKnownHostsFile {}\n",
-                machine.port(),
-                text(&machine.path("user")),
-                text(&machine.path("known_hosts")),
-            ));
-            let root = text(&machine.path("home"));
-            config.push_str(&format!("[hosts.{name}]\nhost = '{name}'\nroot = '{root}'\ntags = ['all']\n"));
-        }
-        let world = World::with_openai(&mock.url())
-            .file("hosts.ssh", &ssh)
-            .file(".config/sysop/config.toml", &config);
-        let path = text(&world.home().join("hosts.ssh"));
-        Self { machines, mock, world: world.variable("SYSOP_SSH_CONFIG", &path) }
+        let hosts = NAMES.iter().map(|name| (*name).to_owned()).zip(&machines);
+        let world = with_hosts(World::with_openai(&mock.url()), "all", hosts);
+        Self { machines, mock, world }
     }
 
     /// Adds routines to the config.
