@@ -4,6 +4,7 @@ import { useLatest } from "../app/hooks";
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
 import { neutralizeLine, oneLine } from "../text/neutralize";
+import { sentences } from "../text/sentences";
 
 /** Minimum time between announcements. */
 const EVERY_MS = 1_500;
@@ -31,7 +32,7 @@ export function Announcer({ view }: { view: SessionView }) {
         .filter((item) => item !== before.last)
         .map(wordsOf)
         .filter(Boolean);
-      if (words.length > 0) say(words.slice(-4).join(". "));
+      if (words.length > 0) say(sentences(words.slice(-4)));
     }, EVERY_MS);
     return () => clearInterval(timer);
   }, [latest]);

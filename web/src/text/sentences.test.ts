@@ -1,0 +1,8 @@
+import { expect, test } from "vitest";
+import { sentences } from "./sentences";
+
+test("each text ends once", () => {
+  expect(sentences(["bash ended: ok", "Done.", "Approve this command? rm x", 'It said "no."'])).toBe(
+    'bash ended: ok. Done. Approve this command? rm x. It said "no."',
+  );
+});
