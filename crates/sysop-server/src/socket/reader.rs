@@ -49,10 +49,11 @@ impl<'a> SocketReader<'a> {
                 return;
             };
             match heard {
-                Some(Ok(Message::Text(text))) => self.handle_text(text.as_str()).await,
+                // Boxed: the futures are large, and sockets mostly wait.
+                Some(Ok(Message::Text(text))) => Box::pin(self.handle_text(text.as_str())).await,
                 Some(Ok(Message::Binary(_))) => {
                     let why = "messages must be text frames with one JSON object each";
-                    self.refuse(None, &rejection(ErrorCode::BadMessage, why)).await;
+                    Box::pin(self.refuse(None, &rejection(ErrorCode::BadMessage, why))).await;
                 }
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return,
@@ -76,8 +77,7 @@ impl<'a> SocketReader<'a> {
         let envelope = message.envelope().cloned();
         let named = envelope.as_ref().and_then(|envelope| envelope.traceparent.as_deref());
         self.session_ref.state.begin_trace(&message, named.and_then(TraceParent::parse));
-        // Boxed: the future is large, and sockets mostly wait.
-        if let Err(refused) = Box::pin(self.handle_message(message)).await {
+        if let Err(refused) = self.handle_message(message).await {
             self.refuse(envelope.as_ref(), &refused).await;
         }
     }

@@ -69,13 +69,16 @@ impl<'a> SocketWriter<'a> {
             code: Some(code),
             reply_to: None,
         };
-        let close_timeout = async {
-            let frame = CloseFrame { code: close, reason: reason(code).into() };
-            sink.feed(Message::Text(to_json_line(&message).into())).await?;
+        let text = Message::Text(to_json_line(&message).into());
+        let frame = CloseFrame { code: close, reason: reason(code).into() };
+        let closing = async {
+            sink.feed(text).await?;
             sink.send(Message::Close(Some(frame))).await
         };
         // A peer that does not accept the reason is disconnected without it.
-        let _ = tokio::time::timeout(self.inner.settings.socket.close_timeout, close_timeout).await;
+        // Boxed, as in `write`: a future takes the room of all that it may wait for, and sockets mostly idle.
+        let _ =
+            Box::pin(tokio::time::timeout(self.inner.settings.socket.close_timeout, closing)).await;
     }
 
     async fn run_until_end(&mut self, sink: &mut Sink) -> SocketEnd {
@@ -183,7 +186,7 @@ impl<'a> SocketWriter<'a> {
     }
 
     async fn write(&mut self, sink: &mut Sink, message: Message) -> Result<(), SocketEnd> {
-        match tokio::time::timeout(self.inner.settings.socket.write, sink.send(message)).await {
+        match Box::pin(tokio::time::timeout(self.inner.settings.socket.write, sink.send(message))).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(SocketEnd::PeerGone),
             Err(_) => Err(SocketEnd::Closed(SocketClose {
