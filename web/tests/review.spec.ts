@@ -42,10 +42,10 @@ test("the effect of a command is shown, and follows an edit", async ({ page, ser
   const person = await visit(page, server, await server.session());
   await person.says("tidy up");
   const effect = person.review.getByRole("status", { name: "Effect preview" });
-  await expect(effect).toContainText(/3 files, 1 folder, 12 bytes/);
+  await expect(effect).toContainText(/3 files, 1 directory, 12 bytes/);
   await person.button(/^Edit/).click();
   await page.getByRole("textbox", { name: "Edited command" }).fill("rm -r older");
-  await expect(effect).toContainText(/2 files, 1 folder, 8 bytes/);
+  await expect(effect).toContainText(/2 files, 1 directory, 8 bytes/);
   expect(existsSync(join(server.work, "old/0.log"))).toBe(true);
   await person.button("Run edited").click();
   await expect(person.conversation).toContainText("Tidy.");

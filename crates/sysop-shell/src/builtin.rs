@@ -43,7 +43,7 @@ pub(super) fn assignment(state: &mut State, script: &Script<'_>, word: &Word) {
     if let Some((_, subscript)) = target.split_once('[')
         && !is_plain_subscript(subscript.trim_end_matches(']'))
     {
-        state.note(span, RiskClass::Opaque, "a subscript that the shell evaluates");
+        state.note(span, RiskClass::Opaque, "an array subscript that may run a command");
     }
 }
 
@@ -57,14 +57,14 @@ fn judge_names(state: &mut State, call: &ProgramCall<'_>, words: &[Word]) {
             continue;
         }
         let Some(text) = word.literal() else {
-            state.note(span, RiskClass::Opaque, "a variable name known only at run time");
+            state.note(span, RiskClass::Opaque, "a variable name that is computed at run time");
             continue;
         };
         let name = text.split('=').next().unwrap_or("");
         if alters_execution(name) {
             state.note(span, RiskClass::Opaque, &format!("sets {name}, which changes how commands run"));
         } else if !is_name(name) && !text.starts_with(['-', '+']) {
-            state.note(span, RiskClass::Opaque, "a variable name that the shell may evaluate");
+            state.note(span, RiskClass::Opaque, "a variable name that may run a command");
         }
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         }
         "trap" => trap(state, call),
         "alias" => alias(state, call),
-        "let" => state.note(span, RiskClass::Opaque, "arithmetic that the shell evaluates"),
+        "let" => state.note(span, RiskClass::Opaque, "arithmetic that may run a command"),
         "declare" | "typeset" | "local" | "export" | "readonly" | "integer" | "float" => {
             declare(state, call, name)
         }
@@ -109,10 +109,10 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             state.note(span, RiskClass::Opaque, "makes a command name run another program");
         }
         "printf" if options::has_option(arguments, "v", &[]) => {
-            state.note(span, RiskClass::Opaque, "writes to a variable whose name the shell evaluates");
+            state.note(span, RiskClass::Opaque, "writes to a variable whose name may run a command");
         }
         "wait" if options::has_option(arguments, "p", &[]) => {
-            state.note(span, RiskClass::Opaque, "writes to a variable whose name the shell evaluates");
+            state.note(span, RiskClass::Opaque, "writes to a variable whose name may run a command");
         }
         "test" | "[" => {
             test(state, call);
@@ -161,7 +161,7 @@ fn declare(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let evaluates = options::has_option(arguments, "in", &[]) && name != "export" && name != "readonly";
     let plus = arguments.iter().any(|word| word.text().starts_with("+i"));
     if (evaluates && !plus) || matches!(name, "integer" | "float") {
-        state.note(call.span, RiskClass::Opaque, "a variable whose value the shell evaluates");
+        state.note(call.span, RiskClass::Opaque, "a variable whose value may run a command");
     }
     judge_names(state, call, arguments);
 }
@@ -175,10 +175,14 @@ fn read(state: &mut State, call: &ProgramCall<'_>) {
             if let Some(array) = parsed.value(&["a"])
                 && (alters_execution(array) || !is_name(array))
             {
-                state.note(call.span, RiskClass::Opaque, "a variable name that the shell may evaluate");
+                state.note(call.span, RiskClass::Opaque, "a variable name that may run a command");
             }
         }
-        None => state.note(call.span, RiskClass::Opaque, "reads into variables known only at run time"),
+        None => state.note(
+            call.span,
+            RiskClass::Opaque,
+            "reads into variables whose names are computed at run time",
+        ),
     }
 }
 
@@ -188,11 +192,11 @@ fn test(state: &mut State, call: &ProgramCall<'_>) {
     for pair in arguments.windows(2) {
         let [operator, operand] = pair else { continue };
         if matches!(operator.text(), "-v" | "-R") && !operand.literal().is_some_and(is_name) {
-            state.note(call.span, RiskClass::Opaque, "a variable name that the shell may evaluate");
+            state.note(call.span, RiskClass::Opaque, "a variable name that may run a command");
         }
     }
     let hidden = |word: &Word| word.text().contains("$(") || word.text().contains('`');
     if arguments.iter().any(hidden) {
-        state.note(call.span, RiskClass::Opaque, "a test with a command in its text");
+        state.note(call.span, RiskClass::Opaque, "a test that runs a command");
     }
 }

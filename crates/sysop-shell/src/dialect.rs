@@ -317,7 +317,7 @@ pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Optio
     }
     let (program, arguments) = words.split_first()?;
     let name = program.literal()?;
-    let evaluated = "a number that the shell evaluates";
+    let evaluated = "a number that may run a command";
     match name {
         "print" | "repeat" | "foreach" | "end" | "select" | "function" | "always" | "coproc" | "float"
         | "integer" | "zmv" | "noglob" | "nocorrect" | "-" | "autoload" | "functions" | "zstyle"

@@ -121,7 +121,7 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = state.class_of(|state| script.visit_substitution(state, node));
     if inner > RiskClass::ReadOnly || !text.starts_with('<') {
-        state.note(script.span_of(node), RiskClass::Opaque, "a command in place of a file");
+        state.note(script.span_of(node), RiskClass::Opaque, "a command in place of a file name");
     }
 }
 
@@ -137,7 +137,7 @@ pub(super) fn arithmetic(state: &mut State, script: &Script<'_>, node: Node<'_>)
         .bytes()
         .all(|b| b.is_ascii_digit() || b" \t()[]+-*/%<>=!&|^~?:,".contains(&b));
     if !constant {
-        state.note(script.span_of(node), RiskClass::Opaque, "arithmetic that the shell evaluates");
+        state.note(script.span_of(node), RiskClass::Opaque, "arithmetic that may run a command");
     }
     inside(state, script, node);
     constant
@@ -185,10 +185,10 @@ fn surprising(inner: &str) -> Option<&'static str> {
     }
     if let Some(subscript) = rest.strip_prefix('[') {
         let Some((subscript, after)) = subscript.split_once(']') else {
-            return Some("a subscript that the shell evaluates");
+            return Some("an array subscript that may run a command");
         };
         if !is_plain_subscript(subscript) {
-            return Some("a subscript that the shell evaluates");
+            return Some("an array subscript that may run a command");
         }
         rest = after;
     }
@@ -202,10 +202,10 @@ fn operator(rest: &str) -> Option<&'static str> {
         return None;
     }
     if rest.starts_with('@') {
-        return Some("an expansion that evaluates the value");
+        return Some("an expansion that may run a command in the value");
     }
     if rest.starts_with('=') || rest.starts_with(":=") {
-        return Some("an expansion that assigns");
+        return Some("an expansion that assigns a variable");
     }
     let tests = [":-", ":+", ":?", "-", "+", "?", "#", "%", "/", "^", ","];
     let slice =
@@ -239,14 +239,14 @@ pub(super) fn condition(state: &mut State, script: &Script<'_>, node: Node<'_>) 
     let counted: usize = compares.iter().map(|operator| text.matches(operator).count()).sum();
     let seen = words.iter().filter(|word| compares.contains(word)).count();
     if !plain || counted != seen {
-        state.note(span, RiskClass::Opaque, "arithmetic that the shell evaluates");
+        state.note(span, RiskClass::Opaque, "arithmetic that may run a command");
     }
     let names = words.windows(2).all(|pair| match pair {
         [operator, name] => !matches!(*operator, "-v" | "-R") || is_name(name),
         _ => true,
     });
     if !names || text.contains("-v'") || text.contains("-v\"") {
-        state.note(span, RiskClass::Opaque, "a variable name that the shell may evaluate");
+        state.note(span, RiskClass::Opaque, "a variable name that may run a command");
     }
     pattern(state, script, node);
 }

@@ -125,7 +125,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
         match given.or(operands.first()) {
             Some(text) => command_text(state, call, text),
             None if call.argument_source.is_some() => {
-                state.note(call.span, RiskClass::Opaque, "a shell that runs its input")
+                state.note(call.span, RiskClass::Opaque, "a shell that runs commands from standard input")
             }
             None => {}
         }
@@ -148,7 +148,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
 
 fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
     if text.literal().is_none() {
-        state.note(call.span_of(text), RiskClass::Opaque, "a shell command known only at run time");
+        state.note(call.span_of(text), RiskClass::Opaque, "a shell command that is computed at run time");
     }
     call.run_joined(state, std::slice::from_ref(text), call.input.clone());
 }
@@ -157,13 +157,13 @@ fn command_text(state: &mut State, call: &ProgramCall<'_>, text: &Word) {
 fn standard_input(state: &mut State, call: &ProgramCall<'_>) {
     let why = match call.input {
         Stdin::Inherited => "opens a shell",
-        Stdin::Unknown => "a shell that runs its input",
+        Stdin::Unknown => "a shell that runs commands from standard input",
         Stdin::Text { text, span } => {
             let (text, span) = (text.clone(), *span);
             state.with_depth(span, |state| {
                 state.run_script(&text, ScriptOrigin::Embedded(span), &Stdin::Inherited)
             });
-            "a shell that runs its input text"
+            "a shell that runs text from standard input"
         }
     };
     state.note(call.span, RiskClass::Opaque, why);
@@ -189,11 +189,11 @@ fn interpreter(state: &mut State, call: &ProgramCall<'_>, short: &str, long: &[&
         for word in arguments {
             warn_of_destruction(state, call, word.text());
         }
-        state.note(call.span, RiskClass::Opaque, "an interpreter is given a program");
+        state.note(call.span, RiskClass::Opaque, "an interpreter that gets a program as an argument");
     } else if !only_told && !has_file && !options::has_option(before_file, "m", &[]) {
-        state.note(call.span, RiskClass::Opaque, "an interpreter that runs its input");
+        state.note(call.span, RiskClass::Opaque, "an interpreter that runs code from standard input");
     } else if call.argument_source.is_some() {
-        state.note(call.span, RiskClass::Opaque, "an interpreter whose arguments come from its input");
+        state.note(call.span, RiskClass::Opaque, "an interpreter whose arguments come from standard input");
     }
 }
 
@@ -215,12 +215,12 @@ fn awk(state: &mut State, call: &ProgramCall<'_>) {
         call.arguments(),
         options::StopPoint::FirstOperand,
     ) else {
-        state.note(call.span, RiskClass::Opaque, "an awk program known only at run time");
+        state.note(call.span, RiskClass::Opaque, "an awk program that is computed at run time");
         return;
     };
     let Some(program) = parsed.operands.first() else { return };
     let Some(text) = program.literal() else {
-        state.note(call.span_of(program), RiskClass::Opaque, "an awk program known only at run time");
+        state.note(call.span_of(program), RiskClass::Opaque, "an awk program that is computed at run time");
         return;
     };
     warn_of_destruction(state, call, text);

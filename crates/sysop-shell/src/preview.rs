@@ -214,7 +214,7 @@ pub fn plan_write(path: &str, content: &str) -> Option<PreviewPlan> {
 
 fn enter(folder: &str) -> String {
     let folder = Word::of(folder).source();
-    format!("cd -P -- {folder} || {{ r failed 'the folder does not exist'; r end 1; exit; }}")
+    format!("cd -P -- {folder} || {{ r failed 'the directory does not exist'; r end 1; exit; }}")
 }
 
 struct Planner<'a> {
@@ -276,12 +276,12 @@ impl Planner<'_> {
                 arguments => (arguments, false),
             };
             let ([folder], after_dashes) = arguments else {
-                return Err("the folder is unclear".to_owned());
+                return Err("the target of `cd` is not one known path".to_owned());
             };
             if !folder.is_single() || (folder.beginning().starts_with('-') && !after_dashes) {
-                return Err("the folder is unclear".to_owned());
+                return Err("the target of `cd` is not one known path".to_owned());
             }
-            let failed = "{ r failed 'the folder does not exist'; r end 1; exit; }";
+            let failed = "{ r failed 'the directory does not exist'; r end 1; exit; }";
             self.before.push(format!("cd -- {} || {failed}", folder.source()));
             return Ok(());
         }
@@ -318,7 +318,7 @@ impl Planner<'_> {
                 continue;
             }
             if !redirect.target.is_single() {
-                return Err("the file of a redirection is unknown".to_owned());
+                return Err("the target of a redirection is unknown".to_owned());
             }
             if let Some(path) = target.as_deref().filter(|path| disks::is_disk(path)) {
                 self.add(disks::section(Word::of(path), disks::DiskAction::Overwrite), &command.runs_as);
@@ -336,13 +336,13 @@ impl Planner<'_> {
     fn check_words(&self, command: &EffectiveCommand) -> Result<(), Reason> {
         let words = || command.arguments.iter();
         if self.place.context.dialect == Dialect::Zsh && words().any(|word| !word.is_single()) {
-            return Err("zsh expands its words".to_owned());
+            return Err("zsh expands words differently".to_owned());
         }
         let unknown =
             words().flat_map(Word::variables).find(|name| !self.assigned.iter().any(|known| known == name));
         match unknown {
             Some(name) if self.place.is_shared_shell && !matches!(name, "HOME" | "USER") => {
-                Err(format!("it uses ${name} of the terminal"))
+                Err(format!("the value of ${name} in the terminal is unknown"))
             }
             Some(_) | None => Ok(()),
         }
@@ -360,7 +360,7 @@ impl Planner<'_> {
             match unwrap(stage, runs_as)? {
                 Unwrapped::Command(command) => commands.push(command),
                 Unwrapped::Assignments(_) | Unwrapped::Script(..) => {
-                    return Err("its input comes from a pipe".to_owned());
+                    return Err("the input comes from a pipe".to_owned());
                 }
             }
         }
@@ -384,7 +384,7 @@ impl Planner<'_> {
             if command.program == "tee" {
                 self.tee(None, command)?;
             } else if !reads(text) && is_known(&command.program) {
-                return Err("its input comes from a pipe".to_owned());
+                return Err("the input comes from a pipe".to_owned());
             }
         }
         Ok(())
@@ -585,7 +585,7 @@ fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
         return Err("the probe did not finish".to_owned());
     }
     if let Some(count) = records.number("many") {
-        return Err(format!("it names {}", report::counted(count, "path")));
+        return Err(format!("the command names {}", report::counted(count, "path")));
     }
     let mut report = view.report(records)?;
     if records.has("nosudo") {

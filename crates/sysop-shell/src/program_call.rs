@@ -104,7 +104,7 @@ impl<'a> ProgramCall<'a> {
         let (Some(first), Some(last)) = (words.first(), words.last()) else { return };
         let span = self.script.span(first.start, last.end);
         if words.iter().any(|word| word.expands || word.brace) {
-            state.note(span, RiskClass::Opaque, "a command known only at run time");
+            state.note(span, RiskClass::Opaque, "a command that is computed at run time");
             return;
         }
         let text: Vec<&str> = words.iter().map(Word::text).collect();

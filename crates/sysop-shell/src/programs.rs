@@ -106,7 +106,7 @@ impl Match<'_> {
             if entry.check.is_some_and(checks::Check::reads_arguments) { None } else { Some(&self.reading) };
         for reading in self.before.iter().chain([&self.reading]) {
             if let Some(hidden) = reading.unknown.iter().find(|word| entry.may_turn_worse_by(word)) {
-                state.note(call.span_of(hidden), RiskClass::Opaque, "an option known only at run time");
+                state.note(call.span_of(hidden), RiskClass::Opaque, "an option that is computed at run time");
             }
         }
         let mut lowered = None;
@@ -140,7 +140,7 @@ impl Match<'_> {
             state.note(
                 call.span,
                 RiskClass::Opaque,
-                "a subcommand, option or operand that is not on the table",
+                "a subcommand, option or operand that is not in the table",
             );
         } else if !understood {
             state.note(call.span, RiskClass::Changes, "an unknown option or operand");
@@ -153,7 +153,7 @@ impl Match<'_> {
 fn plain_reason(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "reads only",
-        RiskClass::ReadsRemote => "connects or resolves names",
+        RiskClass::ReadsRemote => "uses the network or resolves names",
         RiskClass::Changes => "makes changes",
         RiskClass::Opaque => "effect unknown",
         RiskClass::ReadsSecret => "reads secrets",
@@ -168,7 +168,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     let found = state.class_of(|state| {
         judge_call(state, call, name);
         if !trusted {
-            state.note(call.span, RiskClass::Changes, "may not be the program of that name");
+            state.note(call.span, RiskClass::Changes, "may not be the usual program of that name");
         }
     });
     let Some(source) = call.argument_source else { return found };
@@ -179,7 +179,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
         ArgumentSource::FoundFiles => found == RiskClass::ReadOnly,
     };
     if !harmless {
-        state.note(call.span, RiskClass::Opaque, "runs with arguments known only at run time");
+        state.note(call.span, RiskClass::Opaque, "runs with arguments that are computed at run time");
         return found.max(RiskClass::Opaque);
     }
     found
@@ -231,7 +231,7 @@ fn judge_call(state: &mut State, call: &ProgramCall<'_>, name: &str) {
     let connects =
         found.entry.class == RiskClass::ReadsRemote || found.entry.check == Some(checks::Check::Sender);
     if connects && call.arguments().iter().any(|word| word.text().contains(UNKNOWN)) {
-        state.note(call.span, RiskClass::Opaque, "sends data known only at run time");
+        state.note(call.span, RiskClass::Opaque, "sends data that is computed at run time");
     }
     if name == "git" && found.entry.class <= RiskClass::ReadsRemote && found.path != ["config"] {
         repository::judge(state, call.span, found.entry.class == RiskClass::ReadsRemote);

@@ -394,7 +394,7 @@ fn loop_or_case(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &
         return note_unparsed(state, script, node);
     }
     if node.kind() == "c_style_for_statement" {
-        state.note(script.span_of(node), RiskClass::Opaque, "arithmetic that the shell evaluates");
+        state.note(script.span_of(node), RiskClass::Opaque, "arithmetic that may run a command");
     }
     for child in children {
         match child.kind() {

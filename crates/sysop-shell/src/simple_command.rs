@@ -81,7 +81,7 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
         state.raise(RiskClass::Changes);
     }
     if word.odd {
-        state.note(span, RiskClass::Opaque, "hides control characters in an escape");
+        state.note(span, RiskClass::Opaque, "hides control characters in an escape sequence");
     }
     if word.history {
         state.note(span, RiskClass::Opaque, "an interactive shell inserts an older command here");
@@ -162,7 +162,7 @@ impl ProgramCall<'_> {
         }
         let span = self.span_of(program);
         let Some(text) = program.literal() else {
-            state.note(span, RiskClass::Opaque, "the program is known only at run time");
+            state.note(span, RiskClass::Opaque, "the program is not known before the command runs");
             return;
         };
         if let Some(why) = dialect::evaluates(state.dialect, self.words) {
@@ -192,7 +192,7 @@ impl ProgramCall<'_> {
                 operands::check(state, self, &name);
             }
             if self.argument_source.is_some() {
-                state.note(self.span, RiskClass::Opaque, "runs with arguments known only at run time");
+                state.note(self.span, RiskClass::Opaque, "runs with arguments that are computed at run time");
             }
             return;
         }

@@ -181,7 +181,7 @@ impl State {
             return;
         }
         if self.depth >= DEPTH_MAX {
-            self.note(span, RiskClass::Dangerous, "nested too deep to analyze");
+            self.note(span, RiskClass::Dangerous, "nested too deeply to analyze");
             return;
         }
         self.depth += 1;

@@ -68,7 +68,7 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
         }
     }
     if word.expands {
-        state.note(span, RiskClass::Opaque, "links to a path known only at run time");
+        state.note(span, RiskClass::Opaque, "links to a path that is computed at run time");
     }
 }
 
@@ -267,11 +267,11 @@ fn written(state: &mut State, span: Span, found: &Found, rule: Rule, verb: &str)
     state.note(span, RiskClass::Changes, "writes to a file");
     let resolved = found.files.as_ref().is_some_and(|files| !files.is_empty());
     if found.open && !resolved {
-        state.note(span, RiskClass::Opaque, "writes to a path known only at run time");
+        state.note(span, RiskClass::Opaque, "writes to a path that is computed at run time");
     } else if found.beyond {
         state.note(span, RiskClass::Opaque, "writes to too many files to check");
     } else if survey.resolution == Resolution::Failed && !resolved {
-        state.note(span, RiskClass::Opaque, "writes to a file that could not be resolved");
+        state.note(span, RiskClass::Opaque, "writes to a path that could not be resolved");
     }
 }
 
@@ -304,6 +304,6 @@ pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) 
     let name = |path: &String| path.rsplit('/').next().unwrap_or("").to_lowercase();
     let is_built = builds && written.iter().any(|path| is_listed(BUILD_FILES, &name(path)));
     if is_built || run.any(|target| written.contains(&placed(target))) {
-        state.note(span, RiskClass::Opaque, "runs a file that it has just written");
+        state.note(span, RiskClass::Opaque, "runs a file that the same command wrote");
     }
 }

@@ -258,7 +258,7 @@ fn inner(
             state.note(
                 call.span_of(word),
                 RiskClass::Opaque,
-                "a word before the command is known only at run time",
+                "a word before the command is computed at run time",
             );
         }
     }
@@ -319,7 +319,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
         }
         "env" => {
             if let Some(text) = parsed.value(&["S", "split-string"]) {
-                state.note(span, RiskClass::Opaque, "splits a string into a command");
+                state.note(span, RiskClass::Opaque, "splits a string and runs it as a command");
                 call.run_text(state, text, span, Stdin::Inherited);
             }
         }
@@ -359,7 +359,7 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
     let arguments = call.arguments();
     if let "watch" | "parallel" | "sem" = name {
         if name != "watch" {
-            state.note(call.span, RiskClass::Opaque, "builds commands from its input");
+            state.note(call.span, RiskClass::Opaque, "builds commands from standard input");
         }
         let list = "-bcCdegprtwx -nqsI: --differences? --interval= --no-title --beep --errexit --chgexit --color --exec --precise \
              --equexit= --no-wrap";
@@ -387,7 +387,7 @@ fn text_command(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bool {
         Some((_, text)) => call.run_text(state, text, call.span_of(option), Stdin::Inherited),
         None => match arguments.get(position + 1) {
             Some(text) => call.run_joined(state, std::slice::from_ref(text), Stdin::Inherited),
-            None => state.note(call.span, RiskClass::Opaque, "a command known only at run time"),
+            None => state.note(call.span, RiskClass::Opaque, "a command that is computed at run time"),
         },
     }
     true

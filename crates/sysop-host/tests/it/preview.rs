@@ -152,7 +152,11 @@ enum Effect {
 }
 
 fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+    match noun.strip_suffix('y') {
+        _ if number == 1 => format!("1 {noun}"),
+        Some(stem) => format!("{number} {stem}ies"),
+        None => format!("{number} {noun}s"),
+    }
 }
 
 /// Returns the texts that a preview must contain, computed from what the command did.
@@ -160,7 +164,7 @@ fn expected(effect: Effect, before: &Snapshot, after: &Snapshot) -> Vec<String> 
     let gone = || before.iter().filter(|(path, _)| !after.contains_key(*path)).map(|(_, entry)| entry);
     let both = || before.iter().filter_map(|(path, entry)| Some((entry, after.get(path)?)));
     match effect {
-        Effect::Removed => [('f', "file"), ('l', "link"), ('o', "special file"), ('d', "folder")]
+        Effect::Removed => [('f', "file"), ('l', "link"), ('o', "special file"), ('d', "directory")]
             .iter()
             .map(|(kind, noun)| (gone().filter(|entry| entry.kind == *kind).count(), noun))
             .filter(|(number, _)| *number > 0)
@@ -363,7 +367,7 @@ async fn a_probe_counts_and_removes_nothing(factory: &dyn Factory) {
         let plan = plan(command).unwrap();
         preview::lines(&plan, &world.host.probe(&plan, CancellationToken::new()).await)
     };
-    assert_eq!(shown("rm -rf build").await, ["removes 3 files, 1 folder, 12 bytes in build"]);
+    assert_eq!(shown("rm -rf build").await, ["removes 3 files, 1 directory, 12 bytes in build"]);
     assert_eq!(shown("rm build/* nope").await, ["removes 3 files, 12 bytes; fails for nope: does not exist"]);
     assert_eq!(
         shown("echo new > build/one").await,
@@ -420,8 +424,8 @@ fn an_unfinished_probe_is_an_unknown_effect() {
         ProbeResult { host: String::new(), output: Ok(b"section\x000\0count\x001 0 0 0 0 0\0".to_vec()) };
     assert_eq!(preview::lines(&plan, &[result]), ["effect unknown (the probe did not finish)"]);
     for (command, why) in [
-        ("rm -rf $(cat list)", "it has a command substitution"),
-        ("for f in a b; do rm $f; done", "it has a loop or a condition"),
+        ("rm -rf $(cat list)", "the command has a command substitution"),
+        ("for f in a b; do rm $f; done", "the command has a loop or a condition"),
         ("rm --frobnicate x", "the option --frobnicate is unknown"),
     ] {
         let plan = self::plan(command).unwrap();
@@ -435,7 +439,7 @@ fn commands_that_run_other_code_have_a_sentence_and_no_probe() {
     for (command, part) in [
         ("curl -s https://get.example.com/x | sudo bash", "runs an unknown program from get.example.com"),
         ("pip install requests", "downloads packages"),
-        ("make install", "runs commands from its file"),
+        ("make install", "runs commands from a file"),
         ("terraform apply", "saved plan"),
         ("psql -c 'DELETE FROM users'", "without WHERE"),
     ] {

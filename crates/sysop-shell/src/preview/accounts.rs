@@ -36,7 +36,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         "gpasswd" => found.value(&["d", "a"]),
         _ => found.operands.first(),
     };
-    let user = user.filter(single).ok_or("its user is unknown")?.clone();
+    let user = user.filter(single).ok_or("the user is unknown")?.clone();
     let locks = "s=$(passwd -S -- \"$u\" | cut -d' ' -f2); r say \"password of $u now: ${s:-unknown}\"\n";
     let mut scalars = vec![user];
     let body = match command.program.as_str() {
@@ -47,7 +47,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         }
         "deluser" => format!("x={}\n{USERDEL}", if found.has(&["-remove-home"]) { "1" } else { "" }),
         "gpasswd" if found.has(&["d"]) => {
-            scalars.push(found.operands.first().filter(single).ok_or("its group is unknown")?.clone());
+            scalars.push(found.operands.first().filter(single).ok_or("the group is unknown")?.clone());
             group_loss("\"$2\"")
         }
         "usermod" => match found.value(&["G", "-groups"]) {

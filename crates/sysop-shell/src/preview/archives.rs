@@ -22,7 +22,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if command.program == "unzip" {
         let found = split(&command.arguments, "oqnjuaL", "d", &[])?;
         if found.has(&["j", "L"]) || found.operands.len() != 1 {
-            return Err("it extracts a part of the archive".to_owned());
+            return Err("only a part of the archive is extracted".to_owned());
         }
         let folder = found.value(&["d"]).cloned().unwrap_or_else(|| Word::of("."));
         let list = "list() { unzip -Z1 \"$a\"; }\n";
@@ -39,7 +39,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if !found.operands.is_empty() {
-        return Err("it extracts a part of the archive".to_owned());
+        return Err("only a part of the archive is extracted".to_owned());
     }
     let archive = found.value(&["f", "-file"]).cloned();
     let folder = found.value(&["C", "-directory"]).cloned().unwrap_or_else(|| Word::of("."));
@@ -48,9 +48,9 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
 }
 
 fn extract(list: &str, archive: Option<Word>, folder: Word) -> Result<Planned, Reason> {
-    let archive = archive.filter(Word::is_single).ok_or("its archive is unknown")?;
+    let archive = archive.filter(Word::is_single).ok_or("the archive is unknown")?;
     if archive.literal().is_none_or(|text| text == "-" || text.contains(':')) || !folder.is_single() {
-        return Err("its archive is unknown".to_owned());
+        return Err("the archive is unknown".to_owned());
     }
     let body = format!("a=$1 d=$2\n{list}{TEST}");
     let mut section = Section::new(body, View::Archive).with_scalars(vec![archive, folder]);
@@ -64,11 +64,11 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
     let mut notes = vec![format!("extracts {}", counted(entries, "file"))];
     match records.number("existing") {
         Some(existing) => notes.push(format!("overwrites {}", number(existing))),
-        None if records.has("new") => return Ok("fails: the folder does not exist".to_owned().into()),
+        None if records.has("new") => return Ok("fails: the directory does not exist".to_owned().into()),
         None => {}
     }
     if outside > 0 {
-        notes.push(format!("{} outside the folder", counted(outside, "name")));
+        notes.push(format!("{} outside of the directory", counted(outside, "name")));
     }
     Ok(notes.join("; ").into())
 }
@@ -87,7 +87,7 @@ pub(super) fn rsync(command: &EffectiveCommand) -> Result<Planned, Reason> {
     // A colon names another host, to which the probe would connect.
     let is_local = |word: &Word| word.is_single() && word.literal().is_some_and(|text| !text.contains(':'));
     if !found.operands.iter().all(is_local) || found.operands.len() < 2 {
-        return Err("it connects to another host".to_owned());
+        return Err("the command connects to another host".to_owned());
     }
     let mut words = Vec::new();
     for (option, value) in &found.options {
@@ -98,7 +98,7 @@ pub(super) fn rsync(command: &EffectiveCommand) -> Result<Planned, Reason> {
             continue;
         }
         let text = match value {
-            Some(value) => format!("-{option}={}", value.literal().ok_or("its options are not recognized")?),
+            Some(value) => format!("-{option}={}", value.literal().ok_or("the options are not recognized")?),
             None => format!("-{option}"),
         };
         words.push(Word::of(&text));
@@ -122,7 +122,7 @@ pub(super) fn rsync_report(records: &Records) -> Result<Report, Reason> {
     let counts: Vec<u64> =
         records.first("counts").unwrap_or("").split(' ').filter_map(|text| text.parse().ok()).collect();
     let [new, changed, deleted, bytes] = counts.as_slice() else {
-        return Err("rsync does not answer".to_owned());
+        return Err("rsync did not respond".to_owned());
     };
     let mut notes = Vec::new();
     if *deleted > 0 {

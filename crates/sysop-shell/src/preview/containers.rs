@@ -7,7 +7,7 @@ use super::{Planned, View};
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
-    let words = words.ok_or("its objects are known only at run time")?;
+    let words = words.ok_or("the objects are not known before the command runs")?;
     if command.program == "kubectl" { kubectl(&words) } else { docker(&command.program, &words) }
 }
 
@@ -15,7 +15,7 @@ fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
     let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
     let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
     let head = format!(
-        "command -v {program} >/dev/null || {{ r failed '{program} is not installed'; exit; }}\n{program} version >/dev/null || {{ r failed '{program} does not answer'; exit; }}\nd={program}\n"
+        "command -v {program} >/dev/null || {{ r failed '{program} is not installed'; exit; }}\n{program} version >/dev/null || {{ r failed '{program} is not responding'; exit; }}\nd={program}\n"
     );
     let count = "n=$(";
     let (body, operands): (String, Vec<&str>) = match names.as_slice() {
@@ -37,7 +37,7 @@ fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
         ),
         ["system" | "container" | "image" | "volume", "prune"] => (
             format!(
-                "{count}$d ps -aq -f status=exited -f status=created | wc -l); r say \"stopped containers: $((n))\"\n{count}$d images -q -f dangling=true | wc -l); r say \"dangling images: $((n))\"\n{count}$d volume ls -q -f dangling=true | wc -l); r say \"volumes in use by no container: $((n)){}\"\n",
+                "{count}$d ps -aq -f status=exited -f status=created | wc -l); r say \"stopped containers: $((n))\"\n{count}$d images -q -f dangling=true | wc -l); r say \"dangling images: $((n))\"\n{count}$d volume ls -q -f dangling=true | wc -l); r say \"unused volumes: $((n)){}\"\n",
                 if has(&["--volumes"]) || names.first() == Some(&"volume") { " (removed)" } else { " (kept)" }
             ),
             Vec::new(),
@@ -57,7 +57,8 @@ fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
             return Ok(if flags.is_empty() && root.is_empty() {
                 Planned::Nothing
             } else {
-                Planned::Line(format!("the container runs with {}{root}", if flags.is_empty() { "its own limits".to_owned() } else { flags.join(" ") }))
+                let limits = if flags.is_empty() { "the usual limits".to_owned() } else { flags.join(" ") };
+                Planned::Line(format!("the container runs with {limits}{root}"))
             });
         }
         _ => return Ok(Planned::Nothing),
@@ -76,7 +77,7 @@ fn kubectl(words: &[String]) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     };
     let body = format!(
-        "command -v kubectl >/dev/null || {{ r failed 'kubectl is not installed'; exit; }}\nc=$(kubectl config current-context) || {{ r failed 'there is no context'; exit; }}\nn=$(kubectl config view --minify -o 'jsonpath={{..namespace}}')\nr say \"{verb} in context $c, namespace ${{n:-default}}\"\n"
+        "command -v kubectl >/dev/null || {{ r failed 'kubectl is not installed'; exit; }}\nc=$(kubectl config current-context) || {{ r failed 'kubectl has no current context'; exit; }}\nn=$(kubectl config view --minify -o 'jsonpath={{..namespace}}')\nr say \"{verb} in context $c, namespace ${{n:-default}}\"\n"
     );
     let mut section = Section::new(body, View::Sentences);
     section.class = ProbeClass::Network;

@@ -44,7 +44,7 @@ pub(super) fn section(device: Word, action: DiskAction) -> Section {
 }
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
-    let unclear = || "its device is unknown".to_owned();
+    let unclear = || "the device is unknown".to_owned();
     match command.program.as_str() {
         "dd" => {
             let value = |name: &str| command.arguments.iter().find(|word| word.beginning().starts_with(name));
@@ -116,7 +116,7 @@ pub(super) fn sentences(records: &Records) -> Result<Report, Reason> {
     let all: Vec<String> =
         records.all("say").map(|text| name(text.trim())).filter(|text| !text.is_empty()).collect();
     if all.is_empty() {
-        return Err("there is no answer".to_owned());
+        return Err("the probe printed nothing".to_owned());
     }
     let more = all.len().saturating_sub(4);
     let mut text = all.iter().take(4).cloned().collect::<Vec<_>>().join("; ");

@@ -51,8 +51,10 @@ pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped,
         check_name(&name)?;
     }
     for _ in 0..DEPTH_MAX {
-        let Some((first, rest)) = words.split_first() else { return Err("it names no program".to_owned()) };
-        let text = first.literal().ok_or("the program is known only at run time")?;
+        let Some((first, rest)) = words.split_first() else {
+            return Err("the command names no program".to_owned());
+        };
+        let text = first.literal().ok_or("the program is not known before the command runs")?;
         let program = text.rsplit('/').next().unwrap_or(&text).to_owned();
         words = match program.as_str() {
             "sudo" => {
@@ -75,10 +77,12 @@ pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped,
                 rest.get(1..).unwrap_or(&[])
             }
             "sh" | "bash" | "dash" if rest.first().is_some_and(takes_text) => {
-                let script =
-                    rest.get(1).and_then(Word::literal).ok_or("its script is known only at run time")?;
+                let script = rest
+                    .get(1)
+                    .and_then(Word::literal)
+                    .ok_or("the script is not known before the command runs")?;
                 if rest.len() > 2 {
-                    return Err("its script has arguments".to_owned());
+                    return Err("the script has arguments".to_owned());
                 }
                 return Ok(Unwrapped::Script(scan(&script)?, runs_as));
             }
@@ -93,7 +97,7 @@ pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped,
             }
         };
     }
-    Err("it is nested too deeply".to_owned())
+    Err("the command is nested too deeply".to_owned())
 }
 
 fn takes_text(word: &Word) -> bool {
@@ -113,7 +117,7 @@ fn assignment(word: &Word) -> Option<(String, Word)> {
 pub(super) fn check_name(name: &str) -> Result<(), Reason> {
     let prefixes = ["LD_", "BASH_", "GIT_", "LC_", "LANG"];
     if SENSITIVE.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix)) {
-        return Err(format!("it sets {name}"));
+        return Err(format!("the command sets {name}"));
     }
     Ok(())
 }
@@ -258,7 +262,7 @@ pub(super) fn split(
             }
         }
         if is_complete && text.is_none() {
-            return Err("an option is known only at run time".to_owned());
+            return Err("an option is not known before the command runs".to_owned());
         }
     }
     Ok(found)

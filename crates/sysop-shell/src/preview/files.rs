@@ -31,13 +31,13 @@ impl TreeCounts {
         })
     }
 
-    /// Returns the counts in words: `12 files, 2 folders`.
+    /// Returns the counts in words: `12 files, 2 directories`.
     pub(super) fn text(&self) -> String {
         let parts = [
             (self.files, "file"),
             (self.links, "link"),
             (self.others, "special file"),
-            (self.folders, "folder"),
+            (self.folders, "directory"),
         ];
         let parts: Vec<String> =
             parts.iter().filter(|(count, _)| *count > 0).map(|(count, noun)| counted(*count, noun)).collect();
@@ -96,7 +96,7 @@ pub(super) fn remove(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if found.has(&["-one-file-system"]) {
-        return Err("it is limited to one file system".to_owned());
+        return Err("`--one-file-system` is not supported in previews".to_owned());
     }
     let view = Remove {
         is_recursive: found.has(&["r", "R", "-recursive"]),
@@ -124,7 +124,7 @@ impl Remove {
             let refused = counts.folders.saturating_sub(removed);
             counts.folders = removed;
             if refused > 0 {
-                let why = if self.takes_folders { "is not empty" } else { "is a folder" };
+                let why = if self.takes_folders { "is not empty" } else { "is a directory" };
                 let refused: Vec<&str> =
                     all.iter().filter(|path| removed == 0 || !empty.contains(path)).copied().collect();
                 notes.push(format!("fails for {}: {why}", names(refused.into_iter())));
@@ -161,14 +161,16 @@ case $t in -*) t=./$t;; esac
 if [ -d "$t" ] && { [ "$k" != n ] || [ ! -L "$t" ]; }; then b=${s%/}; t=${t%/}/${b##*/}; fi
 r link "$t"; r to "$s"
 if [ -L "$t" ]; then r old "$(readlink "$t")"; elif [ -d "$t" ]; then r blocked folder; elif [ -e "$t" ]; then r file "$t"; fi
-[ -d "${t%/*}" ] || [ "${t%/*}" = "$t" ] || r failed 'the folder does not exist'
+[ -d "${t%/*}" ] || [ "${t%/*}" = "$t" ] || r failed 'the directory does not exist'
 "#;
 
 pub(super) fn link(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "sfnvT", "", &["symbolic", "force", "no-dereference", "verbose"])?;
-    let [target, at] = found.operands.as_slice() else { return Err("it makes several links".to_owned()) };
+    let [target, at] = found.operands.as_slice() else {
+        return Err("the command creates several links".to_owned());
+    };
     if !target.is_single() || !at.is_single() {
-        return Err("its arguments are known only at run time".to_owned());
+        return Err("the arguments are not known before the command runs".to_owned());
     }
     let keeps = if found.has(&["n", "T", "-no-dereference"]) { "n" } else { "-" };
     let force = if found.has(&["f", "-force"]) { "f" } else { "-" };
@@ -185,10 +187,10 @@ pub(super) fn link_report(records: &Records) -> Result<Report, Reason> {
     let is_forced = records.first("force") == Some("f");
     let old = records.first("old").map(name);
     let text = match (old, records.has("file"), is_forced) {
-        _ if records.has("blocked") => format!("fails: {at} is a folder"),
+        _ if records.has("blocked") => format!("fails: {at} is a directory"),
         (Some(_), _, false) | (None, true, false) => format!("fails: {at} exists"),
         (Some(old), _, true) => format!("repoints {at}: {old} → {to}"),
-        (None, true, true) => format!("replaces the file {at} by a link to {to}"),
+        (None, true, true) => format!("replaces the file {at} with a link to {to}"),
         (None, false, _) => format!("links {at} → {to}"),
     };
     Ok(text.into())
@@ -205,8 +207,8 @@ for p do if [ -f "$p" ]; then r size "$(stat -Lc %s "$p")"; else r special "$p";
 
 pub(super) fn truncate(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "c", "s", &["size=", "no-create"])?;
-    let size = found.value(&["s", "-size"]).and_then(Word::literal).ok_or("its size is unknown")?;
-    let bytes = parse_size(&size).ok_or("its size is relative")?;
+    let size = found.value(&["s", "-size"]).and_then(Word::literal).ok_or("the size is unknown")?;
+    let bytes = parse_size(&size).ok_or("relative sizes are not supported in previews")?;
     let section = Section::new(format!("{FILES}{SIZES}"), View::Truncate(Truncate { bytes }));
     Planned::probe(section.with_words(found.operands))
 }
@@ -246,6 +248,6 @@ impl Truncate {
         if let Some(path) = records.first("special") {
             notes.push(format!("{} is not a regular file", name(path)));
         }
-        Ok(if notes.is_empty() { "changes no size".to_owned() } else { notes.join("; ") }.into())
+        Ok(if notes.is_empty() { "no size changes".to_owned() } else { notes.join("; ") }.into())
     }
 }

@@ -47,7 +47,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
             "-C" if folder.is_none() => {
                 let value =
                     words.get(1).filter(|word| word.is_single() && !word.beginning().starts_with('-'));
-                folder = Some(value.ok_or("its directory is unknown")?.clone());
+                folder = Some(value.ok_or("the directory is unknown")?.clone());
                 words = words.get(2..).unwrap_or(&[]);
             }
             "--no-pager" => words = words.get(1..).unwrap_or(&[]),
@@ -55,10 +55,10 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         }
     }
     let Some((verb, arguments)) = words.split_first() else { return Ok(Planned::Nothing) };
-    let verb = verb.literal().ok_or("its subcommand is known only at run time")?;
+    let verb = verb.literal().ok_or("the subcommand is not known before the command runs")?;
     let Some((body, view, words)) = subcommand(&verb, arguments)? else { return Ok(Planned::Nothing) };
     let enter = if folder.is_some() {
-        "cd -- \"$1\" || { r failed 'the folder does not exist'; exit; }; shift\n"
+        "cd -- \"$1\" || { r failed 'the directory does not exist'; exit; }; shift\n"
     } else {
         ""
     };
@@ -79,7 +79,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
             let target = revision(&found)?;
             let all = CHANGED.replace(" HEAD \"$@\"", " HEAD --");
             let body = format!(
-                "case $1 in -*) r failed 'its target is unknown'; exit;; esac\n{all}r to \"$1\"; r lost \"$(g rev-list --count \"$1\"..HEAD --)\"\n"
+                "case $1 in -*) r failed 'the target is unknown'; exit;; esac\n{all}r to \"$1\"; r lost \"$(g rev-list --count \"$1\"..HEAD --)\"\n"
             );
             Ok(Some((body, GitView::Reset, vec![target])))
         }
@@ -87,7 +87,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
         "stash" => match arguments.first().and_then(Word::literal).as_deref() {
             Some("drop") => {
                 let stash = arguments.get(1).cloned().unwrap_or_else(|| Word::of("stash@{0}"));
-                let body = "case $1 in -*) r failed 'its stash is unknown'; exit;; esac\nr stat \"$(g stash show --no-ext-diff --no-textconv --shortstat \"$1\")\"; r subject \"$(g log -1 --format=%s \"$1\" --)\"\n";
+                let body = "case $1 in -*) r failed 'the stash is unknown'; exit;; esac\nr stat \"$(g stash show --no-ext-diff --no-textconv --shortstat \"$1\")\"; r subject \"$(g log -1 --format=%s \"$1\" --)\"\n";
                 Ok(Some((body.to_owned(), GitView::StashDrop, vec![stash])))
             }
             Some("clear") => Ok(Some((
@@ -119,7 +119,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
                     .iter()
                     .any(|word| word.literal().is_none_or(|text| text.contains([':', '+'])))
             {
-                return Err("its branches are unknown".to_owned());
+                return Err("the branches are unknown".to_owned());
             }
             let body = "r force \"$1\"; shift\nu=$(g rev-parse --abbrev-ref --symbolic-full-name '@{u}') || u=\n[ $# -ge 2 ] && u=$1/$2\nb=HEAD; [ $# -ge 2 ] && b=refs/heads/$2\nr upstream \"$u\"\n[ \"$u\" ] && r count \"$(g rev-list --left-right --count \"refs/remotes/$u...$b\" --)\"\n";
             let mut words = vec![Word::of(if force { "f" } else { "-" })];
@@ -129,7 +129,7 @@ fn subcommand(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason
         "pull" | "rebase" => {
             let view = if verb == "pull" { GitView::Pull } else { GitView::Rebase };
             if !arguments.is_empty() {
-                return Err("its branches are unknown".to_owned());
+                return Err("the branches are unknown".to_owned());
             }
             let count = "r count \"$(g rev-list --left-right --count '@{u}...HEAD' --)\"\n";
             let all = CHANGED.replace(" HEAD \"$@\"", " HEAD --");
@@ -143,14 +143,14 @@ fn revision(found: &SplitArguments) -> Result<Word, Reason> {
     match found.operands.as_slice() {
         [] => Ok(Word::of("HEAD")),
         [one] if one.is_single() && !one.beginning().starts_with('-') => Ok(one.clone()),
-        _ => Err("its target is unknown".to_owned()),
+        _ => Err("the target is unknown".to_owned()),
     }
 }
 
 fn clean(arguments: &[Word]) -> Result<GitProbe, Reason> {
     let found = split(arguments, "fdxXqn", "e", &["force", "quiet", "dry-run", "exclude="])?;
     if found.has(&["e", "-exclude"]) {
-        return Err("it has exclusions".to_owned());
+        return Err("exclusions are not supported in previews".to_owned());
     }
     let mut flags = String::from("-n");
     for flag in ["d", "x", "X"] {
@@ -191,7 +191,7 @@ fn checkout(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason> 
         &["force", "quiet", "source=", "worktree", "staged", "discard-changes", "merge"],
     )?;
     if found.has(&["s", "-source", "S", "-staged", "m", "-merge"]) {
-        return Err("its source is not the index".to_owned());
+        return Err("only changes restored from the index can be previewed".to_owned());
     }
     let mut paths = paths;
     if verb == "restore" {
@@ -202,7 +202,7 @@ fn checkout(verb: &str, arguments: &[Word]) -> Result<Option<GitProbe>, Reason> 
     {
         paths.push(Word::of("."));
     } else if !found.operands.is_empty() && !paths.is_empty() {
-        return Err("its source is not the index".to_owned());
+        return Err("only changes restored from the index can be previewed".to_owned());
     }
     if !paths.is_empty() {
         // Compared with the index, because staged changes stay.
@@ -225,7 +225,7 @@ impl GitView {
                 let mut text = lost_text(records, "loses")?;
                 if let Some(lost) = records.number("lost").filter(|lost| *lost > 0) {
                     let to = name(records.first("to").unwrap_or("there"));
-                    text = format!("{text}; drops {} that {to} lacks", counted(lost, "commit"));
+                    text = format!("{text}; drops {} that are not in {to}", counted(lost, "commit"));
                 }
                 text
             }
@@ -304,9 +304,13 @@ fn branch_text(records: &Records) -> String {
     for (branch, lost) in records.all("branch").zip(records.all("lost")) {
         let lost = lost.trim().parse::<u64>().unwrap_or(0);
         notes.push(match lost {
-            0 => format!("deletes {}, whose commits are also elsewhere", name(branch)),
+            0 => format!("deletes {}; its commits are also in HEAD or a remote branch", name(branch)),
             lost => {
-                format!("deletes {} with {} that are nowhere else", name(branch), counted(lost, "commit"))
+                format!(
+                    "deletes {} with {} that are neither in HEAD nor in a remote branch",
+                    name(branch),
+                    counted(lost, "commit")
+                )
             }
         });
     }
@@ -329,9 +333,9 @@ fn push_text(records: &Records) -> Result<String, Reason> {
     if behind > 0 {
         let what = counted(behind, "commit");
         text.push_str(&if force {
-            format!("; drops {what} of others there")
+            format!("; drops {what} from the remote branch")
         } else {
-            format!("; refused: {what} are only there")
+            format!("; will be rejected: the remote branch is {what} ahead")
         });
     }
     Ok(text)

@@ -28,11 +28,11 @@ pub(super) fn chmod(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found =
         split(&command.arguments, "RvfcH", "", &["recursive", "verbose", "silent", "quiet", "changes"])?;
     let Some((mode, operands)) = found.operands.split_first() else { return Ok(Planned::Nothing) };
-    let mode = mode.literal().ok_or("its mode is known only at run time")?;
+    let mode = mode.literal().ok_or("the mode is not known before the command runs")?;
     if operands.is_empty() {
         return Ok(Planned::Nothing);
     }
-    new_mode(&mode, 0o644, false, 0o22).ok_or("its mode is not recognized")?;
+    new_mode(&mode, 0o644, false, 0o22).ok_or("the mode is not recognized")?;
     let view = ModeChange { mode, is_recursive: found.has(&["R", "-recursive"]) };
     let section = histogram(view.is_recursive, true);
     Planned::probe(Section::new(section, View::Mode(view)).with_words(operands.to_vec()))
@@ -89,7 +89,7 @@ impl ModeChange {
         for group in groups.iter().filter(|group| group.kind != 'l') {
             all += group.count;
             let new = new_mode(&self.mode, group.mode, group.kind == 'd', umask)
-                .ok_or("its mode is not recognized")?;
+                .ok_or("the mode is not recognized")?;
             if new != group.mode {
                 changed += group.count;
                 special += if group.mode & !new & 0o6000 != 0 && group.kind != 'd' { group.count } else { 0 };
@@ -101,7 +101,7 @@ impl ModeChange {
             notes.push(format!("clears setuid or setgid on {}", counted(special, "file")));
         }
         if open > 0 {
-            notes.push(format!("makes {} writable for everyone", counted(open, "entry")));
+            notes.push(format!("makes {} writable by everyone", counted(open, "entry")));
         }
         notes.extend(missing(records));
         Ok(notes.join("; ").into())
@@ -201,7 +201,7 @@ pub(super) fn chown(command: &EffectiveCommand) -> Result<Planned, Reason> {
         &["recursive", "verbose", "silent", "quiet", "changes", "no-dereference"],
     )?;
     let Some((owner, operands)) = found.operands.split_first() else { return Ok(Planned::Nothing) };
-    let owner = owner.literal().ok_or("its owner is known only at run time")?;
+    let owner = owner.literal().ok_or("the owner is not known before the command runs")?;
     let (user, group) = match owner.split_once(':') {
         _ if command.program == "chgrp" => ("-", owner.as_str()),
         None => (owner.as_str(), "-"),
@@ -211,7 +211,7 @@ pub(super) fn chown(command: &EffectiveCommand) -> Result<Planned, Reason> {
     };
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     if operands.is_empty() || !plain(user) || !plain(group) {
-        return Err("its owner is not recognized".to_owned());
+        return Err("the owner is not recognized".to_owned());
     }
     let is_recursive = found.has(&["R", "-recursive"]);
     let view = OwnerChange { changes_user: user != "-", changes_group: group != "-", is_recursive };
@@ -246,7 +246,7 @@ impl OwnerChange {
             notes.push(format!("clears setuid or setgid on {}", counted(special, "file")));
         }
         if self.is_recursive && all > 0 && changed == 0 {
-            notes.push("all have this owner".to_owned());
+            notes.push("all have this owner already".to_owned());
         }
         notes.extend(missing(records));
         Ok(notes.join("; ").into())

@@ -19,13 +19,14 @@ pub(super) fn planned(command: &EffectiveCommand) -> Option<Planned> {
         ) => downloads.to_owned(),
         ("npm" | "pnpm" | "yarn" | "bun", "run" | "start" | "test")
         | ("make" | "gmake" | "just" | "rake" | "ninja", _) => {
-            format!("{} runs commands from its file; the effect cannot be computed", command.program)
+            format!("{} runs commands from a file; the effect cannot be computed", command.program)
         }
         ("terraform" | "tofu", "apply" | "destroy") => {
             "the effect is known only from a saved plan: run `terraform plan -out FILE` first".to_owned()
         }
         ("ansible-playbook", _) => {
-            "shell tasks of a playbook cannot be computed; `--check --diff` shows the others".to_owned()
+            "the effects of shell tasks cannot be computed; run with `--check --diff` to see the other tasks"
+                .to_owned()
         }
         ("psql" | "mysql" | "mariadb" | "sqlite3", _) => sql(&words)?,
         ("perl" | "ruby", _)
@@ -33,16 +34,16 @@ pub(super) fn planned(command: &EffectiveCommand) -> Option<Planned> {
                 .iter()
                 .any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains('i')) =>
         {
-            format!("{} edits files by a program; the change cannot be computed", command.program)
+            format!("{} edits files with a program; the change cannot be computed", command.program)
         }
         ("gawk" | "awk", _) if has("-i") => {
-            "awk edits files by a program; the change cannot be computed".to_owned()
+            "awk edits files with a program; the change cannot be computed".to_owned()
         }
         ("ed" | "ex", _) => {
-            format!("{} edits a file by a script; the change cannot be computed", command.program)
+            format!("{} edits a file with a script; the change cannot be computed", command.program)
         }
         ("aws" | "gcloud" | "az" | "helm", _) => {
-            "changes in a cloud or a cluster cannot be computed here".to_owned()
+            "changes in a cloud or a cluster cannot be computed".to_owned()
         }
         _ => return None,
     };

@@ -41,10 +41,10 @@ fn apt(command: &EffectiveCommand) -> Result<Planned, Reason> {
     ];
     let found = split(&command.arguments, "yqf", "ot", &long)?;
     if found.has(&["o", "t"]) {
-        return Err("its options are not recognized".to_owned());
+        return Err("the options are not recognized".to_owned());
     }
     let words: Option<Vec<String>> = found.operands.iter().map(Word::literal).collect();
-    let words = words.ok_or("its packages are known only at run time")?;
+    let words = words.ok_or("the packages are not known before the command runs")?;
     let Some((verb, packages)) = words.split_first() else { return Ok(Planned::Nothing) };
     match verb.as_str() {
         "update" => return Ok(Planned::Line("downloads the package lists; installs nothing".to_owned())),
@@ -59,7 +59,7 @@ fn apt(command: &EffectiveCommand) -> Result<Planned, Reason> {
         text.chars().all(|c| c.is_ascii_alphanumeric() || "+-.:=~*^".contains(c)) && !text.starts_with('-')
     };
     if !packages.iter().all(plain) {
-        return Err("its packages are files or patterns".to_owned());
+        return Err("packages given as files or patterns are not supported in previews".to_owned());
     }
     let mut arguments: Vec<Word> = Vec::new();
     for (names, option) in [
@@ -84,7 +84,7 @@ fn apt(command: &EffectiveCommand) -> Result<Planned, Reason> {
 
 /// Returns the result of `apt-get -s`.
 pub(super) fn report(records: &Records) -> Result<Report, Reason> {
-    let text = records.first("out").ok_or("apt does not answer")?;
+    let text = records.first("out").ok_or("apt-get did not respond")?;
     if let Some(error) = text.lines().find(|line| line.starts_with("E:")) {
         return Ok(format!("fails: {}", name(error.trim_start_matches("E:").trim())).into());
     }
@@ -119,7 +119,7 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
             names(sorted.into_iter())
         ));
     }
-    Ok(if notes.is_empty() { "changes no package".to_owned() } else { notes.join("; ") }.into())
+    Ok(if notes.is_empty() { "changes no packages".to_owned() } else { notes.join("; ") }.into())
 }
 
 fn file(command: &EffectiveCommand) -> Result<Planned, Reason> {
@@ -153,7 +153,7 @@ if [ "$o" ]; then r say "$n: $o → $v"; else r say "installs $n $v"; fi; done
 /// Package managers with a simulation that may use the network; the end of its output is shown.
 fn other(command: &EffectiveCommand, twin: &str) -> Result<Planned, Reason> {
     let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
-    let words = words.ok_or("its packages are known only at run time")?;
+    let words = words.ok_or("the packages are not known before the command runs")?;
     let words: Vec<String> = words
         .into_iter()
         .filter(|word| {
@@ -165,7 +165,7 @@ fn other(command: &EffectiveCommand, twin: &str) -> Result<Planned, Reason> {
         .collect();
     let verb = words.first().cloned().unwrap_or_default();
     if command.program == "pacman" {
-        return Err("pacman has no safe simulation".to_owned());
+        return Err("pacman has no dry run without side effects".to_owned());
     }
     let known =
         ["install", "in", "add", "del", "remove", "rm", "erase", "upgrade", "update", "up", "autoremove"];
@@ -176,7 +176,7 @@ fn other(command: &EffectiveCommand, twin: &str) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if !words.iter().all(plain) {
-        return Err("its options are not recognized".to_owned());
+        return Err("the options are not recognized".to_owned());
     }
     let program = &command.program;
     let body = format!(

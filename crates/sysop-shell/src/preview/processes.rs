@@ -25,7 +25,7 @@ const SIGNALS: &[&str] =
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
-    let mut rest = words.ok_or("its processes are known only at run time")?;
+    let mut rest = words.ok_or("the processes are not known before the command runs")?;
     let Some(verb) = verb(&take_signal(&mut rest)) else { return Ok(Planned::Nothing) };
     let rest: Vec<Word> = rest.iter().map(|word| Word::of(word)).collect();
     let program = command.program.as_str();
@@ -79,7 +79,11 @@ fn process_ids(words: &[Word]) -> Result<Vec<Word>, Reason> {
         word.literal().is_some_and(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let ids: Vec<Word> = ids.cloned().collect();
-    if ids.iter().all(is_id) { Ok(ids) } else { Err("it names a process group or a job".to_owned()) }
+    if ids.iter().all(is_id) {
+        Ok(ids)
+    } else {
+        Err("process groups and jobs are not supported in previews".to_owned())
+    }
 }
 
 /// Returns the arguments of `pkill` for `pgrep`.
@@ -87,7 +91,7 @@ fn pattern_options(words: &[Word]) -> Result<Vec<Word>, Reason> {
     let long = ["full", "exact", "newest", "oldest", "euid=", "uid=", "parent=", "ignore-case"];
     let found = split(words, "fxinoz", "uUgGPtsF", &long)?;
     if found.has(&["F"]) {
-        return Err("it reads process ids from a file".to_owned());
+        return Err("the command reads process ids from a file".to_owned());
     }
     let mut options = Vec::new();
     for (name, value) in &found.options {
@@ -103,14 +107,14 @@ fn pattern_options(words: &[Word]) -> Result<Vec<Word>, Reason> {
 fn by_name(words: &[Word]) -> Result<(String, Vec<Word>), Reason> {
     let found = split(words, "eIqrvw", "u", &["exact", "user=", "quiet", "wait"])?;
     if found.has(&["r"]) {
-        return Err("it uses a pattern".to_owned());
+        return Err("patterns are not supported in previews".to_owned());
     }
     let user = found.value(&["u", "-user"]).and_then(Word::literal);
     let plain = |user: &str| {
         user.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c)) && !user.starts_with('-')
     };
     if user.as_deref().is_some_and(|user| !plain(user)) {
-        return Err("its user is unknown".to_owned());
+        return Err("the user is unknown".to_owned());
     }
     let user = user.map_or(String::new(), |user| format!("-u {user} "));
     let find = format!(
@@ -124,7 +128,7 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
     let processes: Vec<&str> = records.all("process").collect();
     let mut notes = Vec::new();
     if processes.is_empty() {
-        notes.push("matches no process".to_owned());
+        notes.push("matches no processes".to_owned());
     } else {
         let shown: Vec<String> = processes.iter().take(3).map(|text| name(text.trim())).collect();
         let more = if processes.len() > 3 { ", …" } else { "" };
@@ -135,7 +139,7 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
         ));
     }
     if records.has("parent") {
-        notes.push("one of them runs this session".to_owned());
+        notes.push("one of these processes runs this session".to_owned());
     }
     let denied = records.all("denied").count() as u64;
     if denied > 0 {

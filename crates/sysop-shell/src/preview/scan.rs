@@ -240,7 +240,7 @@ impl Scanner<'_> {
             None if self.documents.is_empty() => Ok(Joint::End),
             None => Err("a here-document is not closed".to_owned()),
             Some('\n') => Ok(Joint::Next),
-            Some('(' | ')') => Err("it has a subshell or a function".to_owned()),
+            Some('(' | ')') => Err("the command has a subshell or a function".to_owned()),
             Some(_) => Err("the command cannot be parsed".to_owned()),
         }
     }
@@ -275,7 +275,7 @@ impl Scanner<'_> {
             }
             let raw = self.source.get(start..self.at).unwrap_or("");
             if simple.words.is_empty() && RESERVED.contains(&raw) {
-                return Err("it has a loop or a condition".to_owned());
+                return Err("the command has a loop or a condition".to_owned());
             }
             simple.words.push(word);
         }
@@ -321,14 +321,14 @@ impl Scanner<'_> {
         } else if self.eat("<&") {
             (RedirectKind::Duplicate, 0)
         } else if self.eat("<>") {
-            return Err("it opens a file for reading and writing".to_owned());
+            return Err("the command opens a file for reading and writing".to_owned());
         } else if self.eat("<") {
             (RedirectKind::Read, 0)
         } else {
             return Err("the command cannot be parsed".to_owned());
         };
         if self.peek() == Some('(') {
-            return Err("it has a process substitution".to_owned());
+            return Err("the command has a process substitution".to_owned());
         }
         self.blanks();
         let target = self.word()?;
@@ -393,9 +393,9 @@ impl Scanner<'_> {
     fn piped(&mut self, simple: &mut SimpleText, stages: &[SimpleText]) -> Result<(), Reason> {
         let is_cat =
             simple.words.len() == 1 && simple.words.first().and_then(Word::literal).as_deref() == Some("cat");
-        let [last] = stages else { return Err("its input comes from a pipe".to_owned()) };
+        let [last] = stages else { return Err("the input comes from a pipe".to_owned()) };
         if !is_cat || !simple.redirects.is_empty() {
-            return Err("its input comes from a pipe".to_owned());
+            return Err("the input comes from a pipe".to_owned());
         }
         simple.words.clone_from(&last.words);
         simple.redirects.clone_from(&last.redirects);
@@ -411,7 +411,7 @@ impl Scanner<'_> {
         while let Some(c) = self.peek() {
             match c {
                 ' ' | '\t' | '\n' | ';' | '|' | '&' | '<' | '>' | ')' => break,
-                '(' => return Err("it has a subshell or a function".to_owned()),
+                '(' => return Err("the command has a subshell or a function".to_owned()),
                 '`' => return Err(SUBSTITUTION.to_owned()),
                 '\'' => {
                     has_quotes = true;
@@ -452,12 +452,12 @@ impl Scanner<'_> {
                         return Err("the command cannot be parsed".to_owned());
                     }
                     if name.len() > 1 && name.get(1..).is_some_and(|name| name.starts_with(['-', '+'])) {
-                        return Err("it uses a folder of the shell's history".to_owned());
+                        return Err("the command uses an earlier directory of the shell".to_owned());
                     }
                     parts.push(WordPart::Home(name.to_owned()));
                     self.at += length;
                 }
-                c if c.is_control() => return Err("it contains control characters".to_owned()),
+                c if c.is_control() => return Err("the command contains control characters".to_owned()),
                 c => {
                     self.next();
                     push(&mut parts, c.encode_utf8(&mut [0; 4]));
@@ -509,7 +509,7 @@ impl Scanner<'_> {
                 if !name.chars().all(is_name)
                     || !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
                 {
-                    return Err("it has an expansion with an operator".to_owned());
+                    return Err("the command has an expansion with an operator".to_owned());
                 }
                 self.at += end + 1;
                 parts.push(WordPart::Variable { name, quoted });
@@ -523,7 +523,7 @@ impl Scanner<'_> {
                 Ok(())
             }
             Some(c) if c.is_ascii_digit() || "@*#?-!$[\"'".contains(c) && !(quoted && c == '"') => {
-                Err("it uses a special variable of the shell".to_owned())
+                Err("the command uses a special variable of the shell".to_owned())
             }
             Some(_) | None => {
                 push(parts, "$");
@@ -539,7 +539,7 @@ impl Scanner<'_> {
             Some(end) if end > 1 && rest.get(1..end).is_some_and(|inner| inner.chars().all(plain)) => {
                 let classes = rest.get(1..end).is_some_and(|inner| inner.contains('['));
                 if classes {
-                    return Err("it has a character class".to_owned());
+                    return Err("the command has a character class".to_owned());
                 }
                 parts.push(WordPart::Pattern(rest.get(..=end).unwrap_or("").to_owned()));
                 self.at += end + 1;
@@ -553,7 +553,7 @@ impl Scanner<'_> {
     }
 }
 
-const SUBSTITUTION: &str = "it has a command substitution";
+const SUBSTITUTION: &str = "the command has a command substitution";
 
 fn push(parts: &mut Vec<WordPart>, text: &str) {
     match parts.last_mut() {

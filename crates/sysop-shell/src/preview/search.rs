@@ -47,13 +47,13 @@ fn parse(arguments: &[Word]) -> Result<Expression<'_>, Reason> {
     let (mut depth, mut at) = (0_usize, paths);
     while let Some(word) = arguments.get(at) {
         let Some(text) = word.literal() else {
-            return Err("its tests are known only at run time".to_owned());
+            return Err("the tests are not known before the command runs".to_owned());
         };
         if VALUED.contains(&text.as_str()) {
             let value = arguments
                 .get(at + 1)
                 .filter(|value| value.is_single())
-                .ok_or("its tests are not recognized")?;
+                .ok_or("the tests are not recognized")?;
             tests.extend([word.clone(), value.clone()]);
             at += 2;
             continue;
@@ -65,7 +65,7 @@ fn parse(arguments: &[Word]) -> Result<Expression<'_>, Reason> {
             "(" => depth += 1,
             ")" => depth = depth.saturating_sub(1),
             "-o" | "-or" if depth == 0 => {
-                return Err("its action applies to only a part of its tests".to_owned());
+                return Err("the action depends on only some of the tests".to_owned());
             }
             _ => {}
         }
@@ -73,12 +73,12 @@ fn parse(arguments: &[Word]) -> Result<Expression<'_>, Reason> {
         at += 1;
     }
     if depth > 0 {
-        return Err("its action applies to only a part of its tests".to_owned());
+        return Err("the action depends on only some of the tests".to_owned());
     }
     let paths = arguments.get(..paths).unwrap_or(&[]).to_vec();
     let paths = if paths.is_empty() { vec![Word::of(".")] } else { paths };
     if paths.iter().any(|path| !path.is_single()) {
-        return Err("its folders are known only at run time".to_owned());
+        return Err("the directories are not known before the command runs".to_owned());
     }
     Ok(Expression { paths, tests, action: arguments.get(at..).unwrap_or(&[]) })
 }
@@ -86,13 +86,13 @@ fn parse(arguments: &[Word]) -> Result<Expression<'_>, Reason> {
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let expression = parse(&command.arguments)?;
     let action: Option<Vec<String>> = expression.action.iter().map(Word::literal).collect();
-    let action = action.ok_or("its action is known only at run time")?;
+    let action = action.ok_or("the action is not known before the command runs")?;
     let action: Vec<&str> = action.iter().map(String::as_str).collect();
     let (verb, is_recursive) = match action.as_slice() {
         [] => return Ok(Planned::Nothing),
         ["-delete"] | ["-print", "-delete"] => ("removes".to_owned(), false),
         ["-exec" | "-execdir", run @ .., "{}", ";" | "+"] => action_words(run)?,
-        _ => return Err("its action is not supported".to_owned()),
+        _ => return Err("the action is not supported in previews".to_owned()),
     };
     Planned::probe(section(&expression, Search { verb, is_recursive, splits_names: false }))
 }
@@ -109,8 +109,8 @@ fn action_words(run: &[&str]) -> Result<(String, bool), Reason> {
         ["chmod" | "chown" | "chgrp" | "touch", rest @ ..] => {
             Ok((format!("runs {} {} on", run[0], name(&rest.join(" "))), false))
         }
-        [program, ..] => Err(format!("it runs {} on each file", name(program))),
-        [] => Err("its action is not supported".to_owned()),
+        [program, ..] => Err(format!("the command runs {} on each file", name(program))),
+        [] => Err("the action is not supported in previews".to_owned()),
     }
 }
 
@@ -147,12 +147,12 @@ pub(super) fn piped(first: &EffectiveCommand, last: &EffectiveCommand) -> Result
     let action: Option<Vec<String>> = expression.action.iter().map(Word::literal).collect();
     let run: Option<Vec<String>> = last.arguments.iter().map(Word::literal).collect();
     let (Some(action), Some(run)) = (action, run) else {
-        return Err("its input comes from a pipe".to_owned());
+        return Err("the input comes from a pipe".to_owned());
     };
     let is_null = match action.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] | ["-print"] => false,
         ["-print0"] => true,
-        _ => return Err("its action is not supported".to_owned()),
+        _ => return Err("the action is not supported in previews".to_owned()),
     };
     let options = run
         .iter()
@@ -162,7 +162,7 @@ pub(super) fn piped(first: &EffectiveCommand, last: &EffectiveCommand) -> Result
         .count();
     let reads_null = run.iter().take(options).any(|option| option.contains('0') || option == "--null");
     if is_null != reads_null {
-        return Err("its input comes from a pipe".to_owned());
+        return Err("the input comes from a pipe".to_owned());
     }
     let words: Vec<&str> = run.iter().skip(options).map(String::as_str).collect();
     let (verb, is_recursive) = action_words(&words)?;
@@ -175,7 +175,7 @@ impl Search {
             return Ok(format!("fails: {} does not exist", name(path)).into());
         }
         if self.splits_names && records.number("odd").is_none_or(|odd| odd > 0) {
-            return Err("names with spaces or quotes reach xargs".to_owned());
+            return Err("xargs would split names that contain spaces or quotes".to_owned());
         }
         let counts =
             records.first("count").and_then(TreeCounts::parse).ok_or("the files cannot be counted")?;
@@ -185,7 +185,7 @@ impl Search {
         }
         let mut text = format!("{} {what}", self.verb);
         if self.is_recursive && counts.folders > 0 {
-            text.push_str(" with all that is in them");
+            text.push_str(" with their contents");
         }
         if counts.bytes > 0 && self.verb == "removes" {
             text.push_str(&format!(", {}", size(counts.bytes)));

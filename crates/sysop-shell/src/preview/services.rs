@@ -33,7 +33,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         &["now", "user", "system", "no-block", "force", "quiet", "no-pager", "runtime", "full"],
     )?;
     let words: Option<Vec<String>> = found.operands.iter().map(Word::literal).collect();
-    let words = words.ok_or("its units are known only at run time")?;
+    let words = words.ok_or("the units are not known before the command runs")?;
     let (verb, units) = match (command.program.as_str(), words.as_slice()) {
         ("systemctl", [verb, units @ ..]) => (verb.clone(), units.to_vec()),
         ("service", [unit, verb]) => (verb.clone(), vec![unit.clone()]),
@@ -50,7 +50,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if units.iter().any(|unit| unit.starts_with('-') || unit.contains(['*', '?', '['])) {
-        return Err("its units are patterns".to_owned());
+        return Err("unit patterns are not supported in previews".to_owned());
     }
     let verb = if found.has(&["-now"]) { format!("{verb} --now") } else { verb };
     let manager = if found.has(&["-user"]) { "m=--user" } else { "m=" };
@@ -71,7 +71,7 @@ impl ServiceChange {
                 lines.find(|(name, _)| *name == key).map_or("", |(_, value)| value).to_owned()
             };
             match (value("LoadState").as_str(), value("ActiveState").as_str()) {
-                ("", _) => return Err("systemd does not answer".to_owned()),
+                ("", _) => return Err("systemd is not responding".to_owned()),
                 ("not-found", _) => missing.push(*unit),
                 (_, "active" | "activating" | "reloading") => active.push(*unit),
                 (_, _) => {}
@@ -80,7 +80,7 @@ impl ServiceChange {
             states.push(value("UnitFileState"));
             let triggers = value("TriggeredBy");
             if !triggers.is_empty() && self.verb.starts_with("stop") {
-                notes.push(format!("{} can start it again", name(&triggers)));
+                notes.push(format!("{} can start the unit again", name(&triggers)));
             }
         }
         let text = self.text(&units, &active, &states);
@@ -94,8 +94,8 @@ impl ServiceChange {
             notes.insert(
                 1,
                 format!(
-                    "and {} that needs it: {}",
-                    counted(needs.len() as u64, "unit"),
+                    "and {}: {}",
+                    counted(needs.len() as u64, "dependent unit"),
                     names(needs.into_iter())
                 ),
             );
@@ -104,7 +104,7 @@ impl ServiceChange {
             notes.push(format!("fails for {}: not found", names(missing.into_iter())));
         }
         if reload {
-            notes.push("its file changed: daemon-reload is needed".to_owned());
+            notes.push("a unit file changed: run daemon-reload first".to_owned());
         }
         Ok(notes.join("; ").into())
     }

@@ -61,9 +61,9 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         }
     }
     for script in &scripts {
-        let text = script.literal().ok_or("its script is known only at run time")?;
+        let text = script.literal().ok_or("the script is not known before the command runs")?;
         if !(only_edits_stream(&text) || only_inserts(&text)) {
-            return Err("its script may run programs or write files".to_owned());
+            return Err("the script may run programs or write files".to_owned());
         }
         options.push_str(&format!(" -e {}", script.source()));
     }
@@ -101,7 +101,7 @@ fn without_in_place(arguments: &[Word]) -> Result<(Vec<Word>, Option<String>, bo
             && !text.starts_with("-e")
             && text.contains('i')
         {
-            let (before, after) = text.split_once('i').ok_or("its options are not recognized")?;
+            let (before, after) = text.split_once('i').ok_or("the options are not recognized")?;
             found = true;
             if !after.is_empty() {
                 suffix = Some(after.to_owned());
@@ -144,7 +144,7 @@ impl StreamEdit {
         let (mut files, mut removed, mut added) = (0, 0, 0);
         for (path, text) in records.all("file").zip(records.all("diff")) {
             if text.len() >= 65_536 {
-                return Err("the change is too large".to_owned());
+                return Err("the change is too large to show".to_owned());
             }
             if text.lines().any(|line| line == "+!failed") {
                 return Ok("fails: sed rejects the script".to_owned().into());
@@ -196,14 +196,14 @@ pub(super) fn patch(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let input = found.value(&["i", "-input"]).cloned();
     let redirect = command.redirects.iter().find(|redirect| redirect.kind == RedirectKind::Read);
     let input =
-        input.or_else(|| redirect.map(|redirect| redirect.target.clone())).ok_or("its input is unknown")?;
+        input.or_else(|| redirect.map(|redirect| redirect.target.clone())).ok_or("the input is unknown")?;
     if !input.is_single() || !found.operands.is_empty() {
-        return Err("its files are unknown".to_owned());
+        return Err("the files are unknown".to_owned());
     }
     let mut words = Vec::new();
     for (names, option) in [(["p", "-strip"], "-p"), (["d", "-directory"], "-d")] {
         if let Some(value) = found.value(&names) {
-            let value = value.literal().ok_or("its options are not recognized")?;
+            let value = value.literal().ok_or("the options are not recognized")?;
             words.push(Word::of(&format!("{option}{value}")));
         }
     }
@@ -226,7 +226,7 @@ pub(super) fn patch_report(records: &Records) -> Result<Report, Reason> {
     let fuzzy =
         text.lines().filter(|line| line.starts_with("Hunk #") && line.contains("with fuzz")).count() as u64;
     if files == 0 {
-        return Ok("fails: the patch applies to no file".to_owned().into());
+        return Ok("fails: the patch does not apply to any file".to_owned().into());
     }
     let mut notes = vec![format!("patches {}", counted(files, "file"))];
     if rejected > 0 {

@@ -37,11 +37,11 @@ fi
         }
         "iptables" => {
             let words: Option<Vec<String>> = command.arguments.iter().map(Word::literal).collect();
-            let words = words.ok_or("its rule is known only at run time")?;
+            let words = words.ok_or("the rule is not known before the command runs")?;
             if !words.iter().any(|word| {
                 matches!(word.as_str(), "-A" | "-D" | "-I" | "--append" | "--delete" | "--insert")
             }) {
-                return Err("it changes more than one rule".to_owned());
+                return Err("the command changes more than one rule".to_owned());
             }
             let twin = words.iter().map(|word| match word.as_str() {
                 "-A" | "-D" | "-I" | "--append" | "--delete" | "--insert" => Word::of("-C"),
@@ -50,7 +50,7 @@ fi
             let body = "command -v iptables >/dev/null || { r failed 'iptables is not installed'; exit; }\nif iptables \"$@\"; then r say 'this rule exists already'; else r say 'there is no such rule now'; fi\n";
             Planned::probe(Section::new(body, View::Sentences).with_words(twin.collect()))
         }
-        _ => Err("rules of a firewall are not compared".to_owned()),
+        _ => Err("firewall rules are not supported in previews".to_owned()),
     }
 }
 
@@ -60,7 +60,7 @@ fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Ok(Planned::Nothing);
     }
     if found.has(&["e"]) {
-        return Err("it opens an editor".to_owned());
+        return Err("the command opens an editor".to_owned());
     }
     let mut body =
         String::from("command -v crontab >/dev/null || { r failed 'crontab is not installed'; exit; }\n");
@@ -76,9 +76,9 @@ fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if found.has(&["r"]) {
         body.push_str(&format!("n=$(crontab {user}-l | wc -l); r say \"deletes $((n)) lines\"\n"));
     } else {
-        let file = found.operands.first().filter(|word| word.is_single()).ok_or("its input is unknown")?;
+        let file = found.operands.first().filter(|word| word.is_single()).ok_or("the input is unknown")?;
         if file.literal().as_deref() == Some("-") {
-            return Err("its input comes from a pipe".to_owned());
+            return Err("the input comes from a pipe".to_owned());
         }
         scalars.push(file.clone());
         body.push_str(&format!("[ -r \"$1\" ] || {{ r say 'fails: the file cannot be read'; exit; }}\nf=$1; case $f in -*) f=./$f;; esac\no=$(crontab {user}-l | diff - \"$f\"); a=$(printf '%s\\n' \"$o\" | grep -c '^>') m=$(printf '%s\\n' \"$o\" | grep -c '^<'); r say \"crontab: +$a −$m lines\"\n"));
@@ -96,7 +96,7 @@ while IFS= read -r l; do case $l in '#'*|';'*|'') continue;; esac; k=$(printf %s
 "#;
         format!("{show}{read}")
     } else if found.has(&["-system"]) {
-        return Err("it loads many files".to_owned());
+        return Err("the command loads many files".to_owned());
     } else if found.operands.iter().any(|word| word.literal().is_some_and(|text| text.contains('='))) {
         format!("{show}for a do c \"${{a%%=*}}\" \"${{a#*=}}\"; done\n")
     } else {

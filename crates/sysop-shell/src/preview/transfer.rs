@@ -68,7 +68,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     };
     let found = split(&command.arguments, flags, valued, &long)?;
     if command.program == "install" && found.has(&["D"]) {
-        return Err("it creates folders".to_owned());
+        return Err("the command creates directories".to_owned());
     }
     let keeps_existing = found.has(&["n", "-no-clobber"]);
     let (target, sources) = match found.value(&["t", "-target-directory"]) {
@@ -79,7 +79,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
         },
     };
     if !target.is_single() {
-        return Err("its target is known only at run time".to_owned());
+        return Err("the target is not known before the command runs".to_owned());
     }
     let kind = match (found.has(&["T", "-no-target-directory"]), found.has(&["t", "-target-directory"])) {
         (true, _) => "T",
@@ -100,7 +100,7 @@ impl Transfer {
         let sources = records.number("sources").ok_or("the files cannot be read")?;
         let mut notes = Vec::new();
         if let Some(folder) = records.first("nofolder") {
-            return Ok(format!("fails: {} is not a folder", name(folder)).into());
+            return Ok(format!("fails: {} is not a directory", name(folder)).into());
         }
         if let Some(folder) = records.first("noparent") {
             return Ok(format!("fails: {} does not exist", name(folder)).into());
@@ -120,7 +120,7 @@ impl Transfer {
         notes.push(self.what(records, sources - skipped.min(sources), &total));
         self.conflicts(records, &mut notes);
         if skipped > 0 {
-            notes.push(format!("skips {}", counted(skipped, "folder")));
+            notes.push(format!("skips {}", counted(skipped, "directory")));
         }
         if records.has("missing") {
             notes.push(format!("fails for {}: does not exist", names(records.all("missing"))));
@@ -130,7 +130,7 @@ impl Transfer {
             notes.push(format!("copies {} across file systems", size(total.bytes)));
         }
         if let Some(free) = records.number("free").filter(|free| copies && total.bytes > *free) {
-            notes.push(format!("only {} free: will fail", size(free)));
+            notes.push(format!("will fail: only {} free", size(free)));
         }
         let diff: Vec<String> = match records.first("diff").filter(|_| !self.keeps_existing) {
             Some(text) => text.lines().map(str::to_owned).collect(),
@@ -178,10 +178,13 @@ impl Transfer {
             notes.push(format!("{verb} {}", counted(count, "file")));
         }
         if records.has("full") {
-            notes.push(format!("fails for {}: it is not empty", names(records.all("full"))));
+            notes.push(format!("fails for {}: is not empty", names(records.all("full"))));
         }
         if records.has("blocked") {
-            notes.push(format!("fails for {}: file and folder", names(records.all("blocked"))));
+            notes.push(format!(
+                "fails for {}: cannot replace a file with a directory, or a directory with a file",
+                names(records.all("blocked"))
+            ));
         }
         if records.has("same") {
             notes.push(format!("{} is the same file", names(records.all("same"))));

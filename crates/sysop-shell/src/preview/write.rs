@@ -41,7 +41,9 @@ pub(super) fn section(path: Word, appends: bool, content: Option<String>) -> Sec
 pub(super) fn tee(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "ai", "", &["append", "ignore-interrupts"])?;
     let content = command.document.clone().flatten();
-    let [target] = found.operands.as_slice() else { return Err("it writes several files".to_owned()) };
+    let [target] = found.operands.as_slice() else {
+        return Err("the command writes several files".to_owned());
+    };
     if !target.is_single() {
         return Err("the file is unknown".to_owned());
     }
@@ -96,10 +98,10 @@ impl Write {
     pub(super) fn report(&self, records: &Records) -> Result<Report, Reason> {
         let path = records.first("path").map(name).ok_or("the file cannot be read")?;
         if records.has("folder") {
-            return Ok(format!("fails: {path} is a folder").into());
+            return Ok(format!("fails: {path} is a directory").into());
         }
         if records.has("noparent") {
-            return Ok(format!("creates {path} and its folder, if the folder can be created").into());
+            return Ok(format!("creates {path} and its parent directory, if possible").into());
         }
         if records.has("special") {
             return Ok(format!("writes to {path}, which is not a regular file").into());

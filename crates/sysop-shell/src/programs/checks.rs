@@ -192,7 +192,7 @@ fn push(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], reading: 
     remote::address(state, call, arguments);
     let rewrites = |word: &&Word| word.text().starts_with(['+', ':']) || word.literal().is_none();
     if reading.operands.iter().skip(1).any(rewrites) {
-        state.note(call.span, RiskClass::Dangerous, "overwrites or deletes on the server");
+        state.note(call.span, RiskClass::Dangerous, "overwrites or deletes data on the server");
     }
 }
 
@@ -304,10 +304,10 @@ fn kill(state: &mut State, call: &ProgramCall<'_>) -> bool {
     if processes.iter().any(|word| number(word).is_some_and(|number| number.abs() <= 1)) {
         state.note(call.span, RiskClass::Lockout, "kills all processes or init");
     } else if !processes.iter().all(|word| number(word).is_some() || is_job(word.text())) {
-        state.note(call.span, RiskClass::Opaque, "kills a process known only at run time");
+        state.note(call.span, RiskClass::Opaque, "kills a process that is chosen at run time");
     }
     if call.argument_source == Some(ArgumentSource::Stdin) {
-        state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
+        state.note(call.span, RiskClass::Dangerous, "the targets come from standard input");
     }
     true
 }
@@ -382,7 +382,7 @@ fn container(state: &mut State, call: &ProgramCall<'_>, arguments: &[Word], read
         if shares {
             state.note(call.span, RiskClass::Dangerous, "gives a container access to the host");
         } else if matches!(name, "v" | "volume" | "mount") && option.word.literal().is_none() {
-            state.note(call.span, RiskClass::Opaque, "shares a path known only at run time");
+            state.note(call.span, RiskClass::Opaque, "shares a path that is computed at run time");
         }
     }
     if own.iter().any(|word| word.text().contains("docker.sock")) {
@@ -404,7 +404,7 @@ fn mounts(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) 
     if remounts || places.clone().any(|word| over(&word)) {
         state.note(call.span, RiskClass::Dangerous, "mounts over or unmounts a system directory");
     } else if places.clone().any(|word| word.literal().is_none()) {
-        state.note(call.span, RiskClass::Opaque, "mounts a source known only at run time");
+        state.note(call.span, RiskClass::Opaque, "mounts a source that is computed at run time");
     }
 }
 

@@ -329,7 +329,7 @@ impl Reader {
         let index = self.table.programs.len();
         for name in &names {
             if self.table.by_name.insert(name, index).is_some() {
-                return Err(format!("{name} is on the table twice"));
+                return Err(format!("{name} is in the table twice"));
             }
         }
         self.table.programs.push(Entry { names, ..entry });
@@ -348,11 +348,11 @@ impl Reader {
             let (last, before) = words.split_last().ok_or("a subcommand without a name")?;
             for word in before {
                 let at = parent.subs.iter().position(|sub| sub.names.contains(word));
-                let at = at.ok_or_else(|| format!("{word} has to be told of first"))?;
+                let at = at.ok_or_else(|| format!("{word} must be defined first"))?;
                 parent = parent.subs.get_mut(at).ok_or("no such subcommand")?;
             }
             if parent.sub(last).is_some() {
-                return Err(format!("{path} is on the table twice"));
+                return Err(format!("{path} is in the table twice"));
             }
             parent.subs.push(Entry { names: vec![last], ..entry.clone() });
             self.current.push(words);
@@ -395,10 +395,10 @@ impl Reader {
                     entry.grant = Some(match rest {
                         "any" => true,
                         "exact" => false,
-                        _ => return Err("a grant is any or exact".to_owned()),
+                        _ => return Err("a grant must be `any` or `exact`".to_owned()),
                     });
                 }
-                "check" => entry.check = Some(Check::from_name(rest).ok_or("no such check")?),
+                "check" => entry.check = Some(Check::from_name(rest).ok_or("unknown check")?),
                 _ => add(entry, &rules)?,
             }
         }
@@ -423,11 +423,11 @@ fn listed(
     let mut found = Vec::new();
     for text in plain_words(line) {
         let text = match text.strip_prefix('@') {
-            Some(name) => *lists.get(name).ok_or_else(|| format!("no list {name}"))?,
+            Some(name) => *lists.get(name).ok_or_else(|| format!("unknown list {name}"))?,
             None => text,
         };
         for part in plain_words(text) {
-            found.extend(rules(part, style, effect).ok_or_else(|| format!("{part} is no option"))?);
+            found.extend(rules(part, style, effect).ok_or_else(|| format!("{part} is not an option"))?);
         }
     }
     found.iter().try_for_each(|rule| kind(rule.kind).map(|_| ()))?;
@@ -520,7 +520,7 @@ pub(super) fn kind(name: &str) -> Result<Kind, String> {
         "process" => Kind::Process,
         "command" => Kind::Command,
         "script" => Kind::Script,
-        _ => return Err(format!("no kind {name}")),
+        _ => return Err(format!("unknown kind {name}")),
     })
 }
 

@@ -124,11 +124,11 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         Kind::Source => targets::use_path(state, span, word, Access::Read),
         Kind::Target => targets::use_path(state, span, word, Access::Write),
         Kind::Host if word.literal().is_none() => {
-            state.note(span, RiskClass::Opaque, "an address known only at run time");
+            state.note(span, RiskClass::Opaque, "an address that is computed at run time");
         }
         Kind::Host => {}
         Kind::Cookie if !word.text().contains('=') => {
-            state.note(span, RiskClass::Opaque, "sends a file, or data known only at run time");
+            state.note(span, RiskClass::Opaque, "sends a file, or data that is computed at run time");
         }
         Kind::Pretty => {
             const NAMES: &str = "oneline short medium full fuller reference email raw mboxrd";
@@ -140,7 +140,7 @@ fn use_word(state: &mut State, call: &ProgramCall<'_>, entry: &Entry, kind: Kind
         }
         Kind::Data | Kind::Cookie => {
             if word.literal().is_none() || names_file(word.text()) {
-                state.note(span, RiskClass::Opaque, "sends a file, or data known only at run time");
+                state.note(span, RiskClass::Opaque, "sends a file, or data that is computed at run time");
             }
         }
         Kind::Setting => {
@@ -174,7 +174,7 @@ fn note_vital(state: &mut State, call: &ProgramCall<'_>, word: &Word, vital: &st
     if is_vital(vital, word.text()) {
         state.note(span, RiskClass::Lockout, why);
     } else if word.literal().is_none() {
-        state.note(span, RiskClass::Opaque, "the target is known only at run time");
+        state.note(span, RiskClass::Opaque, "the target is computed at run time");
     }
 }
 

@@ -16,7 +16,7 @@ An unlisted program counts as a plain change: `auto` runs it, `ask` asks, `never
 an unlisted option or operand. For programs marked *verbs*, an unlisted subcommand is opaque, and `auto` asks as well. Long
 options may be abbreviated to a unique prefix.
 
-Classes: `read_only` only reads; `reads_remote` reads, and connects or resolves names; `changes` makes changes; `opaque` has
+Classes: `read_only` only reads; `reads_remote` reads, and uses the network or resolves names; `changes` makes changes; `opaque` has
 effects that its text does not show; `reads_secret`, `dangerous` and `lockout` always ask. \"Options\" lists options that raise
 the class of a call, or change it (\"then\") if the rest of the call is understood. \"Session\" is what \"allow for this
 session\" covers: any understood call of that kind, or only this exact command.
@@ -110,7 +110,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Format => "+format",
         Kind::Read => "path read",
         Kind::Write => "path written",
-        Kind::Fill => "folder filled",
+        Kind::Fill => "directory filled",
         Kind::Link => "path linked",
         Kind::Run => "path run",
         Kind::Source => "place read",

@@ -263,7 +263,7 @@ fn findings_point_at_their_text() {
         ("sudo apt update", "sudo", "runs as root or another user"),
         ("sh -c 'ls; rm -rf /'", "'ls; rm -rf /'", "recursive delete"),
         ("echo x > /dev/sda", "> /dev/sda", "writes to a block device"),
-        ("ls && $x", "$x", "the program is known only at run time"),
+        ("ls && $x", "$x", "the program is not known before the command runs"),
         ("echo \"é$(rm -rf x)\"", "rm -rf x", "recursive delete"),
         ("echo \"é`rm -rf x`\"", "`rm -rf x`", "recursive delete"),
     ] {

@@ -199,7 +199,7 @@ fn read_only_git_is_judged_by_its_repositorys_settings() {
 #[test]
 fn an_approval_says_what_the_command_would_do() {
     let script = [("clean up", vec![bash("rm -rf build")])];
-    let shown = "removes 2 files, 1 folder, 8 bytes in build";
+    let shown = "removes 2 files, 1 directory, 8 bytes in build";
     for json in [false, true] {
         let mock = Mock::start(&script);
         let world = World::with_openai(&mock.url());

@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
     row("", "apt-get install -y --no-install-recommends cron", NAMES, "installs {new} new package"),
     Row { names: true, ..row("", "apt-get purge -y ufw", NAMES, "removes {gone} package") },
     row("", "apt-get install -y --no-install-recommends ufw", NAMES, "installs {new} new package"),
-    row("", "apt-get install -y --no-install-recommends cron", PACKAGES, "changes no package"),
+    row("", "apt-get install -y --no-install-recommends cron", PACKAGES, "changes no packages"),
     row(
         "for i in 1 2 3; do setsid sleep 7777 >/dev/null 2>&1 & done; sleep 0.2",
         "pkill -f 'sleep 7777'",
@@ -81,7 +81,7 @@ const ROWS: &[Row] = &[
         SLEEPS,
         "effect unknown",
     ),
-    row("", "pkill -x nosuchprogram", SLEEPS, "matches no process"),
+    row("", "pkill -x nosuchprogram", SLEEPS, "matches no processes"),
     row(
         "head -c 5000 /dev/urandom >/srv/lab/disk",
         "dd if=/dev/zero of=/srv/lab/disk bs=1000 count=2",

@@ -10,7 +10,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
     let mut texts: Vec<&str> = call.arguments().iter().map(Word::text).collect();
     match call.input {
         Stdin::Text { text, .. } => texts.push(text),
-        Stdin::Unknown => state.note(call.span, RiskClass::Opaque, "runs statements from its input"),
+        Stdin::Unknown => state.note(call.span, RiskClass::Opaque, "runs statements from standard input"),
         Stdin::Inherited => {}
     }
     for text in texts {

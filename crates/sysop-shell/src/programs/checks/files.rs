@@ -21,12 +21,12 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
             state.note(call.span, RiskClass::Dangerous, "deletes the files found")
         }
         Some(ArgumentSource::Stdin) => {
-            state.note(call.span, RiskClass::Dangerous, "deletes files named by its input")
+            state.note(call.span, RiskClass::Dangerous, "deletes files that standard input names")
         }
         None => {}
     }
     if reading.unknown.iter().any(|word| !word.text().starts_with('-')) {
-        state.note(call.span, RiskClass::Opaque, "deletes a target known only at run time");
+        state.note(call.span, RiskClass::Opaque, "deletes a target that is computed at run time");
     }
     for word in &reading.operands {
         let span = call.span_of(word);
@@ -38,7 +38,7 @@ pub(super) fn remove(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         {
             state.note(span, RiskClass::Dangerous, "deletes all files in a directory");
         } else if word.expands {
-            state.note(span, RiskClass::Opaque, "deletes a target known only at run time");
+            state.note(span, RiskClass::Opaque, "deletes a target that is computed at run time");
         }
     }
 }
@@ -55,12 +55,12 @@ pub(super) fn rights(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
             state.note(
                 call.span,
                 RiskClass::Dangerous,
-                "changes permissions of a directory tree known only at run time",
+                "changes permissions of a directory tree that is chosen at run time",
             );
         }
     }
     if call.argument_source == Some(ArgumentSource::Stdin) {
-        state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
+        state.note(call.span, RiskClass::Dangerous, "the targets come from standard input");
     }
     let octal = mode.len() > 3 && mode.bytes().all(|b| b.is_ascii_digit()) && !mode.starts_with(['0', '1']);
     let is_mode = call.words.first().is_some_and(|word| word.text().ends_with("chmod"));
@@ -71,7 +71,7 @@ pub(super) fn rights(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
 
 pub(super) fn moves(state: &mut State, call: &ProgramCall<'_>, reading: &Reading<'_, '_>) {
     if call.argument_source == Some(ArgumentSource::Stdin) {
-        state.note(call.span, RiskClass::Dangerous, "the targets come from its input");
+        state.note(call.span, RiskClass::Dangerous, "the targets come from standard input");
     }
     for word in &reading.operands {
         let target = resolved(state, word);
@@ -131,7 +131,7 @@ pub(super) fn find(state: &mut State, call: &ProgramCall<'_>) -> bool {
                 index += 1;
             }
             _ if word.may_be_option() => {
-                state.note(call.span_of(word), RiskClass::Opaque, "the action is known only at run time");
+                state.note(call.span_of(word), RiskClass::Opaque, "the action is computed at run time");
                 understood = false;
             }
             _ if is_listed(FIND_FLAGS, text) => {}
@@ -171,7 +171,7 @@ fn executed(state: &mut State, call: &ProgramCall<'_>, start: usize) -> usize {
     let length = rest.iter().position(|end| matches!(end.text(), ";" | "+")).unwrap_or(rest.len());
     let inner = rest.get(..length).unwrap_or(&[]);
     if inner.is_empty() {
-        state.note(call.span, RiskClass::Opaque, "runs a program known only at run time");
+        state.note(call.span, RiskClass::Opaque, "runs a program that is chosen at run time");
     } else {
         state.raise(RiskClass::Changes);
         call.judge_inner(state, inner, Some(ArgumentSource::FoundFiles));

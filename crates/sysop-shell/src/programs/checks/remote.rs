@@ -30,7 +30,7 @@ pub(super) fn sender(state: &mut State, call: &ProgramCall<'_>, reading: &Readin
         targets::use_path(state, call.span_of(word), &Word { shape, ..(*word).clone() }, Access::Write);
     }
     if *call.input != Stdin::Inherited {
-        state.note(call.span, RiskClass::Opaque, "sends its input to another host");
+        state.note(call.span, RiskClass::Opaque, "sends standard input to another host");
     }
 }
 
