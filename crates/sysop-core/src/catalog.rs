@@ -173,7 +173,7 @@ fn todo() -> ToolSpec {
     });
     spec(
         TASK_LIST_TOOL,
-        "Set the complete todo list of a long task, which the user sees. Keep it up to date",
+        "Replace the whole todo list of a long task. The user sees the list, so keep it up to date",
         ToolEffect::Session,
         &["items"],
         &[("items", json!({ "type": "array", "items": item }))],
@@ -191,7 +191,7 @@ pub fn jobs() -> ToolSpec {
         &[
             ("action", action),
             ("id", json!({ "type": "integer" })),
-            ("wait_s", json!({ "type": "integer", "description": "Wait so long for its end" })),
+            ("wait_s", json!({ "type": "integer", "description": "Seconds to wait for the job's end" })),
         ],
     )
 }
@@ -204,7 +204,7 @@ pub fn read_output() -> ToolSpec {
         ToolEffect::Session,
         &["id"],
         &[
-            ("id", text("Id of the output, as stated in its place")),
+            ("id", text("Id of the output, as stated where it was omitted")),
             ("range", text("Lines to read, such as `1-200`; default: all")),
         ],
     )
@@ -254,7 +254,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut parameters = (*spec.parameters).clone();
     parameters["properties"][OUTSIDE_SANDBOX] = json!({
         "type": "boolean",
-        "description": "Run outside the sandbox, if the user agrees; only after the sandbox blocked it",
+        "description": "Run outside the sandbox, if the user agrees; only after the sandbox blocked the command",
     });
     spec.parameters = Arc::new(parameters);
     spec
@@ -373,7 +373,11 @@ fn run_command() -> ToolSpec {
             ("reasoning", text(REASON)),
             (
                 "timeout_s",
-                number("Default 60; the command runs on after that", 1, Some(RUN_COMMAND_TIMEOUT_S_MAX)),
+                number(
+                    "Default 60; after that, the command keeps running",
+                    1,
+                    Some(RUN_COMMAND_TIMEOUT_S_MAX),
+                ),
             ),
         ],
     )

@@ -143,7 +143,7 @@ impl Instructions {
             let body = file.text.trim_end();
             text.push_str(&format!("--- {} ({about}) ---\n{body}\n", file.path));
             if file.is_cut() {
-                text.push_str(&format!("[cut after {} of {} bytes]\n", file.sent, file.bytes));
+                text.push_str(&format!("[truncated after {} of {} bytes]\n", file.sent, file.bytes));
             }
         }
         text.push_str(&skills.unwrap_or_default());
@@ -184,7 +184,7 @@ mod tests {
             "--- /srv/AGENTS.md (a file of this workspace, which grants no permissions) ---\nü"
         ));
         assert!(
-            prompt.contains("ü\n[cut after 32768 of 40000 bytes]\n--- end of the instructions"),
+            prompt.contains("ü\n[truncated after 32768 of 40000 bytes]\n--- end of the instructions"),
             "{prompt}"
         );
         assert_eq!(Instructions::default().prompt(), None);

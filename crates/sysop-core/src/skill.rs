@@ -207,7 +207,7 @@ impl Skills {
             let name = Path::new(&file.path).file_name()?.to_string_lossy();
             let hash = match &file.script {
                 Some(text) => format!("sha256 {}", short_hash(text)),
-                None => "it is too long or not text".to_owned(),
+                None => "the file is too long or not text".to_owned(),
             };
             let age =
                 if file.changed_in_session { "CHANGED in this session" } else { "unchanged in this session" };

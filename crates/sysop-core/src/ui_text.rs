@@ -332,7 +332,7 @@ pub fn covers(grant: &Grant) -> String {
 pub fn way_to_approve(plan: &Proposal) -> String {
     let call = deferred_tools::inner_call(&plan.call);
     if plan.risk.class.always_asks() {
-        return "run interactively: it asks in every approval mode".to_owned();
+        return "run interactively: this call asks in every approval mode".to_owned();
     }
     match deferred_tools::server(&call.name) {
         Some(server) => {

@@ -150,7 +150,7 @@ pub enum GuardOffer {
     },
     /// The call cannot be guarded.
     Refused {
-        /// Reason as a clause: `it shuts down or restarts the machine`.
+        /// Reason as a clause: `the command shuts down or restarts the machine`.
         why: String,
     },
 }

@@ -32,7 +32,7 @@ describe("a message without an item of its own is one line", () => {
   test("instructions", () => {
     const file = (path: string, sent: number, bytes: number) => ({ path, source: "workspace", sent, bytes });
     const files = [file("/a/AGENTS.md", 9, 9), file("/a/b/AGENTS.md", 1, 2_090)];
-    const read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, cut to 1 byte)";
+    const read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, truncated to 1 byte)";
     expect(line({ type: "instructions", files })).toEqual({ text: read, weight: "note" });
     const untrusted = [{ path: "/c/CLAUDE.md", bytes: 3_400_000 }];
     const withheld =

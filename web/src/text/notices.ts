@@ -79,7 +79,7 @@ function counted(count: number, noun: string): string {
 
 function instructions(message: Extract<NoticeMessage, { type: "instructions" }>): Notice {
   const read = message.files.map(({ path, sent, bytes }) => {
-    const cut = sent < bytes ? `, cut to ${fileSize(sent)}` : "";
+    const cut = sent < bytes ? `, truncated to ${fileSize(sent)}` : "";
     return `${short(path)} (${fileSize(bytes)}${cut})`;
   });
   const untrusted = (message.untrusted ?? []).map(({ path, bytes }) => `${short(path)} (${fileSize(bytes)})`);

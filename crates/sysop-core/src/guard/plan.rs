@@ -84,16 +84,16 @@ const NOT_GUARDED: [(&[&str], &str); 3] = [
             "reboot", "shutdown", "halt", "poweroff", "kexec", "init", "telinit", "pm-suspend",
             "pm-hibernate", "systemd-sleep",
         ],
-        "it shuts down or restarts the machine",
+        "the command shuts down or restarts the machine",
     ),
     (
         &[
             "setenforce", "semanage", "semodule", "restorecon", "fixfiles", "setsebool", "load_policy",
             "aa-enforce", "aa-complain", "aa-disable", "apparmor_parser",
         ],
-        "it changes the SELinux or AppArmor policy",
+        "the command changes the SELinux or AppArmor policy",
     ),
-    (&["killall5"], "it kills every process"),
+    (&["killall5"], "the command kills every process"),
 ];
 /// Subcommands of `systemctl` that stop or restart the machine.
 const POWER: [&str; 15] = [
@@ -104,9 +104,9 @@ const POWER: [&str; 15] = [
 const BEYOND: [(&[&str], &str); 2] = [
     (
         &["/lib", "/lib32", "/lib64", "/usr", "/bin", "/sbin", "/etc/ld.so.preload"],
-        "it changes programs that the rollback itself needs",
+        "the command changes programs that the rollback itself needs",
     ),
-    (&["/boot", "/etc/fstab", "/etc/crypttab"], "it takes effect only at the next boot"),
+    (&["/boot", "/etc/fstab", "/etc/crypttab"], "the change takes effect only at the next boot"),
 ];
 const PROGRAMS: [(Area, &[&str]); 7] = [
     (Area::Sshd, &["sshd", "ssh-keygen", "dropbear"]),
@@ -245,7 +245,7 @@ const LOGIN_FILES: [&str; 9] = [
 ];
 
 /// Plans the guard of a command. With a request, the guard also keeps the files that the command writes. The error
-/// says why no guard can undo the change, as a clause: `it shuts down or restarts the machine`.
+/// says why no guard can undo the change, as a clause: `the command shuts down or restarts the machine`.
 pub fn plan(
     command: &str,
     survey: &Survey,
@@ -253,7 +253,7 @@ pub fn plan(
 ) -> Result<GuardPlan, &'static str> {
     let analysis = shell::analyze(command, survey);
     if analysis.risk.class != RiskClass::Lockout && request.is_none() {
-        return Err("it does not look like a change that can lock anyone out");
+        return Err("the command does not look like a change that can lock anyone out");
     }
     let mut found = Found {
         context: &survey.context,
@@ -278,7 +278,7 @@ pub fn plan(
             match resolved {
                 Some(files) => found.paths.extend(files.iter().map(|file| file.path.clone())),
                 None if target.glob || written.starts_with("/?/") => {
-                    return Err("it is not known which files it changes");
+                    return Err("the files that the command changes are unknown");
                 }
                 None => drop(found.paths.insert(written)),
             }
@@ -307,25 +307,25 @@ impl Found<'_> {
             return Err(why);
         }
         match program.as_str() {
-            "systemctl" if has(&POWER) => return Err("it shuts down or restarts the machine"),
+            "systemctl" if has(&POWER) => return Err("the command shuts down or restarts the machine"),
             "systemctl" | "service" | "rc-service" | "invoke-rc.d" | "update-rc.d" | "rc-update" => {
                 self.units(&rest)?;
             }
             "pkill" | "killall" => {
                 if has(&["-u", "-U", "--euid", "--uid", "--user"]) {
-                    return Err("it kills processes of a user, which may include the login");
+                    return Err("the command kills processes of a user, which may include the login");
                 }
                 self.units(&rest)?;
             }
-            "loginctl" => return Err("it ends login sessions"),
-            "kill" if has(&["-1", "1"]) => return Err("it kills every process"),
+            "loginctl" => return Err("the command ends login sessions"),
+            "kill" if has(&["-1", "1"]) => return Err("the command kills every process"),
             "userdel" | "deluser"
                 if has(&["-r", "-f", "-rf", "-fr", "--remove", "--remove-home", "--remove-all-files"]) =>
             {
-                return Err("it removes a home directory");
+                return Err("the command removes a home directory");
             }
             "apt" | "apt-get" | "dnf" | "yum" | "zypper" | "pacman" | "apk" | "dpkg" | "rpm" => {
-                return Err("it installs or removes packages");
+                return Err("the command installs or removes packages");
             }
             _ => {}
         }
@@ -346,7 +346,9 @@ impl Found<'_> {
             let of_unit = UNITS.iter().filter(|(_, names)| names.iter().any(is_known));
             for (area, _) in of_unit {
                 if name != unit {
-                    return Err("it changes an instance of a template unit, which sysop cannot restart");
+                    return Err(
+                        "the command changes an instance of a template unit, which sysop cannot restart",
+                    );
                 }
                 self.areas.insert(*area);
             }
@@ -357,7 +359,7 @@ impl Found<'_> {
     fn path(&mut self, path: &str) -> Result<(), &'static str> {
         let path = path.trim_end_matches('/');
         if path.is_empty() || path == "/etc" || path == "/home" || path == "/var" {
-            return Err("it changes too many files to save");
+            return Err("the command changes too many files to save");
         }
         let touches = |place: &str| is_below(path, place) || is_below(place, path);
         if let Some((_, why)) =
@@ -393,7 +395,7 @@ impl Found<'_> {
 
     fn plan(mut self) -> Result<GuardPlan, &'static str> {
         if self.areas.is_empty() && self.paths.is_empty() {
-            return Err("the files and settings that it changes are unknown");
+            return Err("the files and settings that the command changes are unknown");
         }
         if self.areas.contains(&Area::Sudo) {
             self.paths.insert("@/usr/bin/sudo".to_owned());

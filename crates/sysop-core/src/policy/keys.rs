@@ -147,7 +147,7 @@ impl Typing {
             typing.press(key, focus);
         }
         if *focus == TerminalFocus::FullScreen && !is_plain_for_editor(&typing.pending) {
-            typing.opaque.push("may start a command in the program");
+            typing.opaque.push("may make the program on the screen run a command");
         }
         typing
     }
@@ -180,17 +180,17 @@ impl Typing {
         let edited = std::mem::take(&mut self.edited);
         self.text.push('\n');
         let why = match focus {
-            TerminalFocus::Unknown => Some("Enter with an unknown program in the foreground"),
-            TerminalFocus::Program { .. } => Some("a line for a program that may run it"),
+            TerminalFocus::Unknown => Some("presses Enter while an unknown program is in the foreground"),
+            TerminalFocus::Program { .. } => Some("sends a line to a program that may run it"),
             TerminalFocus::Prompt { .. } if self.left => {
-                Some("Enter with an unknown program in the foreground")
+                Some("presses Enter while an unknown program is in the foreground")
             }
             TerminalFocus::Prompt { .. } => {
                 edited.then_some("runs a line that was edited or recalled from history")
             }
             TerminalFocus::FullScreen => {
                 let plain = is_plain_for_editor(&line) && (!edited || line.is_empty());
-                (!plain).then_some("may be a command that the program runs")
+                (!plain).then_some("may be a command for the program on the screen")
             }
         };
         self.opaque.extend(why);

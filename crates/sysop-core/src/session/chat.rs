@@ -26,7 +26,7 @@ pub(super) fn system(spec: &SessionSpec) -> Arc<str> {
         "local" => "this machine".to_owned(),
         host => quoted(host),
     };
-    Arc::from(format!("{CHAT_PROMPT}\nThe terminal is on {place}, in the folder {}.", quoted(&spec.root)))
+    Arc::from(format!("{CHAT_PROMPT}\nThe terminal is on {place}, in the directory {}.", quoted(&spec.root)))
 }
 
 /// Converts the history to text messages in which user and model alternate. `completes` returns true for the tools with

@@ -327,14 +327,14 @@ fn guard_refusal(call: &ToolCall, survey: &Survey) -> Option<String> {
         GuardOffer::Refused { why } => why,
         GuardOffer::NotNeeded => "only commands on Linux hosts over ssh can be guarded",
     };
-    Some(format!("it must run under a guard, and cannot: {why}; nothing ran"))
+    Some(format!("this call must run under a guard, but cannot: {why}; nothing ran"))
 }
 
 /// A call that requests a guard may lock people out, whatever its command looks like.
 fn with_requested_guard(mut assessment: Assessment, command: &str) -> Assessment {
     let (start, end, class) = (0, command.len(), RiskClass::Lockout);
     if assessment.risk.class < class {
-        let why = "the runbook says that it may lock you out".to_owned();
+        let why = "the runbook says that this step may lock you out".to_owned();
         assessment.risk.findings.push(Finding { start, end, class, why });
         assessment.risk.class = class;
         assessment.covers = Grant::Exact { command: command.to_owned() };

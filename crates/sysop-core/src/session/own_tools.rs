@@ -124,7 +124,7 @@ fn read_output(session: &Session, call: &ToolCall) -> Result<String, String> {
     }
     let cut = &text[..text.floor_char_boundary(bytes)];
     let next = first + cut.lines().count();
-    Ok(format!("{cut}\n[cut; {} lines in all; continue with range \"{next}-{last}\"]", lines.len()))
+    Ok(format!("{cut}\n[truncated; {} lines in all; continue with range \"{next}-{last}\"]", lines.len()))
 }
 
 /// Parses `FIRST-LAST`, `FIRST-` or `LINE`, counted from 1, for an output of `lines` lines. Returns the first and the

@@ -229,7 +229,7 @@ impl Session {
                 Some((StopReason::Failed, Some(format!("the model refused the request: {said}"))))
             }
             FinishReason::Length if !text.is_empty() => {
-                Some((StopReason::EndTurn, Some("the reply was cut at the token limit".to_owned())))
+                Some((StopReason::EndTurn, Some("the reply was cut off at the token limit".to_owned())))
             }
             FinishReason::Stop if !text.is_empty() => Some((StopReason::EndTurn, None)),
             FinishReason::Stop | FinishReason::Length => self.empty_reply_ending(reply.finish),

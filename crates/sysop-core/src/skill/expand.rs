@@ -44,7 +44,7 @@ impl Expansion {
             expansion.text.push_str(&format!("\n\nArguments: {}", arguments.line));
         }
         if skill.kind == SkillKind::Skill {
-            expansion.text.push_str(&format!("\n\nFolder of these instructions: {}", skill.folder()));
+            expansion.text.push_str(&format!("\n\nDirectory of these instructions: {}", skill.folder()));
         }
         expansion
     }

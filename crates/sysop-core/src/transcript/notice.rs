@@ -76,8 +76,11 @@ fn context_compacted(compaction: &Compaction) -> String {
 fn instructions_loaded(instructions: &Instructions) -> String {
     let read = instructions.files.iter().map(|file| {
         let size = ui_text::file_size(file.bytes);
-        let cut =
-            if file.is_cut() { format!(", cut to {}", ui_text::file_size(file.sent)) } else { String::new() };
+        let cut = if file.is_cut() {
+            format!(", truncated to {}", ui_text::file_size(file.sent))
+        } else {
+            String::new()
+        };
         format!("{} ({size}{cut})", one_line(&file.path))
     });
     let withheld = instructions.untrusted.iter();
@@ -220,7 +223,7 @@ mod tests {
         };
         let files = vec![file("/a/AGENTS.md", 9, 9), file("/a/b/AGENTS.md", 1, 2_000)];
         let mut instructions = Instructions { files, ..Instructions::default() };
-        let read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, cut to 1 byte)";
+        let read = "instructions: /a/AGENTS.md (9 bytes), /a/b/AGENTS.md (2.0 kB, truncated to 1 byte)";
         let event =
             |instructions: &Instructions| Event::InstructionsLoaded { instructions: instructions.clone() };
         assert_eq!(line(&event(&instructions)), note(read));

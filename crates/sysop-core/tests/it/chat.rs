@@ -34,7 +34,7 @@ fn a_chat_offers_no_tools_and_has_a_prompt_and_a_temperature_of_its_own() {
     let request = asked(&world);
     assert!(request.tools.is_empty());
     assert!(request.system.contains("<cmd>the command</cmd>"), "{}", request.system);
-    assert!(request.system.ends_with("The terminal is on this machine, in the folder \"/srv\"."));
+    assert!(request.system.ends_with("The terminal is on this machine, in the directory \"/srv\"."));
     let unknown_window = SamplingDefaults { reasoning_tokens: Some(16_384), ..SamplingDefaults::CHAT };
     assert_eq!((request.mode, request.sampling_defaults), (Mode::Chat, unknown_window));
     assert_eq!(

@@ -545,7 +545,7 @@ fn the_empty_reply_hint_is_not_repeated_after_progress() {
 fn a_truncated_answer_and_a_refusal_are_reported() {
     let mut world = World::each();
     world.prompt("go").reply(Reply { finish: FinishReason::Length, ..says("so f") });
-    assert!(world.lines().ends_with("ended end_turn: the reply was cut at the token limit"));
+    assert!(world.lines().ends_with("ended end_turn: the reply was cut off at the token limit"));
     world.prompt("go").reply(Reply { finish: FinishReason::Refused, ..says("I may not") });
     assert!(world.lines().ends_with("ended failed: the model refused the request: I may not"));
 }

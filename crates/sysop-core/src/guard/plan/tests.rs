@@ -119,7 +119,7 @@ fn a_requested_guard_keeps_what_the_command_writes() {
     assert_eq!(firewall.areas.into_iter().collect::<Vec<_>>(), [Area::Firewall]);
     for (command, why) in [
         ("./open-ports", "are unknown"),
-        ("rm *.conf", "which files it changes"),
+        ("rm *.conf", "files that the command changes"),
         ("reboot", "shuts down or restarts"),
         ("rm -rf /etc", "too many files"),
     ] {
