@@ -139,7 +139,7 @@ pub(crate) enum Command {
                             steps stops at the first unexpected result, with exit code 1."
     )]
     Run(RunArguments),
-    /// Make runbooks from sessions, and check them
+    /// Create runbooks from sessions, and check them
     #[command(
         subcommand,
         after_help = "Examples:\n  sysop runbook export 0198c2f1 --name renew_cert --output book.toml\n  sysop runbook \
@@ -185,9 +185,9 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  sysop desktop\n  sysop desktop 0198c2f1        # Open a session by id or id prefix\n  \
                             sysop desktop --root ~/project --model ollama/phi3\n\nRequires the separate program \
-                            `sysop-desktop`, beside sysop or on PATH (Debian package: sysop-desktop). The window runs its \
-                            own server and stops it on close. A second start raises the open window, which keeps its \
-                            options. Without a display, use `sysop serve`."
+                            `sysop-desktop`, next to sysop or on PATH (Debian package: sysop-desktop). The window runs \
+                            its own server and stops it on close. A second start raises the open window, which keeps \
+                            its options. Without a display, use `sysop serve`."
     )]
     Desktop(DesktopArguments),
     /// Manage past sessions
@@ -654,7 +654,7 @@ pub(crate) enum SkillsCommand {
     List,
     /// Check files, and exit with 1 if any is invalid
     Check {
-        /// Files of commands, and files or folders of skills
+        /// Command files, and files or directories of skills
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<std::path::PathBuf>,
     },

@@ -120,7 +120,7 @@ fn find_helper(own: &Path) -> Result<PathBuf, CommandError> {
     }
     which::which(HELPER).map_err(|_| {
         CommandError::usage(format!(
-            "`{HELPER}` not found beside {} or on PATH; install the package {HELPER} (from source: cargo build \
+            "`{HELPER}` not found next to {} or on PATH; install the package {HELPER} (from source: cargo build \
              --release --package {HELPER}), or use `sysop serve` with a browser",
             own.display()
         ))

@@ -27,7 +27,7 @@ pub(crate) async fn run(settings: Settings, command: GuardCommand) -> Result<Exi
         GuardCommand::Fire { guard: GuardArguments { host, id } } => (host, id, Some(GuardVerb::Fire)),
     };
     let HostChoice::Ssh(target) = settings.hosts.resolve(&host)? else {
-        return Err(CommandError::usage("guards work on ssh hosts only; name one").into());
+        return Err(CommandError::usage("guards work on ssh hosts only; name an ssh host").into());
     };
     let machines = Machines::new(Arc::new(settings));
     let connection = machines.connection(&target)?;

@@ -173,7 +173,7 @@ fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
         let name = if name.is_empty() { first.clone() } else { name };
         return Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))]);
     }
-    let name = prompter.ask("Ollama does not answer here. Model name, such as qwen3 [none]: ")?;
+    let name = prompter.ask("Ollama is not responding here. Model name, such as qwen3 [none]: ")?;
     if name.is_empty() {
         return Ok(Vec::new());
     }

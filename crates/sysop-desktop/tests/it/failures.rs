@@ -47,7 +47,7 @@ fn a_missing_helper_is_reported_with_the_searched_paths() {
     let run = run.unwrap();
     let said = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2), "{said}");
-    assert!(said.contains("not found beside") && said.contains("package sysop-desktop"), "{said}");
+    assert!(said.contains("not found next to") && said.contains("package sysop-desktop"), "{said}");
 }
 
 #[test]

@@ -40,10 +40,10 @@ impl NotesHost {
         let text = call.text_argument("text").unwrap_or_default();
         let note = neutralize_line(text.trim()).replace("\\n", " ");
         if note.is_empty() || note.len() > NOTE_BYTES_MAX {
-            return Outcome::failed(format!("not noted: the text must be 1 to {NOTE_BYTES_MAX} bytes long"));
+            return Outcome::failed(format!("not saved: the note must be 1 to {NOTE_BYTES_MAX} bytes long"));
         }
         match self.append(&note) {
-            Ok(()) => Outcome::ok(format!("noted in {}", display_path(&self.notes))),
+            Ok(()) => Outcome::ok(format!("saved in {}", display_path(&self.notes))),
             Err(error) => Outcome::failed(format!("cannot write {}: {error}", display_path(&self.notes))),
         }
     }

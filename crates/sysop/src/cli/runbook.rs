@@ -21,7 +21,7 @@ pub(crate) struct RunArguments {
     /// Start at step N; with --undo, undo the steps from N back to the first
     #[arg(long, value_name = "N", value_parser = step_number)]
     pub(crate) from: Option<usize>,
-    /// Run the undo of the steps, the last one first
+    /// Undo the steps, the last one first
     #[arg(long)]
     pub(crate) undo: bool,
     /// Read routines from this file instead of the config
@@ -39,7 +39,7 @@ fn step_number(text: &str) -> Result<usize, String> {
 /// `sysop runbook`.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum RunbookCommand {
-    /// Make a runbook from what ran in a session
+    /// Create a runbook from the calls of a session
     #[command(
         after_help = "Exports the calls that succeeded, as they ran and in order. On a terminal, asks about each \
                       variable; otherwise uses the proposed ones. Secrets are never exported: a step that contains \

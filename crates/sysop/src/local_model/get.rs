@@ -206,7 +206,7 @@ fn failure(name: &str, error: &DownloadError) -> CommandError {
         DownloadError::WrongFile { .. } => "use another mirror (HF_ENDPOINT), or a newer sysop",
         DownloadError::NoHash => "set its sha256 in the config",
         DownloadError::Refused { .. } => "",
-        DownloadError::Io { .. } => "check the permissions of the folder",
+        DownloadError::Io { .. } => "check the permissions of the directory",
         DownloadError::Unreadable { .. } => "check the `url` in the config",
     };
     let error = neutralize_line(&error.to_string()).into_owned();

@@ -178,8 +178,10 @@ fn entry(table: &Map<String, Value>, notes: &mut Vec<String>) -> Result<ServerEn
         let Some(value) = value.as_str() else { continue };
         match variable(value) {
             Some(source) if source == name => entry.env_pass.push(name.clone()),
-            Some(source) => return Err(format!("its variable {name} is a copy of {source}")),
-            None if is_expanded(value) => return Err(format!("its variable {name} would be expanded")),
+            Some(source) => return Err(format!("the variable {name} is a copy of {source}")),
+            None if is_expanded(value) => {
+                return Err(format!("the variable {name} would be expanded by the other program"));
+            }
             None => {
                 entry.env.insert(name.clone(), value.to_owned());
             }

@@ -47,7 +47,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ),
     ("", "Approval and policy"),
     ("approve", "Approval mode; see [policy](../policy.md)"),
-    ("never_network", "Let read-only commands connect in `never` mode"),
+    ("never_network", "Let read-only commands use the network in `never` mode"),
     ("never_asks", "Ask before read-only commands in `never` mode"),
     (
         "dangerous_patterns",
@@ -60,24 +60,34 @@ const MEANINGS: &[(&str, &str)] = &[
         "sandbox_write",
         "Directories that sandboxed changes may write to, besides the root and temporary directories",
     ),
-    ("sandbox_network", "Let sandboxed changes connect"),
+    ("sandbox_network", "Let sandboxed changes use the network"),
     (
         "guard.seconds",
         "Seconds after which an unconfirmed change over ssh that may lock you out is rolled back; 0 disables guards",
     ),
     ("", "Turns, calls and output"),
     ("profile", "Tools that the model gets: `full`, `coder`, `operator` or `workspace`"),
-    ("max_iterations", "Model calls in one turn"),
-    ("max_history_messages", "Newest messages that the model gets; 0: as many as its window holds"),
-    ("ledger_only", "If compaction never asks the model for a summary.; see [context](../context.md)"),
+    ("max_iterations", "Maximum number of model calls in one turn"),
+    (
+        "max_history_messages",
+        "Maximum number of recent messages that the model gets; 0: as many as its context window holds",
+    ),
+    (
+        "ledger_only",
+        "True to compact the history without asking the model for a summary; see [context](../context.md)",
+    ),
     (
         "probe_models",
-        "If models of unknown local servers are asked up to ten questions before their first use; see [models](../models.md)",
+        "True to ask a model on an unknown local server up to ten questions before its first use; see \
+         [models](../models.md)",
     ),
-    ("max_output_bytes", "Bytes of a call's output for the model; head and tail stay"),
-    ("max_output_lines", "Lines of a call's output for the model"),
-    ("tool_timeout_s", "Time limit of a call that states none, in seconds"),
-    ("on_timeout", "What happens to a command of `bash` at its time limit: it ends, or becomes a job"),
+    ("max_output_bytes", "Maximum bytes of a call's output that the model gets; head and tail are kept"),
+    ("max_output_lines", "Maximum lines of a call's output that the model gets"),
+    ("tool_timeout_s", "Time limit of a call that does not set one, in seconds"),
+    (
+        "on_timeout",
+        "Action at the time limit of a `bash` command: stop the command, or let it continue as a job",
+    ),
     ("", "Budgets and prices"),
     ("budget.turn.cost", "Maximum cost of a turn, in US dollars"),
     ("budget.turn.tokens", "Maximum tokens per turn"),
@@ -88,9 +98,9 @@ const MEANINGS: &[(&str, &str)] = &[
     ("budget.day.cost", "Maximum cost of all sessions per day, in US dollars"),
     ("budget.day.tokens", "Maximum tokens of all sessions per day"),
     ("budget.day.minutes", "Maximum minutes of all turns per day"),
-    ("prices.*.input", "Price of a million input tokens of this model, in US dollars"),
-    ("prices.*.output", "Price of a million output tokens of this model, in US dollars"),
-    ("prices.*.cached", "Price of a million cached input tokens of this model, in US dollars"),
+    ("prices.*.input", "Price per million input tokens of this model, in US dollars"),
+    ("prices.*.output", "Price per million output tokens of this model, in US dollars"),
+    ("prices.*.cached", "Price per million cached input tokens of this model, in US dollars"),
     ("", "Hosts"),
     (
         "connection.host",
@@ -116,20 +126,23 @@ const MEANINGS: &[(&str, &str)] = &[
     ("routines.*.vars.*.pattern", "Regular expression that a value must match"),
     ("routines.*.vars.*.default", "Default value"),
     ("routines.*.made_from.session", "Session that the runbook was exported from"),
-    ("routines.*.made_from.date", "Date of that session"),
-    ("routines.*.made_from.os", "Operating system that it ran on"),
-    ("routines.*.made_from.arch", "Architecture that it ran on"),
-    ("routines.*.made_from.policy", "Policy version that it ran under"),
+    ("routines.*.made_from.date", "Date of the session"),
+    ("routines.*.made_from.os", "Operating system that the session ran on"),
+    ("routines.*.made_from.arch", "Architecture that the session ran on"),
+    ("routines.*.made_from.policy", "Policy version that the session ran under"),
     ("", "MCP servers"),
     ("mcp.*.command", "Program of a server on this machine"),
-    ("mcp.*.args", "Its arguments"),
-    ("mcp.*.env.*", "Variable of its environment"),
-    ("mcp.*.env_pass", "Variables that it gets from sysop's environment"),
-    ("mcp.*.cwd", "Folder in which it starts"),
-    ("mcp.*.url", "Address of a server over HTTP"),
-    ("mcp.*.headers_env.*", "Header for it; the value is the name of an environment variable"),
-    ("mcp.*.tools", "Tools to offer, with `*`. Default: all"),
-    ("mcp.*.exclude_tools", "Tools not to offer, with `*`"),
+    ("mcp.*.args", "Arguments of the server's program"),
+    ("mcp.*.env.*", "Environment variable of the server"),
+    ("mcp.*.env_pass", "Variables that the server gets from sysop's environment"),
+    ("mcp.*.cwd", "Directory that the server starts in"),
+    ("mcp.*.url", "URL of a server over HTTP"),
+    (
+        "mcp.*.headers_env.*",
+        "Header to send to the server; the value names the environment variable that contains it",
+    ),
+    ("mcp.*.tools", "Names of the tools to offer; `*` matches any text. Default: all"),
+    ("mcp.*.exclude_tools", "Names of the tools not to offer; `*` matches any text"),
     (
         "mcp.*.approve",
         "Calls that need approval: all (`ask`), or all except those declared read-only (`reads`); `never` offers no \
@@ -174,7 +187,7 @@ pub(super) fn page() -> String {
             continue;
         }
         let key = KEYS.iter().find(|key| key.pattern.join(".") == *name);
-        let key = key.unwrap_or_else(|| panic!("`{name}` is described, but is no key"));
+        let key = key.unwrap_or_else(|| panic!("`{name}` is described, but is not a key"));
         let default = default_of(name, &defaults);
         writeln!(page, "| `{name}` | {} | {meaning} | {default} | {} |", type_of(key), rights(key))
             .expect("a string takes all");

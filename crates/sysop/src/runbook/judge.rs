@@ -60,7 +60,7 @@ pub(super) fn judge(expect: &StepExpectation, outcome: &Outcome) -> Result<BTree
     let mut values: Option<BTreeMap<String, String>> = None;
     for section in sections {
         let Some(found) = expression.captures(section) else {
-            let cut = if outcome.truncated { " (the output was cut)" } else { "" };
+            let cut = if outcome.truncated { " (the output was truncated)" } else { "" };
             let first = section.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
             return Err(format!(
                 "the output does not match /{pattern}/{cut}; it begins with {}",

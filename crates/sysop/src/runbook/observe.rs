@@ -42,7 +42,7 @@ pub(super) async fn observe(settings: Settings, plan: &mut RunbookPlan) -> Resul
             continue;
         }
         if let Err(why) = place.observe(step).await {
-            plan.heading.push(format!("{name} cannot be asked, so its effects are unknown: {why}"));
+            plan.heading.push(format!("{name} cannot be reached, so effects on it are unknown: {why}"));
             unreachable.push(name);
         }
     }
@@ -134,7 +134,7 @@ impl Place {
         let survey = self.survey(&call).await?;
         let assessment = self.assess(ApprovalMode::Never, spec, &call, &survey);
         if assessment.verdict != Verdict::Allow {
-            return Ok("not asked now, because it may do more than read".to_owned());
+            return Ok("not checked now, because the command may do more than read".to_owned());
         }
         let fence = self.policy.fence(ApprovalMode::Never, &survey, spec, &call, &assessment);
         let (sink, cancel) = (DeltaSink::none(), CancellationToken::new());
@@ -145,8 +145,10 @@ impl Place {
             }
         };
         Ok(match (probe.kind, probe_result(&outcome)) {
-            (ProbeKind::Unless, ProbeResult::Yes) => "now: already so, the step would be skipped".to_owned(),
-            (ProbeKind::Unless, ProbeResult::No(_)) => "now: not so, the step would run".to_owned(),
+            (ProbeKind::Unless, ProbeResult::Yes) => {
+                "now: already done; the step would be skipped".to_owned()
+            }
+            (ProbeKind::Unless, ProbeResult::No(_)) => "now: not done yet; the step would run".to_owned(),
             (ProbeKind::Check, ProbeResult::Yes) => "now: passes".to_owned(),
             (ProbeKind::Check, ProbeResult::No(why)) => format!("now: fails, {why}"),
             (_, ProbeResult::Unclear(why)) => format!("now: unclear, {why}"),
@@ -158,12 +160,13 @@ fn guard_line(step: &PlannedStep, offer: &GuardOffer) -> Option<String> {
     match (offer, step.guard) {
         (GuardOffer::Offered { seconds }, _) => Some(ui_text::guarded(GuardTimeout { seconds: *seconds })),
         (GuardOffer::Refused { why }, Some(_)) => {
-            Some(format!("guard: not possible, the run would stop: {why}"))
+            Some(format!("cannot be guarded, so the run would stop here: {why}"))
         }
-        (GuardOffer::Refused { why }, None) => Some(format!("NOT guarded, nothing rolls it back: {why}")),
+        (GuardOffer::Refused { why }, None) => {
+            Some(format!("NOT guarded, so nothing will roll it back: {why}"))
+        }
         (GuardOffer::NotNeeded, Some(_)) => Some(
-            "guard: not possible, the run would stop: only commands on Linux hosts over ssh can be guarded"
-                .to_owned(),
+            "cannot be guarded, so the run would stop here: guards need a Linux host over ssh".to_owned(),
         ),
         (GuardOffer::NotNeeded, None) => None,
     }

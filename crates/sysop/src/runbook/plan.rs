@@ -210,7 +210,7 @@ impl Planner<'_> {
                 let (command, is_known) = self.command(step, template)?;
                 planned.verdict = match is_known {
                     true => self.verdict(&command)?,
-                    false => "judged when its values are known".to_owned(),
+                    false => "decided when the values are known".to_owned(),
                 };
                 planned.call = Some(StepCall::Command(command));
                 planned.is_known = is_known;
@@ -226,7 +226,7 @@ impl Planner<'_> {
                 details.extend(edit.sha256.as_ref().map(|hash| format!("the file before: sha256 {hash}")));
             }
             StepAction::Manual => {
-                planned.verdict = "done by hand; without a terminal, the run ends with 3".to_owned()
+                planned.verdict = "done by hand; without a terminal, the run ends with exit code 3".to_owned()
             }
         }
         details.extend(self.details(step)?);

@@ -109,10 +109,10 @@ fn failed_and_rejected_calls_are_left_out_and_noted() {
     let draft = draft(&record, &options());
     assert_eq!(commands(draft.routine.clone()), ["mkdir a", "touch a/b"]);
     let expected = [
-        "left out: call 2 `mkdir a` exited with 1",
-        "left out: call 3 `reboot` was rejected",
-        "left out: call 5 `sleep 99` ended as unknown",
-        "left out: 1 read-only commands (--all keeps them)",
+        "left out call 2 (`mkdir a`): it exited with 1",
+        "left out call 3 (`reboot`): it was rejected",
+        "left out call 5 (`sleep 99`): it ended as unknown",
+        "left out 1 read-only command (--all keeps them)",
     ];
     assert_eq!(draft.notes(), expected);
     assert_eq!(

@@ -194,7 +194,7 @@ fn a_step_that_cannot_be_guarded_does_not_run() {
                commands on Linux hosts over ssh can be guarded";
     assert!(ran.err.contains(why), "{ran:?}");
     let plan = world.finish(&["run", "--plan", "r"]);
-    assert!(plan.out.contains("guard: not possible, the run would stop"), "{plan:?}");
+    assert!(plan.out.contains("cannot be guarded, so the run would stop here"), "{plan:?}");
 }
 
 #[test]

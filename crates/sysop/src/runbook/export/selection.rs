@@ -74,7 +74,7 @@ impl Selection {
             let left_out = selection.steps.len() - STEPS_MAX;
             selection
                 .notes
-                .push(format!("left out: the last {left_out} steps; a routine has at most {STEPS_MAX}"));
+                .push(format!("left out the last {left_out} steps: a routine has at most {STEPS_MAX}"));
             selection.steps.truncate(STEPS_MAX);
         }
         selection
@@ -86,7 +86,7 @@ impl Selection {
         if cut.len() < text.len() {
             cut.push('…');
         }
-        self.notes.push(format!("left out: call {} `{cut}` {why}", call.number));
+        self.notes.push(format!("left out call {} (`{cut}`): it {why}", call.number));
     }
 
     fn add(&mut self, call: &RecordedCall, terminal: &mut TerminalState, options: &ExportOptions) {
@@ -224,7 +224,7 @@ impl Selection {
         if let Some(at) = edit {
             self.steps.remove(at);
         }
-        self.leave_out(call, "undid an edit, which is left out, too");
+        self.leave_out(call, "undid an edit, which is left out too");
     }
 
     /// Drops read-only steps, except those whose output a later change used. Without changes, keeps all.
@@ -250,7 +250,8 @@ impl Selection {
         let mut kept = kept.into_iter();
         self.steps.retain(|_| kept.next().unwrap_or(true));
         if dropped > 0 {
-            self.notes.push(format!("left out: {dropped} read-only commands (--all keeps them)"));
+            let noun = if dropped == 1 { "command" } else { "commands" };
+            self.notes.push(format!("left out {dropped} read-only {noun} (--all keeps them)"));
         }
     }
 }

@@ -55,7 +55,7 @@ impl Hosts {
         let session = self.world.only_session();
         let run = self.world.finish(&["runbook", "export", &session, "--name", "site", "--output", &book]);
         assert_eq!((run.code, run.out.as_str()), (Some(0), ""), "{run:?}");
-        assert!(run.err.contains("note: left out: call 3 `cat missing` exited with 1"), "{run:?}");
+        assert!(run.err.contains("note: left out call 3 (`cat missing`): it exited with 1"), "{run:?}");
         assert!(run.err.contains("note: left out: 1 read-only commands"), "{run:?}");
         book
     }
@@ -284,13 +284,13 @@ fn a_plan_tells_what_the_hosts_say_and_changes_nothing() {
     let first = plan();
     assert_eq!(first.code, Some(0), "{first:?}");
     for text in [
-        "gone cannot be asked, so its effects are unknown: gone refused the connection",
+        "gone cannot be reached, so effects on it are unknown: gone refused the connection",
         "\n1. clean\n   $ rm -r old\n   dangerous: asks\n",
         "2 files",
-        "   unless: test ! -e old (now: not so, the step would run)\n",
+        "   unless: test ! -e old (now: not done yet; the step would run)\n",
         "\n2. flag on two\n   $ echo new >flag\n   may lock you out: asks\n",
         "   guarded: rolls back by itself after 120 s unless a fresh login works\n",
-        "   unless: grep -q new flag (now: not so, the step would run)\n",
+        "   unless: grep -q new flag (now: not done yet; the step would run)\n",
         "   check: test -f flag (now: passes)\n",
         "+listen 80\n",
         "\n4. gone on gone\n   $ touch x\n",
@@ -305,7 +305,7 @@ fn a_plan_tells_what_the_hosts_say_and_changes_nothing() {
     fs::remove_file(hosts.there(1, "flag")).unwrap();
     let second = plan();
     for text in [
-        "   unless: test ! -e old (now: already so, the step would be skipped)\n",
+        "   unless: test ! -e old (now: already done; the step would be skipped)\n",
         "   check: test -f flag (now: fails, exit code 1, expected 0)\n",
     ] {
         assert!(second.out.contains(text), "{text:?} is not in\n{}", second.out);
