@@ -85,7 +85,7 @@ impl LocalMachine {
         let shell = ["bash", "sh"].iter().find_map(|name| environment.program(name));
         let shell = shell.unwrap_or_else(|| c"/bin/sh".into());
         let folder =
-            CString::new(root_path.as_os_str().as_bytes()).expect("an opened path holds no zero byte");
+            CString::new(root_path.as_os_str().as_bytes()).expect("an opened path contains no NUL byte");
         Ok(Self {
             root: opened,
             names: [given.to_str(), root_path.to_str()].into_iter().flatten().map(str::to_owned).collect(),

@@ -208,7 +208,7 @@ impl ExitReason {
     pub(crate) fn require_exit(self, limit: &TimeLimit) -> Result<(), String> {
         match self {
             Self::Exited(_) => Ok(()),
-            Self::TimedOut => Err(format!("it takes longer than {} s", limit.time.as_secs())),
+            Self::TimedOut => Err(format!("timed out after {} s", limit.time.as_secs())),
             Self::Cancelled => Err("stopped".to_owned()),
             Self::Killed { signal } => Err(format!("killed by signal {signal}")),
             Self::Unknown { why } => Err(why),

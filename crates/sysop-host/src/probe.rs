@@ -37,7 +37,7 @@ impl Toolbox {
         let program = Program::Probe { text: script.to_owned() };
         let exec = self.machine.exec(program, fence, &limit, &mut capture, cancel).await;
         exec.map_err(|error| error.to_string())?.end.require_exit(&limit)?;
-        let bytes = capture.into_bytes().ok_or("its output is too long")?;
+        let bytes = capture.into_bytes().ok_or("the output is too long")?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(self.secrets.redact(&text).into_owned().into_bytes())
     }

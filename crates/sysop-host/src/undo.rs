@@ -96,7 +96,7 @@ impl Toolbox {
                 match plan(command, &survey) {
                     None => return Preparation::NotNeeded,
                     Some(_) if survey.resolution != Resolution::Host => {
-                        return Preparation::Failed("it may run on another machine".to_owned());
+                        return Preparation::Failed("the command may run on another machine".to_owned());
                     }
                     Some(_) if runs_in_background(call) => return Preparation::InBackground,
                     Some(plan) => plan,
@@ -129,7 +129,7 @@ impl Toolbox {
             return Preparation::NotNeeded;
         }
         if plan.entries.is_empty() {
-            return Preparation::Failed("its changes are unknown".to_owned());
+            return Preparation::Failed("the changes of the call are unknown".to_owned());
         }
         let record = UndoRecord { id: new_id(), host: String::new(), rights: plan.rights };
         let folder = self.undo_folder(plan.rights);

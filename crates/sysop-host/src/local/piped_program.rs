@@ -58,7 +58,8 @@ impl PipedProgram {
     /// system cannot start it.
     pub fn start(command: &PipedCommand) -> io::Result<(Self, ProgramPipes)> {
         let executable = command.executable()?;
-        let zero_byte = |_| io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in the command line");
+        let zero_byte =
+            |_| io::Error::new(io::ErrorKind::InvalidInput, "the command line contains a NUL byte");
         let argument = |text: &str| CString::new(text).map_err(zero_byte);
         let arguments: Vec<CString> = std::iter::once(command.program.as_str())
             .chain(command.arguments.iter().map(String::as_str))

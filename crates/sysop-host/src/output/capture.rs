@@ -248,7 +248,7 @@ impl CaptureSinks<'_> {
         }
         let kept = match tokio::time::timeout(ARTIFACT_WAIT_MAX, self.finish_artifact(rest)).await {
             Ok(kept) => kept,
-            Err(_) => Err(io::Error::other("the disk does not respond")),
+            Err(_) => Err(io::Error::other("the disk is not responding")),
         };
         let notice = notice(gap, &kept, self.artifacts.map_or(0, Artifacts::bytes_max));
         let (tail, tail_looks) = redacted_text(secrets, &excerpt.tail, redact_shapes);

@@ -214,7 +214,11 @@ impl ConnectionInner {
         match self.settings.container() {
             Some(container) => {
                 let printed = last_line(printed);
-                let why = if printed.is_empty() { "it ended without a message".to_owned() } else { printed };
+                let why = if printed.is_empty() {
+                    "the program ended without a message".to_owned()
+                } else {
+                    printed
+                };
                 SshError::Container { destination, why, list: container.list_command() }
             }
             None => SshError::read(&destination, printed),

@@ -57,7 +57,7 @@ impl Container {
                 Err("expected the name or id of one container".to_owned())
             }
             (ContainerEngine::Kubernetes, _) if user.is_some() => {
-                Err("kubectl runs commands as the user of the pod; leave out the user".to_owned())
+                Err("kubectl runs commands as the user of the pod; omit the user".to_owned())
             }
             (ContainerEngine::Kubernetes, [namespace, pod, rest @ ..]) if rest.len() <= 1 => {
                 let container = rest.first().map(|container| (*container).to_owned());

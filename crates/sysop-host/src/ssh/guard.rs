@@ -182,7 +182,7 @@ pub(super) async fn arm(
     words.extend(plan.paths.iter().map(String::as_str));
     let ran = run(inner, rights, &words, SCRIPT_MAX).await.map_err(|failed| {
         let maybe = if failed.may_have_run {
-            "; if it was armed after all, its rollback changes nothing"
+            "; if the guard was armed after all, its rollback changes nothing"
         } else {
             ""
         };
@@ -230,7 +230,7 @@ impl std::fmt::Display for LoginFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Ssh(error) => write!(f, "{error}"),
-            Self::Sudo => f.write_str("sudo does not work as before"),
+            Self::Sudo => f.write_str("sudo no longer works as before"),
         }
     }
 }

@@ -89,10 +89,10 @@ impl Guards {
             return GuardOffer::NotNeeded;
         }
         if call.name != "bash" {
-            return refused("it runs in the shared terminal; `bash` would be guarded");
+            return refused("the call runs in the shared terminal; only `bash` can be guarded");
         }
         if runs_in_background(call) {
-            return refused("it runs in the background");
+            return refused("the call runs in the background");
         }
         if survey.unreachable.is_some() {
             return refused("the host is unreachable");
@@ -125,7 +125,7 @@ impl Guards {
         match (support.is_root, plan.needs_root) {
             (true, _) => Ok(Rights::Root),
             (false, false) => Ok(Rights::Own),
-            (false, true) => Err("it needs root, and `sudo -n` is refused".to_owned()),
+            (false, true) => Err("the guard needs root, and `sudo -n` is refused".to_owned()),
         }
     }
 
@@ -176,8 +176,9 @@ impl Guards {
             return Err(why);
         }
         let command = call.text_argument("command").unwrap_or_default();
-        let plan = plan(command, &survey, request).map_err(|why| format!("it cannot be guarded: {why}"))?;
-        let rights = self.rights(&plan).await.map_err(|why| format!("it cannot be guarded: {why}"))?;
+        let plan =
+            plan(command, &survey, request).map_err(|why| format!("the call cannot be guarded: {why}"))?;
+        let rights = self.rights(&plan).await.map_err(|why| format!("the call cannot be guarded: {why}"))?;
         let before = fresh_login(&self.inner, None, None, BASELINE_MAX).await.map_err(|failure| {
             let why = failure.to_string();
             *self.no_login.lock() = Some((Instant::now(), why.clone()));
@@ -185,7 +186,7 @@ impl Guards {
                 Some(_) => "",
                 None => "; call it again to ask for approval without a guard",
             };
-            format!("it cannot be guarded, because a fresh login fails even before the change ({why}){again}")
+            format!("the call cannot be guarded, because a fresh login fails even before the change ({why}){again}")
         })?;
         *self.no_login.lock() = None;
         let armed_at = Instant::now();
@@ -214,7 +215,7 @@ impl Guards {
             return self.roll_back(guard, deadline, why).await;
         }
         if let Some(why) = check(&self.inner, guard, left(deadline)).await {
-            return self.roll_back(guard, deadline, &format!("a check fails: {why}")).await;
+            return self.roll_back(guard, deadline, &format!("a check failed: {why}")).await;
         }
         let proving = self.prove(guard, before, deadline);
         let proof = tokio::select! {
@@ -315,7 +316,7 @@ impl Guards {
         GuardEnding {
             how: GuardEnd::Unknown,
             text: format!(
-                "[guard: {why}; {name} does not answer. The timer on the host rolls the change back; see `sysop guard \
+                "[guard: {why}; {name} is not responding. The timer on the host rolls the change back; see `sysop guard \
                  status {name}`]"
             ),
         }

@@ -95,7 +95,7 @@ impl RemoteProcessTree {
             Ok(ScriptOutput { status: 0, .. }) => Ok(()),
             Ok(_) => Err(SshError::Failed {
                 destination: self.inner.name().to_owned(),
-                why: "some of its processes could not be killed".to_owned(),
+                why: "some processes of the command could not be killed".to_owned(),
             }),
             Err(error) => Err(error),
         }

@@ -29,7 +29,7 @@ use crate::pipe::sized_pipe;
 /// Timeout of a session request. It is needed because the network may fail silently.
 const OPEN_MAX: Duration = Duration::from_secs(15);
 /// Error text for a missing response.
-pub(super) const SILENT: &str = "the host does not respond";
+pub(super) const SILENT: &str = "the host is not responding";
 /// Default size of a pipe buffer, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
 /// Size of an enlarged pipe buffer in bytes, if the system allows it. With it, floods of output rarely wait.
@@ -143,7 +143,7 @@ impl SshSession {
             Ok(Err(MuxError::Refused(_))) => {
                 SessionTransport::Dedicated(open_dedicated(inner, sent.line, &ends)?)
             }
-            Ok(Err(MuxError::Gone)) => return Err(inner.connection_lost(master, "it ended")),
+            Ok(Err(MuxError::Gone)) => return Err(inner.connection_lost(master, "ssh ended")),
             Ok(Err(MuxError::Broken(error))) => return Err(inner.connection_lost(master, &error.to_string())),
             Err(_) => return Err(inner.connection_lost(master, SILENT)),
         };

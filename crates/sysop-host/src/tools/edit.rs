@@ -16,7 +16,7 @@ const HINT_CHARS_MAX: usize = 120;
 pub(crate) enum EditError {
     #[error("old_string is empty; write_file creates files")]
     Empty,
-    #[error("old_string and new_string are equal")]
+    #[error("old_string and new_string are the same")]
     Same,
     #[error("old_string was not found{}", nearest.as_ref().map(nearest_hint).unwrap_or_default())]
     NotFound {

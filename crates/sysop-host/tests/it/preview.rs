@@ -402,9 +402,9 @@ fn hosts_are_grouped_by_result() {
         preview::lines(&plan, &results),
         ["web4: nothing to remove", "3 hosts (web1, web2, web3): removes 12 files"]
     );
-    results.push(ProbeResult { host: "web5".to_owned(), output: Err("it takes longer than 2 s".to_owned()) });
+    results.push(ProbeResult { host: "web5".to_owned(), output: Err("timed out after 2 s".to_owned()) });
     let lines = preview::lines(&plan, &results).join("\n");
-    assert!(lines.contains("web5: effect unknown (it takes longer than 2 s)"), "{lines}");
+    assert!(lines.contains("web5: effect unknown (timed out after 2 s)"), "{lines}");
 }
 
 #[test]

@@ -57,7 +57,7 @@ async fn a_group_that_may_use_sudo_is_given_back() {
     for change in ["sudo gpasswd -d ann ops", "sudo usermod -G '' ann"] {
         let session = target.session(30);
         let outcome = session.guarded(change).await;
-        assert!(outcome.output.contains("sudo does not work as before"), "{change}: {}", outcome.output);
+        assert!(outcome.output.contains("sudo no longer works as before"), "{change}: {}", outcome.output);
         assert_eq!(session.endings(), [GuardEnd::Fired], "{change}");
         assert_eq!(target.text("/etc/group"), before, "{change}");
     }
