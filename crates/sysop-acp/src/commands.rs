@@ -9,8 +9,8 @@ use crate::prompt::PromptImage;
 /// Commands of this front end: name, description, and a hint for the argument.
 const COMMANDS: [(&str, &str, Option<&str>); 5] = [
     ("run", "Run a command on the session's host as you typed it", Some("COMMAND")),
-    ("undo", "Undo the last change, or that of a tool call by its number", Some("[STEP]")),
-    ("compact", "Replace older messages by a summary", Some("[FOCUS]")),
+    ("undo", "Undo the last change, or a tool call by its number", Some("[STEP]")),
+    ("compact", "Replace older messages with a summary", Some("[FOCUS]")),
     ("continue", "Resume after a pause", None),
     ("trust", "Trust the AGENTS.md and the skills of this workspace", None),
 ];

@@ -49,7 +49,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/compact", "[FOCUS]", "Summarize older messages to free context"),
     ("/status", "", "Show host, model, approval, context and cost of the session"),
     ("/cost", "", "Show model calls, tokens and cost of the session"),
-    ("/permissions", "[revoke N|revoke all]", "List or take back what is allowed for this session"),
+    ("/permissions", "[revoke N|revoke all]", "List or revoke what is allowed for this session"),
     ("/init", "", "Have the model propose an AGENTS.md for this workspace"),
     ("/trust", "", "Give the model this workspace's AGENTS.md"),
     ("/plan", "", "Run the next step proposed in read-only mode"),
@@ -65,7 +65,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/cmd", "COMMAND", "Run a command without the model (same as !COMMAND)"),
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
-    ("/undo", "[STEP]", "Undo the last change, or that of a tool call by its number"),
+    ("/undo", "[STEP]", "Undo the last change, or a tool call by its number"),
     ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
     ("/background", "", "Move the running command to the background"),
     ("/pause", "", "Pause after the current step (Ctrl+\\)"),
@@ -403,10 +403,9 @@ pub fn completions(line: &str, known_names: &CompletionNames) -> Vec<(String, St
             let known = ThemeName::ALL.map(|theme| (theme.as_str().to_owned(), String::new()));
             from(known.to_vec(), begun)
         }
-        ["/permissions", begun] => from(
-            vec![("revoke".to_owned(), "Take back a permission: revoke N, revoke all".to_owned())],
-            begun,
-        ),
+        ["/permissions", begun] => {
+            from(vec![("revoke".to_owned(), "Revoke a permission: revoke N, revoke all".to_owned())], begun)
+        }
         ["/approve", begun] => {
             let known =
                 ApprovalMode::ALL.map(|mode| (mode.as_str().to_owned(), mode.description().to_owned()));

@@ -109,7 +109,7 @@ pub fn permissions(
             let mut lines: Vec<_> =
                 listed.map(|(at, grant)| format!("{}  {}", at + 1, grant_line(grant))).collect();
             lines.push(
-                "take one back with /permissions revoke N, or all with /permissions revoke all".to_owned(),
+                "revoke one with /permissions revoke N, or all with /permissions revoke all".to_owned(),
             );
             Ok(PermissionsAnswer::Lines(lines))
         }

@@ -278,7 +278,7 @@ impl App {
             return self
                 .show_flash("nothing is allowed for this session beyond the mode and your rules", now);
         }
-        self.pick("Allowed for this session · Enter takes back", choices);
+        self.pick("Allowed for this session · Enter revokes", choices);
     }
 
     pub(super) fn pick_host(&mut self, now: Duration) {
