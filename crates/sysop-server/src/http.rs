@@ -131,7 +131,7 @@ fn session_routes() -> Vec<Route> {
             .body(bytes(&["image/png", "image/jpeg", "image/gif", "image/webp"]))
             .response("201", "Stored; pass it in `images` of `user.message`", json::<PromptImage>())
             .response("413", "The image has more than 5 MB", json::<Problem>())
-            .response("415", "The content type is not that of an image", json::<Problem>())
+            .response("415", "The content type is not an image type", json::<Problem>())
             .response("422", "The image is not accepted", json::<Problem>()),
         post(
             session!("/fork"),
@@ -155,7 +155,7 @@ fn session_routes() -> Vec<Route> {
             catalog::skills,
             "List the skills and custom commands that a prompt can name",
         )
-        .ok("The skills and commands, without their texts", json::<catalog::SkillList>()),
+        .ok("The skills and commands, without their content", json::<catalog::SkillList>()),
         post(
             session!("/undo"),
             Operate,
@@ -182,7 +182,7 @@ fn message_routes() -> Vec<Route> {
         message(session!("/resume"), "resume", "Resume after a pause"),
         message(session!("/retry"), "retry", "Retry the last prompt with an empty history"),
         message(session!("/clear"), "clear", "Clear the history"),
-        message(session!("/compact"), "compact", "Replace older messages by a summary"),
+        message(session!("/compact"), "compact", "Replace older messages with a summary"),
         message(session!("/terminal/input"), "terminal.input", "Type into the live terminal"),
         message(session!("/terminal/resize"), "terminal.resize", "Resize the live terminal"),
         message(session!("/terminal/release"), "terminal.release", "Return the live terminal to the agent"),
@@ -201,11 +201,11 @@ fn chat_routes() -> Vec<Route> {
         post("/api/gemini/agent", Operate, gemini::agent, "Run one step of an agent with client tools")
             .body(json::<gemini::GeminiAgentRequest>())
             .ok("In Gemini's format", json::<gemini::AgentReply>())
-            .response("502", "The model did not answer", json::<Problem>()),
+            .response("502", "The model did not respond", json::<Problem>()),
         post("/api/gemini/chat", Operate, gemini::chat, "Get one chat answer")
             .body(json::<gemini::GeminiChatRequest>())
             .ok("The answer", json::<gemini::ChatReply>())
-            .response("502", "The model did not answer", json::<Problem>()),
+            .response("502", "The model did not respond", json::<Problem>()),
     ]
 }
 

@@ -81,7 +81,7 @@ impl AuditedStore {
             ..AuditEntry::new(Kind::Refused, self.clock.now())
         };
         if let Err(error) = self.audit.write(vec![entry]).await {
-            tracing::error!(%error, "cannot audit a rejected decision");
+            tracing::error!(%error, "cannot write a rejected decision to the audit log");
         }
     }
 
@@ -118,7 +118,7 @@ impl AuditedStore {
             (Ok(()), _) => Ok(()),
             (Err(error), AuditFailurePolicy::Stop) => Err(StoreError::Unavailable(error.to_string())),
             (Err(error), AuditFailurePolicy::Continue) => {
-                tracing::error!(%error, "cannot audit an event");
+                tracing::error!(%error, "cannot write an event to the audit log");
                 Ok(())
             }
         }

@@ -84,7 +84,7 @@ pub(super) async fn paths(
     query: Result<Query<PathsQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     let Ok(Query(PathsQuery { word, limit })) = query else {
-        return problem::bad("`word` must be text and `limit` a number");
+        return problem::bad("`word` must be a string and `limit` a number");
     };
     let limit = limit.unwrap_or(PATHS_DEFAULT);
     if !(1..=PATHS_MAX).contains(&limit) {

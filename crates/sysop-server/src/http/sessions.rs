@@ -176,7 +176,7 @@ pub(super) async fn list(
     page: Result<Query<ListQuery>, axum::extract::rejection::QueryRejection>,
 ) -> Response {
     let Ok(Query(ListQuery { limit, search })) = page else {
-        return problem::bad("`limit` must be a number and `search` text");
+        return problem::bad("`limit` must be a number and `search` a string");
     };
     let limit = limit.unwrap_or(LIST_DEFAULT);
     if !(1..=LIST_MAX).contains(&limit) {
