@@ -16,7 +16,7 @@ use crate::McpServerSettings;
 use crate::approval::{Caller, ClientAnswer, PROGRESS_INTERVAL};
 
 /// Reason logged if nobody could approve a call.
-const NOBODY: &str = "no one could approve it";
+const NOBODY: &str = "no one could approve the call";
 
 /// Result of a call, for the caller.
 #[derive(Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ impl HostSession {
             ClientAnswer::Reject => decide(Decision::Reject { reason: "rejected by the user".to_owned() })?,
             ClientAnswer::Unable => {
                 decide(Decision::Reject { reason: NOBODY.to_owned() })?;
-                return Ok(Some(format!("not run: it needs approval. {}", settings.hint)));
+                return Ok(Some(format!("not run: the call needs approval. {}", settings.hint)));
             }
         }
         Ok(None)

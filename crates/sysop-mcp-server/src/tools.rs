@@ -30,7 +30,7 @@ const DIRECT: &[DirectTool] = &[
     DirectTool {
         name: "run",
         tool: "bash",
-        description: "Run a shell command on a host, without a terminal. The exit code is stated",
+        description: "Run a shell command on a host, without a terminal. The result includes the exit code",
         arguments: &[
             ("command", "string", true),
             ("reason", "string", true),
@@ -98,7 +98,7 @@ const DIRECT: &[DirectTool] = &[
 const ASK: &str = "ask";
 const HOSTS: &str = "hosts";
 /// Description of the argument `host`.
-const HOST: &str = "Name from `hosts`, or an ssh destination; left out: the default host";
+const HOST: &str = "Name from `hosts`, or an ssh destination. Default: the default host";
 
 /// Returns the tools. `has_model` is true if sysop's own model is available for tasks.
 pub(crate) fn list(has_model: bool) -> Vec<Tool> {

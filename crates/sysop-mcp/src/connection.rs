@@ -51,7 +51,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub enum ConnectionError {
     #[error("cannot start the MCP server ({0})")]
     Start(String),
-    #[error("the MCP server did not answer within {} s; raise startup_timeout_s{stderr}", limit.as_secs())]
+    #[error("the MCP server did not respond within {} s; raise startup_timeout_s{stderr}", limit.as_secs())]
     StartTimeout { limit: Duration, stderr: String },
     #[error("cannot connect to the MCP server: {why}{stderr}")]
     Open { why: String, stderr: String },

@@ -118,7 +118,7 @@ impl Form<'_> {
             return declined();
         };
         let host = url.host_str().unwrap_or_default();
-        let details = vec![format!("It asks you to open an address of {host} in a browser.")];
+        let details = vec![format!("The server asks you to open an address of {host} in a browser.")];
         let prompt = format!("{}\n{url}\nDone? [y/N]", shown(message));
         match self.ask(prompt, details).await.is_some_and(|answer| is_yes(&answer)) {
             true => ElicitResult::new(ElicitationAction::Accept),

@@ -58,7 +58,7 @@ async fn a_server_that_never_answers_is_stopped_after_its_start_timeout() {
     let started = Instant::now();
     let outcome = world.act().await;
     assert_eq!(outcome.status, Status::Failed);
-    assert!(outcome.output.contains("did not answer within 2 s"), "{}", outcome.output);
+    assert!(outcome.output.contains("did not respond within 2 s"), "{}", outcome.output);
     assert!(outcome.output.contains("waiting for the license server"), "{}", outcome.output);
     assert!(started.elapsed() < Duration::from_secs(20));
 }
