@@ -396,8 +396,10 @@ fn not_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
     deserializer.deserialize_str(StringVisitor {
         expected: "a string",
         read: |text| match text {
-            "" => Err("an empty `trigger` would fit every message; that is what `default_response` is for"
-                .to_owned()),
+            "" => {
+                Err("an empty `trigger` would match every message; use `default_response` for that"
+                    .to_owned())
+            }
             _ => Ok(text.to_owned()),
         },
     })
@@ -410,7 +412,9 @@ fn tool_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Er
             if is_tool_name(text, TOOL_NAME_BYTES_MAX) {
                 return Ok(text.to_owned());
             }
-            Err(format!("`{text}` is no name of a tool: 1 to {TOOL_NAME_BYTES_MAX} of A-Z a-z 0-9 _ -"))
+            Err(format!(
+                "`{text}` is not a valid tool name; use 1 to {TOOL_NAME_BYTES_MAX} of A-Z, a-z, 0-9, _ and -"
+            ))
         },
     })
 }

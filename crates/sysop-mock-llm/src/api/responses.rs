@@ -177,7 +177,7 @@ fn validate_tools(tools: &[Value]) -> Result<(), ApiError> {
         };
         if !is_tool_name(name, TOOL_NAME_BYTES_MAX) || !names.insert(name) {
             return Err(refuse(
-                &format!("Invalid '{param}': '{name}' is no name, or is defined twice."),
+                &format!("Invalid '{param}': '{name}' is not a valid name, or is defined twice."),
                 &param,
             ));
         }

@@ -58,7 +58,7 @@ impl AnthropicEncoding {
         match self {
             Self::Echo => "anthropic",
             Self::EchoWithoutThinking => "anthropic without thinking",
-            Self::Rebuilt => "anthropic afresh",
+            Self::Rebuilt => "anthropic rebuilt",
         }
     }
 }

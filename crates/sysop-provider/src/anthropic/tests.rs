@@ -415,7 +415,7 @@ mod request_form {
     fn a_message_is_encoded_once() {
         let request = request(vec![user("hi"), said("hello"), user("more")]);
         let first = api().build(&request, &ModelQuirks::default()).unwrap().body;
-        for (message, form) in request.messages.iter().zip(["anthropic", "anthropic afresh", "anthropic"]) {
+        for (message, form) in request.messages.iter().zip(["anthropic", "anthropic rebuilt", "anthropic"]) {
             let kept = message.encoded(form, |_| panic!("encoded again"));
             assert!(first.contains(kept.unwrap().trim_end_matches('}')));
         }

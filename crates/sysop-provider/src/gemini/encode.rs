@@ -55,8 +55,8 @@ impl GeminiEncoding {
         match self {
             Self::Echo => "gemini",
             Self::EchoWithoutIds => "gemini without ids",
-            Self::Signed => "gemini afresh",
-            Self::Unsigned => "gemini afresh without signature",
+            Self::Signed => "gemini signed",
+            Self::Unsigned => "gemini unsigned",
             Self::TextProtocol => "gemini in text",
         }
     }

@@ -311,7 +311,7 @@ impl OpenAiDecoder {
             }
             Some("content_filter" | "sensitive" | "refusal") => Ok(FinishReason::Refused),
             Some(reason @ ("error" | "network_error" | "insufficient_system_resource")) => {
-                Err(stream_error(&format!("it ended with `{reason}`"), true))
+                Err(stream_error(&format!("the stream ended with `{reason}`"), true))
             }
             Some(_) if self.refused => Ok(FinishReason::Refused),
             Some(_) => Ok(FinishReason::Stop),
