@@ -66,7 +66,7 @@ pub(crate) fn read(blocks: &[Value], root: &str) -> Result<PromptContent, RpcErr
                 let bytes = bytes.map_err(|_| RpcError::invalid("the data of the image is not base64"))?;
                 images.push(PromptImage { bytes, name: place(field("uri"), root) });
             }
-            "audio" => return Err(RpcError::invalid("sound is not supported; describe the content")),
+            "audio" => return Err(RpcError::invalid("audio is not supported; describe the content")),
             other => return Err(RpcError::invalid(format!("unknown content block {other:?}"))),
         }
     }

@@ -10,7 +10,7 @@ Desktop window for sysop, started by `sysop desktop`; see `sysop desktop --help`
 
 Usage: sysop-desktop [--sysop FILE] [--session ID] [-- SERVER_FLAGS...]
 
-  --sysop FILE    Program to run as the server [default: `sysop` beside this one, or on PATH]
+  --sysop FILE    Program to run as the server [default: `sysop` next to this one, or on PATH]
   --session ID    Session to show first
   --version       Print the version
 ";

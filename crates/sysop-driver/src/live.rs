@@ -483,7 +483,7 @@ impl LiveSession {
             }
             Effect::CancelModel { step } => {
                 if let Some((asked, cancel)) = worker.model.take_if(|(asked, _)| *asked == step) {
-                    tracing::debug!(session = %self.id, step = %asked, "model call cancelled");
+                    tracing::debug!(session = %self.id, step = %asked, "model call canceled");
                     cancel.cancel();
                 }
             }

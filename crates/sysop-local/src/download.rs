@@ -224,7 +224,7 @@ impl Download<'_> {
         let done = self.part.length();
         (self.progress)(Progress::Bytes { done, total: most });
         match most {
-            Some(most) if done < most => Err(AttemptError::again("the connection was cut")),
+            Some(most) if done < most => Err(AttemptError::again("the connection was interrupted")),
             Some(_) | None => Ok(()),
         }
     }

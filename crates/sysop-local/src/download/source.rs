@@ -162,7 +162,7 @@ impl Body {
         match self {
             Self::Server(response) => match response.chunk().await {
                 Ok(bytes) => Ok(bytes.map(|bytes| bytes.to_vec())),
-                Err(error) => Err(again(format!("the connection was cut ({})", cause(&error)))),
+                Err(error) => Err(again(format!("the connection was interrupted ({})", cause(&error)))),
             },
             Self::File(file) => {
                 let mut bytes = vec![0; CHUNK_BYTES];
