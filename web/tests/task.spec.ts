@@ -62,7 +62,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await expect(person.button(/Stop/)).toHaveCount(0);
   expect(existsSync(go)).toBe(false);
 
-  await person.button(/New Chat/).click();
+  await person.button(/New chat/).click();
   await expect(person.steps).toHaveCount(0);
   await expect(person.conversation).toContainText(/Show earlier messages|Describe a task/);
 });

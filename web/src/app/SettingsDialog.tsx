@@ -120,7 +120,7 @@ function Notifications() {
   if (allowed === "missing") return null;
   const words = {
     granted: "On. You are notified when a turn ends or needs approval while this tab is hidden.",
-    denied: "Blocked in the settings of the browser.",
+    denied: "Blocked in the browser's settings.",
     default: "Notify me when a turn ends or needs approval while this tab is hidden.",
   }[allowed];
   return (

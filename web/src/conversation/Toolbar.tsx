@@ -104,7 +104,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         )}
         {!running && (
           <button type="button" className="act new" disabled={!online} onClick={() => store.newChat()}>
-            <Icon name="newChat" /> <span className="word">New Chat</span>
+            <Icon name="newChat" /> <span className="word">New chat</span>
           </button>
         )}
         <button

@@ -58,7 +58,7 @@ export function useFileDrop(allowed: boolean): Drop {
 async function textOf(file: File): Promise<{ text: string } | { why: string }> {
   if (file.size > BYTES_MAX) {
     return {
-      why: `The file has ${fileSize(file.size)}; the limit is ${fileSize(BYTES_MAX)}. Copy it with scp.`,
+      why: `The file is ${fileSize(file.size)}; the limit is ${fileSize(BYTES_MAX)}. Copy it with scp.`,
     };
   }
   try {
