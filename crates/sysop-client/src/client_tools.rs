@@ -177,7 +177,7 @@ impl LocalToolExecutor {
 
     pub(crate) fn observe_input(&self, input: &Input) {
         let LocalTools { policy, tools, .. } = &*self.local_tools;
-        #[expect(clippy::wildcard_enum_match_arm, reason = "these allow something here")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "other input allows nothing on this client")]
         match input {
             Input::Decision { call, decision, .. } => {
                 self.local_policy.lock().record_decision(policy, tools, call, decision)
@@ -202,7 +202,7 @@ impl LocalToolExecutor {
     /// risk, grant and displayed command are computed locally, and those sent by the server are ignored.
     pub(crate) fn judge_event(&self, logged: Arc<Logged>) -> Arc<Logged> {
         let LocalTools { policy, tools, root, .. } = &*self.local_tools;
-        #[expect(clippy::wildcard_enum_match_arm, reason = "all others are the server's own affair")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "other events are left to the server")]
         match &logged.event {
             Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
                 self.local_policy.lock().record_announcement(client_tools, tools, root);

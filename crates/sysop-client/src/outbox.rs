@@ -82,7 +82,7 @@ impl Outbox {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "users do not send any other message themselves")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "users do not send other messages themselves")]
 fn what(message: &ClientMessage) -> &'static str {
     match message {
         ClientMessage::UserMessage { .. } => "your last message",

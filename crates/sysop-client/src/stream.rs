@@ -226,7 +226,7 @@ impl SessionConnection {
         self.flush(link).await
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are of the session, for the decoder")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the decoder handles the session's messages")]
     fn handle_text(&mut self, text: &str) -> Result<(), SocketError> {
         // Ignore messages that this version does not know.
         let Ok(message) = serde_json::from_str::<ServerMessage>(text) else { return Ok(()) };
@@ -301,7 +301,7 @@ impl SessionConnection {
     }
 
     /// Handles an error message from the server: the refusal of a request, or the announced end of the connection.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other refusal is shown as it is")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other refusals are shown unchanged")]
     fn handle_error(&mut self, code: Option<ErrorCode>, why: &str, answers: bool) -> Result<(), SocketError> {
         let why = sentence(why);
         let Some(code) = code else {

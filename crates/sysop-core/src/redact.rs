@@ -129,7 +129,7 @@ impl KnownSecrets {
         let compile = || {
             let values: Vec<_> =
                 self.values.iter().map(|value| regex::escape(value.expose_secret())).collect();
-            Regex::new(&values.join("|")).expect("escaped strings are a valid expression")
+            Regex::new(&values.join("|")).expect("escaped strings form a valid regular expression")
         };
         Some(self.any.get_or_init(compile))
     }

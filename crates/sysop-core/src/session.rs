@@ -642,7 +642,7 @@ impl Session {
                 self.emit(out, Event::ModelFailed { step, failure });
             }
             Activity::Running => {
-                let call = self.state.running_call().expect("a call runs").id.clone();
+                let call = self.state.running_call().expect("a call is running").id.clone();
                 let text = "sysop exited while this was running; outcome unknown, not retried";
                 self.finish(out, call, Outcome::new(Status::Interrupted, text));
             }

@@ -115,7 +115,7 @@ impl TextStyle {
         let mut out = String::new();
         let mut add = |text: std::fmt::Arguments<'_>| {
             let border = if out.is_empty() { "" } else { ";" };
-            write!(out, "{border}{text}").expect("a string takes all");
+            write!(out, "{border}{text}").expect("writing to a string cannot fail");
         };
         for (mark, number) in TextAttribute::ALL {
             if self.has(mark) {

@@ -228,7 +228,7 @@ impl DesktopWindow {
     }
 
     /// Handles an event; returns true if the window should close.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "a window tells of much more than is of use here")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the window handles only a few of many events")]
     fn take(&mut self, event: Event<'_, AppEvent>) -> bool {
         match event {
             Event::WindowEvent { event, .. } => match event {

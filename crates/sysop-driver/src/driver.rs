@@ -389,7 +389,7 @@ impl DriverInner {
             Some(running) if running.last_error().is_none() => Insertion::Existing(running.clone()),
             Some(_) | None => {
                 if let Some(first) = first {
-                    handle.live.send(first).expect("a session that nobody has seen is open");
+                    handle.live.send(first).expect("a new session is open");
                 }
                 sessions.insert(handle.id().clone(), handle.clone());
                 Insertion::New(handle)

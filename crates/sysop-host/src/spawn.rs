@@ -4,7 +4,7 @@
 //! sysop's terminal, and all processes that a command starts can be found. `std` can create a session only in a hook
 //! between `fork` and `exec`, and `fork` copies the page tables of the whole process. With 300 MB in use, this takes 10
 //! ms, while `posix_spawn` takes 0.1 ms. All unsafe code in the crate is in this module.
-#![expect(unsafe_code, reason = "no safe call offers POSIX_SPAWN_SETSID, or waits for a descriptor of ours")]
+#![expect(unsafe_code, reason = "no safe API offers POSIX_SPAWN_SETSID or waits for our own descriptors")]
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -154,7 +154,7 @@ impl SpawnAttributes {
         };
         let flags = libc::POSIX_SPAWN_SETSID
             | libc::c_short::try_from(libc::POSIX_SPAWN_SETSIGDEF | libc::POSIX_SPAWN_SETSIGMASK)
-                .expect("the flags fit the type of the flags");
+                .expect("the flags fit in a c_short");
         let mut none = MaybeUninit::uninit();
         let mut defaults = MaybeUninit::uninit();
         // SAFETY: sigemptyset initializes a whole set, so both are initialized before they are read; the

@@ -26,7 +26,7 @@ pub fn run_as_launcher() -> Option<u8> {
     }
     let error = Command::new(&program).args(arguments).env_remove(PARENT).exec();
     // The parent reads the server's standard error.
-    #[expect(clippy::print_stderr, reason = "the parent shows it")]
+    #[expect(clippy::print_stderr, reason = "the parent process shows the error")]
     {
         eprintln!("cannot start {}: {error}", program.display());
     }

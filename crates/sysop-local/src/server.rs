@@ -84,7 +84,7 @@ impl RunningServer {
                 result => return result,
             }
         }
-        Err(failure.expect("at least one port is tried"))
+        Err(failure.expect("the loop tries at least one port"))
     }
 
     async fn start_on(spec: &ServerSpec, port: u16) -> Result<Self, ServerError> {
@@ -188,7 +188,7 @@ fn random_key() -> SecretString {
     rand::rng().fill_bytes(&mut bytes);
     let mut key = String::with_capacity(2 * KEY_BYTES);
     for byte in bytes {
-        write!(key, "{byte:02x}").expect("writing to a string does not fail");
+        write!(key, "{byte:02x}").expect("writing to a string cannot fail");
     }
     key.into()
 }

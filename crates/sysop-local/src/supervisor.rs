@@ -269,7 +269,7 @@ impl SupervisorState {
                 let spec = self.spec.server_spec(name)?;
                 *slot = Some(RunningServer::start(&spec).await.map_err(|error| error.to_string())?);
             }
-            let server = slot.as_ref().expect("it was ready or was started");
+            let server = slot.as_ref().expect("the server is running or was just started");
             self.users.fetch_add(1, Ordering::SeqCst);
             *self.last_use.lock() = Instant::now();
             let (base_url, context) = (server.base_url.clone(), server.context);

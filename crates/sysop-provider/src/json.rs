@@ -78,7 +78,7 @@ pub(crate) struct LaxCount(Option<f64>);
 
 impl LaxCount {
     /// Returns the count, or 0 if it is absent.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "float casts saturate")]
     pub(crate) fn number(self) -> u64 {
         self.0.unwrap_or_default() as u64
     }

@@ -111,7 +111,7 @@ impl Metrics {
         self.sessions_live.set(count(sessions_live));
         self.tasks.set(count(tokio::runtime::Handle::current().metrics().num_alive_tasks()));
         let mut text = String::new();
-        encode(&mut text, &self.registry).expect("a String takes all");
+        encode(&mut text, &self.registry).expect("writing to a string cannot fail");
         text
     }
 

@@ -163,7 +163,7 @@ impl Follower {
         messages
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "it follows these, whatever else there is")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only these events change the state")]
     fn fold(&mut self, logged: &Logged, messages: &[ServerMessage]) {
         match &logged.event {
             Event::SessionOpened { spec, opened_by, .. } => {
@@ -329,7 +329,7 @@ impl SessionFeed {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "only calls are more than messages")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "only calls need more than their messages")]
     fn take(&mut self, update: &Update) {
         let logged = match update {
             Update::Delta(delta) => {
@@ -425,7 +425,7 @@ impl SessionFeed {
 }
 
 /// Splits a delta into messages of at most [`DELTA_BYTES_MAX`].
-#[expect(clippy::wildcard_enum_match_arm, reason = "only these hold text that was joined")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only these messages contain joined deltas")]
 fn in_pieces(message: ServerMessage) -> Vec<ServerMessage> {
     match message {
         ServerMessage::AssistantDelta { session_id, content } => pieces(&content)

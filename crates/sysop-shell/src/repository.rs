@@ -32,14 +32,18 @@ const EXCEPTIONS: &str = "diff.external extensions.worktreeconfig";
 pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
     if state.survey.resolution == Resolution::Elsewhere {
         if state.has_moved() {
-            let why = "git in another directory, whose config may run programs";
+            let why = "runs git in another directory, where the git config may run programs";
             state.note(span, RiskClass::Changes, why);
         }
         return;
     }
     let folders: Vec<String> = state.folders.iter().map(str::to_owned).collect();
     if folders.is_empty() {
-        state.note(span, RiskClass::Opaque, "git in an unknown directory, whose config may run programs");
+        state.note(
+            span,
+            RiskClass::Opaque,
+            "runs git in an unknown directory, where the git config may run programs",
+        );
     }
     for folder in folders {
         let target =
@@ -48,7 +52,7 @@ pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
         match settings {
             Some(None) => {}
             Some(Some(why)) => state.note(span, RiskClass::Opaque, &why),
-            None => state.note(span, RiskClass::Opaque, "git with an unreadable config"),
+            None => state.note(span, RiskClass::Opaque, "runs git with an unreadable config"),
         }
         state.add_target(target);
     }
@@ -58,7 +62,7 @@ pub(super) fn judge(state: &mut State, span: Span, connects: bool) {
 fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
     for file in files {
         let Some(names) = &file.script else {
-            return Some("git with an unreadable config".to_owned());
+            return Some("runs git with an unreadable config".to_owned());
         };
         if let Some(name) = names.lines().find(|name| !is_plain(name, connects)) {
             return Some(format!("the repository sets {name}, which may run a program"));

@@ -8,7 +8,7 @@
 //! - the follow-up of a cancel, and timestamps.
 #![expect(
     clippy::wildcard_enum_match_arm,
-    reason = "each function is about few messages; a test decodes all"
+    reason = "each function decodes a few messages; a test covers all"
 )]
 
 use std::mem::discriminant;

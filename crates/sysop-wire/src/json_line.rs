@@ -18,7 +18,7 @@ pub fn to_json_line(message: &impl Serialize) -> String {
         if is_unsafe_to_print(character) {
             // Such characters occur only inside strings, where escapes are allowed.
             for unit in character.encode_utf16(&mut [0; 2]) {
-                write!(line, "\\u{unit:04x}").expect("a String takes all");
+                write!(line, "\\u{unit:04x}").expect("writing to a string cannot fail");
             }
         } else {
             line.push(character);

@@ -71,12 +71,12 @@ fn page(client: &Value, server: &Value) -> String {
     for (title, schema, examples) in
         [("Client messages", client, CLIENT_EXAMPLES), ("Server messages", server, SERVER_EXAMPLES)]
     {
-        write!(page, "\n## {title}\n").expect("a String takes all");
+        write!(page, "\n## {title}\n").expect("writing to a string cannot fail");
         for message in schema["oneOf"].as_array().into_iter().flatten() {
             section(&mut page, schema, message, examples);
         }
     }
-    write!(page, "\n## Enumerations\n").expect("a String takes all");
+    write!(page, "\n## Enumerations\n").expect("writing to a string cannot fail");
     let (client, server) = (&client["$defs"], &server["$defs"]);
     let definitions = [client, server].into_iter().filter_map(Value::as_object).flatten();
     for (name, definition) in definitions.collect::<BTreeMap<_, _>>() {
@@ -91,18 +91,19 @@ fn enum_values(page: &mut String, name: &str, definition: &Value) {
     if variants.iter().any(|variant| variant.get("const").is_none()) {
         return;
     }
-    write!(page, "\n### {name}\n\n{}\n\n", one_line(&definition["description"])).expect("a String takes all");
+    write!(page, "\n### {name}\n\n{}\n\n", one_line(&definition["description"]))
+        .expect("writing to a string cannot fail");
     for variant in variants {
         let (word, about) =
             (variant["const"].as_str().unwrap_or_default(), one_line(&variant["description"]));
-        writeln!(page, "- `{word}`: {about}").expect("a String takes all");
+        writeln!(page, "- `{word}`: {about}").expect("writing to a string cannot fail");
     }
 }
 
 fn section(page: &mut String, schema: &Value, message: &Value, examples: &str) {
-    let kind = message["properties"]["type"]["const"].as_str().expect("messages are told apart by `type`");
+    let kind = message["properties"]["type"]["const"].as_str().expect("messages are distinguished by `type`");
     let about = one_line(&message["description"]);
-    write!(page, "\n### `{kind}`\n\n{about}\n\n").expect("a String takes all");
+    write!(page, "\n### `{kind}`\n\n{about}\n\n").expect("writing to a string cannot fail");
     let named =
         message["$ref"].as_str().map_or(&Value::Null, |name| &schema["$defs"][name.trim_start_matches(DEFS)]);
     let mut fields = String::new();
@@ -113,17 +114,18 @@ fn section(page: &mut String, schema: &Value, message: &Value, examples: &str) {
             }
             let (optional, of) = typescript::field_type(part, name, field, 0);
             let (of, about) = (of.replace('|', "\\|"), one_line(&field["description"]));
-            writeln!(fields, "| `{name}{optional}` | `{of}` | {about} |").expect("a String takes all");
+            writeln!(fields, "| `{name}{optional}` | `{of}` | {about} |")
+                .expect("writing to a string cannot fail");
         }
     }
     if !fields.is_empty() {
         write!(page, "| field | type | description |\n| --- | --- | --- |\n{fields}\n")
-            .expect("a String takes all");
+            .expect("writing to a string cannot fail");
     }
     let quoted = format!(r#"{{"type":"{kind}""#);
     page.push_str("```json\n");
     for example in examples.lines().filter(|line| line.starts_with(&quoted)) {
-        writeln!(page, "{example}").expect("a String takes all");
+        writeln!(page, "{example}").expect("writing to a string cannot fail");
     }
     page.push_str("```\n");
 }

@@ -138,7 +138,7 @@ impl ConfigEntry {
 
     /// Returns the origin of the value. If several layers added to a list, returns the origin of the last addition.
     pub(crate) fn origin(&self) -> &ConfigOrigin {
-        self.origins.last().expect("an entry is made with an origin")
+        self.origins.last().expect("an entry has at least one origin")
     }
 }
 
@@ -346,7 +346,7 @@ impl Config {
             let table = || toml::Value::Table(toml::Table::new());
             let mut slot = found.get_or_insert_with(table);
             for name in names {
-                let outer = slot.as_table_mut().expect("a table is not a key");
+                let outer = slot.as_table_mut().expect("a key has no keys below it");
                 slot = outer.entry(name).or_insert_with(table);
             }
             *slot = entry.value.to_toml();
@@ -443,7 +443,7 @@ impl Config {
     }
 
     #[cfg(not(unix))]
-    #[expect(clippy::unused_self, reason = "the same call on every system")]
+    #[expect(clippy::unused_self, reason = "the signature is the same on every system")]
     fn warn_of_open_secret(&mut self, _path: &Path, _layer: &ConfigLayer) {}
 
     fn load_workspace(&mut self, sources: &ConfigSources<'_>) -> Result<(), ConfigError> {

@@ -67,10 +67,10 @@ impl DoctorReport {
         };
         self.bad += usize::from(state == CheckStatus::Bad);
         let text = neutralize(text);
-        writeln!(self.text, "{word}  {what:<9} {text}").expect("writing to a string does not fail");
+        writeln!(self.text, "{word}  {what:<9} {text}").expect("writing to a string cannot fail");
         if let Some(hint) = hint {
             let hint = neutralize(hint);
-            writeln!(self.text, "                -> {hint}").expect("writing to a string does not fail");
+            writeln!(self.text, "                -> {hint}").expect("writing to a string cannot fail");
         }
     }
 

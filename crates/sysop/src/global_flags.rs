@@ -129,7 +129,7 @@ pub(crate) fn choice<T: Clone + Send + Sync + 'static, const N: usize>(
     let names = values.each_ref().map(|(_, name, help)| PossibleValue::new(*name).help(*help));
     PossibleValuesParser::new(names).map(move |given| {
         let value = values.iter().find(|(_, name, _)| *name == given);
-        value.expect("the parser lets only these names pass").0.clone()
+        value.expect("the parser accepts only these names").0.clone()
     })
 }
 

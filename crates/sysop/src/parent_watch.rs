@@ -84,7 +84,7 @@ impl ParentWatch {
 }
 
 /// Returns the message for an event that needs a person's attention, or `None` for any other event.
-#[expect(clippy::wildcard_enum_match_arm, reason = "other events need no person")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "other events need no user")]
 fn message(session: &SessionId, event: &Event, redaction: &CommandRedactor) -> Option<Value> {
     let message = match event {
         Event::TurnStarted { prompt, .. } => {

@@ -125,7 +125,7 @@ impl PolicyAnswer {
             let piece = self.piece(finding.start, finding.end);
             let class = class_words(finding.class);
             writeln!(text, "  `{}`: {} ({class})", neutralize(piece), finding.why)
-                .expect("writes to a string");
+                .expect("writing to a string cannot fail");
         }
         for target in &self.targets {
             let access = match target.access {
@@ -143,17 +143,17 @@ impl PolicyAnswer {
                 }
             };
             writeln!(text, "  {access} {}{}", neutralize(&target.word), neutralize(&leads))
-                .expect("writes to a string");
+                .expect("writing to a string cannot fail");
         }
         if self.host != "local" {
             writeln!(text, "  paths on {} are resolved when the command runs", self.host)
-                .expect("writes to a string");
+                .expect("writing to a string cannot fail");
         }
         let decided = match rule {
             Some(rule) => format!("the rule {}", neutralize(rule)),
             None => format!("approve = {} ({})", self.mode.as_str(), self.mode.description()),
         };
-        writeln!(text, "decided by {decided}").expect("writes to a string");
+        writeln!(text, "decided by {decided}").expect("writing to a string cannot fail");
         text
     }
 

@@ -5,7 +5,7 @@
 //! missing from the command's own environment. A process that is not dumpable denies both to everyone but
 //! root. As a protection against root, the values of secret variables are overwritten in the memory shown by
 //! `/proc/PID/environ`, once the config has been loaded.
-#![expect(unsafe_code, reason = "no safe call reaches the block of memory that /proc/PID/environ shows")]
+#![expect(unsafe_code, reason = "no safe API can access the memory that /proc/PID/environ shows")]
 
 use std::ffi::{CStr, c_char};
 

@@ -29,20 +29,20 @@ fn command_line() -> String {
 fn section(command: &Command, name: &str, level: usize, page: &mut String) {
     let heading = "#".repeat(level.min(3));
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    write!(page, "\n{heading} `{name}`\n\n{}.\n", escaped(&about)).expect("a string takes all");
+    write!(page, "\n{heading} `{name}`\n\n{}.\n", escaped(&about)).expect("writing to a string cannot fail");
     let is_top = name == "sysop";
     let own =
         |arg: &&Arg| is_top || !(arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version"));
     let arguments: Vec<_> = command.get_arguments().filter(own).filter(|arg| !arg.is_hide_set()).collect();
     if !arguments.is_empty() {
         let kind = if is_top { "option of every command" } else { "argument or option" };
-        write!(page, "\n| {kind} | meaning |\n| --- | --- |\n").expect("a string takes all");
+        write!(page, "\n| {kind} | meaning |\n| --- | --- |\n").expect("writing to a string cannot fail");
     }
     for arg in arguments {
-        writeln!(page, "| {} | {} |", spelling(arg), meaning(arg)).expect("a string takes all");
+        writeln!(page, "| {} | {} |", spelling(arg), meaning(arg)).expect("writing to a string cannot fail");
     }
     if let Some(text) = command.get_after_long_help().or(command.get_after_help()) {
-        write!(page, "\n```text show\n{text}\n```\n").expect("a string takes all");
+        write!(page, "\n```text show\n{text}\n```\n").expect("writing to a string cannot fail");
     }
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         section(inner, &format!("{name} {}", inner.get_name()), level + 1, page);
@@ -75,11 +75,12 @@ fn meaning(arg: &Arg) -> String {
             Some(help) => format!("`{}` ({})", value.get_name(), escaped(&help.to_string())),
             None => format!("`{}`", value.get_name()),
         });
-        write!(text, ". Values: {}", list.collect::<Vec<_>>().join(", ")).expect("a string takes all");
+        write!(text, ". Values: {}", list.collect::<Vec<_>>().join(", "))
+            .expect("writing to a string cannot fail");
     }
     let defaults: Vec<_> = arg.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if arg.get_action().takes_values() && !arg.is_hide_default_value_set() && !defaults.is_empty() {
-        write!(text, ". Default: `{}`", defaults.join(", ")).expect("a string takes all");
+        write!(text, ". Default: `{}`", defaults.join(", ")).expect("writing to a string cannot fail");
     }
     text
 }

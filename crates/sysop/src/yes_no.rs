@@ -14,7 +14,9 @@ pub(crate) fn ask(question: &str) -> Result<Option<bool>> {
 }
 
 fn ask_on(question: &str, output: &mut dyn Write, input: &mut dyn BufRead) -> Result<Option<bool>> {
-    write!(output, "{} [y/N] ", neutralize(question)).and_then(|()| output.flush()).context("cannot ask")?;
+    write!(output, "{} [y/N] ", neutralize(question))
+        .and_then(|()| output.flush())
+        .context("cannot show the prompt")?;
     let mut line = String::new();
     let read = input.take(ANSWER_BYTES_MAX).read_line(&mut line).context("cannot read the answer")?;
     Ok((read > 0).then(|| matches!(line.trim().to_lowercase().as_str(), "y" | "yes")))

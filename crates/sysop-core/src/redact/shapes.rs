@@ -24,7 +24,7 @@ struct Shape {
 
 impl Shape {
     fn new(name: &'static str, expression: &str, is_secret: fn(&str) -> bool) -> Self {
-        Self { name, expression: Regex::new(expression).expect("a valid expression"), is_secret }
+        Self { name, expression: Regex::new(expression).expect("the regular expression is valid"), is_secret }
     }
 }
 
@@ -89,7 +89,7 @@ static COMMAND_SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
 /// Matches a token at the end of a cut text, where the token may continue beyond the cut.
 static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let starts = "AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|AIza|sk-|eyJ";
-    Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("a valid expression")
+    Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("the regular expression is valid")
 });
 
 /// Returns true if a text has both a digit and a capital letter. Random strings usually do; class names do not.

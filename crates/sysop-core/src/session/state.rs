@@ -214,7 +214,7 @@ pub(super) enum EvidenceRequest {
 
 /// Position within the turn.
 #[derive(Debug, Clone, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "a session has one, and it is never moved in bulk")]
+#[expect(clippy::large_enum_variant, reason = "a session has one phase, which is rarely moved")]
 pub(super) enum Phase {
     Idle,
     /// Between two steps. The session stays in this phase only while paused or waiting for a summary or instructions.
@@ -399,6 +399,6 @@ impl State {
             return CallId::new(wanted);
         }
         let numbered = (2_u32..).map(|n| format!("{wanted}_{n}")).find(|id| !used(id));
-        CallId::new(numbered.expect("numbers do not run out"))
+        CallId::new(numbered.expect("there are more numbers than calls"))
     }
 }

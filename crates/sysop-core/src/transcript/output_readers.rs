@@ -18,7 +18,10 @@ pub struct OutputReaders {
 
 impl OutputReaders {
     pub fn apply(&mut self, event: &Event) {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "all others leave what models were sent as it is")]
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "other events do not change what models were sent"
+        )]
         match event {
             Event::SessionOpened { spec, .. } => self.current = Some(spec.model.clone()),
             Event::Configured { change: ConfigChange::Model(model) } => self.current = Some(model.clone()),

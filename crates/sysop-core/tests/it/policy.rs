@@ -39,7 +39,8 @@ fn matrix(policy: &Policy, grants: &[Grant], commands: &[&str]) -> String {
         let judge = |mode| policy.command(mode, grants, &survey(), command);
         let class = format!("{:?}", judge(ApprovalMode::Ask).risk.class);
         let verdicts = ApprovalMode::ALL.map(|mode| word(judge(mode).verdict));
-        writeln!(table, "{command:24} {class:10} {}", verdicts.join(" ")).expect("writes to a string");
+        writeln!(table, "{command:24} {class:10} {}", verdicts.join(" "))
+            .expect("writing to a string cannot fail");
     }
     table
 }
@@ -170,7 +171,7 @@ fn file_tools_are_judged_by_their_paths() {
         let verdicts = ApprovalMode::ALL.map(|mode| judge(mode, &[]));
         let granted = judge(ApprovalMode::Each, &grant);
         writeln!(table, "{name} {path}: {}; granted {granted}", verdicts.join(" "))
-            .expect("writes to a string");
+            .expect("writing to a string cannot fail");
     }
     expect![[r#"
         read_file src/main.rs: allow allow allow allow; granted allow
@@ -209,7 +210,7 @@ fn calls_of_mcp_servers_ask_unless_the_user_believes_the_server() {
         let granted = word(judge(ApprovalMode::Auto, &grant).verdict);
         let class = judge(ApprovalMode::Ask, &[]).risk.class;
         writeln!(table, "{effect:?} {path}: {verdicts}; granted {granted}; {class:?}")
-            .expect("writes to a string");
+            .expect("writing to a string cannot fail");
     }
     expect![[r#"
         External notes: ask ask ask deny; granted allow; Opaque

@@ -189,7 +189,7 @@ impl World {
                     assert!(known.any(|known| known == call) || self.reading.as_ref() == Some(call));
                 }
                 Effect::Background { call } => {
-                    let running = self.running.take().expect("a call runs");
+                    let running = self.running.take().expect("a call is running");
                     assert_eq!(running.id, *call);
                     self.jobs.push(running);
                 }

@@ -168,7 +168,7 @@ impl SessionFollower {
         state.catch_up_state = if more { CatchUpState::Running } else { CatchUpState::Idle };
         let mut ready = Vec::new();
         while state.pending.front().is_some_and(|(after, _)| *after <= state.seen) {
-            let (after, deltas) = state.pending.pop_front().expect("there is one");
+            let (after, deltas) = state.pending.pop_front().expect("the queue is not empty");
             if after == state.seen {
                 ready.extend(deltas);
             }

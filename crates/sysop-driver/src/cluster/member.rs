@@ -85,7 +85,7 @@ impl Membership {
         let mut hasher = DefaultHasher::new();
         id.hash(&mut hasher);
         let index = hasher.finish() % OPEN_LOCK_SHARDS as u64;
-        &self.open_locks[usize::try_from(index).expect("there are few locks")]
+        &self.open_locks[usize::try_from(index).expect("the index of a lock fits in usize")]
     }
 
     /// Opens a session here, or follows it if another node owns it.

@@ -175,7 +175,7 @@ fn beside(folder: &str, target: &Path) -> Option<String> {
 
 fn read_name(dir: &Dir, name: &str, follow: FollowSymlinks, told: &str) -> Result<Vec<u8>, MachineError> {
     let mut options = OpenOptions::new();
-    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("the flag fits");
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).expect("the flag fits in 32 bits");
     // Opening a pipe or a device must not block until its other end is opened.
     options.read(true).custom_flags(nonblocking).follow(follow);
     let mut file = dir.open_with(name, &options).map_err(|error| plain(&error, told))?;

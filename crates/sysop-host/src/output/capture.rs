@@ -116,7 +116,7 @@ impl<'a> Capture<'a> {
                 stream.keep(&clean);
                 buffer.replace(fresh, &clean, held);
             }
-            (None, None) => unreachable!("without secrets all is passed on"),
+            (None, None) => unreachable!("without secrets, all output is passed on"),
         }
         if stream.writer.is_none() {
             buffer.forget_clean();

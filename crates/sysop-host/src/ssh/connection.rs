@@ -192,12 +192,12 @@ impl ConnectionInner {
 
     /// Returns the permit to open another session, and waits until one is free.
     pub(super) async fn permit(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.sessions).acquire_owned().await.expect("it is never closed")
+        Arc::clone(&self.sessions).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// Like `permit`, but takes one of the sessions reserved for urgent requests.
     pub(super) async fn spare_permit(&self) -> OwnedSemaphorePermit {
-        Arc::clone(&self.spare).acquire_owned().await.expect("it is never closed")
+        Arc::clone(&self.spare).acquire_owned().await.expect("the semaphore is never closed")
     }
 
     /// Connects if necessary. A container has nothing to connect to.

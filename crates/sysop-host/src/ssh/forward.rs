@@ -100,7 +100,7 @@ async fn serve(
     // Dropping the set ends all connections.
     let mut open = tokio::task::JoinSet::new();
     loop {
-        let permit = Arc::clone(&room).acquire_owned().await.expect("it is never closed");
+        let permit = Arc::clone(&room).acquire_owned().await.expect("the semaphore is never closed");
         let Ok((stream, _)) = listener.accept().await else { continue };
         while open.try_join_next().is_some() {}
         let (inner, to) = (Arc::clone(&inner), to.clone());

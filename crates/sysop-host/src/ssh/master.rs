@@ -84,7 +84,7 @@ impl Master {
 
     /// Returns what ssh printed after its first `bytes` bytes, at most `PRINTED_BYTES_MAX` bytes of it.
     pub(super) fn printed_after(&self, bytes: u64) -> String {
-        let mut text = vec![0; usize::try_from(PRINTED_BYTES_MAX).expect("it fits")];
+        let mut text = vec![0; usize::try_from(PRINTED_BYTES_MAX).expect("the size fits in memory")];
         let length = rustix::io::pread(&self.printed, &mut text, bytes).unwrap_or(0);
         String::from_utf8_lossy(&text[..length]).into_owned()
     }

@@ -111,7 +111,7 @@ async fn send_descriptor(stream: &UnixStream, end: BorrowedFd<'_>) -> io::Result
             let mut carried = SendAncillaryBuffer::new(&mut space);
             let ends = [end];
             let fits = carried.push(SendAncillaryMessage::ScmRights(&ends));
-            debug_assert!(fits, "the space is for one descriptor");
+            debug_assert!(fits, "the buffer has space for one descriptor");
             let sent = sendmsg(stream.as_fd(), &[IoSlice::new(&[0])], &mut carried, SendFlags::NOSIGNAL)?;
             if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
         })
@@ -157,14 +157,14 @@ impl MuxPacket {
     }
 
     fn text(&mut self, text: &str) -> &mut Self {
-        let length = u32::try_from(text.len()).expect("requests are bounded");
+        let length = u32::try_from(text.len()).expect("the length of a request is bounded");
         self.number(length);
         self.0.extend_from_slice(text.as_bytes());
         self
     }
 
     fn finish(mut self) -> Vec<u8> {
-        let length = u32::try_from(self.0.len() - 4).expect("requests are bounded");
+        let length = u32::try_from(self.0.len() - 4).expect("the length of a request is bounded");
         self.0[..4].copy_from_slice(&length.to_be_bytes());
         self.0
     }

@@ -83,7 +83,7 @@ impl RemoteScript {
         }
         let mut line = format!("exec sh -c '{before}{text}' sh");
         for argument in arguments {
-            write!(line, " '{argument}'").expect("a string takes all");
+            write!(line, " '{argument}'").expect("writing to a string cannot fail");
         }
         Some(line)
     }

@@ -326,7 +326,8 @@ fn draw(term: &Term<ReplyListener>, scrollback_rows: usize, out: &mut String) {
         }
     }
     let cursor = term.grid().cursor.point;
-    write!(out, "\x1b[0m\x1b[{};{}H", cursor.line.0 + 1, cursor.column.0 + 1).expect("a string takes all");
+    write!(out, "\x1b[0m\x1b[{};{}H", cursor.line.0 + 1, cursor.column.0 + 1)
+        .expect("writing to a string cannot fail");
 }
 
 /// Returns the first row to draw: at most `wanted` rows above the screen, limited by `PICTURE_SCROLLBACK_BYTES_MAX`.
@@ -442,7 +443,7 @@ fn push_color(look: &mut String, color: Color, base: usize) {
         Color::Indexed(index) => write!(look, ";{};5;{index}", base + 8),
         Color::Spec(Rgb { r, g, b }) => write!(look, ";{};2;{r};{g};{b}", base + 8),
     };
-    wrote.expect("a string takes all");
+    wrote.expect("writing to a string cannot fail");
 }
 
 /// Color reported to programs that ask: light text on black.

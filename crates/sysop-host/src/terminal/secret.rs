@@ -39,7 +39,7 @@ static SECRET_PROMPT: LazyLock<Regex> = LazyLock::new(|| {
         r"(?i)((password|pass ?phrase|passcode|passwort|kennwort|contraseña|mot de passe|\bpin\b|\botp\b",
         r"|verification code|one-time code)[^\n]{0,80}[:?>]|\b(token|secret)\b[^\n@~/$]{0,80}[:?]) ?$"
     ))
-    .expect("a valid expression")
+    .expect("the regular expression is valid")
 });
 
 #[derive(Debug, Clone, PartialEq, Eq)]

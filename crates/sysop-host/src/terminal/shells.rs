@@ -284,7 +284,7 @@ pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String
             {
                 format.push(char::from(byte));
             }
-            _ => write!(format, "\\{byte:03o}").expect("a string takes all"),
+            _ => write!(format, "\\{byte:03o}").expect("writing to a string cannot fail"),
         }
     }
     let line = format!(
@@ -351,11 +351,11 @@ fn escaped(text: &str, bytes_max: usize) -> Vec<String> {
             b'\n' => piece.push_str("\\n"),
             b'-' if index == 0 => piece.push_str("\\055"),
             b'\'' | b'\\' | b'!' | b'^' | 0..=0x1f | 0x7f.. => {
-                write!(piece, "\\{byte:03o}").expect("a string takes all");
+                write!(piece, "\\{byte:03o}").expect("writing to a string cannot fail");
             }
             _ => piece.push(char::from(byte)),
         }
-        let chunk = chunks.last_mut().expect("there is one from the start");
+        let chunk = chunks.last_mut().expect("the list starts with one chunk");
         if chunk.len() + piece.len() > bytes_max {
             chunks.push(piece.clone());
         } else {

@@ -41,7 +41,7 @@ impl Toolbox {
                 FileKind::Link { target } => writeln!(text, "{name} -> {}", shown(target)),
                 FileKind::Special => writeln!(text, "{name} (special)"),
             }
-            .expect("a string takes all");
+            .expect("writing to a string cannot fail");
         }
         if listing.more {
             text.push_str(&format!("[more than {} entries]\n", grouped(LIST_ENTRIES_MAX as u64)));

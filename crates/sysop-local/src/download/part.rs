@@ -164,7 +164,7 @@ pub(super) fn has_hash(path: &Path, sha256: &str) -> bool {
 fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     bytes.iter().fold(String::new(), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("writing to a string does not fail");
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
         text
     })
 }

@@ -380,7 +380,7 @@ pub(super) fn short_id(id: &str) -> String {
     }
     let mut short = String::with_capacity(MISTRAL_ID_SIGNS);
     for _ in 0..MISTRAL_ID_SIGNS {
-        let sign = usize::try_from(hash % 62).expect("less than 62");
+        let sign = usize::try_from(hash % 62).expect("the index is less than 62");
         short.push(char::from(SIGNS[sign]));
         hash /= 62;
     }

@@ -120,7 +120,7 @@ impl ChainLink {
     /// Appends an entry to the chain; returns its line, including the newline.
     pub(super) fn add(&mut self, entry: &AuditEntry) -> String {
         let numbered = NumberedEntry { n: self.n + 1, entry };
-        let mut line = serde_json::to_string(&numbered).expect("strings and numbers are JSON");
+        let mut line = serde_json::to_string(&numbered).expect("strings and numbers can be serialized");
         let next = self.hash_of(&line);
         line.pop(); // the closing brace
         line.push_str(HASH_KEY);

@@ -14,7 +14,7 @@ const COMMAND_CHARS_MAX: usize = 4096;
 
 /// Matches the start of a here-document; the group `end` is its delimiter.
 static HERE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"(?:^|[^<])<<-?\s*["'\\]?(?<end>\w+)"#).expect("it is a regular expression")
+    Regex::new(r#"(?:^|[^<])<<-?\s*["'\\]?(?<end>\w+)"#).expect("the regular expression is valid")
 });
 
 /// Redacts known secrets, and text that looks like a secret.

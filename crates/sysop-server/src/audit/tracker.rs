@@ -265,7 +265,7 @@ fn known_call(redaction: &CommandRedactor, call: &ToolCall) -> TrackedCall {
     // Other arguments may be file contents, so only their hash is logged.
     let what = call.text_argument("command").or_else(|| call.text_argument("path"));
     let arguments = match &call.arguments {
-        Arguments::Object(map) => serde_json::to_vec(map).expect("a JSON object is JSON"),
+        Arguments::Object(map) => serde_json::to_vec(map).expect("a JSON object can be serialized"),
         Arguments::Invalid(text) => text.clone().into_bytes(),
     };
     TrackedCall {

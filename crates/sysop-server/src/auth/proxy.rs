@@ -38,7 +38,7 @@ impl Proxies {
     }
 
     pub fn here() -> Self {
-        Self::new(["127.0.0.0/8", "::1"]).expect("they are networks")
+        Self::new(["127.0.0.0/8", "::1"]).expect("the networks are valid")
     }
 
     fn believes(&self, address: IpAddr) -> bool {

@@ -72,7 +72,7 @@ pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
         return (common, kind, packed, file.packed).into_response();
     }
     let mut plain = Vec::new();
-    GzDecoder::new(file.packed).read_to_end(&mut plain).expect("it was packed when this was built");
+    GzDecoder::new(file.packed).read_to_end(&mut plain).expect("the build compressed the file");
     (common, kind, plain).into_response()
 }
 

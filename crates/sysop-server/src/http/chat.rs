@@ -240,7 +240,7 @@ impl WebChatResponse {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the web chat tells of these")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the web chat reports only these events")]
     fn logged(&mut self, logged: &Logged) {
         match &logged.event {
             Event::TurnStarted { turn, prompt, .. } if self.turn.is_none() && *prompt == self.prompt => {

@@ -95,7 +95,7 @@ impl<'a> SocketReader<'a> {
         self.refuse(None, &rejection(ErrorCode::TooLarge, why)).await;
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "what is not of the connection goes to the session")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other messages go to the session")]
     async fn handle_message(&mut self, message: ClientMessage) -> Result<(), MessageRejection> {
         if let Some(other) = message.session_id()
             && *other != self.session_ref.state.id

@@ -212,7 +212,7 @@ async fn next(feed: &mut Option<SessionFeed>) -> Option<ServerMessage> {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "a refusal has no reason of its own")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "refusals share one reason")]
 fn reason(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::TooSlow => "too_slow",

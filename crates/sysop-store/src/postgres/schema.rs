@@ -145,5 +145,5 @@ async fn version(connection: &mut PgConnection) -> Result<i32, SchemaError> {
 }
 
 fn known() -> i32 {
-    i32::try_from(MIGRATIONS.len()).expect("there are few migrations")
+    i32::try_from(MIGRATIONS.len()).expect("the number of migrations fits in 32 bits")
 }

@@ -90,7 +90,7 @@ pub(super) fn is_current(connection: &Connection, path: &Path) -> Result<bool, O
 }
 
 fn newest_version() -> i64 {
-    i64::try_from(MIGRATIONS.len()).expect("there are few migrations")
+    i64::try_from(MIGRATIONS.len()).expect("the number of migrations fits in 32 bits")
 }
 
 /// Returns the version of the tables, or an error if they are newer than this program.

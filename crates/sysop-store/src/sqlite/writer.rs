@@ -169,7 +169,7 @@ impl SqliteWriter {
             if slot.is_none() {
                 *slot = Some(schema::open(&writer.file)?);
             }
-            work(slot.as_ref().expect("it was just opened")).map_err(|error| writer.fault(&error))
+            work(slot.as_ref().expect("the connection was just opened")).map_err(|error| writer.fault(&error))
         })
         .await
     }

@@ -184,7 +184,7 @@ impl TerminalEvents {
     }
 }
 
-#[expect(unsafe_code, reason = "the runtime asks for a promise about the descriptor")]
+#[expect(unsafe_code, reason = "registering a descriptor requires that it stays open")]
 fn listen(input: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` is the same open descriptor until it is dropped, and `AsyncFd` drops it only after deregistering
     // it.

@@ -280,7 +280,7 @@ impl HistoryView {
     /// Returns the layout of an item, from the cache if possible.
     fn item_layout(&mut self, item: &Item) -> &ItemLayout {
         let Self { retention, cached_rows, new_rows, cache_key, open, frame, .. } = self;
-        let cache_key = cache_key.as_ref().expect("`fit` comes first");
+        let cache_key = cache_key.as_ref().expect("`fit` sets the cache key first");
         let options = LayoutOptions {
             columns: usize::from(cache_key.columns),
             theme: cache_key.theme,

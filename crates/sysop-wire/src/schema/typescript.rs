@@ -30,7 +30,7 @@ pub(super) fn module(client: &Value, server: &Value) -> String {
         let of = type_of(schema, 0);
         let space = if of.starts_with('\n') { "" } else { " " };
         write!(module, "\n{}export type {name} ={space}{of};\n", comment(schema, 0))
-            .expect("a String takes all");
+            .expect("writing to a string cannot fail");
     }
     module
 }
@@ -96,7 +96,7 @@ fn union(variants: &[Value], depth: usize) -> String {
     let mut union = String::new();
     for variant in variants {
         let (about, of) = (comment(variant, depth + 1), type_of(variant, depth + 1));
-        write!(union, "\n{about}{indent}| {of}").expect("a String takes all");
+        write!(union, "\n{about}{indent}| {of}").expect("writing to a string cannot fail");
     }
     union
 }
@@ -107,7 +107,7 @@ fn object(schema: &Value, depth: usize) -> String {
     for (name, field) in schema["properties"].as_object().expect("properties") {
         let about = comment(field, depth + 1);
         let (optional, of) = field_type(schema, name, field, depth + 1);
-        writeln!(fields, "{about}{indent}{name}{optional}: {of};").expect("a String takes all");
+        writeln!(fields, "{about}{indent}{name}{optional}: {of};").expect("writing to a string cannot fail");
     }
     format!("{{\n{fields}{}}}", "  ".repeat(depth))
 }

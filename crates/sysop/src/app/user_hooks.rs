@@ -244,7 +244,7 @@ impl SessionPrograms {
         about
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "hooks are told about these events only")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "hooks receive only these events")]
     fn report_one(&self, session: &SessionId, logged: &Logged) {
         match &logged.event {
             Event::ToolStarted { call, .. } => {

@@ -97,7 +97,7 @@ fn set_model(document: &mut DocumentMut, path: &KeyPath, text: &str) -> Result<(
 }
 
 fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChangeError> {
-    let (last, outer) = path.names().split_last().expect("a path has a name");
+    let (last, outer) = path.names().split_last().expect("a key path has at least one name");
     let mut inner: &mut dyn toml_edit::TableLike = table;
     for (depth, name) in outer.iter().enumerate() {
         let fresh = || {

@@ -35,7 +35,7 @@ impl Config {
         }
         let mut shown = String::new();
         for (row, origin) in rows {
-            writeln!(shown, "{row}  # {origin}").expect("writing to a string does not fail");
+            writeln!(shown, "{row}  # {origin}").expect("writing to a string cannot fail");
         }
         shown
     }

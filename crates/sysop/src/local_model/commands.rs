@@ -53,17 +53,17 @@ fn list(settings: &Settings) -> String {
     let widths = [0, 1, 2, 3, 4].map(width);
     for row in &rows {
         for (cell, width) in row.iter().zip(widths) {
-            write!(text, "{cell:width$}  ").expect("writing to a string does not fail");
+            write!(text, "{cell:width$}  ").expect("writing to a string cannot fail");
         }
-        writeln!(text, "{}", row[5]).expect("writing to a string does not fail");
+        writeln!(text, "{}", row[5]).expect("writing to a string cannot fail");
     }
     let server = match models.server() {
         Some(server) => display_path(&server.program),
         None => format!("not installed; run `sysop model get {SERVER_NAME}`"),
     };
-    writeln!(text, "\n{SERVER_NAME}: {server}").expect("writing to a string does not fail");
+    writeln!(text, "\n{SERVER_NAME}: {server}").expect("writing to a string cannot fail");
     for error in &models.errors {
-        writeln!(text, "warning: {error}").expect("writing to a string does not fail");
+        writeln!(text, "warning: {error}").expect("writing to a string cannot fail");
     }
     neutralize(&text).into_owned()
 }

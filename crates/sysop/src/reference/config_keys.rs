@@ -183,14 +183,14 @@ pub(super) fn page() -> String {
     for (name, meaning) in MEANINGS {
         if name.is_empty() {
             write!(page, "\n## {meaning}\n\n| key | type | meaning | default | untrusted workspace |\n| --- | --- | --- | --- | --- |\n")
-                .expect("a string takes all");
+                .expect("writing to a string cannot fail");
             continue;
         }
         let key = KEYS.iter().find(|key| key.pattern.join(".") == *name);
         let key = key.unwrap_or_else(|| panic!("`{name}` is described, but is not a key"));
         let default = default_of(name, &defaults);
         writeln!(page, "| `{name}` | {} | {meaning} | {default} | {} |", type_of(key), rights(key))
-            .expect("a string takes all");
+            .expect("writing to a string cannot fail");
     }
     for key in KEYS {
         let name = key.pattern.join(".");

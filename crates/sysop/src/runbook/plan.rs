@@ -100,7 +100,7 @@ impl RunbookPlan {
 
     pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
-        let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");
+        let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a string cannot fail");
         self.heading.iter().for_each(|heading| line(&neutralize_line(heading)));
         for step in &self.steps {
             let on = step.other_host.as_ref().map(|host| format!(" on {host}")).unwrap_or_default();

@@ -124,7 +124,7 @@ impl SessionRecord {
         self.started.get_or_insert(logged.at);
         self.ended = Some(logged.at);
         self.readers.apply(&logged.event);
-        #[expect(clippy::wildcard_enum_match_arm, reason = "all others say nothing about what was done")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not describe what was done")]
         match &logged.event {
             Event::SessionOpened { spec, opened_by } => {
                 self.models.push(spec.model.to_string());

@@ -123,7 +123,7 @@ impl TranscriptWriter {
         self.take_unstarted_call(call).into_iter().chain(groups).chain([result]).chain(changed).collect()
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "any other event is a note, if anything")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other events are at most notes")]
     fn entries(&mut self, event: &Event) -> Vec<TranscriptEntry> {
         match event {
             Event::ContextCompacted { compaction } => {
@@ -218,7 +218,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
 }
 
 /// Returns a one-line note about a change that matters to readers, or `None` for any other event.
-#[expect(clippy::wildcard_enum_match_arm, reason = "most events are no note")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "most events are not notes")]
 fn note(event: &Event) -> Option<String> {
     match event {
         Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model set to {model}")),

@@ -342,7 +342,9 @@ fn the_terminal_pane_leaves_room_for_the_conversation() {
             let (wide, high) = if columns > 168 { (columns - 80, rows - 1) } else { (columns, 24) };
             let waits = format!("until [ \"$(stty size)\" = '{high} {wide}' ]; do :; done; echo it fi''ts\r");
             viewer.types(&waits).await;
-            let screen = viewer.sees_that("it fits", |screen| screen.contains("it fits")).await;
+            let screen = viewer
+                .sees_that("the size fits in memory", |screen| screen.contains("the size fits in memory"))
+                .await;
             assert!(screen.contains("Good morning."), "{screen}");
             assert!(!screen.contains("y│"), "it touches the border:\n{screen}");
             viewer.types("clear\r\x1d").await;

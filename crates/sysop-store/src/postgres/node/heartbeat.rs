@@ -80,7 +80,7 @@ pub(super) async fn register_node(
 }
 
 fn lease_milliseconds() -> i64 {
-    i64::try_from(LEASE_DURATION.as_millis()).expect("a lease is short")
+    i64::try_from(LEASE_DURATION.as_millis()).expect("the lease duration fits in 64 bits")
 }
 
 /// Keeps the node alive until it is dropped or leaves. If its lease is lost, begins a new lifetime.

@@ -9,7 +9,7 @@ use crate::markdown::{escape, fence_for};
 
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     let mut text = format!("# {}\n", neutralize_line(name));
-    let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");
+    let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a string cannot fail");
     if !routine.description.is_empty() {
         line(&format!("\n{}", escaped(&routine.description)));
     }

@@ -9,8 +9,9 @@ const LETTERS_MIN: usize = 4;
 
 /// Dates, times, durations, sizes, process ids, hashes, UUIDs, addresses and names under `/tmp`: in short,
 /// everything that contains a digit, and hexadecimal text without digits.
-static UNSTABLE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"[0-9]|\b[a-f]{7,}\b|/tmp/|/var/tmp/").expect("a valid expression"));
+static UNSTABLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"[0-9]|\b[a-f]{7,}\b|/tmp/|/var/tmp/").expect("the regular expression is valid")
+});
 
 /// Returns the first output line that contains nothing that varies from run to run.
 pub(super) fn stable_line(output: &str) -> Option<String> {

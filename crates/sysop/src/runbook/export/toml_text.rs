@@ -11,7 +11,7 @@ use crate::config::{
 
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
     let mut text = String::new();
-    let mut line = |line: &str| writeln!(text, "{line}").expect("writes to a string");
+    let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a string cannot fail");
     line(
         "# Runbook for `sysop run`. Read it before you run it; `--plan` shows each command with its values.",
     );

@@ -93,7 +93,7 @@ const COMMON_PATHS: [&str; 8] = [
 const USER_PROGRAMS: [&str; 6] = ["useradd", "adduser", "usermod", "userdel", "passwd", "chage"];
 
 fn expression(text: &str) -> Regex {
-    Regex::new(text).expect("a valid expression")
+    Regex::new(text).expect("the regular expression is valid")
 }
 
 impl VariableProposal {

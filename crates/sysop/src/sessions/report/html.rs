@@ -46,7 +46,7 @@ pub(super) fn write(report: &SessionReport) -> String {
 }
 
 fn line(html: &mut String, line: &str) {
-    writeln!(html, "{line}").expect("writes to a string");
+    writeln!(html, "{line}").expect("writing to a string cannot fail");
 }
 
 fn section<T>(html: &mut String, title: &str, items: &[T], write: impl Fn(&mut String, &T)) {

@@ -36,7 +36,7 @@ pub(super) fn write(report: &SessionReport) -> String {
 }
 
 fn line(text: &mut String, line: &str) {
-    writeln!(text, "{line}").expect("writes to a string");
+    writeln!(text, "{line}").expect("writing to a string cannot fail");
 }
 
 fn section<T>(text: &mut String, title: &str, items: &[T], write: impl Fn(&mut String, &T)) {
