@@ -59,16 +59,16 @@ fn transport(entry: &Value) -> Result<EditorTransport, &'static str> {
     let text = |name: &str| entry[name].as_str().map(str::to_owned);
     match entry["type"].as_str() {
         None | Some("stdio") => Ok(EditorTransport::Stdio {
-            command: text("command").ok_or("it has no command")?,
-            args: words(&entry["args"]).ok_or("its arguments are not a list of strings")?,
-            env: pairs(&entry["env"]).ok_or("its variables are not a list of names and values")?,
+            command: text("command").ok_or("the command is missing")?,
+            args: words(&entry["args"]).ok_or("the arguments are not a list of strings")?,
+            env: pairs(&entry["env"]).ok_or("the variables are not a list of names and values")?,
         }),
         Some("http") => Ok(EditorTransport::Http {
-            url: text("url").ok_or("it has no URL")?,
-            headers: pairs(&entry["headers"]).ok_or("its headers are not a list of names and values")?,
+            url: text("url").ok_or("the URL is missing")?,
+            headers: pairs(&entry["headers"]).ok_or("the headers are not a list of names and values")?,
         }),
-        Some("sse") => Err("it uses the old SSE transport"),
-        Some(_) => Err("its transport is unknown"),
+        Some("sse") => Err("the old SSE transport is not supported"),
+        Some(_) => Err("the transport is unknown"),
     }
 }
 
@@ -293,7 +293,10 @@ mod tests {
                 env: vec![("K".into(), "v".into())]
             }
         );
-        assert!(notes[0].contains("old\\x1b[2J is not used: it uses the old SSE transport"), "{notes:?}");
+        assert!(
+            notes[0].contains("old\\x1b[2J is not used: the old SSE transport is not supported"),
+            "{notes:?}"
+        );
         assert!(notes[1].contains("bad is not used"), "{notes:?}");
         for none in [json!({}), json!({ "mcpServers": null }), json!({ "mcpServers": {} })] {
             assert!(read(&none).0.is_empty() && read(&none).1.is_empty(), "{none}");

@@ -302,7 +302,7 @@ impl Fleet {
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Vec<HostResult> {
-        let unrun = || Outcome::new(Status::Cancelled, "not run: stopped first");
+        let unrun = || Outcome::new(Status::Cancelled, "not run: the call was stopped first");
         let mut told: Vec<HostResult> =
             jobs.iter().map(|job| HostResult::new(&job.member.name, unrun())).collect();
         let mut waiting = jobs.into_iter().enumerate();

@@ -89,11 +89,11 @@ impl ModelFolder {
     /// damaged, contains no server, or the disk is full. Nothing remains at the final path.
     pub fn unpack_server(&self, build: &ServerBuild) -> Result<PathBuf, FolderError> {
         let name =
-            server_name(build).ok_or_else(|| FolderError::Archive("its hash is unknown".to_owned()))?;
+            server_name(build).ok_or_else(|| FolderError::Archive("the hash is unknown".to_owned()))?;
         let archive_file = self.0.join(format!("{name}.tar.gz"));
         let (target, fresh) = (self.0.join(&name), self.0.join(format!("{name}.fresh")));
         let unpacked = archive::unpack(&archive_file, &fresh).and_then(|()| {
-            archive::find(&fresh).ok_or_else(|| format!("it contains no program {SERVER_NAME}"))?;
+            archive::find(&fresh).ok_or_else(|| format!("the program {SERVER_NAME} is missing"))?;
             let _ = fs::remove_dir_all(&target); // left incomplete by an earlier version
             fs::rename(&fresh, &target).map_err(|error| error.to_string())
         });
@@ -102,7 +102,8 @@ impl ModelFolder {
             return Err(FolderError::Archive(why));
         }
         let _ = fs::remove_file(&archive_file); // only saves space
-        archive::find(&target).ok_or_else(|| FolderError::Archive("it was removed at once".to_owned()))
+        archive::find(&target)
+            .ok_or_else(|| FolderError::Archive("the extracted files were removed".to_owned()))
     }
 
     /// Removes all files of a model, or of the server, including unfinished files and files with other

@@ -237,7 +237,7 @@ impl OutputTail {
     fn text(&self) -> String {
         let lines = self.0.lock();
         if lines.is_empty() {
-            return "it printed nothing".to_owned();
+            return "no output".to_owned();
         }
         lines.iter().map(String::as_str).collect::<Vec<_>>().join(" | ")
     }

@@ -158,7 +158,7 @@ impl Connection {
                         return Err(match (why, ended) {
                             (None, _) => start_timeout(settings, suffix),
                             (Some(_), Some(end)) => {
-                                ConnectionError::Open { why: format!("it {end}"), stderr: suffix }
+                                ConnectionError::Open { why: format!("the program {end}"), stderr: suffix }
                             }
                             (Some(why), None) => ConnectionError::Open { why, stderr: suffix },
                         });
@@ -280,7 +280,7 @@ impl Connection {
             Some(program) => timeout(LAST_WORDS, program.ended()).await.ok(),
             None => None,
         };
-        let end = ended.map(|end| format!(": it {end}")).unwrap_or_default();
+        let end = ended.map(|end| format!(": the program {end}")).unwrap_or_default();
         ConnectionError::Closed { stderr: format!("{end}{}", self.stderr.suffix()) }
     }
 
@@ -367,7 +367,8 @@ fn http_transport(
 
 fn initialize_error(error: &ClientInitializeError) -> String {
     if error.is_authorization_required() {
-        return "it asks for authorization; set the header `Authorization` with headers_env".to_owned();
+        return "the server asks for authorization; set the header `Authorization` with headers_env"
+            .to_owned();
     }
     neutralize_line(&causes(error)).into_owned()
 }

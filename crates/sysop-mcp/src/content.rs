@@ -51,7 +51,7 @@ pub(crate) async fn read(result: &CallToolResult, server: &str, outcomes: &Outco
 }
 
 async fn store(data: &str, server: &str, outcomes: &OutcomeBuilder) -> Result<ImageRef, String> {
-    let bytes = BASE64_STANDARD.decode(data).map_err(|_| "its data is not base64".to_owned())?;
+    let bytes = BASE64_STANDARD.decode(data).map_err(|_| "the data is not base64".to_owned())?;
     outcomes.store_image(bytes, server).await.map_err(|error| error.to_string())
 }
 
@@ -136,7 +136,7 @@ mod tests {
         let lines: Vec<&str> = read.text.lines().collect();
         assert_eq!(lines[..2], ["[image 5×4 grafana]", "[image 5×4 grafana]"]);
         assert!(lines[2].starts_with("[image omitted: not a PNG, JPEG, GIF or WebP image"), "{}", lines[2]);
-        assert_eq!(lines[3], "[image omitted: its data is not base64]");
+        assert_eq!(lines[3], "[image omitted: the data is not base64]");
         let many = json!({"content": vec![image(&png()); PROMPT_IMAGES_MAX + 2]});
         let many = content(many).await;
         assert_eq!(

@@ -66,7 +66,7 @@ impl ToolDefinition {
     /// Returns the tool for models. Fails with a phrase if the tool cannot be offered.
     pub fn spec(&self, server: &ServerName, approve: ServerApproval) -> Result<ToolSpec, String> {
         if self.name.is_empty() || self.name.len() > RAW_NAME_BYTES_MAX {
-            return Err("its name is empty or too long".to_owned());
+            return Err("the name is empty or too long".to_owned());
         }
         let effect = match approve {
             ServerApproval::Reads if self.is_read_only() => ToolEffect::ExternalReads,
@@ -132,17 +132,17 @@ fn canonical(value: &Value) -> Value {
 
 /// Returns the schema of the arguments in a form that every provider accepts.
 fn schema(schema: &Value) -> Result<Value, String> {
-    let Value::Object(map) = schema else { return Err("its schema is not an object".to_owned()) };
+    let Value::Object(map) = schema else { return Err("the schema is not an object".to_owned()) };
     let mut map = clean_object(map)?;
     if map.get("type").is_some_and(|kind| kind != "object") {
-        return Err("its arguments are not an object".to_owned());
+        return Err("the arguments are not an object".to_owned());
     }
     map.insert("type".to_owned(), "object".into());
     map.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     map.shift_remove("$schema");
     let clean = Value::Object(map);
     if clean.to_string().len() > SCHEMA_BYTES_MAX {
-        return Err(format!("its schema has more than {SCHEMA_BYTES_MAX} bytes"));
+        return Err(format!("the schema has more than {SCHEMA_BYTES_MAX} bytes"));
     }
     Ok(clean)
 }
@@ -155,7 +155,7 @@ fn clean_object(map: &Map<String, Value>) -> Result<Map<String, Value>, String> 
         let prose = PROSE_KEYS.contains(&name.as_str());
         let text = value.as_str();
         if text.is_some_and(|text| name == "$ref" && !text.starts_with('#')) {
-            return Err("its schema refers to another document".to_owned());
+            return Err("the schema refers to another document".to_owned());
         }
         let value = match text.filter(|_| prose) {
             Some(text) => Value::String(strip_controls(text).into_owned()),
@@ -178,7 +178,7 @@ fn clean_value(value: &Value) -> Result<Value, String> {
 fn visible(text: &str) -> Result<String, String> {
     match strip_controls(text) == text {
         true => Ok(text.to_owned()),
-        false => Err("its schema contains invisible characters".to_owned()),
+        false => Err("the schema contains invisible characters".to_owned()),
     }
 }
 

@@ -106,7 +106,7 @@ pub trait SessionBackend: Send + Sync {
         name: String,
     ) -> Result<ImageRef, BackendError> {
         let _ = (id, image, name);
-        Err(BackendError::Invalid("this server accepts no images".to_owned()))
+        Err(BackendError::Invalid("this server does not accept images".to_owned()))
     }
 
     /// Returns the format and the size of a stored image, read from its bytes.

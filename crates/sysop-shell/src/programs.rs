@@ -157,7 +157,7 @@ fn plain_reason(class: RiskClass) -> &'static str {
         RiskClass::Changes => "makes changes",
         RiskClass::Opaque => "effect unknown",
         RiskClass::ReadsSecret => "reads secrets",
-        RiskClass::Dangerous => "destroys something",
+        RiskClass::Dangerous => "may destroy data",
         RiskClass::Lockout => "may lock you out",
     }
 }

@@ -58,7 +58,7 @@ pub(crate) async fn run(program: &UserProgram, input: &Value) -> Result<Finished
     let work = run_to_end(program, input);
     match tokio::time::timeout(program.timeout, work).await {
         Ok(finished) => finished,
-        Err(_) => Err(format!("it did not end within {} s", program.timeout.as_secs())),
+        Err(_) => Err(format!("the program did not end within {} s", program.timeout.as_secs())),
     }
 }
 
@@ -70,7 +70,7 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
     command.env(format!("{CALL_VARIABLE_PREFIX}HOOK"), "1");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.current_dir("/").process_group(0).kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| format!("it cannot be started: {error}"))?;
+    let mut child = command.spawn().map_err(|error| format!("the program cannot be started: {error}"))?;
     let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let group = Group(id);
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -89,10 +89,11 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
     };
     let (status, output, error, ()) =
         tokio::join!(ending, read(stdout, OUTPUT_BYTES_MAX), read(stderr, ERROR_BYTES_MAX), writing);
-    let status = status.map_err(|error| format!("its end is unknown: {error}"))?;
-    let (output, cut) = output.map_err(|error| format!("its output cannot be read: {error}"))?;
+    let status = status.map_err(|error| format!("the end of the program is unknown: {error}"))?;
+    let (output, cut) =
+        output.map_err(|error| format!("the output of the program cannot be read: {error}"))?;
     if cut {
-        return Err(format!("it printed more than {} KiB", OUTPUT_BYTES_MAX / 1024));
+        return Err(format!("the program printed more than {} KiB", OUTPUT_BYTES_MAX / 1024));
     }
     let error = error.map(|(text, _)| text).unwrap_or_default();
     Ok(Finished { code: status.code(), output, error })

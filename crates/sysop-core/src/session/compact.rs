@@ -417,7 +417,7 @@ pub(super) fn summary_message(compaction: &Compaction, items: &[TodoItem], jobs:
         text.push_str("\n[Todo list:]\n");
         text.push_str(&todo::as_text(items));
     }
-    text.push_str("\n[End of the compacted part. The task goes on:]");
+    text.push_str("\n[End of the compacted part. The task continues:]");
     text
 }
 

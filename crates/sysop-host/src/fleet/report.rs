@@ -52,7 +52,7 @@ pub(super) async fn canary_failure(
     artifacts: &Artifacts,
 ) -> Option<(Status, String)> {
     if told.iter().any(|told| told.outcome.status == Status::Cancelled) {
-        return Some((Status::Cancelled, "not run: stopped first".to_owned()));
+        return Some((Status::Cancelled, "not run: the call was stopped first".to_owned()));
     }
     if let Some(bad) = told.iter().find(|told| told.outcome.status != Status::Ok) {
         let why = format!("not run: {} in the canary group ended with: {}", bad.name, end(&bad.outcome));

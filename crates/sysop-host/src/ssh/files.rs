@@ -222,7 +222,8 @@ fn system_said(errors: &str) -> String {
         ("File exists", "it exists but is not a directory"),
     ];
     let said = known.iter().find(|(text, _)| errors.contains(text));
-    let last = || shown(errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it failed"));
+    let last =
+        || shown(errors.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("the operation failed"));
     said.map_or_else(last, |(_, told)| (*told).to_owned())
 }
 

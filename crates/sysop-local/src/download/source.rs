@@ -182,7 +182,7 @@ fn answer(response: Response, hop: usize, offset: u64) -> Result<Answer, SourceE
         StatusCode::OK => {
             if is_web_page(&response) {
                 return Err(SourceError::Refused(
-                    "it sent a web page; check whether this network asks for a login".to_owned(),
+                    "the server sent a web page; check whether this network asks for a login".to_owned(),
                 ));
             }
             let total = response.content_length();

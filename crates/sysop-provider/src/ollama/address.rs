@@ -39,18 +39,18 @@ pub fn ollama_base_url(host: &str) -> Result<String, String> {
         return Err(wrong("only http and https are supported"));
     }
     if url.query().is_some() || url.fragment().is_some() {
-        return Err(wrong("it has a query"));
+        return Err(wrong("a query is not allowed"));
     }
     if !has_scheme && url.host_str() == Some("ollama.com") {
-        url.set_scheme("https").map_err(|()| wrong("it has no host"))?;
+        url.set_scheme("https").map_err(|()| wrong("the host is missing"))?;
     } else if !has_scheme && !names_port(&written) {
-        url.set_port(Some(PORT)).map_err(|()| wrong("it has no host"))?;
+        url.set_port(Some(PORT)).map_err(|()| wrong("the host is missing"))?;
     }
     let unspecified = match url.host() {
         Some(Host::Ipv4(address)) if address.is_unspecified() => Some("127.0.0.1"),
         Some(Host::Ipv6(address)) if address.is_unspecified() => Some("[::1]"),
         Some(Host::Ipv4(_) | Host::Ipv6(_) | Host::Domain(_)) => None,
-        None => return Err(wrong("it has no host")),
+        None => return Err(wrong("the host is missing")),
     };
     if let Some(address) = unspecified {
         url.set_host(Some(address)).map_err(|error| wrong(&error.to_string()))?;

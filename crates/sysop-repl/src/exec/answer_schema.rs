@@ -25,12 +25,12 @@ impl AnswerSchema {
     /// documents. The error is one sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > SCHEMA_BYTES_MAX {
-            return Err(format!("it is longer than {SCHEMA_BYTES_MAX} bytes"));
+            return Err(format!("the schema is longer than {SCHEMA_BYTES_MAX} bytes"));
         }
-        let schema: Value = serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-        jsonschema::meta::validate(&schema).map_err(|error| format!("it is not a JSON Schema: {error}"))?;
-        let validator =
-            jsonschema::validator_for(&schema).map_err(|error| format!("it is not usable: {error}"))?;
+        let schema: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+        jsonschema::meta::validate(&schema).map_err(|error| format!("not a JSON Schema: {error}"))?;
+        let validator = jsonschema::validator_for(&schema)
+            .map_err(|error| format!("the schema is not usable: {error}"))?;
         Ok(Self { text: schema.to_string(), validator })
     }
 

@@ -312,8 +312,8 @@ fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
             Ok(Some((true, reason)))
         }
         Ok(Finished { code: Some(0), output, .. }) => decision(&output),
-        Ok(Finished { code: Some(code), .. }) => Err(format!("it exited with {code}")),
-        Ok(Finished { code: None, .. }) => Err("it was killed".to_owned()),
+        Ok(Finished { code: Some(code), .. }) => Err(format!("the program exited with {code}")),
+        Ok(Finished { code: None, .. }) => Err("the program was killed".to_owned()),
     };
     match said {
         Ok(None) => HookAnswer::Pass,
@@ -342,13 +342,13 @@ fn decision(output: &str) -> Result<Option<(bool, String)>, String> {
         return Ok(None);
     }
     let answer: Value =
-        serde_json::from_str(output.trim()).map_err(|_| "its output is not JSON".to_owned())?;
+        serde_json::from_str(output.trim()).map_err(|_| "the output is not JSON".to_owned())?;
     let reason = answer["reason"].as_str().unwrap_or_default().to_owned();
     match answer["decision"].as_str() {
         Some("deny") => Ok(Some((true, reason))),
         Some("ask") => Ok(Some((false, reason))),
         None if answer.is_object() && answer["decision"].is_null() => Ok(None),
-        _ => Err("its `decision` is neither \"deny\" nor \"ask\"".to_owned()),
+        _ => Err("the `decision` is neither \"deny\" nor \"ask\"".to_owned()),
     }
 }
 

@@ -249,10 +249,10 @@ impl Routine {
 
     fn known(&self) -> String {
         if self.vars.is_empty() {
-            return "it has no variables".to_owned();
+            return "the routine has no variables".to_owned();
         }
         let names: Vec<&str> = self.vars.keys().map(String::as_str).collect();
-        format!("its variables are {}", names.join(", "))
+        format!("available variables: {}", names.join(", "))
     }
 }
 

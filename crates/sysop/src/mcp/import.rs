@@ -129,7 +129,7 @@ fn import(root: &Value) -> Import {
         let mut notes = Vec::new();
         match value
             .as_object()
-            .ok_or_else(|| "it is not a table".to_owned())
+            .ok_or_else(|| "the entry is not a table".to_owned())
             .and_then(|table| entry(table, &mut notes))
         {
             Ok(entry) => {
@@ -155,7 +155,7 @@ pub(super) fn clean_name(name: &str) -> String {
 fn entry(table: &Map<String, Value>, notes: &mut Vec<String>) -> Result<ServerEntry, String> {
     let text = |names: &[&str]| names.iter().find_map(|name| table.get(*name)?.as_str()).map(str::to_owned);
     if text(&["type"]).as_deref() == Some("sse") {
-        return Err("it uses the old SSE transport".to_owned());
+        return Err("the old SSE transport is not supported".to_owned());
     }
     let mut entry = ServerEntry { cwd: text(&["cwd"]), ..ServerEntry::default() };
     let words = match table.get("command").or_else(|| table.get("cmd")) {

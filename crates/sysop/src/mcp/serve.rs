@@ -32,7 +32,8 @@ use crate::{origin, select_model};
 
 /// Part of the reply if nobody could approve a call.
 const HINT: &str = "This client cannot ask its user, and nobody is attached. Tell the user: start `sysop mcp serve` with \
-     `--attachable` and join with `sysop attach`, as it says on standard error, or run the command yourself";
+     `--attachable` and join with the `sysop attach` command that it prints to standard error, or run the command \
+     yourself";
 
 /// Part of the reply to a call that would make a change in the default mode.
 const READ_ONLY_HINT: &str = "Tell the user: to be asked to approve changes, start `sysop mcp serve` with `--approve \

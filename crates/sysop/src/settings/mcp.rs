@@ -127,10 +127,10 @@ fn server(
     folders: &UserDirs,
 ) -> Result<McpServer, String> {
     let (transport, shown, secrets) = match (table.command.as_str(), table.url.as_str()) {
-        ("", "") => return Err("it has neither `command` nor `url`".to_owned()),
+        ("", "") => return Err("neither `command` nor `url` is set".to_owned()),
         (_, "") => stdio(table, environment, folders)?,
         ("", _) => http(table, environment)?,
-        _ => return Err("it has both `command` and `url`".to_owned()),
+        _ => return Err("both `command` and `url` are set".to_owned()),
     };
     let approve = table.approve.as_deref().and_then(ServerApproval::from_name).unwrap_or_default();
     let startup = table.startup_timeout_s.map(Duration::from_secs);
@@ -225,7 +225,7 @@ fn http(table: &ServerTable, environment: &Environment) -> Result<ReadTransport,
     let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     let has_headers = !table.headers_env.is_empty() || !table.headers.is_empty();
     if url.scheme() == "http" && has_headers && !is_local {
-        return Err("its headers would be sent in clear text; use https".to_owned());
+        return Err("the headers would be sent in clear text; use https".to_owned());
     }
     let mut headers = Vec::new();
     for (header, variable) in &table.headers_env {

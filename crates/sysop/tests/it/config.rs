@@ -87,7 +87,7 @@ fn a_routine_with_missing_values_exits_2() {
     for (line, word) in [
         (&["run", "service"][..], "add name=VALUE (unit name, must match \"^[a-z]+$\")"),
         (&["run", "service", "name=x; reboot"], "invalid value \"x; reboot\" for `name`"),
-        (&["run", "service", "nam=x"], "unknown variable \"nam\"\nhint: its variables are name"),
+        (&["run", "service", "nam=x"], "unknown variable \"nam\"\nhint: available variables: name"),
         (&["run", "servic"], "did you mean `service`?"),
     ] {
         let run = world.run(line);

@@ -106,7 +106,7 @@ fn faults_are_named_with_their_lines() {
     let checked = world.finish(&["runbook", "check", "book.toml"]);
     assert_eq!(checked.code, Some(1), "{checked:?}");
     for fault in [
-        "book.toml:5: routine \"r\": step 1: `cmd`: unknown value {{other}}; its variables are site",
+        "book.toml:5: routine \"r\": step 1: `cmd`: unknown value {{other}}; available variables: site",
         "book.toml:6: routine \"r\": step 1: `chek` is not a key of a step; did you mean `check`?",
         "book.toml:9: routine \"r\": step 2: `cmd`: {{site}} is inside quotes or a comment",
         "book.toml:10: routine \"r\": step 2: `check` must only read, but \"rm -rf x\" may change something",

@@ -120,7 +120,7 @@ async fn a_hook_that_does_not_end_is_killed_with_its_children() {
     let mut slow = program(&["/bin/sh", "-c", script, pid.to_str().unwrap()]);
     slow.timeout = Duration::from_secs(2);
     let failed = answer(Hook { program: slow, ..before("", OnError::Ask) }).await;
-    assert_eq!(failed, ask("the hook sh failed: it did not end within 2 s"));
+    assert_eq!(failed, ask("the hook sh failed: the program did not end within 2 s"));
     let child = std::fs::read_to_string(&pid).unwrap();
     let stat = format!("/proc/{}/stat", child.trim());
     let deadline = Instant::now() + Duration::from_secs(20);

@@ -50,7 +50,7 @@ fn a_wrong_value_names_the_variable_and_its_pattern() {
         r#"missing value for `name`; add name=VALUE (unit name, must match "^[a-z]+$")"#
     );
     let unknown = restart.render(&values(&[("nam", "x")])).unwrap_err();
-    assert_eq!(unknown.to_string(), r#"unknown variable "nam"; its variables are name"#);
+    assert_eq!(unknown.to_string(), r#"unknown variable "nam"; available variables: name"#);
     let undeclared = routine("echo {{other}}", None, Some("x")).render(&[]).unwrap_err();
     assert!(matches!(undeclared, RoutineError::Undeclared { .. }), "{undeclared}");
 }

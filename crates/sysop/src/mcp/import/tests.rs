@@ -26,7 +26,7 @@ fn files_of_claude_and_cursor_are_read() {
     let notes = notes.join("\n");
     assert!(notes.contains("git hub is named git-hub here"), "{notes}");
     assert!(notes.contains("web: the header X-A is left out"), "{notes}");
-    assert!(notes.contains("old: left out: it uses the old SSE transport"), "{notes}");
+    assert!(notes.contains("old: left out: the old SSE transport is not supported"), "{notes}");
     assert!(notes.contains("odd: left out: ${HOME}/bin/x would be expanded"), "{notes}");
 }
 
@@ -98,5 +98,8 @@ fn other_forms_of_timeouts_headers_and_switches_are_read() {
 #[test]
 fn a_file_without_servers_imports_nothing() {
     assert_eq!(imported("{}").0, "[mcp]\n");
-    assert_eq!(imported(r#"{"mcpServers": {"\u001b[2J": 7}}"#).1[1], "\\x1b[2J: left out: it is not a table");
+    assert_eq!(
+        imported(r#"{"mcpServers": {"\u001b[2J": 7}}"#).1[1],
+        "\\x1b[2J: left out: the entry is not a table"
+    );
 }
