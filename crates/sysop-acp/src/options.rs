@@ -75,7 +75,7 @@ fn name(mode: ApprovalMode) -> &'static str {
         ApprovalMode::Each => "Each",
         ApprovalMode::Ask => "Ask",
         ApprovalMode::Auto => "Auto",
-        ApprovalMode::Never => "Read only",
+        ApprovalMode::Never => "Read-only",
     }
 }
 

@@ -215,9 +215,9 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
 
 /// Parses the page's address. Accepts only a loopback address, because the window's own server runs on this machine.
 fn address(said: &Value) -> Result<(Url, SocketAddr)> {
-    let url = said["url"]
-        .as_str()
-        .context("no `url` in its first message; install the same version of sysop and sysop-desktop")?;
+    let url = said["url"].as_str().context(
+        "no `url` in the first message of the server; install the same version of sysop and sysop-desktop",
+    )?;
     let url = Url::parse(url).ok().context("invalid URL")?;
     let ip = match url.host() {
         Some(Host::Ipv4(ip)) => std::net::IpAddr::from(ip),

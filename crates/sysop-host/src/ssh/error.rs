@@ -35,7 +35,7 @@ pub enum SshError {
         "{0} rejected all keys and passwords; try `ssh {0}`, and check the agent's keys with `ssh-add -l`"
     )]
     Auth(String),
-    #[error("ssh rejects its configuration ({0}); run `ssh -G` for details")]
+    #[error("ssh rejected its configuration ({0}); run `ssh -G` for details")]
     Config(String),
     #[error("lost the connection to {destination} ({why}); the next step reconnects")]
     Dropped {

@@ -452,7 +452,7 @@ impl Scanner<'_> {
                         return Err("the command cannot be parsed".to_owned());
                     }
                     if name.len() > 1 && name.get(1..).is_some_and(|name| name.starts_with(['-', '+'])) {
-                        return Err("the command uses an earlier directory of the shell".to_owned());
+                        return Err("the command refers to an earlier directory of the shell".to_owned());
                     }
                     parts.push(WordPart::Home(name.to_owned()));
                     self.at += length;

@@ -592,10 +592,10 @@ pub(super) fn step_hosts(
 
 fn phase_words(phase: StepPhase) -> &'static str {
     match phase {
-        StepPhase::Unless => "is it already so?",
+        StepPhase::Unless => "check whether the step is needed",
         StepPhase::Ask => "ask",
         StepPhase::Check => "check before the step",
-        StepPhase::Hash => "compare the file",
+        StepPhase::Hash => "compare the file with the expected one",
         StepPhase::Action | StepPhase::End => "run",
         StepPhase::Verify => "verify after the step",
     }
