@@ -392,7 +392,7 @@ const WAYS_OUT: [WayOut; 24] = [
         world.put("middle/info/alternates", outside.join(".git/objects").display().to_string());
     }),
     ("has a path in quotes", |world, _| borrow(world, "\"../../../outsid\\145/.git/objects\"")),
-    ("names objects of a server", |world, _| {
+    ("refers to objects on a server", |world, _| {
         world.put(".git/objects/info/http-alternates", "http://127.0.0.1:1/objects\n");
     }),
     ("the link .git/objects points to", |world, outside| {

@@ -24,7 +24,7 @@ open() {
   follow "$2.git" "$1/.git"; G=$R
   if [ -f "$G" ]; then
     text "$G"
-    case $T in 'gitdir: '/*) T=${T#gitdir: } ;; 'gitdir: '?*) T=$1/${T#gitdir: } ;; *) unknown "$2.git names no repository" ;; esac
+    case $T in 'gitdir: '/*) T=${T#gitdir: } ;; 'gitdir: '?*) T=$1/${T#gitdir: } ;; *) unknown "$2.git does not name a repository" ;; esac
     follow "$2.git" "$T"; G=$R
   fi
   C=$G
@@ -37,13 +37,13 @@ open() {
 # Follows each link in the folder $1.
 links() {
   case $walked in *"$nl$1$nl"*) return ;; esac
-  walked=$walked$1$nl count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'it has too many links'
+  walked=$walked$1$nl count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'the repository has too many links'
   L=$(find "$1" -type l) || L=$(find "$1" -type l) || unknown "$1 cannot be read"
   [ "$L" ] || return 0
   [ -z "$(find "$1" -type l -name "*$nl*")" ] || unknown "$1 has a link whose name has a line break"
   IFS=$nl
   for l in $L; do
-    count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'it has too many links'
+    count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'the repository has too many links'
     follow "the link ${l#"${root%/}"/}" "$l"
     [ ! -d "$R" ] || links "$R"
   done
@@ -52,9 +52,9 @@ links() {
 objects() {
   real "$1" || unknown "$1 cannot be followed"; links "$R"
   set -- "$R"
-  [ ! -e "$1/info/http-alternates" ] || unknown "$1/info/http-alternates names objects of a server"
+  [ ! -e "$1/info/http-alternates" ] || unknown "$1/info/http-alternates refers to objects on a server"
   [ -e "$1/info/alternates" ] || return 0
-  count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'it borrows from too many repositories'
+  count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'the repository borrows from too many others'
   text "$1/info/alternates"
   IFS=$nl
   for o in $T; do
@@ -67,8 +67,8 @@ objects() {
 settings() {
   [ -e "$1" ] || [ -L "$1" ] || return 0
   follow "${1#"${root%/}"/}" "$1"
-  [ -f "$R" ] || unknown "$1 is no file"
-  count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'it includes too many files'
+  [ -f "$R" ] || unknown "$1 is not a file"
+  count=$((count+1)); [ "$count" -le "$files_max" ] || unknown 'the config includes too many files'
   i=$(GIT_DIR=/dev/null git config --file "$1" --no-includes --path --null --get-regexp '^include(if\..*)?\.path$' |
     tr '\n\000' '\001\n'; printf .)
   GIT_DIR=/dev/null git config --file "$1" --no-includes --null --list >/dev/null || unknown "$1 cannot be read"
@@ -76,7 +76,7 @@ settings() {
   IFS=$nl
   for i in $i; do
     p=${i#*"$soh"}
-    case $p in *"$soh"*|"$i") unknown "$1 includes a file of an odd name" ;; /*) ;; *) p=${1%/*}/$p ;; esac
+    case $p in *"$soh"*|"$i") unknown "$1 includes a file with an unusual name" ;; /*) ;; *) p=${1%/*}/$p ;; esac
     follow "${i%%"$soh"*} in ${1#"${root%/}"/}" "$p"
     settings "$p"
   done
@@ -92,11 +92,11 @@ repository=$G shared=$C
 links "$G"; links "$C"; objects "$C/objects"
 settings "$C/config"; settings "$G/config.worktree"
 e=$(git rev-parse --absolute-git-dir 2>&1) || unknown "$e"
-[ "$e" = "$repository" ] || unknown "not a git repository: git does not take $repository for one"
-i=$(git -c core.quotePath=false ls-files --stage | sed -n 's/^160000 [^	]*	//p') || unknown 'its index cannot be read'
+[ "$e" = "$repository" ] || unknown "not a git repository: git does not recognize $repository"
+i=$(git -c core.quotePath=false ls-files --stage | sed -n 's/^160000 [^	]*	//p') || unknown 'the index cannot be read'
 IFS=$nl
 for p in $i; do
-  case $p in '"'*) unknown 'it has a submodule of an odd name' ;; esac
+  case $p in '"'*) unknown 'a submodule has an unusual name' ;; esac
   [ -e "$p/.git" ] || [ -L "$p/.git" ] || continue
   follow "$p" "${root%/}/$p"
   open "$R" "$p/"

@@ -56,7 +56,7 @@ impl Hosts {
         let run = self.world.finish(&["runbook", "export", &session, "--name", "site", "--output", &book]);
         assert_eq!((run.code, run.out.as_str()), (Some(0), ""), "{run:?}");
         assert!(run.err.contains("note: left out call 3 (`cat missing`): it exited with 1"), "{run:?}");
-        assert!(run.err.contains("note: left out: 1 read-only commands"), "{run:?}");
+        assert!(run.err.contains("note: left out 1 read-only command"), "{run:?}");
         book
     }
 }
