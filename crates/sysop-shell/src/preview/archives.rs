@@ -137,5 +137,5 @@ pub(super) fn rsync_report(records: &Records) -> Result<Report, Reason> {
     if *bytes > 0 {
         notes.push(size(*bytes));
     }
-    Ok(if notes.is_empty() { "changes no file".to_owned() } else { notes.join("; ") }.into())
+    Ok(if notes.is_empty() { "changes no files".to_owned() } else { notes.join("; ") }.into())
 }

@@ -67,7 +67,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
                 return Err(unclear());
             };
             let body = r#"p=$1; m=; while read -r a b _; do [ "$b" = "$p" ] && m=$a; done </proc/mounts
-if [ "$m" ]; then r say "$p has $m mounted already"; elif [ -d "$p" ]; then if find "$p" -mindepth 1 -maxdepth 1 | grep -q .; then r say "hides what is in $p now"; else r say "mounts on $p, which is empty"; fi; else r say "$p: no such mount point, or a device"; fi
+if [ "$m" ]; then r say "$m is mounted on $p already"; elif [ -d "$p" ]; then if find "$p" -mindepth 1 -maxdepth 1 | grep -q .; then r say "hides the current content of $p"; else r say "mounts on $p, which is empty"; fi; else r say "$p: no such mount point, or a device"; fi
 "#;
             Planned::probe(Section::new(body, View::Sentences).with_scalars(vec![at.clone()]))
         }

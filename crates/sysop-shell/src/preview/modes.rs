@@ -246,7 +246,7 @@ impl OwnerChange {
             notes.push(format!("clears setuid or setgid on {}", counted(special, "file")));
         }
         if self.is_recursive && all > 0 && changed == 0 {
-            notes.push("all have this owner already".to_owned());
+            notes.push("all entries have this owner already".to_owned());
         }
         notes.extend(missing(records));
         Ok(notes.join("; ").into())

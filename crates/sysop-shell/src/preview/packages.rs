@@ -49,7 +49,9 @@ fn apt(command: &EffectiveCommand) -> Result<Planned, Reason> {
     match verb.as_str() {
         "update" => return Ok(Planned::Line("downloads the package lists; installs nothing".to_owned())),
         "clean" | "autoclean" => {
-            return Ok(Planned::Line("deletes downloaded packages; removes nothing installed".to_owned()));
+            return Ok(Planned::Line(
+                "deletes downloaded packages; removes no installed packages".to_owned(),
+            ));
         }
         "install" | "remove" | "purge" | "upgrade" | "dist-upgrade" | "full-upgrade" | "autoremove"
         | "reinstall" => {}

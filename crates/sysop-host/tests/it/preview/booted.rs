@@ -100,7 +100,12 @@ const ROWS: &[Row] = &[
         "grep -c /mnt/x /proc/mounts",
         "unmounts /mnt/x",
     ),
-    row("mkdir -p /mnt/x; touch /mnt/x/f", "mount -t tmpfs t /mnt/x", "ls /mnt/x", "hides what is in /mnt/x"),
+    row(
+        "mkdir -p /mnt/x; touch /mnt/x/f",
+        "mount -t tmpfs t /mnt/x",
+        "ls /mnt/x",
+        "hides the current content of /mnt/x",
+    ),
     row(
         "umount /mnt/x; useradd -m eve; head -c 3000 /dev/zero >/home/eve/f",
         "userdel -r eve",
