@@ -77,9 +77,20 @@ fn many_tools(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Acts as a model server that rejects its first request; returns the size of the request's body in bytes.
+/// Acts as a model server that knows no list of models and rejects its first model request; returns the size of
+/// that request's body in bytes.
 fn first_request(listener: &TcpListener) -> Result<usize> {
-    let (stream, _) = listener.accept()?;
+    loop {
+        let (stream, _) = listener.accept()?;
+        if let Some(bytes) = model_request(stream)? {
+            return Ok(bytes);
+        }
+    }
+}
+
+/// Rejects one request. Returns the size of its body, or `None` if it has none.
+fn model_request(stream: TcpStream) -> Result<Option<usize>> {
+    const REJECTION: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
     let mut reader = BufReader::new(TcpStream::try_clone(&stream)?);
     let mut length = 0;
     loop {
@@ -92,11 +103,14 @@ fn first_request(listener: &TcpListener) -> Result<usize> {
             break;
         }
     }
+    (&stream).write_all(REJECTION)?;
+    if length == 0 {
+        return Ok(None);
+    }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     if !body.windows(12).any(|window| window == b"\"find_tools\"") {
         bail!("the request does not offer `find_tools`");
     }
-    (&stream).write_all(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")?;
-    Ok(length)
+    Ok(Some(length))
 }
