@@ -43,7 +43,7 @@ export type CallId = string;
 
 /** Kinds of objects that a command can change. */
 export type ChangeKind =
-  /** A file or folder. */
+  /** A file or directory. */
   | "file"
   /** A unit of the service manager. */
   | "unit"
@@ -77,13 +77,13 @@ export type ClientMessage =
   /** A user's prompt. While a turn runs, the prompt is queued; more than 32 queued prompts are refused with `too_many`. */
   | {
     type: "user.message";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** The prompt. */
+    /** Text of the prompt. */
     content: string;
     /** Images of the prompt, at most 8, as `POST …/images` returned them. */
     images?: Array<PromptImage>;
@@ -95,21 +95,21 @@ export type ClientMessage =
   /** More output of a tool that this client runs, for live display. */
   | {
     type: "tool.output";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The chunk. */
+    /** The next chunk, to append to the earlier ones. */
     content: string;
   }
   /** Cancels the turn. */
   | {
     type: "cancel";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -119,15 +119,15 @@ export type ClientMessage =
   /** A user's decision on an `approval.request`. */
   | {
     type: "approval.decision";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The decision. */
+    /** The user's decision. */
     decision: DecisionKind;
     /** Command to run instead. */
     command?: string;
@@ -137,13 +137,13 @@ export type ClientMessage =
   /** Asks for the preview of an edited command before the decision; the answer is `approval.preview`. */
   | {
     type: "approval.preview";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** The command as edited so far. It does not run. */
     command: string;
@@ -151,7 +151,7 @@ export type ClientMessage =
   /** Moves the running command to the background. */
   | {
     type: "tool.background";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -161,25 +161,25 @@ export type ClientMessage =
   /** Stops a background job. */
   | {
     type: "job.stop";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** The job. */
+    /** Id of the job. */
     jobId: JobId;
   }
   /** A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`. */
   | {
     type: "question.answer";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
-    /** The question. */
+    /** Id of the question. */
     id: QuestionId;
     /** The answer, without the line end. Never logged if the question is for a secret. */
     answer?: string;
@@ -191,7 +191,7 @@ export type ClientMessage =
   /** Runs one call without a model. */
   | {
     type: "direct";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -209,7 +209,7 @@ export type ClientMessage =
   /** Changes the session's configuration from now on. */
   | {
     type: "configure";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -225,13 +225,13 @@ export type ClientMessage =
     mode?: Mode;
     /** Reasoning effort of the next step. */
     effort?: Effort;
-    /** Grants for the session to take back. */
+    /** Session grants to revoke. */
     revoke?: Array<RevokedGrant>;
   }
   /** Pauses after the current step. */
   | {
     type: "pause";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -241,7 +241,7 @@ export type ClientMessage =
   /** Continues after a pause. */
   | {
     type: "resume";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -251,7 +251,7 @@ export type ClientMessage =
   /** Runs the last prompt again with a fresh history. */
   | {
     type: "retry";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -261,17 +261,17 @@ export type ClientMessage =
   /** Drops the history. */
   | {
     type: "clear";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
     /** Trace of the message, in the format of W3C Trace Context. */
     traceparent?: string;
   }
-  /** Replaces older messages by a summary, now or before the next step. */
+  /** Replaces older messages with a summary, now or before the next step. */
   | {
     type: "compact";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -280,10 +280,10 @@ export type ClientMessage =
     /** Topic that the summary must keep. */
     focus?: string;
   }
-  /** Watches the live terminal, opening it if necessary; `terminal.output` begins with a picture of it. */
+  /** Watches the live terminal, opening it if necessary; the first `terminal.output` draws its current content. */
   | {
     type: "terminal.attach";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -293,13 +293,13 @@ export type ClientMessage =
     cols?: number;
     /** Rows of the client's screen. */
     rows?: number;
-    /** Number of rows above the screen that the picture begins with, for a client with a scrollback: they replace the client's own. Default 0; at most about 500 KB are sent. */
+    /** Number of rows from above the screen to send first, for a client with a scrollback; they replace the client's scrollback. Default 0; at most about 500 KB are sent. */
     scrollback?: number;
   }
   /** Stops watching the live terminal. */
   | {
     type: "terminal.detach";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -309,7 +309,7 @@ export type ClientMessage =
   /** Keys for the live terminal. The agent waits from the first key on. */
   | {
     type: "terminal.input";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -321,7 +321,7 @@ export type ClientMessage =
   /** Resizes the live terminal. */
   | {
     type: "terminal.resize";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -335,7 +335,7 @@ export type ClientMessage =
   /** Returns control of the live terminal to the agent. */
   | {
     type: "terminal.release";
-    /** The session; required only if the URL does not name it. */
+    /** Id of the session; required only if the URL does not name it. */
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
@@ -379,7 +379,7 @@ export type DecisionKind =
 export type DirectOrigin =
   /** Typed by a user exactly as it runs; typing counts as approval. */
   | "typed"
-  /** From a routine; approved like a model's call. */
+  /** From a routine; subject to approval like a model's call. */
   | "routine";
 
 /** Reasoning effort in the words of OpenAI's API. Models accept only some of the levels.  ``` use sysop_core::effort::Effort;  assert_eq!("high".parse(), Ok(Effort::High)); assert!("much".parse::<Effort>().is_err()); ``` */
@@ -439,7 +439,7 @@ export type FailureKind =
 export type Finding = {
   /** Byte offset in the command where the finding starts. */
   start: number;
-  /** Byte after the last. */
+  /** Byte offset right after the finding. */
   end: number;
   /** Severity of the finding. */
   class: RiskClass;
@@ -461,7 +461,7 @@ export type Grant =
     program: {
       /** As in `git`. */
       program: string;
-      /** As in `status` or `compose up`; none where the program has no subcommands. */
+      /** As in `status` or `compose up`; `None` if the program has no subcommands. */
       subcommand: string | null;
     };
   }
@@ -490,7 +490,7 @@ export type GuardTimeout = {
 
 /** Identity of a client, and the tools that it offers. */
 export type Hello = {
-  /** The session; required only if the URL does not name it. */
+  /** Id of the session; required only if the URL does not name it. */
   sessionId?: SessionId;
   /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
   messageId?: string;
@@ -527,7 +527,7 @@ export type InstructionFile = {
   /** Path for display. */
   path: string;
   source: InstructionSource;
-  /** Content, perhaps cut. Front ends do not get it. */
+  /** Content, possibly truncated. Front ends do not get it. */
   text?: string;
   /** Bytes that the model gets. */
   sent: number;
@@ -589,7 +589,7 @@ export type Origin =
   | "model"
   /** Typed by a user exactly as it runs; typing counts as approval. */
   | "typed"
-  /** A routine from the config; approved like a model's command. */
+  /** A routine from the config; subject to approval like a model's command. */
   | "routine";
 
 /** Reason for a pause. */
@@ -607,7 +607,7 @@ export type PauseReason =
 export type PromptImage = {
   /** Name of the artifact that holds the image. */
   artifact: string;
-  /** Media type, as the content shows it. */
+  /** Media type, determined from the content. */
   mediaType: ImageFormat;
   /** Width in pixels. */
   width: number;
@@ -617,7 +617,7 @@ export type PromptImage = {
   name?: string;
 };
 
-/** A question. Its texts come from programs and remote machines; front ends neutralize them. */
+/** A question that a program asks a user. Its strings come from programs and remote machines; front ends neutralize them. */
 export type Question = {
   /** Number of the question, unique within the session. */
   id: QuestionId;
@@ -653,12 +653,12 @@ export type Reversibility =
   /** Nothing can be restored. */
   | "none";
 
-/** A grant for the session to take back, as in `covers` of `approval.request`. */
+/** A session grant to revoke, as in `covers` of `approval.request`. */
 export type RevokedGrant =
   /** Exactly this command. */
   | {
     kind: "exact";
-    /** The command. */
+    /** The full command line. */
     command: string;
   }
   /** Simple calls of a program. */
@@ -701,7 +701,7 @@ export type ServerMessage =
   /** A session was created. Without a `seq` it answers `hello` with the current configuration. */
   | {
     type: "session.created";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq?: Seq;
@@ -733,7 +733,7 @@ export type ServerMessage =
   /** The configuration changed; contains only the changed fields. */
   | {
     type: "configured";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -743,7 +743,7 @@ export type ServerMessage =
     model?: ModelRef;
     /** Approval mode. */
     approve?: ApprovalMode;
-    /** Bounds of the mode `auto`; after the first that is reached, the mode is `ask`. */
+    /** Bounds of the mode `auto`; once any of them is reached, the mode becomes `ask`. */
     bounds?: AutoBounds;
     /** Mode of the next turn. */
     mode?: Mode;
@@ -753,19 +753,19 @@ export type ServerMessage =
     lent?: ClientToolSet;
     /** True if rules of the server's config were added. */
     rules?: boolean;
-    /** Grants for the session that were taken back. */
+    /** Session grants that were revoked. */
     revoked?: Array<Grant>;
   }
   /** A prompt was queued behind the current turn. */
   | {
     type: "prompt.queued";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The prompt. */
+    /** Text of the prompt. */
     content: string;
     /** Images of the prompt. */
     images?: Array<PromptImage>;
@@ -773,13 +773,13 @@ export type ServerMessage =
   /** A turn began with a user's prompt. */
   | {
     type: "user.message";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The prompt. */
+    /** Text of the prompt. */
     content: string;
     /** Images of the prompt. */
     images?: Array<PromptImage>;
@@ -787,35 +787,35 @@ export type ServerMessage =
   /** More text from the model. Not logged. */
   | {
     type: "assistant.delta";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** The chunk. */
+    /** The next chunk, to append to the earlier ones. */
     content: string;
   }
   /** More visible reasoning from the model. Not logged. */
   | {
     type: "assistant.reasoning";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** The chunk. */
+    /** The next chunk, to append to the earlier ones. */
     content: string;
   }
   /** The deltas of this step so far are void: the request is being retried. Not logged. */
   | {
     type: "assistant.restarted";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
   }
   /** The complete text of one step; replaces its deltas. */
   | {
     type: "assistant.message";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The text. */
+    /** Complete text of the step. */
     content: string;
     /** The visible reasoning; may be empty. */
     reasoning?: string;
@@ -823,7 +823,7 @@ export type ServerMessage =
   /** A model replied. The text of the reply is in `assistant.message`. */
   | {
     type: "step.finished";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -839,7 +839,7 @@ export type ServerMessage =
   /** A model call failed and its step is abandoned; the turn ends or the step is repeated. */
   | {
     type: "step.failed";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -855,7 +855,7 @@ export type ServerMessage =
   /** A turn ended. Each turn has exactly one such message. */
   | {
     type: "assistant.done";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -867,7 +867,7 @@ export type ServerMessage =
   /** A tool call began, on the client that provides the tool or on the session's host. */
   | {
     type: "tool.call";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -889,31 +889,31 @@ export type ServerMessage =
   /** The client that runs this call must stop it and still send its `tool.result`. Not logged. */
   | {
     type: "tool.cancel";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
   }
   /** More output of a running tool. Not logged. */
   | {
     type: "tool.output";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The chunk. */
+    /** The next chunk, to append to the earlier ones. */
     content: string;
   }
   /** A tool call ended, or was rejected before it began. */
   | {
     type: "tool.finished";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** Name of the tool; omitted if the encoder did not see the call. */
     name?: string;
@@ -945,13 +945,13 @@ export type ServerMessage =
   /** A tool call waits for approval. */
   | {
     type: "approval.request";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** Name of the tool. */
     name: string;
@@ -983,13 +983,13 @@ export type ServerMessage =
   /** The preview of an open `approval.request`, computed after the request, or for an edited command. */
   | {
     type: "approval.preview";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** The edited command that the preview describes; omitted for the command of the request. */
     command?: string;
@@ -1003,15 +1003,15 @@ export type ServerMessage =
   /** One of several required users allowed a call. */
   | {
     type: "approval.given";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The user. */
+    /** Name of the user. */
     by: string;
     /** Total number of distinct users who must allow the call. */
     needed: number;
@@ -1019,15 +1019,15 @@ export type ServerMessage =
   /** An approval was answered, or closed because the turn ended. */
   | {
     type: "approval.closed";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
-    /** The decision. */
+    /** The user's decision. */
     decision: DecisionKind;
     /** The user who decided. */
     by: string;
@@ -1036,10 +1036,10 @@ export type ServerMessage =
     /** Message to the model, if the call was rejected with one. */
     reason?: string;
   }
-  /** Older messages were replaced by a summary. */
+  /** Older messages were replaced with a summary. */
   | {
     type: "context.compacted";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1069,25 +1069,25 @@ export type ServerMessage =
   /** Instructions from files that the model gets from now on. */
   | {
     type: "instructions";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Files that the model gets, perhaps cut. */
+    /** Files that the model gets, possibly truncated. */
     files: Array<InstructionFile>;
     /** Files that the model does not get, because the user does not trust the workspace. */
     untrusted?: Array<UntrustedFile>;
-    /** Usable ones, by unique names. */
+    /** Usable skills and commands, with unique names. */
     skills?: Array<Skill>;
     /** One sentence for each file that cannot be used. */
     skipped?: Array<string>;
   }
-  /** The prompt of the turn called up a skill or command. */
+  /** The prompt of the turn invoked a skill or command. */
   | {
     type: "prompt.expanded";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1101,7 +1101,7 @@ export type ServerMessage =
   /** The agent replaced its todo list. */
   | {
     type: "todo";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1113,17 +1113,17 @@ export type ServerMessage =
   /** A command continues in the background. */
   | {
     type: "job.started";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The job. */
+    /** Id of the job. */
     jobId: JobId;
     /** The call that started it. */
     toolCallId: CallId;
-    /** The command. */
+    /** The full command line. */
     command: string;
     /** Host that the command runs on. */
     host: string;
@@ -1131,13 +1131,13 @@ export type ServerMessage =
   /** A background job ended, or its process was lost; the status is then `unknown`. */
   | {
     type: "job.finished";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The job. */
+    /** Id of the job. */
     jobId: JobId;
     /** The command; empty if the encoder did not see its start. */
     command: string;
@@ -1153,7 +1153,7 @@ export type ServerMessage =
   /** A guard was armed on a host before a risky change. */
   | {
     type: "guard.armed";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1161,7 +1161,7 @@ export type ServerMessage =
     more?: boolean;
     /** The guarded call. */
     toolCallId: CallId;
-    /** The host. */
+    /** Host of the guard. */
     host: string;
     /** Seconds until the change is rolled back. */
     seconds: number;
@@ -1169,7 +1169,7 @@ export type ServerMessage =
   /** A guard was confirmed, fired or lost. */
   | {
     type: "guard.ended";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1177,7 +1177,7 @@ export type ServerMessage =
     more?: boolean;
     /** The guarded call. */
     toolCallId: CallId;
-    /** The host. */
+    /** Host of the guard. */
     host: string;
     /** Final status. */
     how: GuardEnd;
@@ -1185,13 +1185,13 @@ export type ServerMessage =
   /** The changes of a call were undone. */
   | {
     type: "undone";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call. */
+    /** Id of the call. */
     toolCallId: CallId;
     /** The user who requested the undo. */
     by: string;
@@ -1201,7 +1201,7 @@ export type ServerMessage =
   /** Output of a live terminal, for clients attached to it. Not logged. */
   | {
     type: "terminal.output";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** The text, with control sequences for colors and cursor movements only. */
     data?: string;
@@ -1217,7 +1217,7 @@ export type ServerMessage =
   /** Current state of the session; sent whenever any of it changed. */
   | {
     type: "state";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1235,7 +1235,7 @@ export type ServerMessage =
     model?: ModelRef;
     /** Approval mode. */
     approve: ApprovalMode;
-    /** Rest of the bounds of the mode `auto`; omitted if it has none. */
+    /** What is left of the bounds of the mode `auto`; omitted if there are no bounds. */
     auto?: AutoLeft;
     /** Number of prompts queued behind the turn. */
     queued: number;
@@ -1253,7 +1253,7 @@ export type ServerMessage =
   /** Progress of the model call in flight; a newer one replaces it. Not logged. */
   | {
     type: "assistant.progress";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Tokens of the prompt that the model's server has read; absent if the server does not report that. */
     promptDone?: number;
@@ -1267,25 +1267,25 @@ export type ServerMessage =
   /** Transient information, such as a retry or a model that is loading. Not logged. */
   | {
     type: "notice";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** One line. */
+    /** Text of the notice; one line. */
     content: string;
   }
   /** A program waits for a user's answer: a password, a passphrase, the confirmation of a host key. Not logged. */
   | {
     type: "question";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** The question. */
+    /** The question, with the program that asks and the kind of answer. */
     question: Question;
   }
   /** A question was answered, or its program no longer waits. Not logged. */
   | {
     type: "question.closed";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
-    /** The question. */
+    /** Id of the question. */
     id: QuestionId;
     /** The user who answered; omitted if the question went away by itself. */
     by?: string;
@@ -1293,7 +1293,7 @@ export type ServerMessage =
   /** Control of the terminal changed. Not logged. */
   | {
     type: "terminal.control";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** The user who types while the agent waits; omitted if the agent may type. */
     holder?: string;
@@ -1301,13 +1301,13 @@ export type ServerMessage =
   /** A user typed into the terminal, or answered a question. */
   | {
     type: "terminal.typed";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The user. */
+    /** Name of the user. */
     by: string;
     /** Amount of typing, or a non-secret answer; never the typed keys. */
     typed: TypedInput;
@@ -1315,7 +1315,7 @@ export type ServerMessage =
   /** A request failed, or the connection is about to close. */
   | {
     type: "error";
-    /** The session. */
+    /** Id of the session. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq?: Seq;
@@ -1351,7 +1351,7 @@ export type SessionState =
   /** A user canceled the turn, and the running tool has not ended yet. */
   | "stopping";
 
-/** A text that can be called up by name. */
+/** Text that can be invoked by name. */
 export type Skill = {
   /** Name, without a slash. */
   name: string;
@@ -1363,18 +1363,18 @@ export type Skill = {
   path: string;
   /** Arguments that a user may give, such as `HOST [PORT]`. */
   arguments?: string;
-  /** True if the model may call it up. */
+  /** True if the model may invoke it. */
   listed: boolean;
-  /** Other files in the folder of a skill, relative to it. */
+  /** Other files in the skill's directory, relative to that directory. */
   files?: Array<string>;
   /** Text without front matter. Front ends do not get it. */
   body?: string;
 };
 
 export type SkillKind =
-  /** A folder with a `SKILL.md`; users and models call it up. */
+  /** A directory with a `SKILL.md`; users and models invoke it. */
   | "skill"
-  /** A Markdown file; only users call it up. */
+  /** A Markdown file; only users invoke it. */
   | "command";
 
 /** Event reported by `state` alone. */
@@ -1424,7 +1424,7 @@ export type StopReason =
   /** Abandoned while paused. */
   | "paused";
 
-/** Styles of a text, as runs: the byte offset where each style begins.  Logged and sent as a list of offsets and SGR parameters, which are validated as strictly as those of a program. */
+/** Styles of the text, as runs: the byte offset where each style begins.  Logged and sent as a list of offsets and SGR parameters, which are validated as strictly as parameters from a program. */
 export type StyleRuns = Array<[number, string]>;
 
 /** A change to a system, in a form for users. */
@@ -1469,7 +1469,7 @@ export type TokenCounts = {
 
 /** A tool call requested by a model. */
 export type ToolCallRequest = {
-  /** The call. */
+  /** Id of the call. */
   toolCallId: CallId;
   /** Name of the tool. */
   name: string;
@@ -1498,13 +1498,13 @@ export type ToolEffect =
 
 /** Result of a call that a client ran. */
 export type ToolResult = {
-  /** The session; required only if the URL does not name it. */
+  /** Id of the session; required only if the URL does not name it. */
   sessionId?: SessionId;
   /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
   messageId?: string;
   /** Trace of the message, in the format of W3C Trace Context. */
   traceparent?: string;
-  /** The call. */
+  /** Id of the call. */
   toolCallId: CallId;
   /** Output for the model. */
   output: string;
@@ -1527,7 +1527,7 @@ export type TurnId = number;
 export type TurnSummary = {
   /** Reason why the turn ended. */
   stopReason: StopReason;
-  /** The turn. */
+  /** Number of the turn. */
   turn: TurnId;
   /** Tokens of all model calls. */
   usage: TokenCounts;
@@ -1567,7 +1567,7 @@ export type TypedInput =
     answer: {
       /** The program's prompt, verbatim. */
       prompt: string;
-      /** The answer. */
+      /** The text of the answer. */
       text: string;
     };
   };

@@ -15,8 +15,8 @@ pub enum BudgetScope {
 }
 
 impl BudgetScope {
-    /// Returns a sentence with the numbers of the limit that the next model call would exceed, or `None` if it would
-    /// exceed none.
+    /// Returns a sentence with the numbers of the limit that the next model call would exceed, or `None` if there is no
+    /// such limit.
     pub fn exceeded(self, limits: &BudgetLimits, spent: &Spending, next: &Spending) -> Option<String> {
         let (subject, advice) = (self.subject(), self.advice());
         if let Some(limit) = limits.tokens

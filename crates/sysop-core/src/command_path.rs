@@ -1,6 +1,6 @@
 //! Paths as commands name them.
 
-/// Returns the absolute path of a word of a command, without `.` and `..`. `?` stands for an unknown folder.
+/// Returns the absolute path of a word of a command, without `.` and `..`. `?` stands for an unknown directory.
 pub(crate) fn absolute(word: &str, folder: Option<&str>, home: Option<&str>) -> String {
     let home = home.unwrap_or("~");
     let joined = match word.strip_prefix('~') {

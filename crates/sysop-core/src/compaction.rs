@@ -1,4 +1,4 @@
-//! Context compaction: older messages are replaced by a ledger and, if a model wrote one, a summary.
+//! Context compaction: older messages are replaced with a ledger and, if a model wrote one, a summary.
 
 use serde::{Deserialize, Serialize};
 

@@ -38,7 +38,7 @@ impl Effort {
     }
 }
 
-/// Error for a text that is not an effort level.
+/// Error for text that is not an effort level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown effort `{0}`; use none, minimal, low, medium, high or xhigh")]
 pub struct UnknownEffort(pub String);

@@ -67,7 +67,7 @@ pub enum Input {
     Retry,
     /// Drop the history.
     Clear,
-    /// Replace older messages by a summary now.
+    /// Replace older messages with a summary now.
     Compact {
         /// Topic that the summary must keep.
         focus: Option<String>,
@@ -198,7 +198,7 @@ pub enum TypedInput {
     Answer {
         /// The program's prompt, verbatim.
         prompt: String,
-        /// The answer.
+        /// The text of the answer.
         text: String,
     },
 }
@@ -254,7 +254,7 @@ pub enum Origin {
     /// Typed by a user exactly as it runs; typing counts as approval.
     #[serde(rename = "typed")]
     User,
-    /// A routine from the config; approved like a model's command.
+    /// A routine from the config; subject to approval like a model's command.
     Routine,
 }
 
@@ -419,7 +419,7 @@ pub enum Event {
         /// Number of newest messages to send from now on.
         keep: usize,
     },
-    /// Older messages were replaced by a summary.
+    /// Older messages were replaced with a summary.
     ContextCompacted {
         compaction: Compaction,
     },

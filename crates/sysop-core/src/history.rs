@@ -176,7 +176,7 @@ impl History {
         self.forget_raw_replies();
     }
 
-    /// Returns the estimated tokens that omitting the older images saves.
+    /// Returns the estimated tokens that omitting the older images would save.
     pub fn omissible_image_tokens(&self) -> u64 {
         self.older_images().map(|index| token_estimate::images(self.messages[index].message())).sum()
     }
@@ -219,9 +219,9 @@ impl History {
         self.forget_raw_replies();
     }
 
-    /// Returns the calls whose outputs can be omitted, oldest first, each with the estimated tokens that this saves.
-    /// The list excludes the outputs of the newest message, the newest outputs up to `keep_tokens` tokens in total,
-    /// small outputs, and outputs for which `protected` returns true.
+    /// Returns the calls whose outputs can be omitted, oldest first, each with the estimated tokens that this would
+    /// save. The list excludes the outputs of the newest message, the newest outputs up to `keep_tokens` tokens in
+    /// total, small outputs, and outputs for which `protected` returns true.
     pub fn omissible(&self, keep_tokens: u64, protected: impl Fn(&ToolResult) -> bool) -> Vec<(CallId, u64)> {
         let mut found = Vec::new();
         let mut kept = 0;
@@ -330,7 +330,7 @@ const OMITTED: &str = "[output omitted: ";
 fn omitted_text(result: &ToolResult, whole: &str) -> String {
     let lines: Vec<&str> = whole.trim_end().lines().collect();
     let note = format!("{OMITTED}{} lines; read_output has it, id \"{}\"]", lines.len(), result.call);
-    // The output of a command ends with a line about the exit code; that of a file tool does not.
+    // The output of a command ends with a line about the exit code; the output of a file tool does not.
     let last = lines.last().copied().unwrap_or_default();
     let failed = result.is_error || (last.starts_with('[') && last != "[exit code 0]");
     if !failed {

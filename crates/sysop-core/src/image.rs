@@ -152,7 +152,7 @@ fn mention(text: &str) -> (&str, usize) {
     (path, path.len())
 }
 
-/// Returns the absolute path of an image file if a pasted text consists of nothing else. Terminals paste a dragged file
+/// Returns the absolute path of an image file if pasted text consists of nothing else. Terminals paste a dragged file
 /// as a path in quotes, with escaped spaces, or as a `file://` URL.
 ///
 /// ```

@@ -53,7 +53,7 @@ pub struct InstructionFile {
     /// Path for display.
     pub path: String,
     pub source: InstructionSource,
-    /// Content, perhaps cut. Front ends do not get it.
+    /// Content, possibly truncated. Front ends do not get it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
     /// Bytes that the model gets.

@@ -25,7 +25,7 @@ const COMMANDS_MAX: usize = 120;
 const COMMAND_BYTES_MAX: usize = 512;
 const COMMAND_TEXT_BYTES_MAX: usize = 120;
 /// Maximum bytes of an output in the ledger. A longer output is left out, except for the last line if the command
-/// failed; that line is cut to the same limit.
+/// failed; that line is truncated to the same limit.
 const OUTPUT_BYTES_MAX: usize = 160;
 const CHANGES_MAX: usize = 200;
 
@@ -139,9 +139,9 @@ impl Ledger {
         }
     }
 
-    /// Returns the ledger as text for the model, with at most about `tokens` tokens. `place` says where the
-    /// session works, and the entries in `shown` are left out. A section that is too long loses its least
-    /// important lines. The goal always stays, but may be cut.
+    /// Returns the ledger as text for the model, with at most about `tokens` tokens. `place` says where the session
+    /// works, and the entries in `shown` are left out. A section that is too long loses its least important lines. The
+    /// goal always stays, but may be truncated.
     pub fn text(&self, place: &str, shown: VisibleTail, tokens: u64) -> String {
         let total = token_estimate::prose_bytes(tokens);
         let mut text = format!("Goal: {}\n", cut(&self.goal, total / 4));
@@ -301,7 +301,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the beginning of a text, at most `bytes` long and cut between characters.
+/// Returns the beginning of the text, at most `bytes` long and cut between characters.
 pub(crate) fn cut(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }

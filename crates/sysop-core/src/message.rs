@@ -1,6 +1,6 @@
 //! Messages between a user, a model and its tools. Providers encode these types for their servers.
 //!
-//! A `Message` is immutable once made, so that a provider may cache its encoded form beside it.
+//! A `Message` is immutable once made, so that a provider may cache its encoded form with it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -50,7 +50,7 @@ impl From<ModelRef> for String {
     }
 }
 
-/// Error for a text that is not of the form `PROVIDER/NAME`.
+/// Error for text that is not of the form `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid model `{0}`; use PROVIDER/NAME, for example `ollama/phi3`")]
 pub struct InvalidModelRef(pub String);
@@ -107,7 +107,8 @@ impl Message {
         of_user.iter().chain(results.iter().flat_map(|result| &result.images))
     }
 
-    /// Returns the message with each image replaced by the text that `placeholder` returns for it, if any.
+    /// Returns the message with images replaced with text. `placeholder` returns the text for an image, or `None` to
+    /// keep the image.
     #[must_use]
     pub fn without_images(&self, placeholder: impl Fn(&ImageRef) -> Option<String>) -> Self {
         let replace = |text: &mut String, images: &mut Vec<ImageRef>| {
@@ -233,7 +234,8 @@ pub enum FinishReason {
     /// there.
     #[default]
     Stop,
-    /// The reply was cut by the token limit. If its last tool call was cut, `calls` does not contain that call.
+    /// The reply was truncated at the token limit. If its last tool call was truncated, `calls` does not contain that
+    /// call.
     Length,
     /// Refused by the model or its server; `text` holds the explanation, if any.
     Refused,

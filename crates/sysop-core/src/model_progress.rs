@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Minimum time since the first token, in milliseconds, for a rate to mean something.
+/// Minimum time since the first token, in milliseconds, before a rate is reported.
 const RATE_MS_MIN: u64 = 500;
 
 /// Progress of a model call: of reading the prompt, if the server reports that, and of receiving the reply.
@@ -11,7 +11,7 @@ pub struct ModelProgress {
     /// Prompt tokens that the server has processed so far, and their total; `None` if the server does not report them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<(u64, u64)>,
-    /// Tokens of the reply received so far, including those of tool calls; estimated from the text.
+    /// Tokens of the reply received so far, including its tool calls; estimated from the text.
     pub received: u64,
     /// Time since the first token of the reply, in milliseconds.
     pub receiving_ms: u64,

@@ -63,7 +63,7 @@ pub struct SystemChange {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// A file or folder.
+    /// A file or directory.
     File,
     /// A unit of the service manager.
     Unit,

@@ -283,7 +283,7 @@ impl Policy {
         Self { options, ..self }
     }
 
-    /// Assesses the risk of a command. The result is the worse of two risks: that of the shell analysis, and that of
+    /// Assesses the risk of a command. The result is the worse of the risk found by the shell analysis and the risk of
     /// the dangerous patterns that match.
     pub fn risk(&self, command: &str, survey: &Survey) -> Risk {
         self.judge(command, &shell::analyze(command, survey))

@@ -13,7 +13,8 @@ use crate::id::CallId;
 #[serde(transparent)]
 pub struct QuestionId(pub u64);
 
-/// A question. Its texts come from programs and remote machines; front ends neutralize them.
+/// A question that a program asks a user. Its strings come from programs and remote machines; front ends neutralize
+/// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -1,7 +1,8 @@
-//! Redaction of secrets in texts for models, logs and messages.
+//! Redaction of secrets in text for models, logs and messages.
 //!
-//! [`KnownSecrets`] finds known values, both in whole texts and in streams, where a value may be split over chunks.
-//! [`shapes`] finds other secrets by their form. The caller decides which secrets are known and what is redacted.
+//! [`KnownSecrets`] finds known values, both in complete strings and in streams, where a value may be split over
+//! chunks. [`shapes`] finds other secrets by their form. The caller decides which secrets are known and what is
+//! redacted.
 
 pub mod shapes;
 #[cfg(test)]
@@ -14,7 +15,7 @@ use regex::bytes::Regex;
 use secrecy::{ExposeSecret, SecretString};
 
 pub const REDACTED: &str = "[redacted]";
-/// Minimum bytes of a secret; shorter texts would match too often.
+/// Minimum bytes of a secret; shorter strings would match too often.
 pub const SECRET_BYTES_MIN: usize = 4;
 
 /// Secret values to replace wherever they appear.
@@ -56,7 +57,7 @@ impl KnownSecrets {
         self.any().is_some_and(|any| any.is_match(bytes))
     }
 
-    /// Replaces each value in a text with `mask`. Overlapping values are replaced with a single `mask`.
+    /// Replaces each value in text with `mask`. Overlapping values are replaced with a single `mask`.
     ///
     /// ```
     /// use sysop_core::redact::{KnownSecrets, REDACTED};

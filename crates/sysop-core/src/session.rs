@@ -38,7 +38,7 @@
 //!
 //! - An async function per turn, with the state in its locals: it reads well, but cannot be stored, replayed or moved
 //!   to another node, and each await point is a state without a name.
-//! - A transcript or snapshot beside the log: two records of one session diverge. Everything else is derived.
+//! - A transcript or snapshot in addition to the log: two records of one session diverge. Everything else is derived.
 //! - Calls in parallel: the order of outputs, approvals and the shared terminal would depend on timing.
 //!
 //! # Invariants

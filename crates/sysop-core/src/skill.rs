@@ -1,8 +1,8 @@
-//! Skills and custom commands: texts from files that a user or the model invokes by name.
+//! Skills and custom commands: text from files that a user or the model invokes by name.
 //!
 //! A skill is a directory with a `SKILL.md`; a custom command is a Markdown file. Both may begin with front matter in a
 //! subset of YAML: plain scalars, quoted scalars, and `|` and `>` blocks. Other values are ignored. Skills and commands
-//! are texts for the model and grant no permissions, whatever their `allowed-tools` says.
+//! are text for the model and grant no permissions, whatever their `allowed-tools` says.
 
 mod expand;
 mod front_matter;
@@ -18,7 +18,7 @@ use crate::ledger::cut;
 use crate::policy::{Access, Finding, ResolvedFile, RiskClass, Survey};
 
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
-/// Maximum total bytes of the texts of all skills and commands in a session.
+/// Maximum total bytes of all skills and commands in a session.
 pub const TOTAL_BYTES_MAX: usize = 512 * 1024;
 pub const SKILLS_MAX: usize = 128;
 /// Models with a context window up to this size, in tokens, get no list of skills; only users can then invoke skills.
@@ -26,7 +26,7 @@ const UNLISTED_WINDOW_MAX: u32 = 8_192;
 const DESCRIPTION_BYTES_MAX: usize = 400;
 const NAME_CHARS_MAX: usize = 64;
 
-/// A text that can be called up by name.
+/// Text that can be invoked by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skill {
@@ -42,9 +42,9 @@ pub struct Skill {
     /// Arguments that a user may give, such as `HOST [PORT]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// True if the model may call it up.
+    /// True if the model may invoke it.
     pub listed: bool,
-    /// Other files in the folder of a skill, relative to it.
+    /// Other files in the skill's directory, relative to that directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
     /// Text without front matter. Front ends do not get it.
@@ -56,9 +56,9 @@ pub struct Skill {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SkillKind {
-    /// A folder with a `SKILL.md`; users and models call it up.
+    /// A directory with a `SKILL.md`; users and models invoke it.
     Skill,
-    /// A Markdown file; only users call it up.
+    /// A Markdown file; only users invoke it.
     Command,
 }
 
@@ -67,7 +67,7 @@ pub enum SkillKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Skills {
-    /// Usable ones, by unique names.
+    /// Usable skills and commands, with unique names.
     #[serde(rename = "skills", skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Skill>,
     /// One sentence for each file that cannot be used.
@@ -240,13 +240,13 @@ impl Skills {
     }
 }
 
-/// Returns the first 16 digits of the SHA-256 of a text, as `sha256sum` prints them.
+/// Returns the first 16 digits of the SHA-256 of the text, as `sha256sum` prints them.
 fn short_hash(text: &str) -> String {
     Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns true if a text can be the name of a skill or command. Such a name cannot be mistaken for a path or
-/// an option.
+/// Returns true if the text can be the name of a skill or command. Such a name cannot be mistaken for a path or an
+/// option.
 pub fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     name.starts_with(|c: char| c.is_ascii_alphanumeric())

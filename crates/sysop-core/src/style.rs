@@ -1,7 +1,7 @@
 //! Styles of program output: colors and attributes of its characters, and no other terminal function.
 //!
-//! Styles are stored beside a text, never in it. Readers of the text (a model, an export, a message) see no sequences,
-//! and code that draws the text can draw only the styles that a [`TextStyle`] expresses.
+//! Styles are stored separately from the text, never in it. Readers of the text (a model, an export, a message) see no
+//! sequences, and code that draws the text can draw only the styles that a [`TextStyle`] expresses.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of style changes in one text. The text after the last one is plain.
+/// Maximum number of style changes in one string. The text after the last change is plain.
 pub const STYLE_CHANGES_MAX: usize = 4_096;
 
 /// Style of characters. Attributes that would hide text (concealed, blinking) cannot be expressed.
@@ -199,9 +199,10 @@ fn colon_color(parts: &[&str]) -> Option<Color> {
     }
 }
 
-/// Styles of a text, as runs: the byte offset where each style begins.
+/// Styles of the text, as runs: the byte offset where each style begins.
 ///
-/// Logged and sent as a list of offsets and SGR parameters, which are validated as strictly as those of a program.
+/// Logged and sent as a list of offsets and SGR parameters, which are validated as strictly as parameters from a
+/// program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "Vec<(usize, String)>"))]
@@ -238,7 +239,7 @@ impl StyleRuns {
         }
     }
 
-    /// Appends the runs of a text that starts at byte `at`. The styles end where the text ends.
+    /// Appends the runs of text that starts at byte `at`. The styles end where the text ends.
     pub fn append(&mut self, at: usize, text: &str, styles: &Self) {
         for (place, look) in styles.changes().filter(|(place, _)| *place <= text.len()) {
             self.begin(at + place, look);

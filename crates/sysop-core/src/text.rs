@@ -1,10 +1,10 @@
 //! Makes untrusted text safe to display for users, and plain to read for a model.
 //!
-//! One text has two views. For users, [`neutralize`] makes characters visible that a terminal would obey or hide. For
-//! models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that the terminal
-//! would print. [`strip_controls`] never erases or overwrites text: if a program prints a text and then wipes it, the
-//! result still contains that text. Users who are shown the result of [`strip_controls`] see the same text as the
-//! model.
+//! There are two views of the same text. For users, [`neutralize`] makes characters visible that a terminal would obey
+//! or hide. For models, [`strip_controls`] removes the sequences that a terminal obeys, and keeps every character that
+//! the terminal would print. [`strip_controls`] never erases or overwrites text: if a program prints text and then
+//! wipes it, the result still contains that text. Users who are shown the result of [`strip_controls`] see the same
+//! text as the model.
 //!
 //! This module never obeys a sequence: it moves no cursor and sends no reply. [`StyleRuns`] can keep the colors.
 
@@ -21,8 +21,8 @@ mod tests;
 pub use sequence::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, SequenceReader, TextPart};
 pub use strip::Stripper;
 
-/// Makes a text safe for a terminal. Control characters (C0, DEL and C1), bidirectional and invisible characters are
-/// replaced by visible escapes, so the terminal obeys no control sequence. Newline and tab stay.
+/// Makes the text safe for a terminal. Control characters (C0, DEL and C1), bidirectional and invisible characters are
+/// replaced with visible escapes, so the terminal obeys no control sequence. Newline and tab stay.
 ///
 /// An escape reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of `\r\n` is
 /// dropped. The emoji selectors U+FE0E and U+FE0F stay. A joiner (U+200D) is escaped even inside an emoji, because
@@ -66,7 +66,7 @@ fn is_odd(sign: char) -> bool {
     is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
-/// Applies [`neutralize`] to a text that arrives in chunks. The chunks may be split anywhere.
+/// Applies [`neutralize`] to text that arrives in chunks. The chunks may be split anywhere.
 #[derive(Debug, Clone, Default)]
 pub struct Neutralizer {
     /// True if the last chunk ended in a carriage return that may belong to a newline.

@@ -10,12 +10,12 @@
 //! One fold serves all of them. An [`Item`] has a stable [`ItemId`], a position and a revision, so that a front end
 //! redraws only what changed. Logged events decide the content; deltas only fill the time until their event arrives,
 //! and the event replaces the streamed text. Memory is bounded: live-only items and streamed text have limits, and old
-//! texts are shortened to their beginnings; a [`Backfill`] reads them again from the log.
+//! text is truncated; a [`Backfill`] reads it again from the log.
 //!
 //! # Rejected
 //!
 //! - Rendering in the core: widths, colors and wrapping differ by front end.
-//! - Keeping all texts: a long session would fill the memory of a front end in which no one scrolls back.
+//! - Keeping all text: a long session would fill the memory of a front end in which no one scrolls back.
 //! - Trusting streamed text: after a retry or a lost delta it differs from the reply in the log.
 //!
 //! # Invariants
@@ -24,7 +24,7 @@
 //! - An event applied twice changes nothing the second time.
 //! - Ids are unique, and items never disappear except live-only ones, oldest first.
 //! - Nothing is decided here: a front end draws the items and sends `Input`s.
-//! - Texts are untrusted and stored verbatim; front ends neutralize them before display.
+//! - Text is untrusted and stored verbatim; front ends neutralize it before display.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -71,7 +71,7 @@ pub use session_info::{SessionInfo, approval_label};
 
 /// Maximum number of live-only items; the oldest are dropped first.
 pub const LIVE_ITEMS_MAX: usize = 200;
-/// Maximum bytes of a streaming text. Further text appears only with the logged reply.
+/// Maximum bytes of streaming text. Further text appears only with the logged reply.
 pub const LIVE_TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Maximum bytes of a running tool's output; the newest bytes are kept.
 pub const LIVE_OUTPUT_BYTES_MAX: usize = 64 * 1024;
@@ -95,7 +95,7 @@ pub struct Transcript {
     live_items: usize,
     /// Index of the first item of the current or last turn.
     turn_from: usize,
-    /// Upper bound on the bytes of texts that can be truncated.
+    /// Upper bound on the bytes of text that can be truncated.
     text_bytes: usize,
     /// Number of items counted in `text_bytes`.
     counted: usize,
@@ -709,7 +709,7 @@ impl Transcript {
         }
     }
 
-    /// Drops the oldest live-only items and truncates old texts. Logged items stay.
+    /// Drops the oldest live-only items and truncates old text. Logged items stay.
     fn bound(&mut self) {
         if self.live_items > LIVE_ITEMS_MAX {
             let live = self.items.iter().filter(|item| item.live_only).count();

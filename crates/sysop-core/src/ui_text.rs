@@ -1,4 +1,4 @@
-//! Texts for users about events, shared by all front ends. All returned texts are safe to display.
+//! Messages for users about events, shared by all front ends. All returned messages are safe to display.
 
 use std::collections::BTreeMap;
 
@@ -204,7 +204,7 @@ pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     groups.into_values().map(|group| (group_summary(&group), group[0].status)).collect()
 }
 
-/// Like `host_groups`, but returns one text with one line per group.
+/// Like `host_groups`, but returns one string with one line per group.
 pub fn host_lines(outcome: &Outcome) -> String {
     host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
 }
@@ -291,8 +291,8 @@ pub fn turn_end_summary(end: &TurnEnd) -> Option<String> {
     }
 }
 
-/// Returns a text for the status line that says what the session is waiting for. `None` if it is waiting for
-/// a prompt, or if the turn has not made its first model call yet.
+/// Returns the text for the status line that says what the session is waiting for. `None` if it is waiting for a
+/// prompt, or if the turn has not made its first model call yet.
 pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<String> {
     match phase {
         SessionPhase::Idle => None,

@@ -1,5 +1,5 @@
-//! The portable subset of the shell language, which every POSIX shell and zsh parse as bash does. The grammar
-//! and the rules are those of bash, so a script for another shell is opaque unless it stays in this subset.
+//! The portable subset of the shell language, which every POSIX shell and zsh parse as bash does. The grammar and the
+//! rules follow bash, so a script for another shell is opaque unless it stays in this subset.
 //!
 //! The subset is an allow-list: only kinds of nodes, operators and characters listed here are portable.
 
@@ -197,8 +197,8 @@ fn is_portable_document(text: &str, kind: &str) -> bool {
     }
 }
 
-/// Returns true for a portable unquoted word. It may contain characters that have no special meaning in any shell,
-/// simple globs, a leading `~`, and backslashes before characters other than letters.
+/// Returns true for a portable unquoted word. Such a word may contain characters that have no special meaning in any
+/// shell, simple globs, a leading `~`, and backslashes before characters other than letters.
 fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bool {
     let text = script.text(node);
     if matches!(text, "!" | "!=" | "=" | "==" | "[" | "]" | "{}" | "~" | "\\;" | "\\!" | "\\(" | "\\)") {
@@ -244,7 +244,7 @@ fn is_portable_word(script: &Script<'_>, node: Node<'_>, dialect: Dialect) -> bo
     !bracket
 }
 
-/// Returns true if a single-quoted text directly follows or precedes another one. Zsh with RC_QUOTES reads the two
+/// Returns true if a single-quoted string directly follows or precedes another one. Zsh with RC_QUOTES reads the two
 /// quotes between them as a quote character.
 fn touches_quote(script: &Script<'_>, node: Node<'_>) -> bool {
     let before = script.source.get(..node.start_byte()).unwrap_or("");

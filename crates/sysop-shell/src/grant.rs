@@ -21,7 +21,7 @@ pub enum Grant {
     Program {
         /// As in `git`.
         program: String,
-        /// As in `status` or `compose up`; none where the program has no subcommands.
+        /// As in `status` or `compose up`; `None` if the program has no subcommands.
         subcommand: Option<String>,
     },
     /// Any call of this tool (file tools).

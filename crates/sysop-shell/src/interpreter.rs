@@ -208,7 +208,8 @@ fn warn_of_destruction(state: &mut State, call: &ProgramCall<'_>, text: &str) {
     }
 }
 
-/// Assesses an awk program. It is harmless only if it contains no construct that can run commands or write files.
+/// Assesses an awk program. A program is harmless only if it contains no construct that can run commands or write
+/// files.
 fn awk(state: &mut State, call: &ProgramCall<'_>) {
     let Some(parsed) = options::parse(
         "-P -Fv: --field-separator= --assign= --posix --re-interval",

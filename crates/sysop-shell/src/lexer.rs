@@ -1,10 +1,10 @@
-//! Lexer for the words of a simple command, with the quoting rules of bash. It is an independent check on the
+//! Lexer for the words of a simple command, with the quoting rules of bash. The lexer is an independent check on the
 //! grammar, which parses the same words.
 //!
 //! The lexer never guesses: in any doubt it returns a [`Mismatch`], and the command counts as unparseable.
 
-/// Placeholder for the value of an expansion in a word's shape. It cannot be confused with a real NUL, because commands
-/// that contain one are rejected earlier.
+/// Placeholder for the value of an expansion in a word's shape. The placeholder cannot be confused with a real NUL,
+/// because commands that contain one are rejected earlier.
 pub(super) const UNKNOWN: char = '\0';
 
 /// Byte offset at which the lexer and the grammar disagree.

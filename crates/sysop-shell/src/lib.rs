@@ -10,9 +10,9 @@
 //!
 //! # Design
 //!
-//! [`analyze`] turns a command line of a POSIX shell, bash or zsh into an [`Analysis`]. It consists of a [`RiskClass`],
-//! the [`Finding`]s that explain the class (each with its span in the text), the simple commands, and the paths that
-//! they use.
+//! [`analyze`] turns a command line of a POSIX shell, bash or zsh into an [`Analysis`]. An analysis consists of a
+//! [`RiskClass`], the [`Finding`]s that explain the class (each with its span in the text), the simple commands, and
+//! the paths that they use.
 //!
 //! 1. `syntax_tree` parses the text with the tree-sitter grammar of bash, within bounds. `script` walks the tree and
 //!    handles every kind of node by name; an unknown kind makes the command [`RiskClass::Dangerous`].

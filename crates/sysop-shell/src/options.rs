@@ -197,7 +197,7 @@ fn read_long<'t, 'w>(
     value_is_apart && next.is_some()
 }
 
-/// Returns the rule for the long option with this exact name, or else those whose names begin with it.
+/// Returns the rule for the long option with this exact name, or else the rules whose names begin with it.
 fn candidates<'r, 't>(rules: &'r [OptionRule<'t>], name: &str) -> Vec<&'r OptionRule<'t>> {
     let long = || rules.iter().filter(|rule| rule.is_long);
     if let Some(exact) = long().find(|rule| rule.name == name) {

@@ -29,7 +29,7 @@ pub(super) enum Relation {
 }
 
 impl<'p> PathParts<'p> {
-    /// Splits a path, which must be in lower case. `home` is the user's home directory.
+    /// Splits a path, which must be lowercase. `home` is the user's home directory.
     pub(super) fn new(path: &'p str, home: Option<&str>) -> Self {
         let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let absolute = path.starts_with('/');

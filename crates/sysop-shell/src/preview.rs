@@ -332,7 +332,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Fails if the words of a command depend on something that a probe cannot see.
+    /// Checks that the words of a command do not depend on something that a probe cannot see.
     fn check_words(&self, command: &EffectiveCommand) -> Result<(), Reason> {
         let words = || command.arguments.iter();
         if self.place.context.dialect == Dialect::Zsh && words().any(|word| !word.is_single()) {

@@ -1,9 +1,9 @@
 //! Protected places: files for logins and the network, files that are obeyed or run later, and secrets.
 //!
-//! The shell rules and the file tools share these lists. A place is written as a path and covers everything
-//! below it: `/etc/ssh` is matched from the root, `~/.ssh` in anybody's home directory, and `.git/hooks`
-//! wherever these components occur. `*` matches any characters of one component. Places are in lower case,
-//! because some file systems are case-insensitive.
+//! The shell rules and the file tools share these lists. A place is written as a path and covers everything below it:
+//! `/etc/ssh` is matched from the root, `~/.ssh` in anybody's home directory, and `.git/hooks` wherever these
+//! components occur. `*` matches any characters of one component. Places are lowercase, because some file systems are
+//! case-insensitive.
 
 use std::sync::OnceLock;
 

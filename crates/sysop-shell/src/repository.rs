@@ -72,12 +72,13 @@ fn named_program(files: &[ResolvedFile], connects: bool) -> Option<String> {
 }
 
 /// Returns true if this setting of a repository does not make git run a program in a read-only call that does not
-/// connect. `name` has the form that `git config --list` prints, with section and variable in lower case.
+/// connect. `name` has the form that `git config --list` prints, with section and variable in lowercase.
 pub fn is_plain_git_setting(name: &str) -> bool {
     is_plain(name, false)
 }
 
-/// Returns true if this setting makes git run no program in read-only calls. `connects`: git connects to a server.
+/// Returns true if this setting makes git run no program in read-only calls. `connects` means that git connects to a
+/// server.
 fn is_plain(name: &str, connects: bool) -> bool {
     let (section, rest) = name.split_once('.').unwrap_or((name, ""));
     if is_listed(EXCEPTIONS, name) {

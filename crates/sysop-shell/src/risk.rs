@@ -40,7 +40,7 @@ pub struct Risk {
 pub struct Finding {
     /// Byte offset in the command where the finding starts.
     pub start: usize,
-    /// Byte after the last.
+    /// Byte offset right after the finding.
     pub end: usize,
     /// Severity of the finding.
     pub class: RiskClass,

@@ -15,7 +15,7 @@ use super::syntax_tree::{each_below, parse};
 use super::targets;
 use crate::risk::RiskClass;
 
-/// Maximum number of `|`, and of array openings, in a script. The grammar's error recovery is quadratic in them.
+/// Maximum number of `|`, and of `=(` in a script. The grammar's error recovery is quadratic in them.
 const CHAIN_MAX: usize = 400;
 const DELIMITER_BYTES_MAX: usize = 64;
 
@@ -125,8 +125,8 @@ fn visit(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin, 
     }
 }
 
-/// Assesses `((…))`, which is arithmetic, or two nested subshells in a plain `sh`. It is also read as commands, and
-/// dangerous findings of that reading count. Text that the grammar does not parse as commands is only arithmetic.
+/// Assesses `((…))`, which is arithmetic, or two nested subshells in a plain `sh`. The text is also read as commands,
+/// and dangerous findings of that reading count. Text that the grammar does not parse as commands is only arithmetic.
 fn double_parentheses(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdin) {
     if expansion::arithmetic(state, script, node) {
         return;
@@ -182,8 +182,8 @@ fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folders = folders;
 }
 
-/// Assesses a part that may not run or may fail. Afterwards the shell may be in any of the directories that
-/// were possible before it, or in those possible after it.
+/// Assesses a part that may not run or may fail. Afterwards the shell may be in any of the directories that were
+/// possible before it, or in the directories possible after it.
 fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     let before = state.folders.clone();
     inner(state);
@@ -367,7 +367,7 @@ fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
     }
 }
 
-/// Returns the output that a command writes into a pipe. It is known only for a plain `echo` or `printf`.
+/// Returns the output that a command writes into a pipe. The output is known only for a plain `echo` or `printf`.
 fn piped_output(script: &Script<'_>, node: Node<'_>) -> Stdin {
     if node.kind() != "command" {
         return Stdin::Unknown;
@@ -575,7 +575,7 @@ fn delimiter(text: &str) -> Option<(&str, bool)> {
     plain.then_some((name, quoted))
 }
 
-/// Returns the extents of the outermost expansions in a node, in order.
+/// Returns the byte ranges of the outermost expansions in a node, in order.
 fn extents(script: &Script<'_>, node: Node<'_>) -> Vec<Extent> {
     let mut found = Vec::new();
     each_below(node, &mut |below| {

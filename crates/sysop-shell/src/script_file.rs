@@ -47,8 +47,8 @@ fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
     state.folders = folders;
 }
 
-/// Returns the program in a first line such as `#!/bin/sh` or `#!/usr/bin/env bash`, or `unknown` if the line names
-/// none or passes an argument that is not a known option. Returns `None` if the text does not begin with `#!`.
+/// Returns the program in a first line such as `#!/bin/sh` or `#!/usr/bin/env bash`, or `unknown` if the line names no
+/// program or passes an argument that is not a known option. Returns `None` if the text does not begin with `#!`.
 fn first_line(text: &str) -> Option<&str> {
     let line = text.strip_prefix("#!")?.lines().next().unwrap_or("");
     let mut words = line.split_whitespace().map(|word| word.rsplit('/').next().unwrap_or(word));

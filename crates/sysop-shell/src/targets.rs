@@ -72,13 +72,14 @@ pub(super) fn link_to(state: &mut State, span: Span, word: &Word) {
     }
 }
 
-/// Notes a secret that is named by a program that may show file content. `below`: directories with secrets count too.
+/// Notes a secret that is named by a program that may show file content. `below` means that directories with secrets
+/// count too.
 pub(super) fn note_secret(state: &mut State, span: Span, word: &Word, below: bool) {
     if is_ordinary(state, word) && !below {
         return;
     }
     let rule = if below { protected::tree_read } else { protected::read };
-    // A quoted text that begins with a brace is a program or a value, as in awk and curl.
+    // Quoted text that begins with a brace is a program or a value, as in awk and curl.
     if word.text().starts_with('{') && !word.brace {
         return;
     }
@@ -202,7 +203,8 @@ fn is_folder_variable(word: &Word) -> bool {
     word.text().starts_with(['~', '.']) && !word.text().contains(UNKNOWN)
 }
 
-/// Returns true for a path that contains an expansion. It may lead to a secret even if its literal part does not.
+/// Returns true for a path that contains an expansion. Such a path may lead to a secret even if its literal part does
+/// not.
 fn hides_place(text: &str) -> bool {
     text.contains(UNKNOWN) && text.contains('/')
 }
@@ -293,7 +295,8 @@ const BUILD_FILES: &str = "makefile gnumakefile justfile package.json cargo.toml
     rakefile gemfile build.gradle pom.xml tasks.py noxfile.py conftest.py dockerfile docker-compose.yml compose.yaml \
     compose.yml vagrantfile meson.build build.ninja taskfile.yml";
 
-/// Notes if the command runs a script that it has just written. `builds`: it also runs commands from build files.
+/// Notes if the command runs a script that it has just written. `builds` means that the command also runs commands from
+/// build files.
 pub(super) fn note_written_scripts(state: &mut State, span: Span, builds: bool) {
     let placed = |target: &Target| {
         let folder = target.folder.as_deref().or(state.folders.only());

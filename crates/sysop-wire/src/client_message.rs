@@ -1,7 +1,7 @@
 //! Messages from a client to its server.
 //!
-//! Names and fields are those of the JolliAgent design; further messages and fields are additions of sysop. `sessionId`
-//! is optional everywhere, because a socket belongs to one session.
+//! Names and fields follow the JolliAgent design; further messages and fields are sysop's additions. `sessionId` is
+//! optional everywhere, because a socket belongs to one session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -26,7 +26,7 @@ const COMMAND_TOOL: &str = "bash";
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase", default)]
 pub struct Envelope {
-    /// The session; required only if the URL does not name it.
+    /// Id of the session; required only if the URL does not name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// Id chosen by the client; an `error` that answers this message repeats it as `replyTo`.
@@ -52,7 +52,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The prompt.
+        /// Text of the prompt.
         content: String,
         /// Images of the prompt, at most 8, as `POST …/images` returned them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,9 +67,9 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The chunk.
+        /// The next chunk, to append to the earlier ones.
         content: String,
     },
     /// Cancels the turn.
@@ -85,9 +85,9 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The decision.
+        /// The user's decision.
         decision: DecisionKind,
         /// Command to run instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,7 +102,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// The command as edited so far. It does not run.
         command: String,
@@ -120,7 +120,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The job.
+        /// Id of the job.
         job_id: JobId,
     },
     /// A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`.
@@ -129,7 +129,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// The question.
+        /// Id of the question.
         id: QuestionId,
         /// The answer, without the line end. Never logged if the question is for a secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,7 +181,7 @@ pub enum ClientMessage {
         /// Reasoning effort of the next step.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         effort: Option<Effort>,
-        /// Grants for the session to take back.
+        /// Session grants to revoke.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         revoke: Vec<RevokedGrant>,
     },
@@ -213,7 +213,7 @@ pub enum ClientMessage {
         #[serde(flatten)]
         envelope: Envelope,
     },
-    /// Replaces older messages by a summary, now or before the next step.
+    /// Replaces older messages with a summary, now or before the next step.
     #[serde(rename = "compact")]
     Compact {
         /// Session and message ids.
@@ -223,7 +223,7 @@ pub enum ClientMessage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         focus: Option<String>,
     },
-    /// Watches the live terminal, opening it if necessary; `terminal.output` begins with a picture of it.
+    /// Watches the live terminal, opening it if necessary; the first `terminal.output` draws its current content.
     #[serde(rename = "terminal.attach")]
     TerminalAttach {
         /// Session and message ids.
@@ -235,8 +235,8 @@ pub enum ClientMessage {
         /// Rows of the client's screen.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// Number of rows above the screen that the picture begins with, for a client with a scrollback: they replace
-        /// the client's own. Default 0; at most about 500 KB are sent.
+        /// Number of rows from above the screen to send first, for a client with a scrollback; they replace the
+        /// client's scrollback. Default 0; at most about 500 KB are sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scrollback: Option<u16>,
     },
@@ -320,7 +320,7 @@ pub struct ToolResult {
     /// Session and message ids.
     #[serde(flatten)]
     pub envelope: Envelope,
-    /// The call.
+    /// Id of the call.
     pub tool_call_id: CallId,
     /// Output for the model.
     pub output: String,
@@ -398,7 +398,7 @@ pub enum DecisionKind {
 pub enum DirectOrigin {
     /// Typed by a user exactly as it runs; typing counts as approval.
     Typed,
-    /// From a routine; approved like a model's call.
+    /// From a routine; subject to approval like a model's call.
     #[default]
     Routine,
 }
@@ -406,7 +406,7 @@ pub enum DirectOrigin {
 /// A user's reply to a question.
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuestionReply {
-    /// The answer.
+    /// The text of the answer.
     Given(Secret),
     /// The prompt is not for a secret.
     NoSecret,
@@ -419,14 +419,14 @@ pub enum QuestionReply {
 #[error("invalid message: {0}")]
 pub struct MessageError(String);
 
-/// A grant for the session to take back, as in `covers` of `approval.request`.
+/// A session grant to revoke, as in `covers` of `approval.request`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum RevokedGrant {
     /// Exactly this command.
     Exact {
-        /// The command.
+        /// The full command line.
         command: String,
     },
     /// Simple calls of a program.

@@ -2,9 +2,9 @@
 //!
 //! # Problem
 //!
-//! A page, a remote terminal and a script follow sessions over connections that break. They must show the
-//! same as a local front end, resume without gaps or duplicates, and keep working when client and server
-//! differ in version. The names must be those of the JolliAgent design, so that its clients can be used.
+//! A page, a remote terminal and a script follow sessions over connections that break. They must show the same as a
+//! local front end, resume without gaps or duplicates, and keep working when client and server differ in version. The
+//! names must follow the JolliAgent design, so that its clients can be used.
 //!
 //! # Design
 //!
@@ -32,7 +32,7 @@
 //! - Every event has at least one message, and a client that has received the last message of an event has received the
 //!   whole event.
 //! - Unknown fields are ignored, so that either side may be newer.
-//! - Texts are passed on unchanged, including control sequences. The program that displays them must neutralize them.
+//! - Text is passed on unchanged, including control sequences. The program that displays it must neutralize it.
 //! - A secret is only ever written to a message or read from one ([`Secret`]). Errors never repeat it.
 //!
 //! ```

@@ -1,5 +1,5 @@
-//! Messages from a server to its clients. Names and fields are those of the JolliAgent design; `seq` and further
-//! messages are additions of sysop.
+//! Messages from a server to its clients. Names and fields follow the JolliAgent design; `seq` and further messages are
+//! sysop's additions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub enum ServerMessage {
     /// A session was created. Without a `seq` it answers `hello` with the current configuration.
     #[serde(rename = "session.created")]
     SessionCreated {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of its event; `None` in the answer to `hello`.
         #[serde(flatten)]
@@ -88,7 +88,7 @@ pub enum ServerMessage {
     /// The configuration changed; contains only the changed fields.
     #[serde(rename = "configured")]
     Configured {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -99,7 +99,7 @@ pub enum ServerMessage {
         /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
-        /// Bounds of the mode `auto`; after the first that is reached, the mode is `ask`.
+        /// Bounds of the mode `auto`; once any of them is reached, the mode becomes `ask`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bounds: Option<AutoBounds>,
         /// Mode of the next turn.
@@ -114,19 +114,19 @@ pub enum ServerMessage {
         /// True if rules of the server's config were added.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         rules: bool,
-        /// Grants for the session that were taken back.
+        /// Session grants that were revoked.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         revoked: Vec<Grant>,
     },
     /// A prompt was queued behind the current turn.
     #[serde(rename = "prompt.queued")]
     PromptQueued {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The prompt.
+        /// Text of the prompt.
         content: String,
         /// Images of the prompt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -135,12 +135,12 @@ pub enum ServerMessage {
     /// A turn began with a user's prompt.
     #[serde(rename = "user.message")]
     UserMessage {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The prompt.
+        /// Text of the prompt.
         content: String,
         /// Images of the prompt.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,34 +149,34 @@ pub enum ServerMessage {
     /// More text from the model. Not logged.
     #[serde(rename = "assistant.delta")]
     AssistantDelta {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// The chunk.
+        /// The next chunk, to append to the earlier ones.
         content: String,
     },
     /// More visible reasoning from the model. Not logged.
     #[serde(rename = "assistant.reasoning")]
     AssistantReasoning {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// The chunk.
+        /// The next chunk, to append to the earlier ones.
         content: String,
     },
     /// The deltas of this step so far are void: the request is being retried. Not logged.
     #[serde(rename = "assistant.restarted")]
     AssistantRestarted {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
     },
     /// The complete text of one step; replaces its deltas.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The text.
+        /// Complete text of the step.
         content: String,
         /// The visible reasoning; may be empty.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -185,7 +185,7 @@ pub enum ServerMessage {
     /// A model replied. The text of the reply is in `assistant.message`.
     #[serde(rename = "step.finished")]
     StepFinished {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -201,7 +201,7 @@ pub enum ServerMessage {
     /// A model call failed and its step is abandoned; the turn ends or the step is repeated.
     #[serde(rename = "step.failed")]
     StepFailed {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -216,7 +216,7 @@ pub enum ServerMessage {
     /// A turn ended. Each turn has exactly one such message.
     #[serde(rename = "assistant.done")]
     AssistantDone {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -227,7 +227,7 @@ pub enum ServerMessage {
     /// A tool call began, on the client that provides the tool or on the session's host.
     #[serde(rename = "tool.call")]
     ToolCall {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -251,30 +251,30 @@ pub enum ServerMessage {
     /// The client that runs this call must stop it and still send its `tool.result`. Not logged.
     #[serde(rename = "tool.cancel")]
     ToolCancel {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
     },
     /// More output of a running tool. Not logged.
     #[serde(rename = "tool.output")]
     ToolOutput {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The chunk.
+        /// The next chunk, to append to the earlier ones.
         content: String,
     },
     /// A tool call ended, or was rejected before it began.
     #[serde(rename = "tool.finished")]
     ToolFinished {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// Name of the tool; omitted if the encoder did not see the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -315,12 +315,12 @@ pub enum ServerMessage {
     /// A tool call waits for approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// Name of the tool.
         name: String,
@@ -359,12 +359,12 @@ pub enum ServerMessage {
     /// The preview of an open `approval.request`, computed after the request, or for an edited command.
     #[serde(rename = "approval.preview")]
     ApprovalPreview {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// The edited command that the preview describes; omitted for the command of the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -381,14 +381,14 @@ pub enum ServerMessage {
     /// One of several required users allowed a call.
     #[serde(rename = "approval.given")]
     ApprovalGiven {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The user.
+        /// Name of the user.
         by: String,
         /// Total number of distinct users who must allow the call.
         needed: u32,
@@ -396,14 +396,14 @@ pub enum ServerMessage {
     /// An approval was answered, or closed because the turn ended.
     #[serde(rename = "approval.closed")]
     ApprovalClosed {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
-        /// The decision.
+        /// The user's decision.
         decision: DecisionKind,
         /// The user who decided.
         by: String,
@@ -414,10 +414,10 @@ pub enum ServerMessage {
         #[serde(default, skip_serializing_if = "String::is_empty")]
         reason: String,
     },
-    /// Older messages were replaced by a summary.
+    /// Older messages were replaced with a summary.
     #[serde(rename = "context.compacted")]
     ContextCompacted {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -453,24 +453,24 @@ pub enum ServerMessage {
     /// Instructions from files that the model gets from now on.
     #[serde(rename = "instructions")]
     Instructions {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Files that the model gets, perhaps cut.
+        /// Files that the model gets, possibly truncated.
         files: Vec<InstructionFile>,
         /// Files that the model does not get, because the user does not trust the workspace.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         untrusted: Vec<UntrustedFile>,
-        /// Skills and commands that can be called up by name, without their texts.
+        /// Skills and commands that can be invoked by name, without their text.
         #[serde(flatten)]
         skills: Skills,
     },
-    /// The prompt of the turn called up a skill or command.
+    /// The prompt of the turn invoked a skill or command.
     #[serde(rename = "prompt.expanded")]
     PromptExpanded {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -484,7 +484,7 @@ pub enum ServerMessage {
     /// The agent replaced its todo list.
     #[serde(rename = "todo")]
     Todo {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -495,16 +495,16 @@ pub enum ServerMessage {
     /// A command continues in the background.
     #[serde(rename = "job.started")]
     JobStarted {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The job.
+        /// Id of the job.
         job_id: JobId,
         /// The call that started it.
         tool_call_id: CallId,
-        /// The command.
+        /// The full command line.
         command: String,
         /// Host that the command runs on.
         host: String,
@@ -512,12 +512,12 @@ pub enum ServerMessage {
     /// A background job ended, or its process was lost; the status is then `unknown`.
     #[serde(rename = "job.finished")]
     JobFinished {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The job.
+        /// Id of the job.
         job_id: JobId,
         /// The command; empty if the encoder did not see its start.
         #[serde(default)]
@@ -537,14 +537,14 @@ pub enum ServerMessage {
     /// A guard was armed on a host before a risky change.
     #[serde(rename = "guard.armed")]
     GuardArmed {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The guarded call.
         tool_call_id: CallId,
-        /// The host.
+        /// Host of the guard.
         host: String,
         /// Seconds until the change is rolled back.
         seconds: u32,
@@ -552,14 +552,14 @@ pub enum ServerMessage {
     /// A guard was confirmed, fired or lost.
     #[serde(rename = "guard.ended")]
     GuardEnded {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// The guarded call.
         tool_call_id: CallId,
-        /// The host.
+        /// Host of the guard.
         host: String,
         /// Final status.
         how: GuardEnd,
@@ -567,12 +567,12 @@ pub enum ServerMessage {
     /// The changes of a call were undone.
     #[serde(rename = "undone")]
     Undone {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call.
+        /// Id of the call.
         tool_call_id: CallId,
         /// The user who requested the undo.
         by: String,
@@ -582,7 +582,7 @@ pub enum ServerMessage {
     /// Output of a live terminal, for clients attached to it. Not logged.
     #[serde(rename = "terminal.output")]
     TerminalOutput {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// The text, with control sequences for colors and cursor movements only.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -603,12 +603,12 @@ pub enum ServerMessage {
     /// Current state of the session; sent whenever any of it changed.
     #[serde(rename = "state")]
     State {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The state.
+        /// State after the event.
         #[serde(flatten)]
         now: State,
         /// The event, if no other message with the same `seq` reports it.
@@ -618,7 +618,7 @@ pub enum ServerMessage {
     /// Progress of the model call in flight; a newer one replaces it. Not logged.
     #[serde(rename = "assistant.progress")]
     AssistantProgress {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Tokens of the prompt that the model's server has read; absent if the server does not report that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -634,25 +634,25 @@ pub enum ServerMessage {
     /// Transient information, such as a retry or a model that is loading. Not logged.
     #[serde(rename = "notice")]
     Notice {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// One line.
+        /// Text of the notice; one line.
         content: String,
     },
     /// A program waits for a user's answer: a password, a passphrase, the confirmation of a host key. Not logged.
     #[serde(rename = "question")]
     Question {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// The question.
+        /// The question, with the program that asks and the kind of answer.
         question: Question,
     },
     /// A question was answered, or its program no longer waits. Not logged.
     #[serde(rename = "question.closed")]
     QuestionClosed {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
-        /// The question.
+        /// Id of the question.
         id: QuestionId,
         /// The user who answered; omitted if the question went away by itself.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -661,7 +661,7 @@ pub enum ServerMessage {
     /// Control of the terminal changed. Not logged.
     #[serde(rename = "terminal.control")]
     TerminalControl {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// The user who types while the agent waits; omitted if the agent may type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -670,12 +670,12 @@ pub enum ServerMessage {
     /// A user typed into the terminal, or answered a question.
     #[serde(rename = "terminal.typed")]
     TerminalTyped {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The user.
+        /// Name of the user.
         by: String,
         /// Amount of typing, or a non-secret answer; never the typed keys.
         typed: TypedInput,
@@ -683,7 +683,7 @@ pub enum ServerMessage {
     /// A request failed, or the connection is about to close.
     #[serde(rename = "error")]
     Error {
-        /// The session.
+        /// Id of the session.
         session_id: SessionId,
         /// Position of this message's event in the log, if it ends a turn; `None` if it answers a message.
         #[serde(flatten)]

@@ -1,8 +1,8 @@
 //! Plan of a guard: the files to save, the state to record and the steps of the rollback, derived from the
 //! analysis of a command that may lock people out.
 //!
-//! The plan contains only fixed paths and fixed shell text. Words of the command select among them. The few
-//! words that become part of a path are checked first; none of them becomes shell text.
+//! The plan contains only fixed paths and fixed shell code. Words of the command select among them. The few words that
+//! become part of a path are checked first; none of them becomes shell code.
 
 use std::collections::BTreeSet;
 
@@ -67,9 +67,9 @@ pub struct GuardPlan {
     pub areas: BTreeSet<Area>,
     /// Absolute paths whose content is saved. A path after `@` has only its mode and owner saved.
     pub paths: Vec<String>,
-    /// Shell text that records state before the change. It runs in the directory in which `hook` runs.
+    /// Shell code that records state before the change. It runs in the directory in which `hook` runs.
     pub capture: String,
-    /// Shell text that completes the rollback after the files have been restored.
+    /// Shell code that completes the rollback after the files have been restored.
     pub hook: String,
     /// Shell commands that must not fail after the change if they succeeded before.
     pub checks: Vec<String>,
@@ -290,9 +290,9 @@ pub fn plan(
 struct Found<'a> {
     context: &'a CommandContext,
     areas: BTreeSet<Area>,
-    /// Paths in addition to those of the areas.
+    /// Paths to save in addition to the paths of the areas.
     paths: BTreeSet<String>,
-    /// True if every file that the command writes is kept, not only those of the areas.
+    /// True if every file that the command writes is kept, not only the files of the areas.
     keeps_targets: bool,
 }
 

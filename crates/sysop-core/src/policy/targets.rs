@@ -21,7 +21,7 @@ const NAMES_ONLY: &[&str] = &["ls", "stat", "find_files", "git_status"];
 /// Tools that change the repository but only read the paths in their arguments.
 const READ_THEIR_PATHS: &[&str] = &["git_add", "git_commit"];
 
-/// Returns the paths that a call uses, without duplicates. If the survey has resolved scripts, their paths count.
+/// Returns the paths that a call uses, without duplicates. Paths used by scripts that the survey resolved are included.
 pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Target> {
     let mut targets = match spec.effect {
         ToolEffect::Command => {
@@ -72,12 +72,12 @@ fn path_target(word: &str, survey: &Survey, access: Access) -> Target {
     Target { word, glob: false, folder: survey.context.root.clone(), access }
 }
 
-/// Returns the paths that a command uses, including those of scripts resolved in the survey.
+/// Returns the paths that a command uses, including paths used by scripts that the survey resolved.
 pub fn command_targets(command: &str, survey: &Survey) -> Vec<Target> {
     shell::analyze(command, survey).targets
 }
 
-/// Assesses a call to a file tool. The risk is that of the tool's effect or of its worst path.
+/// Assesses a call to a file tool. The risk is the worse of the tool's effect and its riskiest path.
 pub(super) fn tool_risk(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Risk {
     let class = match spec.effect {
         ToolEffect::Reads | ToolEffect::Completes | ToolEffect::ExternalReads => RiskClass::ReadOnly,

@@ -1,6 +1,6 @@
 //! Secrets recognized by their form: keys and tokens of well-known services, private keys, passwords in URLs.
 //!
-//! In output ([`redact_shapes`]) the forms are strict, so that hashes, UUIDs and source code are kept. Each text is
+//! In output ([`redact_shapes`]) the forms are strict, so that hashes, UUIDs and source code are kept. Each output is
 //! searched as a whole, so no token is split. In command lines ([`redact_command_shapes`]) the forms are lenient: it is
 //! better to remove too much there than to log a password.
 
@@ -86,13 +86,13 @@ static COMMAND_SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     shapes.iter().map(|shape| Shape::new("secret", shape, |_| true)).collect()
 });
 
-/// Matches a token at the end of a cut text, where the token may continue beyond the cut.
+/// Matches a token at the end of truncated text, where the token may continue beyond the end.
 static CUT_TOKEN: LazyLock<Regex> = LazyLock::new(|| {
     let starts = "AKIA|ASIA|gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|xapp-|AIza|sk-|eyJ";
     Regex::new(&format!(r"\b({starts})[A-Za-z0-9._-]*\z")).expect("the regular expression is valid")
 });
 
-/// Returns true if a text has both a digit and a capital letter. Random strings usually do; class names do not.
+/// Returns true if the text has both a digit and a capital letter. Random strings usually do; class names do not.
 fn has_mixed_characters(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit()) && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }

@@ -1,4 +1,4 @@
-//! Known secrets in whole texts and in streams.
+//! Known secrets in complete strings and in streams.
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 

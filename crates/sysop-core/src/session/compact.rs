@@ -1,7 +1,7 @@
 //! Compaction: keeps the prompt within the model's context window.
 //!
 //! Compaction has two stages, the cheap one first. Old outputs are omitted in one batch, so that the prefix that a
-//! server has cached changes rarely. If that frees too little, the older messages are replaced by the ledger and, for
+//! server has cached changes rarely. If that frees too little, the older messages are replaced with the ledger and, for
 //! larger windows, a summary that the model writes. The request for a summary is not part of the state: it has no
 //! effect on the world, so after a crash it is made again.
 

@@ -13,7 +13,7 @@ const NOT_FOUND: i32 = 127;
 /// Number of bytes of an output, from its end, that are searched for an error message.
 const SEARCHED_BYTES_MAX: usize = 2_000;
 
-/// Phrases, in lower case, with which programs reject an option.
+/// Lowercase phrases with which programs reject an option.
 const WRONG_OPTION: [&str; 11] = [
     "invalid option",
     "unrecognized option",
@@ -118,7 +118,7 @@ fn is_program_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
 }
 
-/// Phrases, in lower case, that claim an action.
+/// Lowercase phrases that claim an action.
 const CLAIMS: [&str; 10] = [
     "successfully", "has been ", "have been ", "i have ", "i've ", "i ran ", "i created ", "i updated ",
     "i removed ", "was created",
@@ -131,7 +131,7 @@ const ACTIONS: [&str; 26] = [
     "moved", "removed", "renamed", "replaced", "restarted", "reverted", "updated", "written",
 ];
 
-/// Returns true if a text claims that an action was done. Questions, plans and refusals are no claims.
+/// Returns true if the text claims that an action was done. Questions, plans and refusals are not claims.
 pub(super) fn claims_action(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.split(['.', '!', '\n', ';']).any(|sentence| {

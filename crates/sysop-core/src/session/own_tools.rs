@@ -26,9 +26,9 @@ struct ListedItem {
 }
 
 impl Session {
-    /// Returns the tools that the session offers in addition to those of its spec: `skill` if there are
-    /// skills, `jobs` once a background job has been started, `read_output` once outputs have been omitted
-    /// from the prompt, and `find_tools` and `call_tool` if there are deferred tools.
+    /// Returns the tools that the session offers in addition to the tools of its spec: `skill` if there are skills,
+    /// `jobs` once a background job has been started, `read_output` once outputs have been omitted from the prompt, and
+    /// `find_tools` and `call_tool` if there are deferred tools.
     pub(super) fn own_tools(&self) -> Vec<ToolSpec> {
         let names: Vec<_> =
             self.state.instructions.skills.listed().map(|skill| skill.name.as_str()).collect();

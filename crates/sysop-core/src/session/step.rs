@@ -166,8 +166,8 @@ impl Session {
         failed && !self.is_chat() && self.listed().is_none()
     }
 
-    /// Returns true if a reply must not end the turn before the model was asked for evidence: it claims actions, but no
-    /// tool ran in this turn. Each turn asks once at most.
+    /// Returns true if the model must be asked for evidence before this reply can end the turn: the reply claims
+    /// actions, but no tool ran. The model is asked at most once per turn.
     pub(super) fn needs_evidence(&self, reply: &Reply) -> bool {
         let state = &self.state;
         let may_ask = state.evidence == EvidenceRequest::None && !state.ran_tool && !self.is_chat();
@@ -389,7 +389,7 @@ impl OfferedTools {
 /// Returns the arguments, with the model's reason moved to the argument name that the tool declares. The reason is
 /// removed if the tool declares no argument for it.
 ///
-/// A runbook's request for a guard is no argument of the tool.
+/// A runbook's request for a guard is not an argument of the tool.
 fn with_offered_reason(spec: &ToolSpec, mut arguments: Map<String, Value>) -> Value {
     if spec.effect == ToolEffect::Command {
         arguments.remove(GUARD_ARGUMENT);

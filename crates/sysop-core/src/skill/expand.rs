@@ -2,7 +2,8 @@
 
 use super::{Skill, SkillKind};
 
-/// Maximum number of commands that one text may run; further commands stay in the text but do not run.
+/// Maximum number of commands that one skill or custom command may run; further commands stay in its text but do not
+/// run.
 const COMMANDS_MAX: usize = 10;
 
 /// Result of expanding a prompt that invokes a skill or command.
@@ -94,7 +95,7 @@ impl Given<'_> {
     }
 }
 
-/// Parses `$N` or `${N:-default}` at the beginning of a text. Returns the number, the default and the remaining text,
+/// Parses `$N` or `${N:-default}` at the beginning of the text. Returns the number, the default and the remaining text,
 /// or `None` if there is no placeholder.
 fn placeholder(text: &str) -> Option<(usize, Option<&str>, &str)> {
     let digit = |text: &str| text.chars().next()?.to_digit(10).filter(|digit| *digit > 0);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 /// Line that begins and ends the front matter.
 const FENCE: &str = "---";
 
-/// Splits a text into its front matter and its body. The front matter is returned as a map from keys to scalar values.
-/// Lists and maps are ignored. Fails with a message if the line that ends the front matter is missing.
+/// Splits the text into its front matter and its body. The front matter is returned as a map from keys to scalar
+/// values. Lists and maps are ignored. Fails with a message if the line that ends the front matter is missing.
 pub(super) fn split(text: &str) -> Result<(BTreeMap<String, String>, String), String> {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n");
     let mut lines = text.lines();

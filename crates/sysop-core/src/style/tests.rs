@@ -1,4 +1,4 @@
-//! Styles from sequences, in the log and back, and beside texts.
+//! Styles from sequences, written to the log and read back, and kept with text.
 
 use proptest::prelude::{Strategy, any, prop, prop_assert, prop_assert_eq, proptest};
 

@@ -22,7 +22,7 @@ pub struct SequenceReader {
     held: String,
 }
 
-/// A part of a text. For sequences other than CSI, only the beginning is reported.
+/// A part of the text. For sequences other than CSI, only the beginning is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextPart<'a> {
     /// A character outside of sequences, perhaps a control character.

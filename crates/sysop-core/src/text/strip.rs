@@ -3,7 +3,7 @@
 use super::sequence::{SequenceReader, TextPart, prints};
 use crate::style::{StyleRuns, TextStyle};
 
-/// Applies [`strip_controls`](super::strip_controls) to a text that arrives in chunks. The split does not matter.
+/// Applies [`strip_controls`](super::strip_controls) to text that arrives in chunks. The split does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct Stripper {
     reader: SequenceReader,

@@ -1,4 +1,4 @@
-//! Memory bound of long transcripts: old texts are truncated, and read again from the log when a user scrolls to them.
+//! Memory bound of long transcripts: old text is truncated, and read again from the log when a user scrolls to it.
 //!
 //! Every item stays, with the beginning of its text; prompts are never truncated.
 
@@ -10,18 +10,18 @@ use crate::id::Seq;
 use crate::message::{Arguments, ToolCall};
 use crate::style::StyleRuns;
 
-/// Maximum bytes of texts that are kept whole, counted from the newest item. Prompts, backfilled texts and the
-/// beginnings of truncated texts are not counted.
+/// Maximum bytes of text that is kept whole, counted from the newest item. Prompts, backfilled text and the beginnings
+/// of truncated text are not counted.
 pub const TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Bytes of whole texts left after a truncation; well below the maximum, so that truncations are rare.
+/// Bytes of whole text left after a truncation; well below the maximum, so that truncations are rare.
 const TEXTS_BYTES_LEFT: usize = TEXTS_BYTES_MAX / 4 * 3;
-/// Bytes kept of a truncated text.
+/// Bytes that stay when text is truncated.
 const BEGINNING_BYTES: usize = 200;
 /// Number of newest items of a running turn that are never truncated.
 const OPEN_ITEMS_MAX: usize = 256;
 const BACKFILL_ITEMS_MAX: usize = 64;
 
-/// Reads a log again to restore truncated texts. The caller passes all events of the log to [`Backfill::apply`].
+/// Reads a log again to restore truncated text. The caller passes all events of the log to [`Backfill::apply`].
 #[derive(Debug, Clone)]
 pub struct Backfill {
     transcript: Transcript,
@@ -79,8 +79,8 @@ impl Transcript {
         }
     }
 
-    /// Truncates the oldest texts if all texts together exceed [`TEXTS_BYTES_MAX`]. The newest items of the running
-    /// turn stay whole.
+    /// Truncates the oldest text if all text together exceeds [`TEXTS_BYTES_MAX`]. The newest items of the running turn
+    /// stay whole.
     pub(super) fn bound_texts(&mut self) {
         let settled = self.turn_from.max(self.items.len().saturating_sub(OPEN_ITEMS_MAX)).max(self.counted);
         for item in self.items.range(self.counted..settled) {
@@ -127,7 +127,7 @@ impl Item {
         bytes.saturating_sub(BEGINNING_BYTES)
     }
 
-    /// Truncates all texts of the item to their beginnings.
+    /// Truncates all strings of the item to their beginnings.
     fn shorten(&mut self) {
         match &mut self.body {
             ItemBody::Reasoning(text) | ItemBody::Answer(text) => shorten(&mut text.text),

@@ -1,4 +1,4 @@
-//! Texts that grow up to a limit.
+//! Text that grows up to a limit.
 
 /// Appends as much of `piece` as fits into `bytes_max`.
 pub(super) fn push_head(text: &mut String, piece: &str, bytes_max: usize) {

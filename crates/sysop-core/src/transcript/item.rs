@@ -63,7 +63,7 @@ pub struct Item {
 pub enum Retention {
     #[default]
     Whole,
-    /// Only the beginnings of the item's texts are in memory. A [`Backfill`](super::Backfill) restores the whole texts.
+    /// Only the beginning of the item's text is in memory. A [`Backfill`](super::Backfill) restores the rest.
     Truncated,
     /// The complete text is in memory again, restored by a backfill.
     Backfilled,
@@ -133,8 +133,8 @@ impl Proposal {
         self.previewed_edit.as_ref().map_or(&self.command, |(command, _)| command)
     }
 
-    /// Returns the proposal as edited to the command that `preview` describes. It can be allowed once. The call is
-    /// surveyed before it runs; only then is it known if it can be guarded.
+    /// Returns the proposal as edited to the command that `preview` describes. Such a proposal can only be allowed
+    /// once. The call is surveyed before it runs; only then is it known if it can be guarded.
     pub fn as_previewed(&self) -> Self {
         let Some((command, risk)) = self.previewed_edit.clone() else { return self.clone() };
         let call = self.call.clone().with_command(command.clone());

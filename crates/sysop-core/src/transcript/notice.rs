@@ -1,6 +1,6 @@
 //! Notices for events without an item of their own: compaction, todo list, jobs, guards, undo, shared approvals.
 //!
-//! Texts are untrusted, as everywhere in a transcript; front ends neutralize them.
+//! Text is untrusted, as everywhere in a transcript; front ends neutralize it.
 
 use super::{Notice, Severity};
 use crate::compaction::Compaction;

@@ -22,7 +22,7 @@ pub(super) struct Resources {
     calls_model: bool,
     /// Context window that a server reported, with its model.
     window: Option<(ModelRef, u32)>,
-    /// Tokens in the model's context: those of the last request and reply, or what a compaction left.
+    /// Tokens in the model's context: the tokens of the last request and reply, or what a compaction left.
     context: u64,
 }
 
@@ -120,7 +120,7 @@ impl Transcript {
         self.resources.calls_model
     }
 
-    /// Returns the tokens in the model's context: those of the last request and reply, or what a compaction left.
+    /// Returns the tokens in the model's context: the tokens of the last request and reply, or what a compaction left.
     pub fn context_tokens(&self) -> u64 {
         self.resources.context
     }
@@ -137,7 +137,7 @@ impl Transcript {
             .filter(|window| *window > 0)
     }
 
-    /// Returns the skills and commands that users can invoke by name, without their texts.
+    /// Returns the skills and commands that users can invoke by name, without their text.
     pub fn skills(&self) -> &[Skill] {
         &self.resources.skills
     }

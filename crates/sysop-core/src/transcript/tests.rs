@@ -553,7 +553,7 @@ fn every_growing_collection_is_bounded() {
     assert_eq!(output.skipped_bytes + output.tail.len() as u64, 100 * 300 * 6);
 }
 
-/// A log with long texts of every kind, well above the limits.
+/// A log with long text of every kind, well above the limits.
 fn long_log(turns: u32) -> Vec<Logged> {
     let mut events = vec![Event::SessionOpened { spec: spec(), opened_by: None }];
     for turn in 1..=turns {
@@ -610,7 +610,7 @@ fn items_remain_and_dropped_texts_are_backfilled() {
             .filter(|item| matches!(item.body, ItemBody::Prompt(_)))
             .all(|item| said(item).len() > 900)
     );
-    // Reading anywhere restores the texts there, and only there.
+    // Reading anywhere restores the text there, and only there.
     for at in [0, 3, 450, 451] {
         let id = transcript.at(at).unwrap().id.clone();
         if transcript.at(at).unwrap().retention != Retention::Truncated {

@@ -1,7 +1,7 @@
 //! Plan of a capture: the entries that the host saves before a command runs, derived from the analysis of the command.
 //!
 //! An entry is a letter, a colon and a value; `undo.sh` of the host's adapter explains the letters. Values are data:
-//! they reach the host's script as arguments and never become shell text.
+//! they reach the host's script as arguments and never become shell code.
 
 use std::collections::BTreeSet;
 

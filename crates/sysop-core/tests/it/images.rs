@@ -1,4 +1,4 @@
-//! Images in prompts: models that see none, queued and retried prompts, and compaction.
+//! Images in prompts: models that cannot see them, queued and retried prompts, and compaction.
 
 use sysop_core::event::{Event, Input, StopReason};
 use sysop_core::image::{ImageFormat, ImageRef};

@@ -83,7 +83,7 @@ const DEEP: [Symbol; 11] = [Prompt, Two, Changes, Allow, Reject, Done, Cancel, P
 
 /// The symbols about jobs, which are last in `ALL`.
 const JOBS: [Symbol; 5] = [Away, JobEnd, JobStop, Look, Looked];
-/// Those and the symbols that matter beside them.
+/// The symbols about jobs, and other symbols that matter with them.
 const JOBS_DEEP: [Symbol; 13] =
     [Away, JobEnd, JobStop, Look, Looked, Changes, Allow, Done, Answer, Prompt, Cancel, Clear, Crash];
 

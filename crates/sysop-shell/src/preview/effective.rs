@@ -113,7 +113,7 @@ fn assignment(word: &Word) -> Option<(String, Word)> {
     is_name.then(|| (name.to_owned(), value))
 }
 
-/// Fails if a variable changes the behavior of the tools that a probe uses.
+/// Checks that a variable does not change the behavior of the tools that a probe uses.
 pub(super) fn check_name(name: &str) -> Result<(), Reason> {
     let prefixes = ["LD_", "BASH_", "GIT_", "LC_", "LANG"];
     if SENSITIVE.contains(&name) || prefixes.iter().any(|prefix| name.starts_with(prefix)) {

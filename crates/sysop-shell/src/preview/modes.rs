@@ -47,7 +47,7 @@ fn histogram(is_recursive: bool, follows: bool) -> String {
     format!("{FILES}{HISTOGRAM}[ $# -gt 0 ] && {run}\n")
 }
 
-/// Entries of a histogram.
+/// Files with the same type, mode, owner and group, with their number.
 struct ModeGroup {
     count: u64,
     kind: char,
@@ -186,7 +186,7 @@ pub(super) struct OwnerChange {
     is_recursive: bool,
 }
 
-/// Prints the numbers of user `$1` and group `$2`; `-` stands for none.
+/// Prints the numbers of user `$1` and group `$2`; `-` stands for no user or no group.
 const OWNER: &str = r#"
 u=$1 g=$2; shift 2
 case $u in -) ;; *[!0-9]*) r user "$(id -u "$u")";; *) r user "$u";; esac

@@ -40,7 +40,7 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     Planned::probe(Section::new(body, View::Processes).with_words(operands))
 }
 
-/// Removes the signal from the arguments. Returns its name or number, or an empty text if there is none.
+/// Removes the signal from the arguments. Returns its name or number, or an empty string if there is none.
 fn take_signal(words: &mut Vec<String>) -> String {
     let signal = |word: &String| {
         let signal = word.strip_prefix('-')?;

@@ -1,8 +1,8 @@
-//! Parses a command line as a list of simple commands, and quotes its words anew for another shell.
+//! Parses a command line as a list of simple commands, and quotes its words again for another shell.
 //!
-//! The parser accepts a small language: literal text, quotes, plain variables, globs, braces, `~`,
-//! redirections and here-documents. Everything else is rejected with a reason. A word is never copied as
-//! text: its parts are quoted anew, so that a probe contains no part of the command that a shell would run.
+//! The parser accepts a small language: literal text, quotes, plain variables, globs, braces, `~`, redirections and
+//! here-documents. Everything else is rejected with a reason. A word is never copied as text: its parts are quoted
+//! again, so that a probe contains no part of the command that a shell would run.
 
 /// Maximum number of words in a command line that a preview considers.
 const WORDS_MAX: usize = 4_000;

@@ -1,6 +1,7 @@
-//! Differences between two short texts, line by line.
+//! Differences between two short strings, line by line.
 
-/// Maximum product of both texts' changed lines that are compared exactly. Above it, all of them count as changed.
+/// Maximum product of the numbers of changed lines of both strings for an exact comparison. Above it, all of these
+/// lines count as changed.
 const CELLS_MAX: usize = 4_000_000;
 
 /// Returns the lines of a unified diff with one line of context and without file names.

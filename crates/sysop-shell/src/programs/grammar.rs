@@ -49,7 +49,7 @@ pub(super) enum Kind {
     Word,
     /// Text like [`Kind::Word`], but without `=`.
     Key,
-    /// A text that begins with `+`.
+    /// Text that begins with `+`.
     Format,
     Read,
     /// A path that is created, changed or removed.

@@ -210,7 +210,8 @@ fn is_vital(vital: &str, text: &str) -> bool {
     })
 }
 
-/// Returns a unit's name without the suffix of its kind. Targets and slices keep theirs: they are other things.
+/// Returns a unit's name without the suffix of its kind. Targets and slices keep their suffix, because they are other
+/// things.
 fn without_suffix(unit: &str) -> &str {
     let kinds = [".service", ".socket", ".path", ".timer", ".scope"];
     kinds.iter().find_map(|kind| unit.strip_suffix(kind)).unwrap_or(unit)
@@ -239,13 +240,13 @@ fn is_remote(text: &str) -> bool {
     colon.is_some_and(|colon| text.find('/').is_none_or(|slash| colon < slash)) || path::is_network(text)
 }
 
-/// Returns true if a text names a file for curl: `@file`, `name@file`, `name=@file`, `name=<file` or `%output{file}`.
+/// Returns true if the text names a file for curl: `@file`, `name@file`, `name=@file`, `name=<file` or `%output{file}`.
 fn names_file(text: &str) -> bool {
     let name = text.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
     name.starts_with('@') || ["=@", ":@", "=<", "%output"].iter().any(|sign| text.contains(sign))
 }
 
-/// Returns the program's name in lower case, without its directory.
+/// Returns the program's name in lowercase, without its directory.
 fn program_name(call: &ProgramCall<'_>) -> String {
     let text = call.words.first().map_or("", Word::text);
     text.rsplit('/').next().unwrap_or(text).to_lowercase()

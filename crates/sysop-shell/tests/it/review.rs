@@ -3,7 +3,7 @@
 //! A line is `CLASS EXPECTATION [folder=PATH] [DIALECTS] | COMMAND`. CLASS names a kind of bypass of the policy.
 //! Expectations: `never=allow` is read-only, `never=deny` is not; `auto=allow` is at most a change, `auto=ask` is at
 //! least opaque; the name of a risk class means exactly that class. `folder=unknown` is a host that does not know its
-//! folder. `␤` stands for a line end.
+//! directory. `␤` stands for a line end.
 
 use std::collections::BTreeMap;
 
@@ -48,7 +48,7 @@ struct Entry {
     command: String,
 }
 
-/// Returns a survey of this dialect in the work folder of an ordinary user, with targets judged as written.
+/// Returns a survey of this dialect in the work directory of an ordinary user, with targets judged as written.
 pub(crate) fn survey(dialect: Dialect) -> Survey {
     Survey::elsewhere(CommandContext {
         dialect,

@@ -49,7 +49,7 @@ impl From<&ClientTools> for ClientToolSet {
 pub struct PromptImage {
     /// Name of the artifact that holds the image.
     pub artifact: String,
-    /// Media type, as the content shows it.
+    /// Media type, determined from the content.
     pub media_type: ImageFormat,
     /// Width in pixels.
     pub width: u32,
@@ -79,7 +79,7 @@ impl From<PromptImage> for ImageRef {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallRequest {
-    /// The call.
+    /// Id of the call.
     pub tool_call_id: CallId,
     /// Name of the tool.
     pub name: String,
@@ -182,7 +182,7 @@ pub enum ErrorCode {
 pub struct TurnSummary {
     /// Reason why the turn ended.
     pub stop_reason: StopReason,
-    /// The turn.
+    /// Number of the turn.
     pub turn: TurnId,
     /// Tokens of all model calls.
     pub usage: TokenCounts,

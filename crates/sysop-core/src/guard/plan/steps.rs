@@ -1,4 +1,4 @@
-//! Shell text of a plan: recording before the change, rollback, checks. Each step tolerates missing programs.
+//! Shell code of a plan: recording before the change, rollback, checks. Each step tolerates missing programs.
 
 use std::collections::BTreeSet;
 
@@ -45,9 +45,9 @@ done
 if command -v ipset >/dev/null; then ipset save >ipset 2>/dev/null || rm -f ipset; fi
 if command -v firewall-cmd >/dev/null && firewall-cmd -q --state 2>/dev/null; then echo 1 >firewalld; fi
 [ -n "$k" ]"#;
-/// Both back ends are tried: rules that iptables wrote into nft tables cannot always be read back by nft. Tables with such
-/// rules are left to iptables, so that those of nft are loaded in any case. A set that is in use cannot be removed: its
-/// content is swapped with that of a new set. Tables that were not there before are emptied.
+/// Both back ends are tried: rules that iptables wrote into nft tables cannot always be read back by nft. Tables with
+/// such rules are left to iptables, so that the tables of nft are loaded in any case. A set that is in use cannot be
+/// removed: its content is swapped with the content of a new set. Tables that were not there before are emptied.
 const HOOK_FIREWALL: &str = r##"w=
 if [ -f nft ]; then
   nft -s list ruleset | awk '
@@ -123,8 +123,8 @@ while IFS= read -r x; do grep -qxF "$x" now || ip rule add pref ${x%%:*} ${x#*:}
 /// Areas whose services are started again.
 const WITH_UNITS: [Area; 4] = [Area::Sshd, Area::Login, Area::Firewall, Area::Network];
 
-/// Returns the shell text that records state before the change. Each area has its own subshell, so that one
-/// area's text cannot skip the next one's by exiting.
+/// Returns the shell code that records state before the change. Each area has its own subshell, so that code of one
+/// area that exits does not skip the code of the next.
 pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     let mut steps: Vec<String> = Vec::new();
     if areas.iter().any(|area| WITH_UNITS.contains(area)) {
@@ -142,7 +142,7 @@ pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     steps.iter().map(|step| format!("(\n{step}\n) || exit 1\n")).collect()
 }
 
-/// Returns the shell text that runs after the files are restored: the network first, the ssh server last.
+/// Returns the shell code that runs after the files are restored: the network first, the ssh server last.
 pub(super) fn hook(areas: &BTreeSet<Area>) -> String {
     let mut steps = vec!["bad=0"];
     let has_units = areas.iter().any(|area| WITH_UNITS.contains(area));

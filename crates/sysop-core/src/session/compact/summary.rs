@@ -92,7 +92,7 @@ fn push_reply(text: &mut String, reply: &Reply, bytes: usize) {
     }
 }
 
-/// Shortens a text to about `bytes` by removing its middle.
+/// Shortens text to about `bytes` by removing its middle.
 fn shorten(text: &str, bytes: usize) -> String {
     let text = text.trim_end();
     if text.len() <= bytes {

@@ -194,7 +194,8 @@ const TAR_KNOWN: &str = "-cxtrudAvzjJZakmpSswOhWlnRGiUM -fCTXbgKNVLH: --create -
 /// Options of `tar` that name a program.
 const TAR_RUNS: &str = "checkpoint-action use-compress-program to-command rsh-command rmt-command info-script new-volume-script I F";
 
-/// Assesses the files that `tar` packs and unpacks, and the programs that it runs. Returns true if it understands all.
+/// Assesses the files that `tar` packs and unpacks, and the programs that it runs. Returns true if every part is
+/// understood.
 pub(super) fn tar(state: &mut State, call: &ProgramCall<'_>) -> bool {
     let mut words: Vec<Word> = call.arguments().to_vec();
     expand_bundle(&mut words);

@@ -287,7 +287,7 @@ const SUFFIXES: &[&str] = &[
     " | awk '{print > \"P\"}'",
     " | xargs touch",
 ];
-/// Characters and short texts that change the end of a word, a quote or a command.
+/// Characters and short strings that change the end of a word, a quote or a command.
 const PIECES: &[&str] = &[
     "'", "\"", "\\", "`", "$", "(", ")", "{", "}", "[", "]", "<", ">", "|", "&", ";", "\n", "\t", " ", "#",
     "!", "*", "?", "~", "^", "%", "=", "-", "+", "@", ",", ":", "/", "$(", "${", "$'", "$\"", "((", "))",
@@ -307,7 +307,7 @@ impl Generator {
         let lines = SEEDS.iter().flat_map(|table| table.lines()).filter_map(|line| {
             let (expected, command) = line.split_once(" | ")?;
             let reads = expected.starts_with("read_only") || expected.starts_with("never=allow");
-            // Waiting for more input is no change, and takes the whole time limit.
+            // Waiting for more input is not a change, and takes the whole time limit.
             let waits = [" -f", "-Fq", "--follow", "sleep"].iter().any(|text| command.contains(text));
             (reads && !waits).then(|| command.replace('␤', "\n"))
         });
