@@ -40,7 +40,7 @@ impl CallOutput {
         self.hidden.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the tail of the output, redacted with `redact`. If it is cut, it begins with a whole line.
+    /// Returns the tail of the output, redacted with `redact`. A truncated tail begins with a whole line.
     pub(crate) fn tail(&self, redact: impl Fn(&str) -> String) -> String {
         let (text, is_cut) = {
             let tail = self.tail.lock();

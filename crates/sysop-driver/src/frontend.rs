@@ -104,8 +104,8 @@ pub fn allow_by_rule(session: &dyn SessionHandle, rule: Rule, call: CallId, by: 
     session.send(Input::Decision { call, decision, by: by.to_owned(), person: None })
 }
 
-/// Turns a text into a prompt with the images that the text names as `@PATH`. Names of missing files stay
-/// text. Fails with one sentence if a file cannot be sent, for example because an image is too large.
+/// Turns the text into a prompt with the images that the text names as `@PATH`. Names of missing files stay text. Fails
+/// with one sentence if a file cannot be sent, for example because an image is too large.
 pub async fn prompt_with_images(
     service: &dyn SessionService,
     session: &SessionId,
@@ -199,8 +199,8 @@ pub trait SessionService: Send + Sync {
         Err("the MCP servers are not known here; run `sysop mcp list` where the session runs".to_owned())
     }
 
-    /// Returns the skills and custom commands that users of a session can invoke, without their texts. Reads
-    /// files; returns an empty list if files cannot be read here.
+    /// Returns the skills and custom commands that users of a session can invoke, without their text. Reads files;
+    /// returns an empty list if files cannot be read here.
     async fn skills(&self, session: &SessionId) -> Vec<Skill> {
         let _ = session;
         Vec::new()

@@ -278,8 +278,8 @@ fn text_bytes(update: &Update) -> usize {
     }
 }
 
-/// Removes the older half of a text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`. Removing half at
-/// once keeps the cost per byte constant.
+/// Removes the older half of text that is longer than twice `PENDING_OUTPUT_BYTES_MAX`. Removing half at once keeps the
+/// cost per byte constant.
 fn drop_oldest(text: &mut String) {
     if text.len() > 2 * PENDING_OUTPUT_BYTES_MAX {
         let cut = text.ceil_char_boundary(text.len() - PENDING_OUTPUT_BYTES_MAX);

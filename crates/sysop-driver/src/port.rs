@@ -211,8 +211,8 @@ pub trait Store: Send + Sync {
         Err(StoreError::Unavailable(format!("session {id} cannot be renamed or pinned in this store")))
     }
 
-    /// Finds the sessions in which one event contains all `words`, the most recently changed first, and at most
-    /// `limit` of them. The words are in lower case.
+    /// Finds the sessions in which one event contains all `words`, the most recently changed first, and at most `limit`
+    /// of them. The words are lowercase.
     async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, StoreError> {
         let mut hits = Vec::new();
         'sessions: for session in self.list(usize::MAX).await? {

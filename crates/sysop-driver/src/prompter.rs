@@ -100,7 +100,7 @@ pub trait Terminal: Send + Sync {
     /// Returns control to the agent at once.
     fn release(&self, by: &str);
 
-    /// Sets the size to that of a user's screen; the last call takes effect.
+    /// Sets the terminal to the size of a user's screen; the last call takes effect.
     fn resize(&self, size: TerminalSize);
 
     /// Returns true if a shell is running that would end with the session.

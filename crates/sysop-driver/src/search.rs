@@ -1,4 +1,4 @@
-//! Full-text search in logs: the texts of an event that a user has read, and an excerpt around a match.
+//! Full-text search in logs: the strings of an event that a user has read, and an excerpt around a match.
 
 use sysop_core::event::Event;
 use sysop_core::text::neutralize_line;
@@ -6,7 +6,8 @@ use sysop_core::text::neutralize_line;
 /// Characters of an excerpt before and after the start of the first word.
 const AROUND_CHARS: usize = 60;
 
-/// Returns the text around the first word if one event contains all `words`, in lower case. Case does not matter.
+/// Returns the text around the first word if one event contains all `words`, which must be lowercase. The search
+/// ignores case.
 pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     let texts = texts(event);
     let lower: Vec<String> = texts.iter().map(|text| text.to_lowercase()).collect();
@@ -15,7 +16,7 @@ pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     }
     let (text, lower) = texts.iter().zip(&lower).find(|(_, lower)| lower.contains(words[0].as_str()))?;
     let before = lower.find(words[0].as_str())?;
-    // Lower case may change the length in bytes, but hardly ever the number of characters.
+    // Lowercasing may change the length in bytes, but hardly ever the number of characters.
     let start = lower[..before].chars().count();
     let from = start.saturating_sub(AROUND_CHARS);
     let around: String = text.chars().skip(from).take(start - from + AROUND_CHARS).collect();
@@ -24,7 +25,7 @@ pub fn excerpt(event: &Event, words: &[String]) -> Option<String> {
     Some(format!("{cut}{line}"))
 }
 
-/// Texts of an event that are searched: prompts, answers, the arguments of calls, and outputs.
+/// Strings of an event that are searched: prompts, answers, the arguments of calls, and outputs.
 #[expect(clippy::wildcard_enum_match_arm, reason = "other events hold no text that a user searches")]
 fn texts(event: &Event) -> Vec<&str> {
     match event {

@@ -158,7 +158,7 @@ impl FromStr for Scopes {
     }
 }
 
-/// Error for a text that is not one of the known keywords.
+/// Error for text that is not one of the known keywords.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown scope `{0}`")]
 pub struct UnknownKeyword(String);

@@ -95,7 +95,7 @@ impl World {
         self.rng.lock().random_range(0..bound)
     }
 
-    /// Fails the power after this many pauses.
+    /// Makes the power fail after this many pauses.
     pub(crate) fn light_fuse(&self, pauses: i64) {
         self.fuse.store(pauses, Ordering::SeqCst);
     }

@@ -89,7 +89,7 @@ impl SharedDatabase {
 }
 
 impl Tables {
-    /// Sends an event. One in five is lost and replaced by `Lagged`.
+    /// Sends an event. One in five is lost and replaced with `Lagged`.
     fn say(&mut self, shared: &SharedDatabase, to: usize, word: ClusterEvent) {
         let words = self.words.entry(to).or_default();
         if shared.world.below(5) == 0 {
