@@ -2,7 +2,7 @@
 //!
 //! `ssh` prompts by starting the program in `SSH_ASKPASS` with the prompt as its argument. That program is a second
 //! sysop process. It finds the path of a socket in its environment, sends the prompt over this socket to the sysop that
-//! started `ssh`, and prints the answer. The socket is in a folder that only its owner may enter.
+//! started `ssh`, and prints the answer. The socket is in a directory that only its owner may enter.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};

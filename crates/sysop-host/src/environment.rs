@@ -87,14 +87,14 @@ impl Environment {
         Self(variables)
     }
 
-    /// Returns the environment of `ssh`, which needs the user's agent and home folder. Therefore only variables whose
-    /// names indicate a key are removed.
+    /// Returns the environment of `ssh`, which needs the user's agent and home directory. Therefore only variables
+    /// whose names indicate a key are removed.
     pub(crate) fn without_keys(ours: impl Iterator<Item = (OsString, OsString)>) -> Self {
         Self(ours.filter(|(name, _)| !is_key(&name.to_string_lossy())).collect())
     }
 
     /// Returns the variables for git when a tool runs it. Removes all `GIT_*` variables except `GIT_VARIABLES_ALLOWED`.
-    /// Also removes relative folders from `PATH`, which could lead to programs in the workspace.
+    /// Also removes relative directories from `PATH`, which could lead to programs in the workspace.
     pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
             name.to_str()
@@ -142,8 +142,8 @@ impl Environment {
             .collect()
     }
 
-    /// Searches for a program in the absolute folders of `PATH` only. A relative folder would lead into the workspace,
-    /// depending on the working directory.
+    /// Searches for a program in the absolute directories of `PATH` only. A relative directory would lead into the
+    /// workspace, depending on the working directory.
     pub(crate) fn program(&self, name: &str) -> Option<CString> {
         let path = self.0.get(OsStr::new("PATH"))?;
         std::env::split_paths(path)

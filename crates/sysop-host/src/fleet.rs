@@ -63,7 +63,7 @@ pub struct FleetSettings {
     pub canary: Option<NonZeroUsize>,
     /// Limits on the output of all hosts together.
     pub limits: OutputLimits,
-    /// Artifact folder; must be the one that the hosts use.
+    /// Artifact directory; must be the one that the hosts use.
     pub artifacts: PathBuf,
 }
 

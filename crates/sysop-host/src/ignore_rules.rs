@@ -3,7 +3,7 @@
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-/// Names of the rule files in a folder. If rules conflict, the later file wins.
+/// Names of the rule files in a directory. If rules conflict, the later file wins.
 pub(crate) const RULES_FILES: [&str; 2] = [".gitignore", ".ignore"];
 pub(crate) const RULES_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -16,8 +16,9 @@ pub(crate) fn parse_rules<'a>(texts: impl IntoIterator<Item = &'a str>) -> Gitig
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// Returns true if the rules of the folders above `path` ignore it. `rules` yields the path of each folder (empty, or
-/// ending in `/`) with its rules, innermost folder first. The first folder with a matching rule decides.
+/// Returns true if the rules of the directories above `path` ignore it. `rules` yields the path of each directory
+/// (empty, or ending in `/`) with its rules, innermost directory first. The first directory with a matching rule
+/// decides.
 pub(crate) fn is_ignored<'a>(
     rules: impl Iterator<Item = (&'a str, &'a Gitignore)>,
     path: &str,

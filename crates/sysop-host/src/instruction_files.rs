@@ -1,9 +1,9 @@
-//! Files with instructions for a model, from the workspace's top folder down to the root of the file tools, and the
+//! Files with instructions for a model, from the workspace's top directory down to the root of the file tools, and the
 //! workspace's skills and commands.
 //!
-//! The top folder is the nearest folder at or above the root that contains `.git`. If there is none, it is the root
-//! itself. In each folder, only the first readable file of [`NAMES`] counts. A symbolic link counts only if it leads to
-//! another of these names in the same folder, because a link to any file would send that file to the model.
+//! The top directory is the nearest directory at or above the root that contains `.git`. If there is none, it is the
+//! root itself. In each directory, only the first readable file of [`NAMES`] counts. A symbolic link counts only if it
+//! leads to another of these names in the same directory, because a link to any file would send that file to the model.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -19,7 +19,7 @@ use crate::ssh::{SshConnection, SshError};
 /// Names of instruction files, in order of precedence.
 const NAMES: [&str; 4] = ["AGENTS.override.md", "AGENTS.md", "CLAUDE.md", "GEMINI.md"];
 const BYTES_MAX: u64 = 32 * 1024;
-/// Maximum number of folders, counted from the root upward.
+/// Maximum number of directories, counted from the root upward.
 const FOLDERS_MAX: usize = 16;
 
 /// A file that was found for the model: instructions, a skill, an attachment of a skill, or a command.
@@ -30,7 +30,7 @@ pub struct InstructionText {
     pub path: String,
     /// First 32 KiB of the file, or 64 KiB of a skill or command. Bytes that are not UTF-8 are replaced.
     pub text: String,
-    /// Size of the whole file.
+    /// Size of the whole file in bytes.
     pub bytes: u64,
 }
 
@@ -41,14 +41,14 @@ pub enum InstructionKind {
     Instructions,
     /// `SKILL.md` of a skill.
     Skill,
-    /// Another file in the folder of a skill. Its text is not read.
+    /// Another file in the directory of a skill. Its text is not read.
     Attachment,
     Command,
 }
 
-/// Reads the files of a workspace on this machine: instructions from the top folder down, then skills and commands, the
-/// nearest first. Files that cannot be read are left out. Skills and commands in `home` itself are the user's own, and
-/// are left out too.
+/// Reads the files of a workspace on this machine: instructions from the top directory down, then skills and commands,
+/// the nearest first. Files that cannot be read are left out. Skills and commands in `home` itself are the user's own,
+/// and are left out too.
 pub fn read_instruction_files(root: &Path, home: Option<&Path>) -> Vec<InstructionText> {
     let Ok(root) = std::fs::canonicalize(root) else { return Vec::new() };
     let home = home.and_then(|home| std::fs::canonicalize(home).ok());
@@ -62,7 +62,7 @@ pub fn read_instruction_files(root: &Path, home: Option<&Path>) -> Vec<Instructi
     without_repeats(found)
 }
 
-/// Removes duplicate entries for a skill, attachment or command, which linked folders cause; keeps the first.
+/// Removes duplicate entries for a skill, attachment or command, which linked directories cause; keeps the first.
 fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
     let mut paths = HashSet::new();
     found.retain(|file| file.kind == InstructionKind::Instructions || paths.insert(file.path.clone()));
@@ -71,7 +71,7 @@ fn without_repeats(mut found: Vec<InstructionText>) -> Vec<InstructionText> {
 
 fn folders(root: &Path) -> Vec<PathBuf> {
     let owner = |folder: &Path| folder.metadata().map(|metadata| metadata.uid()).ok();
-    // Another user's folder above the root, such as /tmp, is not part of the workspace.
+    // Another user's directory above the root, such as /tmp, is not part of the workspace.
     let own = owner(root);
     let up: Vec<PathBuf> = root
         .ancestors()
@@ -95,7 +95,7 @@ fn in_folder(folder: &Path) -> Option<InstructionText> {
     })
 }
 
-/// Opens a regular file, or the `NAMES` file in the same folder that it links to. Also returns its size.
+/// Opens a regular file, or the `NAMES` file in the same directory that it links to. Also returns its size.
 fn open(path: &Path, folder: &Path) -> Option<(File, u64)> {
     let target = if path.symlink_metadata().ok()?.is_symlink() {
         let target = std::fs::read_link(path).ok()?;

@@ -41,7 +41,7 @@ use crate::terminal::shells::ShellKind;
 /// Maximum depth of scripts that run scripts.
 const RESOLUTIONS_MAX: usize = 3;
 
-/// This machine as seen by tools: the files beneath one folder, and a shell.
+/// This machine as seen by tools: the files beneath one directory, and a shell.
 pub(crate) struct LocalMachine {
     root: Arc<Dir>,
     /// Absolute paths of the root: as given, and with links resolved.
@@ -118,7 +118,7 @@ impl LocalMachine {
         Self { file_bytes_max: most, ..self }
     }
 
-    /// Determines the context of `bash` commands: dialect, folder, home folder and user.
+    /// Determines the context of `bash` commands: dialect, directory, home directory and user.
     fn look_around(&self) -> CommandContext {
         let root = self.root_path.to_str().map(str::to_owned);
         let uid = rustix::process::getuid().as_raw();

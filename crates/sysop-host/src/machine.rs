@@ -53,31 +53,31 @@ pub(crate) trait Machine: Send + Sync {
     /// Reads a file of at most `FILE_BYTES_MAX` bytes.
     async fn read(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Vec<u8>, MachineError>;
 
-    /// Replaces or creates a file atomically, and creates missing parent folders. Keeps the mode of an existing file
-    /// and writes through links. Fails with `Changed` if the file does not match `before`.
+    /// Replaces or creates a file atomically, and creates missing parent directories. Keeps the mode of an existing
+    /// file and writes through links. Fails with `Changed` if the file does not match `before`.
     async fn write(&self, path: &RootPath, bytes: Vec<u8>, before: Precondition) -> Result<(), MachineError>;
 
     /// Removes a file. Fails with `Changed` if the file does not match `before`.
     async fn remove(&self, path: &RootPath, before: Precondition) -> Result<(), MachineError>;
 
-    /// Creates a folder and its parents. Succeeds if the folder exists. Creates nothing if canceled early.
+    /// Creates a directory and its parents. Succeeds if the directory exists. Creates nothing if canceled early.
     async fn make_folder(&self, path: &RootPath, cancel: &CancellationToken) -> Result<(), MachineError>;
 
     /// Returns the type and the metadata of a path. If the path itself is a link, the link is not followed.
     async fn stat(&self, path: &RootPath, cancel: &CancellationToken) -> Result<FileStat, MachineError>;
 
-    /// Lists the entries of a folder, sorted by name, at most `LIST_ENTRIES_MAX` of them.
+    /// Lists the entries of a directory, sorted by name, at most `LIST_ENTRIES_MAX` of them.
     async fn list(&self, path: &RootPath, cancel: &CancellationToken) -> Result<Listing, MachineError>;
 
-    /// Finds matching files below a folder, sorted by name, at most `FIND_FILES_MAX` of them. Skips ignored ones.
+    /// Finds matching files below a directory, sorted by name, at most `FIND_FILES_MAX` of them. Skips ignored files.
     async fn find(
         &self,
         search: FileSearch,
         cancel: &CancellationToken,
     ) -> Result<FileSearchResult, MachineError>;
 
-    /// Returns the context for commands in the root, such as folder, user and shell. The context is
-    /// determined once. Fails if the machine cannot be reached.
+    /// Returns the context for commands in the root, such as directory, user and shell. The context is determined once.
+    /// Fails if the machine cannot be reached.
     async fn context(&self) -> Result<CommandContext, MachineError>;
 
     /// Resolves targets to files in at most one round trip. Returns `None` if the machine gives no answer. A target
@@ -165,9 +165,9 @@ pub(crate) struct Foreground {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Program {
-    /// Command for the machine's shell, with variables to set in addition to those of every command.
+    /// Command for the machine's shell, with variables to set in addition to the variables of every command.
     Shell { command: String, variables: &'static [(&'static str, &'static str)] },
-    /// Command for the machine's shell, in a process group that the guard in the folder `guard` can kill.
+    /// Command for the machine's shell, in a process group that the guard in the directory `guard` can kill.
     GuardedShell { command: String, guard: String },
     /// Git, isolated from outside configuration.
     Git {
@@ -204,7 +204,7 @@ pub(crate) enum ExitReason {
 }
 
 impl ExitReason {
-    /// Fails with a phrase if the program did not exit by itself within the limit; its exit code does not matter.
+    /// Checks that the program exited by itself within the limit; its exit code does not matter. The error is a phrase.
     pub(crate) fn require_exit(self, limit: &TimeLimit) -> Result<(), String> {
         match self {
             Self::Exited(_) => Ok(()),
@@ -262,7 +262,7 @@ pub(crate) struct Listing {
 pub(crate) struct FileSearch {
     pub(crate) folder: RootPath,
     pub(crate) glob: GlobMatcher,
-    /// If set, the glob applies to the file name, otherwise to the path below the folder.
+    /// If set, the glob applies to the file name, otherwise to the path below the directory.
     pub(crate) by_name: bool,
 }
 

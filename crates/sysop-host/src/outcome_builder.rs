@@ -1,4 +1,4 @@
-//! Builds the outcomes of calls that run outside this crate, such as those of MCP servers: within the output limits,
+//! Builds the outcomes of calls that run outside this crate, such as calls to MCP servers: within the output limits,
 //! without control sequences and secrets, and with the full output as an artifact.
 
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub struct OutcomeBuilder {
 }
 
 impl OutcomeBuilder {
-    /// Creates a builder. `artifacts` is the folder for full outputs; `secrets` are the values to redact.
+    /// Creates a builder. `artifacts` is the directory for full outputs; `secrets` are the values to redact.
     pub fn new(limits: OutputLimits, artifacts: PathBuf, secrets: &[SecretString]) -> Self {
         let artifacts = Artifacts::new(artifacts, ARTIFACT_BYTES_MAX);
         Self { limits, artifacts, secrets: Secrets::new(secrets) }
@@ -51,7 +51,7 @@ impl OutcomeBuilder {
     /// Checks an image and stores it as an artifact. `name` is for display.
     ///
     /// # Errors
-    /// If the image is not accepted, or if the folder of artifacts cannot be written.
+    /// If the image is not accepted, or if the directory of artifacts cannot be written.
     pub async fn store_image(&self, bytes: Vec<u8>, name: &str) -> Result<ImageRef, ImageStoreError> {
         let header = check(&bytes)?;
         let artifacts = self.artifacts.clone();
@@ -60,7 +60,7 @@ impl OutcomeBuilder {
         Ok(ImageRef::new(artifact, header, name))
     }
 
-    /// Removes control sequences and secrets from a short text.
+    /// Removes control sequences and secrets from short text.
     pub fn redact(&self, text: &str) -> String {
         redacted_text(Some(&self.secrets), text, redact_shapes).0
     }

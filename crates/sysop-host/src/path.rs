@@ -6,7 +6,7 @@ use crate::machine::MachineError;
 
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Maximum components of a path. It is limited because a write creates the missing folders.
+/// Maximum components of a path. It is limited because a write creates the missing directories.
 const NAMES_MAX: usize = 128;
 
 /// Path relative to the root. It may contain `..` and lead outside the root. Resolving it then fails.
@@ -39,7 +39,7 @@ impl RootPath {
         inside.map(Self::clean).ok_or_else(|| MachineError::OutsideRoot(shown(text)))
     }
 
-    /// Removes empty and `.` components. A trailing `/` is kept, because it marks a folder.
+    /// Removes empty and `.` components. A trailing `/` is kept, because it marks a directory.
     fn clean(text: &str) -> Self {
         let folder = text.ends_with('/') || text.ends_with("/.");
         let parts: Vec<&str> = text.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
@@ -54,7 +54,7 @@ impl RootPath {
         &self.0
     }
 
-    /// Splits the path into folder and file name. Returns `None` if the path marks a folder (`.`, `a/`, `a/..`).
+    /// Splits the path into directory and file name. Returns `None` if the path marks a directory (`.`, `a/`, `a/..`).
     pub(crate) fn split(&self) -> Option<(&str, &str)> {
         split(&self.0)
     }
@@ -73,7 +73,7 @@ impl fmt::Display for RootPath {
     }
 }
 
-/// Splits a cleaned path into its folder and its last name. Returns `None` if the last component is not a file name.
+/// Splits a cleaned path into its directory and its last name. Returns `None` if the last component is not a file name.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     let (folder, name) = path.rsplit_once('/').unwrap_or((".", path));
     (!matches!(name, "" | "." | "..")).then_some((folder, name))

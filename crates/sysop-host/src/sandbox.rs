@@ -52,7 +52,7 @@ use tempfile::TempDir;
 
 pub(crate) use self::hint::{Escape, hint};
 
-/// Oldest Landlock ABI that fences use. With an older one, files could not be renamed into another folder.
+/// Oldest Landlock ABI that fences use. With an older one, files could not be renamed into another directory.
 const ABI_MIN: u32 = 2;
 /// Stack size in bytes of the thread that starts a program.
 const STACK_BYTES: usize = 256 * 1024;
@@ -144,8 +144,8 @@ pub(crate) struct PreparedFence {
 }
 
 impl PreparedFence {
-    /// Builds a fence, or returns `None` for `Fence::Off`. A read-only fence gets a temporary folder, which is the only
-    /// place where the program may write.
+    /// Builds a fence, or returns `None` for `Fence::Off`. A read-only fence gets a temporary directory, which is the
+    /// only place where the program may write.
     pub(crate) fn new(request: &FenceRequest<'_>, support: SandboxSupport) -> io::Result<Option<Self>> {
         let needs_folder = match request.fence {
             Fence::Off => return Ok(None),
@@ -156,7 +156,7 @@ impl PreparedFence {
             return Err(io::Error::other(format!("the sandbox is {}", support.summary())));
         }
         let temporary = if needs_folder {
-            // On a full or read-only disk the command runs without the folder.
+            // On a full or read-only disk the command runs without the directory.
             tempfile::Builder::new().prefix("sysop-").tempdir().ok()
         } else {
             None
@@ -172,7 +172,7 @@ impl PreparedFence {
         Ok(Self { ruleset, filter, capabilities: kept_capabilities(request.fence), temporary })
     }
 
-    /// Takes ownership of the temporary folder, which is removed when the result is dropped.
+    /// Takes ownership of the temporary directory, which is removed when the result is dropped.
     pub(crate) fn take_temporary_folder(&mut self) -> Option<TempDir> {
         self.temporary.take()
     }

@@ -19,18 +19,18 @@ pub const ARTIFACT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 #[derive(Debug)]
 pub struct LocalSettings {
-    /// Folder that file tools cannot leave and in which commands start.
+    /// Directory that file tools cannot leave and in which commands start.
     pub root: PathBuf,
     /// Profile, which determines the tools that are offered.
     pub profile: Profile,
     pub limits: OutputLimits,
-    /// Folder for artifacts and for preimages of changed files; created when needed.
+    /// Directory for artifacts and for pre-images of changed files; created when needed.
     pub artifacts: PathBuf,
     /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
     /// Names of environment variables to hide from commands, in addition to those known to hold API keys.
     pub scrub_env: Vec<String>,
-    /// Secrets to replace with `[redacted]` in all output; texts under four bytes are ignored.
+    /// Secrets to replace with `[redacted]` in all output; values under four bytes are ignored.
     pub secrets: Vec<SecretString>,
     /// Offers the tool that deletes files.
     pub allow_delete: bool,
@@ -72,16 +72,17 @@ impl LocalSettings {
 #[derive(Debug)]
 pub struct RemoteSettings {
     pub connection: SshConnection,
-    /// Folder on that machine that file tools cannot leave and in which commands start; `None` means the home folder.
+    /// Directory on that machine that file tools cannot leave and in which commands start; `None` means the home
+    /// directory.
     pub root: Option<String>,
     /// Profile, which determines the tools that are offered.
     pub profile: Profile,
     pub limits: OutputLimits,
-    /// Folder on this machine for artifacts and for preimages of changed files; created when needed.
+    /// Directory on this machine for artifacts and for pre-images of changed files; created when needed.
     pub artifacts: PathBuf,
     /// Maximum bytes of the full output that is stored per call.
     pub artifact_bytes_max: u64,
-    /// Secrets to replace with `[redacted]` in all output; texts under four bytes are ignored.
+    /// Secrets to replace with `[redacted]` in all output; values under four bytes are ignored.
     pub secrets: Vec<SecretString>,
     /// Offers the tool that deletes files.
     pub allow_delete: bool,
@@ -117,7 +118,7 @@ impl RemoteSettings {
 /// Reason a host cannot be opened. `Display` is one sentence that says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The root does not exist, is not a folder, or cannot be opened.
+    /// The root does not exist, is not a directory, or cannot be opened.
     #[error("cannot open the root {} ({source}); choose a directory with --root", root.display())]
     Root {
         root: PathBuf,

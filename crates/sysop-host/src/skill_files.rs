@@ -13,17 +13,17 @@ const SKILL_FOLDERS: [&str; 3] = [".agents/skills", ".sysop/skills", ".claude/sk
 const COMMAND_FOLDERS: [&str; 2] = [".sysop/commands", ".claude/commands"];
 const SKILL_FILE: &str = "SKILL.md";
 const BYTES_MAX: u64 = 64 * 1024;
-/// Maximum levels below a folder with skills.
+/// Maximum levels below a directory with skills.
 const SKILL_DEPTH_MAX: usize = 3;
-/// Maximum levels below a folder with commands.
+/// Maximum levels below a directory with commands.
 const COMMAND_DEPTH_MAX: usize = 1;
-/// Maximum folders visited below one folder with skills or commands.
+/// Maximum directories visited below one directory with skills or commands.
 const FOLDERS_MAX: usize = 2_000;
 /// Maximum files other than `SKILL.md` that are listed per skill.
 const ATTACHMENTS_MAX: usize = 50;
 
-/// Returns the skills and commands in one folder of a workspace. `top` is the top folder of the workspace,
-/// with links resolved; nothing outside it is read.
+/// Returns the skills and commands in one directory of a workspace. `top` is the top directory of the workspace, with
+/// links resolved; nothing outside it is read.
 pub(crate) fn in_workspace(folder: &Path, top: &Path) -> Vec<InstructionText> {
     let skills = SKILL_FOLDERS.iter().flat_map(|name| skills(&folder.join(name), Some(top)));
     let commands = COMMAND_FOLDERS.iter().flat_map(|name| commands(&folder.join(name), Some(top)));
@@ -59,7 +59,7 @@ fn commands(folder: &Path, top: Option<&Path>) -> Vec<InstructionText> {
     markdown.filter_map(|file| read(InstructionKind::Command, &file, top)).collect()
 }
 
-/// Returns the files below a folder, sorted by path. In a workspace, links below the folder are not followed.
+/// Returns the files below a directory, sorted by path. In a workspace, links below the directory are not followed.
 fn files(folder: &Path, depth: usize, top: Option<&Path>) -> Vec<PathBuf> {
     let Ok(real) = std::fs::canonicalize(folder) else { return Vec::new() };
     if top.is_some_and(|top| !real.starts_with(top)) {
@@ -71,10 +71,10 @@ fn files(folder: &Path, depth: usize, top: Option<&Path>) -> Vec<PathBuf> {
     walk.files
 }
 
-/// A walk that visits each folder once.
+/// A walk that visits each directory once.
 struct Walk {
     follows_links: bool,
-    /// Visited folders, without links in their paths.
+    /// Visited directories, without links in their paths.
     visited: HashSet<PathBuf>,
     files: Vec<PathBuf>,
 }

@@ -62,7 +62,7 @@ impl Toolbox {
         self.machine.resolve(targets, home.as_deref()).await
     }
 
-    /// Resolves the targets of a call, then those of the scripts that it runs, up to the machine's maximum depth.
+    /// Resolves the targets of a call, then the targets of the scripts that it runs, up to the machine's maximum depth.
     async fn resolve_targets(&self, spec: &ToolSpec, call: &ToolCall, survey: &mut Survey) {
         let mut asked: Vec<Target> = Vec::new();
         for _ in 0..self.machine.resolutions_max() {
@@ -83,7 +83,7 @@ impl Toolbox {
         }
     }
 
-    /// Replaces the survey's context with that of the terminal, for a call that uses the terminal.
+    /// Replaces the survey's context with the context of the terminal, for a call that uses the terminal.
     async fn enter_terminal(
         &self,
         survey: &mut Survey,

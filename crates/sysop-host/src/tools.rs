@@ -249,7 +249,7 @@ fn read<T: DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
     })
 }
 
-/// Parses an optional argument. An empty text counts as missing, because small models pass "" for a missing argument.
+/// Parses an optional argument. An empty string counts as missing, because small models pass "" for a missing argument.
 fn unless_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Option::<String>::deserialize(deserializer).map(|text| text.filter(|text| !text.is_empty()))
 }

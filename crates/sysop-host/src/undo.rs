@@ -2,9 +2,9 @@
 //!
 //! # Design
 //!
-//! [`sysop_core::undo::plan`] says what to save; the script `undo/undo.sh` saves it in a folder that only its owner can
-//! enter, compares after the call, and later plans and applies the inverse. The script runs where the call runs, as the
-//! login user, or as root through `sudo -n` if the command used sudo. The log gets names, never content.
+//! [`sysop_core::undo::plan`] says what to save; the script `undo/undo.sh` saves it in a directory that only its owner
+//! can enter, compares after the call, and later plans and applies the inverse. The script runs where the call runs, as
+//! the login user, or as root through `sudo -n` if the command used sudo. The log gets names, never content.
 //!
 //! # Invariants
 //!
@@ -46,8 +46,8 @@ const CHANGES_LISTED_MAX: usize = 200;
 pub struct UndoSettings {
     /// Maximum bytes of content to save per call; 0 turns records off.
     pub bytes_max: u64,
-    /// Folder of the login user's records; `None` means below the home folder, or `/var/lib/sysop-undo` for
-    /// root. Records of commands that use sudo are always in root's folder.
+    /// Directory of the login user's records; `None` means below the home directory, or `/var/lib/sysop-undo` for root.
+    /// Records of commands that use sudo are always in root's directory.
     pub folder: Option<String>,
 }
 
@@ -265,7 +265,7 @@ impl Toolbox {
         outcome
     }
 
-    /// Returns the record folder, or `-` for the default folder of the user with these privileges.
+    /// Returns the record directory, or `-` for the default directory of the user with these privileges.
     fn undo_folder(&self, rights: UndoRights) -> String {
         match (rights, &self.undo_settings.folder) {
             (UndoRights::Own, Some(folder)) => folder.clone(),

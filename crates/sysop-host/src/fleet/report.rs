@@ -22,7 +22,7 @@ const GROUP_LINES_MIN: usize = 5;
 /// Bytes and lines reserved for a notice that output or groups were left out.
 const NOTICE_BYTES: usize = 128;
 const NOTICE_LINES: usize = 1;
-/// Bytes reserved for the fixed text of the notice that a section is cut.
+/// Bytes reserved for the fixed text of the notice that a section is truncated.
 const HEADING_BYTES: usize = 64;
 
 pub(super) struct HostResult {
@@ -377,7 +377,8 @@ impl<'a> ReportWriter<'a> {
         bytes.into_iter().zip(lines).map(|(bytes, lines)| OutputLimits { bytes, lines }).collect()
     }
 
-    /// Returns the section's text, cut to its share. If the section is cut, its full text is stored as an artifact.
+    /// Returns the section's text, truncated to its share. The full text of a truncated section is stored as an
+    /// artifact.
     async fn fitting(&mut self, section: ReportSection<'_>, share: OutputLimits) -> (String, StyleRuns) {
         let artifact = section.outcome.artifact.clone();
         if section.body.len() <= share.bytes && section.lines() <= share.lines {

@@ -47,7 +47,7 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
     }
     let dialect = match (one.dialect, other.dialect) {
         (one, other) if one == other => one,
-        // For `sh`, the policy considers both readings if bash and other shells parse a text differently.
+        // For `sh`, the policy considers both readings if bash and other shells parse the text differently.
         (Dialect::Bash | Dialect::Sh, Dialect::Bash | Dialect::Sh) => Dialect::Sh,
         _ => Dialect::Unknown,
     };
@@ -64,7 +64,7 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
 
 /// Returns the targets that both surveys resolved, with the files of both.
 fn common_targets(context: &CommandContext, one: &Survey, other: &Survey) -> Vec<ResolvedTarget> {
-    // If the folders differ, the merged target has none.
+    // If the directories differ, the merged target has no directory.
     let in_common = |survey: &Survey| {
         let (own, root) = (survey.context.folder.clone(), survey.context.root.clone());
         let (no_folder, no_root) = (context.folder.is_none(), context.root.is_none());

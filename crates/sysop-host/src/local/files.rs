@@ -100,7 +100,7 @@ pub(super) fn list(root: &Dir, path: &RootPath, cancel: &CancellationToken) -> R
     Ok(listing)
 }
 
-/// Target of a change: a file name in an open folder.
+/// Target of a change: a file name in an open directory.
 struct WriteTarget {
     folder: Dir,
     name: String,
@@ -148,7 +148,7 @@ impl WriteTarget {
         if expected { Ok(()) } else { Err(MachineError::Changed(told.to_owned())) }
     }
 
-    /// Writes an unnamed file in the same folder, then gives it the name of the target.
+    /// Writes an unnamed file in the same directory, then gives it the name of the target.
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let mut fresh = TempFile::new(&self.folder)?;
         fresh.write_all(bytes)?;
@@ -276,7 +276,7 @@ mod tests {
         std::fs::create_dir(home.path().join("folder")).unwrap();
         let path = RootPath::parse("folder/f", &[]).unwrap();
         let target = super::WriteTarget::find(&root, &path).unwrap();
-        // A folder takes the name between the lookup and the rename.
+        // A directory takes the name between the lookup and the rename.
         std::fs::create_dir(home.path().join("folder/f")).unwrap();
         assert!(target.replace(b"x").is_err());
         assert_eq!(std::fs::read_dir(home.path().join("folder")).unwrap().count(), 1);

@@ -1,5 +1,5 @@
-//! Walks folders beneath the root. It uses open folders, follows no links, and skips files that `.gitignore` and
-//! `.ignore` exclude. Hidden files are included; `.git` is not entered.
+//! Walks directories beneath the root. It uses open directories, follows no links, and skips files that `.gitignore`
+//! and `.ignore` exclude. Hidden files are included; `.git` is not entered.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ use crate::ignore_rules::{RULES_BYTES_MAX, RULES_FILES, is_ignored, parse_rules}
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult, MachineError};
 
 const VISITED_MAX: usize = 1_000_000;
-/// Maximum depth of a search. Limited, because each level holds an open folder.
+/// Maximum depth of a search. Limited, because each level holds an open directory.
 const DEPTH_MAX: usize = 64;
 
 pub(super) fn find(
@@ -32,16 +32,17 @@ pub(super) fn find(
 struct FolderWalk<'a> {
     search: &'a FileSearch,
     cancel: &'a CancellationToken,
-    /// Rules of the folders from the searched folder down to the current one, each with the path of its folder.
+    /// Rules of the directories from the searched directory down to the current one, each with the path of its
+    /// directory.
     rules: Vec<(String, Gitignore)>,
     visited: usize,
     found: FileSearchResult,
 }
 
 impl FolderWalk<'_> {
-    /// Walks one folder. `path` is its path below the searched folder, empty or ending in `/`.
+    /// Walks one directory. `path` is its path below the searched directory, empty or ending in `/`.
     fn enter(&mut self, folder: &Dir, path: &str, depth: usize) -> Result<(), MachineError> {
-        // Skip unreadable folders, as `find` does.
+        // Skip unreadable directories, as `find` does.
         let Ok(entries) = folder.entries() else { return Ok(()) };
         let mut names = Vec::new();
         for entry in entries.flatten() {
@@ -108,7 +109,7 @@ impl FolderWalk<'_> {
     }
 }
 
-/// Reads the ignore rules of one folder. A rule file that is a link or cannot be read is skipped.
+/// Reads the ignore rules of one directory. A rule file that is a link or cannot be read is skipped.
 fn rules_in(folder: &Dir) -> Gitignore {
     let texts = RULES_FILES.map(|name| {
         let mut options = OpenOptions::new();

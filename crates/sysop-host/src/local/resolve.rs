@@ -75,7 +75,8 @@ fn paths_of(target: &Target, home: Option<&str>) -> Option<Vec<PathBuf>> {
     (paths.len() <= RESOLVED_FILES_MAX).then_some(paths)
 }
 
-/// Expands a glob below a folder. `None` if shells disagree on this kind of glob, or for too many matches.
+/// Expands a glob below a directory. Returns `None` if shells disagree on this kind of glob, or if there are too many
+/// matches.
 fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
     if pattern.contains("**") || pattern.contains(['(', '\\']) {
         return None;
@@ -91,7 +92,7 @@ fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
         let letters = wildcard(name);
         let mut matches = Vec::new();
         for folder in &found {
-            // Names that are not folders or cannot be listed match nothing in a shell either.
+            // Names that are not directories or cannot be listed match nothing in a shell either.
             let Ok(entries) = fs::read_dir(folder) else { continue };
             for entry in entries.flatten() {
                 names_left = names_left.checked_sub(1)?;
@@ -114,7 +115,7 @@ fn expand(base: &Path, pattern: &str) -> Option<Vec<PathBuf>> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wildcard {
     Letter(char),
-    /// `?`, or a bracket expression. It may match more than in a shell, but never less.
+    /// `?`, or a bracket expression. The match may be wider than in a shell, but never narrower.
     AnyOne,
     AnyMany,
 }

@@ -1,4 +1,4 @@
-//! Open root folders. All sessions with the same root share one handle, as a server may have thousands of sessions.
+//! Open root directories. All sessions with the same root share one handle, as a server may have thousands of sessions.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,12 +9,12 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use parking_lot::Mutex;
 
-/// Keyed by device and inode, which are not reused while the folder is open.
+/// Keyed by device and inode, which are not reused while the directory is open.
 type OpenRoots = HashMap<(u64, u64), Weak<Dir>>;
 
 static OPEN: Mutex<Option<OpenRoots>> = Mutex::new(None);
 
-/// Opens a folder, or returns the handle that is already open.
+/// Opens a directory, or returns the handle that is already open.
 pub(super) fn open(path: &Path) -> io::Result<Arc<Dir>> {
     let opened = Dir::open_ambient_dir(path, ambient_authority())?;
     let found = opened.dir_metadata()?;
@@ -48,7 +48,7 @@ mod tests {
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(Arc::ptr_eq(&first, &open(&link).unwrap()));
         assert!(!Arc::ptr_eq(&first, &open(home.path()).unwrap()));
-        // A new folder with the same name is a different folder.
+        // A new directory with the same name is a different directory.
         fs::remove_dir(&path).unwrap();
         fs::create_dir(&path).unwrap();
         fs::write(path.join("new"), "").unwrap();

@@ -1,5 +1,5 @@
-//! Artifact folder: full outputs, images, and preimages of changed files. Only the owner can access its
-//! contents: files have mode 0600, folders 0700. The folder is created with its first file.
+//! Artifact directory: full outputs, images, and pre-images of changed files. Only the owner can access its contents:
+//! files have mode 0600, directories 0700. The directory is created with its first file.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use sysop_core::image::ImageFormat;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-/// Folder of preimages, named by their BLAKE3 hash.
+/// Directory of pre-images, named by their BLAKE3 hash.
 const PREIMAGES: &str = "preimages";
 /// Size in bytes of a buffer, which is filled and then written in one operation.
 pub(crate) const BATCH_BYTES: usize = 512 * 1024;
@@ -90,15 +90,15 @@ impl Artifacts {
         create_private(&self.folder.join(name))
     }
 
-    /// Stores the preimage of a file and returns its name. Equal bytes are stored only once; storing them again updates
-    /// the modification time of the stored file.
+    /// Stores the pre-image of a file and returns its name. Equal bytes are stored only once; storing them again
+    /// updates the modification time of the stored file.
     pub(crate) fn store_preimage(&self, bytes: &[u8]) -> io::Result<String> {
         let name = format!("{PREIMAGES}/{}", blake3::hash(bytes).to_hex());
         self.store_named(&name, bytes)?;
         Ok(name)
     }
 
-    /// Stores an image and returns its name. Equal bytes are stored only once, like preimages.
+    /// Stores an image and returns its name. Equal bytes are stored only once, like pre-images.
     pub(crate) fn store_image(&self, bytes: &[u8], format: ImageFormat) -> io::Result<String> {
         let name = format!("image-{}.{}", blake3::hash(bytes).to_hex(), format.extension());
         self.store_named(&name, bytes)?;
@@ -123,7 +123,7 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Reads a preimage. Fails if the name is invalid, or if the bytes do not match the hash in the name.
+    /// Reads a pre-image. Fails if the name is invalid, or if the bytes do not match the hash in the name.
     pub(crate) fn preimage(&self, name: &str, bytes_max: u64) -> io::Result<Vec<u8>> {
         self.read_hashed(name, preimage_hash(name), bytes_max)
     }

@@ -265,7 +265,7 @@ impl CaptureSinks<'_> {
     }
 }
 
-/// Redacts a text for the model and returns its styles. A secret may become visible only after control sequences are
+/// Redacts the text for the model and returns its styles. A secret may become visible only after control sequences are
 /// removed. Redacting it invalidates the offsets of the styles, so no styles are returned in that case.
 pub(crate) fn redacted_text(
     secrets: Option<&Secrets>,

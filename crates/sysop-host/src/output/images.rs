@@ -1,4 +1,4 @@
-//! Prompt images in the artifact folder.
+//! Prompt images in the artifact directory.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -16,16 +16,16 @@ pub enum ImageStoreError {
     Io(#[from] io::Error),
 }
 
-/// Checks an image and stores it in the artifact folder. `name` is the file name, for display. Blocks. Fails
-/// if the image is not accepted, or if the folder cannot be written.
+/// Checks an image and stores it in the artifact directory. `name` is the file name, for display. Blocks. Fails if the
+/// image is not accepted, or if the directory cannot be written.
 pub fn store_image(folder: &Path, bytes: &[u8], name: &str) -> Result<ImageRef, ImageStoreError> {
     let header = check(bytes)?;
     let artifact = artifacts(folder).store_image(bytes, header.format)?;
     Ok(ImageRef::new(artifact, header, name))
 }
 
-/// Checks an image file and stores it in the artifact folder. Returns `None` if there is no such file.
-/// Blocks. Fails with one sentence that names the file: it cannot be read, is not an image, or is too large.
+/// Checks an image file and stores it in the artifact directory. Returns `None` if there is no such file. Blocks. Fails
+/// with one sentence that names the file: it cannot be read, is not an image, or is too large.
 pub fn store_image_file(folder: &Path, path: &Path) -> Result<Option<ImageRef>, String> {
     let shown = path.display();
     let bytes = match read_image_file(path) {

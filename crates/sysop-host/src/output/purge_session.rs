@@ -10,9 +10,9 @@ use sysop_core::id::{SessionId, Timestamp};
 
 use super::artifacts::{is_image, is_output, is_preimage};
 
-/// Removes the artifacts in `files` and the recordings of the session's terminal from the folder. `last` is the time at
-/// which the session last stored a file. A preimage or image that was stored again after that time belongs to another session,
-/// even if that session's log does not mention it yet, so it is kept. Errors are only logged.
+/// Removes the artifacts in `files` and the recordings of the session's terminal from the directory. `last` is the time
+/// at which the session last stored a file. A pre-image or image that was stored again after that time belongs to
+/// another session, even if that session's log does not mention it yet, so it is kept. Errors are only logged.
 pub fn purge_session(folder: &Path, files: &HashSet<String>, session: &SessionId, last: Timestamp) {
     for name in files {
         let path = folder.join(name);

@@ -84,7 +84,7 @@ fn forms(secret: &str) -> Vec<String> {
     forms
 }
 
-/// Splits an encoded text into its lines if it has more than one. A short last line is left out, because it would match
+/// Splits encoded text into its lines if it has more than one. A short last line is left out, because it would match
 /// too often.
 fn pieces(text: &str, columns: usize) -> Vec<String> {
     if text.len() <= columns {

@@ -18,7 +18,7 @@ const HARMLESS_DEVICES: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/de
 const WORK_DEVICES: [&str; 5] = ["/dev/ptmx", "/dev/pts", "/dev/shm", "/dev/random", "/dev/urandom"];
 pub(super) const TEMPORARY_FOLDERS: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Builds the rules for a fence. `temporary` is a temporary folder that only this program uses.
+/// Builds the rules for a fence. `temporary` is a temporary directory that only this program uses.
 pub(super) fn ruleset(
     request: &FenceRequest<'_>,
     temporary: Option<&Path>,

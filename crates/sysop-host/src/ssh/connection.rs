@@ -86,7 +86,7 @@ impl SshConnection {
         self.0.name()
     }
 
-    /// Returns true if this process knows of a connection, without querying the host. A container needs none.
+    /// Returns true if this process knows of a connection, without querying the host. A container needs no connection.
     pub fn is_connected(&self) -> bool {
         self.0.settings.container().is_some() || self.0.master.try_lock().is_ok_and(|master| master.is_some())
     }
@@ -299,7 +299,7 @@ impl ConnectionInner {
         }
     }
 
-    /// Returns the error of a lost connection. The cause is `ssh`'s last line, or `otherwise` if there is none.
+    /// Returns the error of a lost connection. The cause is `ssh`'s last line, or `otherwise` if `ssh` printed nothing.
     pub(super) fn connection_lost(&self, master: &Master, otherwise: &str) -> SshError {
         let printed = last_line(&master.printed());
         let why = if printed.is_empty() { otherwise.to_owned() } else { printed };

@@ -151,7 +151,7 @@ pub(super) fn last_line(text: &str) -> String {
     one_line(text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(""))
 }
 
-/// Returns a text as one line, escaped and shortened.
+/// Returns the text as one line, escaped and shortened.
 pub(super) fn one_line(text: &str) -> String {
     let line: Vec<&str> = text.split_whitespace().collect();
     let short: String = line.join(" ").chars().take(TOLD_CHARS_MAX).collect();

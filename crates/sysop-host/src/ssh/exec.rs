@@ -60,7 +60,7 @@ pub(super) fn shell_script(command: &str, variables: &[(&str, &str)]) -> (String
     (text + SHELL, vec![command.to_owned()])
 }
 
-/// Returns a script that runs `command` like `shell_script`, under the guard in the folder `guard`.
+/// Returns a script that runs `command` like `shell_script`, under the guard in the directory `guard`.
 pub(super) fn guarded_script(command: &str, guard: &str) -> (String, Vec<String>) {
     (RUN_GUARDED.trim_end().to_owned(), vec![guard.to_owned(), command.to_owned()])
 }

@@ -3,10 +3,10 @@
 //! A script enters the root, walks to the parent directory of a path one name at a time, and then uses the bare name in
 //! its current directory. A link on the way is read and walked like the other parts of the path, so that `..`, absolute
 //! links and links that lead out are refused where they occur. After each step, the script verifies that its physical
-//! directory is below the root. Therefore, it notices if a directory is replaced by a link during the step, and a later
-//! replacement has no effect. A file opened for reading is verified by its descriptor if `/proc` exists.
+//! directory is below the root. Therefore, it notices if a directory is replaced with a link during the step, and a
+//! later replacement has no effect. A file opened for reading is verified by its descriptor if `/proc` exists.
 //!
-//! `sh` cannot close three gaps. If there is no `/proc`, a file that is replaced by a link between the last check and
+//! `sh` cannot close three gaps. If there is no `/proc`, a file that is replaced with a link between the last check and
 //! its opening is read through that link. If `mv` lacks `-T`, and a name becomes a directory at that moment, the new
 //! file is put into the directory. If a directory is moved out of the root during a script, the script moves with it.
 

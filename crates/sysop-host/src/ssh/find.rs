@@ -8,7 +8,7 @@ use crate::ignore_rules::{is_ignored, parse_rules};
 use crate::machine::{FIND_FILES_MAX, FileSearch, FileSearchResult};
 
 /// Returns the files that match the search and are not ignored. `said` lists ignore files with their contents, then an
-/// empty field, then the files. If it has `bytes_max` bytes or more, it was cut.
+/// empty field, then the files. A list of `bytes_max` bytes or more was truncated.
 pub(super) fn select_files(search: &FileSearch, said: &[u8], bytes_max: usize) -> FileSearchResult {
     // The limit applies to the names; the rules before them only make it take effect slightly earlier.
     let cut = said.len() >= bytes_max;

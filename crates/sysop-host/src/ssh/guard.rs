@@ -29,13 +29,13 @@ if [ "$(id -u)" != 0 ] && command -v sudo >/dev/null 2>&1; then sudo -n true >/d
 echo "L $s"; [ -z "$b" ] || [ "$b" = "$s" ] || exit 9"#;
 /// Asks the timer of guard `$1` to roll back. Works without sudo.
 const ASK_TIMER: &str = r#": >"$1/user/fire""#;
-/// Prints the state of guard `$2` in the folder `$1` and the exit code of its change. Works without sudo.
+/// Prints the state of guard `$2` in the directory `$1` and the exit code of its change. Works without sudo.
 const STATE: &str = r#"s=none; for w in armed confirmed firing fired failed; do [ -f "$1/$w" ] && { s=$w; break; }; done
 e=-; [ -s "$1/user/exit" ] && e=$(cat "$1/user/exit"); echo "G $2 $s $e""#;
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Timeout of ssh for the host's response during a fresh login.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Exit code of `LOGIN` if sudo changed.
+/// Exit code of `LOGIN` if `sudo` no longer works as before the change.
 const SUDO_CHANGED: i32 = 9;
 
 /// Privileges with which the script runs.

@@ -1,4 +1,4 @@
-//! A call under a guard: arm, run, check, log in afresh twice, confirm; or roll back.
+//! A call under a guard: arm, run, check, log in twice over new connections, confirm; or roll back.
 //!
 //! Whatever happens to this process or its connection, the host decides by its timer. Nothing runs before the host has
 //! said that the guard is armed, and no sentence here says "confirmed" or "rolled back" unless the host did.

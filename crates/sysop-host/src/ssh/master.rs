@@ -90,7 +90,7 @@ impl Master {
     }
 
     pub(super) async fn end(&self) {
-        // It may already have exited.
+        // The process may already have exited.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let Ok(descriptor) = open_pidfd(self.pid) else { return };
         if timeout(END_MAX, descriptor.readable()).await.is_err() {
@@ -161,7 +161,7 @@ impl LoginPrompts {
 
 impl Drop for Master {
     fn drop(&mut self) {
-        // It may already have exited, and its socket may be gone.
+        // The process may already have exited, and its socket may be gone.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let _ = std::fs::remove_file(&self.socket);
         reap(self.pid);
@@ -197,8 +197,8 @@ pub(super) fn start(
     .map_err(|error| here(&error))
 }
 
-/// Returns the path of the user's `ssh`, or of the container engine's program, found in the absolute folders
-/// of `PATH`.
+/// Returns the path of the user's `ssh`, or of the container engine's program, found in the absolute directories of
+/// `PATH`.
 pub(super) fn program(settings: &SshSettings, environment: &Environment) -> Result<CString, SshError> {
     let Some(container) = settings.container() else {
         return environment.program("ssh").ok_or(SshError::NoSsh);

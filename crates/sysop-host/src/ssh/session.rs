@@ -60,7 +60,7 @@ impl Drop for SessionTransport {
         match self {
             Self::Multiplexed { .. } => {}
             Self::Dedicated(pid) => {
-                // It may already have exited.
+                // The process may already have exited.
                 let _ = kill_process_group(*pid, Signal::TERM);
                 reap(*pid);
             }
@@ -257,8 +257,8 @@ impl PipeEnds {
     }
 }
 
-/// Returns the read end of a pipe with the input for the remote side. Also returns a task that writes the input that
-/// was not written to the pipe at once, if there is any.
+/// Returns the read end of a pipe that carries the input to the remote side, and, if not all input is in the pipe yet,
+/// a task that writes the rest.
 fn input(bytes: Vec<u8>, stream: Option<OwnedReadHalf>) -> io::Result<(OwnedFd, Option<JoinHandle<()>>)> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     fcntl_setfl(&write, OFlags::NONBLOCK)?;

@@ -414,7 +414,7 @@ impl TerminalCall<'_> {
         }
     }
 
-    /// Waits for the exit of fish, which reports the end of `exit` like that of any other command before it exits.
+    /// Waits for the exit of fish, which reports the end of `exit` like the end of any other command before it exits.
     async fn after_shell_exit(&self, end: CallEnd) -> CallEnd {
         if self.live.state().shell_kind() == Some(ShellKind::Fish) {
             self.live

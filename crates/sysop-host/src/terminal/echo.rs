@@ -30,7 +30,7 @@ pub(super) enum ReportableInput {
 }
 
 /// Returns the reportable form of typed bytes. `line` returns the text that is left of the cursor now, or `None` if
-/// that text is no evidence.
+/// that text is not evidence.
 pub(super) fn reportable_input(
     bytes: &[u8],
     visibility: &InputVisibility,

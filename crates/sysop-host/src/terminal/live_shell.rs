@@ -50,7 +50,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Ctrl+U, which deletes the typed line in all line editors and in the kernel's line discipline.
 pub(super) const KILL_LINE: u8 = 0x15;
 
-/// Starts the shell inside its fence. The returned folder is its private `TMPDIR`, if any, and must outlive the shell.
+/// Starts the shell inside its fence. The returned directory is its private `TMPDIR`, if any, and must outlive the
+/// shell.
 fn spawn_shell(
     start: &TerminalStart,
     master: &OwnedFd,

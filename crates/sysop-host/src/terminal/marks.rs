@@ -17,7 +17,7 @@ pub(super) enum ShellMark {
     CommandEnded { nonce: String, code: i32, count: Option<u64> },
     /// The prompt is drawn and the shell reads input.
     PromptReady,
-    /// Working folder of the shell with links resolved, and its home folder (`~`). Sent right before the prompt.
+    /// Working directory of the shell with links resolved, and its home directory (`~`). Sent right before the prompt.
     Place { folder: String, home: String },
     /// Program, terminal device, machine and process id of the shell.
     Identified { program: String, tty: String, machine: String, pid: Option<u32> },
@@ -51,8 +51,8 @@ pub(super) fn parse(sequence: &[u8]) -> Option<(String, ShellMark)> {
     Some((key, mark))
 }
 
-/// Parses `KEY;P;FOLDER;KEY;HOME;KEY`. A folder name may contain any character. If the name ends the sequence early or
-/// contains a fake end, the final key is missing and the mark is rejected.
+/// Parses `KEY;P;FOLDER;KEY;HOME;KEY`. A directory name may contain any character. If the name ends the sequence early
+/// or contains a fake end, the final key is missing and the mark is rejected.
 fn parse_place(text: &str, key: String) -> Option<(String, ShellMark)> {
     let body = text.strip_prefix(&key)?.strip_prefix(";P;")?.strip_suffix(&key)?.strip_suffix(';')?;
     let (folder, home) = body.split_once(&format!(";{key};"))?;

@@ -63,7 +63,8 @@ impl ScreenModel {
         }
     }
 
-    /// Passes the primary screen to `look` while the alternate screen is active. It is restored afterwards.
+    /// Passes the primary screen to `look` while the alternate screen is active. The alternate screen is restored
+    /// afterwards.
     fn draw_primary_screen(&mut self, look: impl FnOnce(&Term<ReplyListener>)) {
         let kept = self.term.grid().clone();
         self.term.swap_alt();

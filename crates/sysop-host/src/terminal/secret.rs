@@ -33,7 +33,7 @@ pub(super) const ENTERED: &str = "[password entered]";
 
 /// Matches typical prompts for secrets; used where the echo mode is unknown.
 static SECRET_PROMPT: LazyLock<Regex> = LazyLock::new(|| {
-    // `token` and `secret` may be part of a host or folder name in a shell prompt, so the text after them is
+    // `token` and `secret` may be part of a host or directory name in a shell prompt, so the text after them is
     // restricted.
     Regex::new(concat!(
         r"(?i)((password|pass ?phrase|passcode|passwort|kennwort|contraseña|mot de passe|\bpin\b|\botp\b",

@@ -232,7 +232,7 @@ mod tests {
         assert_eq!(told(&[long.as_bytes()]), ["text abc"]);
     }
 
-    /// A mark with a folder whose name has such characters must not become the mark of another folder.
+    /// A mark with a directory whose name has such characters must not become the mark of another directory.
     #[test]
     fn the_content_of_a_string_is_passed_on_byte_by_byte() {
         let parameters = format!("\x1b]7717;K;P;/srv/{}\x01x\x07", "a;".repeat(20));
@@ -243,7 +243,7 @@ mod tests {
                 parameters.replace('\x1b', "\\u{1b}").replace('\x01', "\\u{1}").replace('\x07', "\\u{7}")
             )]
         );
-        // The last byte of this character, 0x9c, is no terminator.
+        // The last byte of this character, 0x9c, is not a terminator.
         assert_eq!(told(&["\x1bPq\u{671c}\x1b\\x".as_bytes()]), ["Other \\u{1b}Pq朜\\u{1b}\\\\", "text x"]);
         assert_eq!(
             told(&["\x1b_G\u{9c}\x1b\\x".as_bytes()]),

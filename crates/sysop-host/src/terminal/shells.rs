@@ -141,7 +141,7 @@ macro_rules! exports {
     };
 }
 
-/// Functions for all POSIX-like shells: sending a mark, beginning a command, and reporting folder and home at the
+/// Functions for all POSIX-like shells: sending a mark, beginning a command, and reporting directory and home at the
 /// prompt (`$PWD` is not reliable).
 macro_rules! functions {
     ($builtin:literal) => {
@@ -197,8 +197,8 @@ const ZSH: [&str; 2] = [
     ),
 ];
 
-/// Commands run in a second shell (`RUNNER`), which at its end reports its folder and exported variables. fish adopts
-/// the folder and the variables with its own commands, as values and never as code.
+/// Commands run in a second shell (`RUNNER`), which at its end reports its directory and exported variables. fish
+/// adopts the directory and the variables with its own commands, as values and never as code.
 const FISH: [&str; 3] = [
     concat!(
         r#" function __sysop_m; printf '\033]7717;KEY;%s\007' $argv[1] >/dev/tty; end; "#,
@@ -257,8 +257,8 @@ fn fish_word(text: &str) -> String {
 
 /// Returns a line that makes a shell of unknown kind run a command with `sh`. The script is one single-quoted word
 /// without special characters, which every shell passes on unchanged. The script marks its beginning with `nonce`. At
-/// its end, the script writes its folder to a file, and the shell then changes to that folder. Returns `None` if the
-/// command is too long for one line.
+/// its end, the script writes its directory to a file, and the shell then changes to that directory. Returns `None` if
+/// the command is too long for one line.
 pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String> {
     let guard: String = GIT_GUARD.iter().map(|(name, value)| format!("export {name}={value}; ")).collect();
     let guard = if guarded { guard.as_str() } else { "" };
@@ -339,7 +339,7 @@ fn own_exit(command: &str) -> Option<String> {
     Some(format!("exit {code}"))
 }
 
-/// Encodes a text as `printf` formats that can be put in single quotes, in chunks of at most `bytes_max` bytes. The
+/// Encodes the text as `printf` formats that can be put in single quotes, in chunks of at most `bytes_max` bytes. The
 /// result is printable ASCII without characters that are special to line editors, history expansion or quotes.
 fn escaped(text: &str, bytes_max: usize) -> Vec<String> {
     let mut chunks = vec![String::new()];

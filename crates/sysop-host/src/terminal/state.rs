@@ -87,9 +87,9 @@ pub(super) struct NestedShell {
     ended: bool,
     /// Terminal of the shell, if it was identified.
     place: Option<TtyLocation>,
-    /// Folder of the shell at its last prompt, with links resolved; `None` while a command runs or if unknown.
+    /// Directory of the shell at its last prompt, with links resolved; `None` while a command runs or if unknown.
     pub(super) folder: Option<String>,
-    /// Home folder (`~`) of the shell at its last prompt.
+    /// Home directory (`~`) of the shell at its last prompt.
     pub(super) home: Option<String>,
     /// Program that runs commands for this shell if we cannot analyze its language.
     pub(super) runner: String,
@@ -597,7 +597,8 @@ pub(super) fn random_key() -> String {
     format!("{:016x}", rand::random::<u64>())
 }
 
-/// Returns true if a sequence changes how keys are sent or asks for a reply. They apply even to hidden output.
+/// Returns true if a sequence changes how keys are sent or asks for a reply. Such sequences apply even in hidden
+/// output.
 fn concerns_the_keyboard(token: &StreamToken<'_>) -> bool {
     let StreamToken::Sequence(kind, bytes) = token else { return false };
     match (kind, bytes.last()) {

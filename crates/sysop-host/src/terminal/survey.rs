@@ -1,5 +1,5 @@
-//! State of the terminal, collected before the policy decides on a call: the shell that would read a command,
-//! its folder, and the reader of keys at the cursor.
+//! State of the terminal, collected before the policy decides on a call: the shell that would read a command, its
+//! directory, and the reader of keys at the cursor.
 //!
 //! For a local shell, the kernel is queried. For a remote shell, the marks of its prompt are trusted.
 
@@ -29,9 +29,9 @@ const TRANSPARENT: [&str; 14] = [
 pub(crate) struct TerminalPlace {
     /// Language of the shell that would read a command.
     pub(crate) dialect: Dialect,
-    /// Working folder of the shell that would read a command, with links resolved.
+    /// Working directory of the shell that would read a command, with links resolved.
     pub(crate) folder: Option<String>,
-    /// Home folder (`~`) of the shell that would read a command.
+    /// Home directory (`~`) of the shell that would read a command.
     pub(crate) home: Option<String>,
     /// Name of the machine, if the shell reported it.
     pub(crate) machine: Option<String>,
@@ -64,7 +64,7 @@ impl TerminalPlace {
 
 impl SharedTerminal {
     /// Inspects the terminal. For a command, starts a shell if there is none, because the shell's startup files
-    /// determine its folder.
+    /// determine its directory.
     pub(crate) async fn survey(&self, usage: TerminalUse) -> TerminalPlace {
         let live = match usage {
             TerminalUse::Command => self.open().await.ok(),
@@ -99,7 +99,7 @@ impl SharedTerminal {
         *self.judged.lock() = Some((call.clone(), place.clone()));
     }
 
-    /// Fails if the terminal has changed since the call was surveyed, for example because a user typed.
+    /// Checks that the terminal has not changed since the call was surveyed, for example because a user typed.
     pub(super) async fn check_place(
         &self,
         live: &LiveShell,
@@ -171,7 +171,8 @@ fn runner_dialect(live: &LiveShell) -> Dialect {
     ShellKind::of_program(&runner).map_or(Dialect::Unknown, ShellKind::dialect)
 }
 
-/// Returns the place reported by the marks of the innermost shell. If it is not at its prompt, most is unknown.
+/// Returns the place reported by the marks of the innermost shell. If that shell is not at its prompt, most values are
+/// unknown.
 fn by_marks(live: &LiveShell) -> TerminalPlace {
     let inner = live.state();
     let Some(shell) = inner.shells.last().filter(|_| inner.ready) else {
@@ -191,7 +192,8 @@ fn by_marks(live: &LiveShell) -> TerminalPlace {
     }
 }
 
-/// Returns the place of the local foreground shell from `/proc`. Uses marks if that is no known shell.
+/// Returns the place of the local foreground shell from `/proc`. Uses marks if the foreground program is not a known
+/// shell.
 fn by_process(live: &LiveShell) -> TerminalPlace {
     let front = live.foreground().map(|group| group.as_raw_nonzero().get());
     let Some((pid, kind)) = front.and_then(|pid| Some((pid, kind_of_process(pid)?))) else {
@@ -206,7 +208,7 @@ fn by_process(live: &LiveShell) -> TerminalPlace {
     let folder = folder.and_then(|folder| folder.to_str().map(str::to_owned));
     TerminalPlace {
         dialect: kind.dialect(),
-        // Suffix that the kernel appends to a removed folder.
+        // Suffix that the kernel appends to a removed directory.
         folder: folder.filter(|folder| is_home && !folder.ends_with(" (deleted)")),
         home: marked.and_then(|shell| shell.home.clone()),
         is_home,

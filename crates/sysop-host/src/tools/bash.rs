@@ -17,7 +17,7 @@ use crate::machine::{MachineError, Program, TimeLimit};
 const COMMAND_BYTES_MAX: usize = 128 * 1024 - 1;
 
 /// Shell code that is put before a command that contains a pipe. The code is on the command's first line, so that line
-/// numbers in messages stay the same. It reports the exit codes of the command's last pipeline if one of them is an
+/// numbers in messages stay the same. It prints the exit codes of the command's last pipeline if one of them is an
 /// error although the exit code of the command is 0. The exit code 141 does not count as an error, because it means
 /// that the next program had read enough.
 const PIPELINE_REPORT: &str = r#"trap '__sysop=("$?" "${PIPESTATUS[@]}"); if [ "${__sysop[0]}" = 0 ]; then for __sysop_code in "${__sysop[@]}"; do case $__sysop_code in 0|141) ;; *) printf "[exit codes of the last pipeline: %s]
@@ -28,7 +28,8 @@ const PIPELINE_REPORT: &str = r#"trap '__sysop=("$?" "${PIPESTATUS[@]}"); if [ "
 pub(super) struct Bash {
     command: String,
     timeout_s: Option<u64>,
-    /// True if the command runs in the background. It then has no time limit, as the session soon stops waiting.
+    /// True if the command runs in the background. Such a command has no time limit, because the session soon stops
+    /// waiting.
     #[serde(default)]
     background: bool,
     #[serde(default)]

@@ -38,7 +38,7 @@ fn listed(lines: &[usize]) -> String {
     lines.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the content of the file with the only occurrence of `old` replaced by `new`.
+/// Returns the content of the file with the only occurrence of `old` replaced with `new`.
 pub(crate) fn edit(before: &[u8], old: &str, new: &str) -> Result<Vec<u8>, EditError> {
     if old.is_empty() {
         return Err(EditError::Empty);
@@ -118,14 +118,14 @@ fn nearest(text: &str, old: &str) -> Option<(usize, String)> {
         (likeness(line, wanted), std::cmp::Reverse(index), line)
     });
     let (score, index, line) = scored.max_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)))?;
-    // A line with less than half in common is no help.
+    // A line with less than half in common does not help.
     if score * 2 < wanted.chars().count() || line.is_empty() {
         return None;
     }
     Some((index.0 + 1, line.chars().take(HINT_CHARS_MAX).collect()))
 }
 
-/// Returns the number of characters that both texts have in common at their beginnings and at their ends.
+/// Returns the number of characters that both strings have in common at their beginnings and at their ends.
 fn likeness(line: &str, wanted: &str) -> usize {
     let shorter = line.chars().count().min(wanted.chars().count());
     let front = line.chars().zip(wanted.chars()).take_while(|(a, b)| a == b).count();

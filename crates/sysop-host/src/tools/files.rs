@@ -80,7 +80,7 @@ impl Toolbox {
         self.write_whole(&path, content, call).await
     }
 
-    /// Writes a whole file. If all lines of the existing file end in CRLF, so do those of the new file.
+    /// Writes a whole file. If all lines of the existing file end in CRLF, so do the lines of the new file.
     pub(super) async fn write_whole(
         &self,
         path: &RootPath,
@@ -133,7 +133,7 @@ impl Toolbox {
         Ok(change_outcome("OK, deleted".to_owned(), change_record(&path, kept.map(Some), GONE.to_owned())))
     }
 
-    /// Replaces the content of a file with `after`. Fails unless it is still `before`, which was read earlier.
+    /// Replaces the content of a file with `after`. Fails if the content is no longer `before`, which was read earlier.
     pub(super) async fn change(
         &self,
         path: &RootPath,

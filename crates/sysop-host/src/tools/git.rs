@@ -1,10 +1,10 @@
 //! `git_*`: runs git so that nothing in the repository can name a program to run or a place outside the root.
 //!
 //! A repository's config names programs (hooks, filters, `textconv`, external diffs, fsmonitor, signers), and a
-//! repository may come from anywhere. Settings on the command line override those of the repository. Settings with
-//! names that are not known in advance (`filter.NAME.clean`) are looked up first. Arguments are never options. Only the
-//! repository at the root is used: a repository above it is not used, a repository inside it is not entered, and a
-//! repository that is stored elsewhere or borrows objects is refused (`repository.rs`).
+//! repository may come from anywhere. Settings on the command line override the settings of the repository. Settings
+//! with names that are not known in advance (`filter.NAME.clean`) are looked up first. Arguments are never options.
+//! Only the repository at the root is used: a repository above it is not used, a repository inside it is not entered,
+//! and a repository that is stored elsewhere or borrows objects is refused (`repository.rs`).
 
 mod repository;
 

@@ -120,7 +120,7 @@ async fn colors_are_kept_beside_the_text(factory: &impl Factory) {
         outcome.styles.runs(&outcome.output).map(|(piece, look)| (piece, look.to_sgr())).collect();
     let plain = String::new;
     assert_eq!(pieces, [("a", plain()), ("red", "1;31".to_owned()), (" b\n[exit code 3]", plain())]);
-    // Head and tail have their own styles, the notice between them has none.
+    // Head and tail have their own styles, the notice between them has no style.
     let flood = "for i in $(seq 2000); do printf '\\033[32m%s\\033[0m\\n' $i; done";
     let outcome = world.call("bash", json!({ "command": flood })).await;
     let styles: Vec<(&str, String)> =

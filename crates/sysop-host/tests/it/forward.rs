@@ -77,7 +77,7 @@ async fn a_refused_forward_names_the_refusing_host() {
     assert!(told.contains("has neither `bash` nor `nc` to relay with; install `nc`"), "{told}");
 }
 
-/// A server that sends back all it gets, and what it greets with; the receiver has the number of open connections.
+/// A server that sends a greeting and then echoes all input. The receiver has the number of open connections.
 async fn echo(greeting: &'static [u8]) -> (String, tokio::sync::watch::Receiver<usize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

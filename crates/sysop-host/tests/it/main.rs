@@ -1,4 +1,4 @@
-//! Conformance suite of hosts. Most tests take a `Factory`, so that every kind of machine passes the same ones; those
+//! Conformance suite of hosts. Most tests take a `Factory`, so that every kind of machine passes the same tests; tests
 //! of this machine only are in `local`.
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not get is a failure of the test")]
 

@@ -27,7 +27,7 @@ const PORT: u16 = 2222;
 struct Namespace(Child);
 
 impl Namespace {
-    /// Fails if the kernel does not permit namespaces.
+    /// Creates a namespace. Fails if the kernel does not permit namespaces.
     fn new() -> io::Result<Self> {
         let script = "ip link set lo up && echo made && exec cat";
         let mut holder = Command::new("unshare")

@@ -30,7 +30,8 @@ conformance!(
 
 const SECRET: &str = "the-secret";
 
-/// Prepares `outside/` beside the root, with a file, a folder and a sibling whose name starts with that of the root.
+/// Prepares `outside/` next to the root, with a file, a directory and a sibling whose name starts with the name of the
+/// root.
 fn trap(factory: &impl Factory, profile: Profile) -> World {
     let world = factory.open(Setup {
         profile,
@@ -134,7 +135,7 @@ fn calls_with(path: &str) -> Vec<(&'static str, Value)> {
         ("edit_file", json!({ "path": path, "old_string": "secret", "new_string": "x" })),
         ("delete_file", json!({ "path": path })),
     ];
-    // A link in the root itself may be read, and files beside it may be created.
+    // A link in the root itself may be read, and files next to it may be created.
     if !folder.is_empty() && !path.ends_with("root/a/inside") {
         calls.extend([
             ("write_file", json!({ "path": format!("{path}-new"), "content": "x" })),
@@ -246,9 +247,9 @@ async fn a_search_does_not_follow_links(factory: &impl Factory) {
     assert_eq!(outcome.output, "a/inside\n");
 }
 
-/// Minimum swaps of folder and link while the tools run.
+/// Minimum swaps of directory and link while the tools run.
 const SWAPS_MIN: usize = 100_000;
-/// Minimum number of calls that succeed, and of those that are refused.
+/// Minimum number of calls that succeed, and of calls that are refused.
 const CALLS_MIN: usize = 10;
 
 async fn a_swap_at_any_moment_leads_nowhere(factory: &impl Factory) {
@@ -291,7 +292,7 @@ async fn a_swap_at_any_moment_leads_nowhere(factory: &impl Factory) {
     }
 }
 
-/// Returns the contents of all preimages.
+/// Returns the contents of all pre-images.
 fn kept(world: &World) -> String {
     let preimages = fs::read_dir(world.home().join("artefacts/preimages")).unwrap();
     preimages

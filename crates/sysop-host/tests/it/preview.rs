@@ -133,7 +133,7 @@ ln -s src/a.txt current; tar cf pack.tar src other; head -c 3000 /dev/zero >zero
 /// Effect of a command whose numbers a preview predicts.
 #[derive(Debug, Clone, Copy)]
 enum Effect {
-    /// Removed files, links, special files and folders.
+    /// Removed files, links, special files and directories.
     Removed,
     /// Removed bytes of regular files.
     RemovedBytes,
@@ -159,7 +159,7 @@ fn count(number: usize, noun: &str) -> String {
     }
 }
 
-/// Returns the texts that a preview must contain, computed from what the command did.
+/// Returns the strings that a preview must contain, computed from what the command did.
 fn expected(effect: Effect, before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let gone = || before.iter().filter(|(path, _)| !after.contains_key(*path)).map(|(_, entry)| entry);
     let both = || before.iter().filter_map(|(path, entry)| Some((entry, after.get(path)?)));

@@ -1,5 +1,5 @@
-//! Property tests: the properties of the agent-rs design that concern this crate, with their original numbers, and
-//! those of the output limits.
+//! Property tests: the properties of the agent-rs design that concern this crate, with their original numbers, and the
+//! properties of the output limits.
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 use proptest::test_runner::TestCaseError;
@@ -105,7 +105,7 @@ fn is_truncated_well(
         .take(2)
         .map(|part| part.split(' ').next().unwrap_or_default().replace(',', "").parse().unwrap())
         .collect();
-    // A cut line gets a newline, which may look like one of the text.
+    // A truncated line gets a newline, which may look like a newline of the text.
     let may_end = |part: &str| [Some(part.to_owned()), part.strip_suffix('\n').map(str::to_owned)];
     let heads = may_end(head).into_iter().flatten().filter(|head| text.starts_with(head));
     let told_well = heads.clone().any(|head| {

@@ -27,7 +27,7 @@ fn workspace(network: bool) -> Fence {
     Fence::Workspace { write: Vec::new(), network }
 }
 
-/// A root and a folder beside it, both outside of the system's temporary folders.
+/// A root and a directory next to it, both outside of the system's temporary directories.
 struct FencedWorld {
     home: TempDir,
     host: LocalHost,
@@ -239,7 +239,7 @@ fn tree(world: &FencedWorld) -> BTreeMap<PathBuf, String> {
     seen
 }
 
-/// Commands that change something; `F` stands for a file and `D` for a folder.
+/// Commands that change something; `F` stands for a file and `D` for a directory.
 const CHANGES: &[&str] = &[
     "echo x > F",
     "echo x >> F",

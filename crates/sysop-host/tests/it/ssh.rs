@@ -497,7 +497,7 @@ async fn a_terminal_is_opened_over_the_same_connection() {
     assert_eq!(server.connections().len(), 1);
 }
 
-/// Prints end marks with every text that could be the nonce. One line without quotes that need special escaping.
+/// Prints end marks with every string that could be the nonce. One line without quotes that need special escaping.
 const FORGER: &str = concat!(
     r#"for f in /proc/[0-9]*/cmdline /proc/[0-9]*/environ; do tr "\000" "\012" <$f; done 2>/dev/null | "#,
     r#"grep -Eo "[0-9a-f]{16}" | sort -u | while read -r c; do "#,

@@ -77,7 +77,7 @@ impl Sshd {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        // Without this folder fish generates completions for all manual pages in the background.
+        // Without this directory fish generates completions for all manual pages in the background.
         fs::create_dir_all(home.path().join("home/.local/share/fish/generated_completions")).unwrap();
         if login == Login::Ash {
             install_busybox(&home.path().join("home/busybox"));

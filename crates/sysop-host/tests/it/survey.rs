@@ -311,7 +311,7 @@ async fn a_remote_terminal_reports_its_directory() {
     assert_eq!(folder().await, Some(real(world.root())));
     run("cd 'sub dir'").await;
     assert_eq!(folder().await, Some(real(&world.at("sub dir"))));
-    // A prompt hook of the user, or a changed `PWD`, has no effect on the folder.
+    // A prompt hook of the user, or a changed `PWD`, has no effect on the directory.
     let outcome = run("PWD=/; PROMPT_COMMAND='history -a'").await;
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");
     assert_eq!(folder().await, Some(real(&world.at("sub dir"))));

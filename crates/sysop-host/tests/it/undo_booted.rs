@@ -7,7 +7,7 @@ use sysop_core::undo::plan;
 
 use crate::booted::BootedSystem;
 
-/// A function `row` like that of the namespace, with the state that only a booted system has.
+/// A function `row` like the one of the namespace, with the state that only a booted system has.
 const BOOTED: &str = r#"t=/srv/lab/undo; rm -rf $t; mkdir -p $t; cp /srv/lab/undo.sh $t/
 u() { sh $t/undo.sh $t/records "$@"; }
 snap() {

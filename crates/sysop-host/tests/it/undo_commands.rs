@@ -15,8 +15,8 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_host::{LocalHost, LocalSettings, UndoSettings};
 use tempfile::TempDir;
 
-/// Builds the namespace, and a function `row` that runs one change with its undo, the undo of that, and the undo of that
-/// again. It prints `ok` for a state that is as it must be.
+/// Builds the namespace, and a function `row` that runs one change with its undo, the undo of that, and the undo of
+/// that again. The function prints `ok` for a state that is as it must be.
 const NAMESPACE: &str = r#"set -e; t=$1; mount --make-rprivate /; mkdir "$t/layers"; mount -t tmpfs -o size=64m t "$t/layers"
 for d in etc var home; do
   mkdir -p "$t/layers/$d/up" "$t/layers/$d/work"

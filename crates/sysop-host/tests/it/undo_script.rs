@@ -1,4 +1,4 @@
-//! The script that keeps and puts back state, with each shell that a machine may have, on files of the test.
+//! The script that saves and restores state, with each shell that a machine may have, on files of the test.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 const SCRIPT: &str = include_str!("../../src/undo/undo.sh");
 const SHELLS: [&[&str]; 3] = [&["dash"], &["busybox", "sh"], &["bash", "--posix"]];
 
-/// A folder with files, a shell, and a folder of records.
+/// A directory with files, a shell, and a directory of records.
 struct Machine {
     home: TempDir,
     shell: &'static [&'static str],
@@ -109,7 +109,7 @@ fn describe(path: &Path, all: &mut Vec<String>) {
         String::new()
     };
     let (mode, uid, gid) = (meta.mode(), meta.uid(), meta.gid());
-    // A link's own time cannot be set back by every tool; that of the root is the test's.
+    // Not every tool can restore a link's own time, and the root's time belongs to the test.
     let time = if meta.is_symlink() || path.ends_with("t/") { 0 } else { meta.mtime() };
     all.push(format!("{} {mode:o} {uid}:{gid} {content:?} @{time}", path.display()));
     if meta.is_dir() {

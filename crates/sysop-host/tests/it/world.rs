@@ -1,4 +1,4 @@
-//! Test fixture: a host with its own root, and a folder outside that must not change.
+//! Test fixture: a host with its own root, and a directory outside that must not change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -91,9 +91,9 @@ pub(crate) struct Setup {
     pub(crate) artifact_bytes_max: u64,
     pub(crate) secrets: Vec<String>,
     pub(crate) allow_delete: bool,
-    /// Folder for artifacts, below the home of the world.
+    /// Directory for artifacts, below the home of the world.
     pub(crate) artifacts: &'static str,
-    /// Root folder, below the home of the world.
+    /// Root directory, below the home of the world.
     pub(crate) root: &'static str,
     /// Prepares the home before the host is opened.
     pub(crate) prepare: fn(&Path),

@@ -106,7 +106,8 @@ fn parse(bytes: &[u8]) -> Result<Repository, String> {
 }
 
 impl Repository {
-    /// Takes one setting. `key` is in git's form: section and variable in lower case, the name between unchanged.
+    /// Takes one setting. `key` is in git's form: section and variable are lowercase, the name between them is
+    /// unchanged.
     fn take(&mut self, key: &str, value: &str) -> Result<(), String> {
         let mut set = |name: String, value: &str| self.overrides.push((name, value.to_owned()));
         let section = key.split('.').next().unwrap_or_default();

@@ -144,7 +144,7 @@ async fn tiny_limits_still_name_the_worst_host() {
 #[tokio::test]
 async fn equal_long_outputs_are_stored_once() {
     let limits = OutputLimits { bytes: 10_000, lines: 50 };
-    // All three hosts store their outputs in one folder, like the hosts of one session.
+    // All three hosts store their outputs in one directory, like the hosts of one session.
     let worlds = [1, 2, 3].map(|_| Local.open(Setup { limits, ..Setup::default() }));
     let folder = tempfile::tempdir().unwrap();
     let hosts = worlds.iter().zip(["a", "b", "c"]).map(|(world, name)| {

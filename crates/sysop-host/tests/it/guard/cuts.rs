@@ -11,7 +11,7 @@ use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use super::target::{RELOAD, Session, Setup, Target};
 use crate::world::{DEADLINE, wait_until};
 
-/// File of the guard's folder whose appearance marks a step.
+/// File of the guard's directory whose appearance marks a step.
 const STEPS: [(&str, &str); 5] = [
     ("", "the guard is being armed"),
     ("armed", "the guard is armed"),

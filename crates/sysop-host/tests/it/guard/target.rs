@@ -140,7 +140,7 @@ impl Target {
             setup.config,
             if user == "root" { "/etc/guards".to_owned() } else { format!("{folder}/home/guards") },
         );
-        // Under sudo, the variable is gone and the folder is the default one.
+        // Under sudo, the variable is gone and the directory is the default one.
         let config = if user == "root" {
             config
         } else {
@@ -235,7 +235,7 @@ impl Drop for Target {
     }
 }
 
-/// Makes a network for the client, and connects it with the one of the target.
+/// Makes a network for the client, and connects it with the network of the target.
 fn cable(target: u32) -> Child {
     let script = "ip link set lo up && echo made && exec cat >/dev/null";
     let mut client = Command::new("unshare")
@@ -264,7 +264,7 @@ fn ip(process: u32, arguments: &str) {
 }
 
 impl Session {
-    /// Opens a session on a host of an ssh config, with files in a folder.
+    /// Opens a session on a host of an ssh config, with files in a directory.
     pub(super) fn open(host: &str, config: &Path, folder: &Path, seconds: u32) -> Self {
         let mut settings = SshSettings::new(host, folder.join("control"));
         settings.config_file = Some(config.to_owned());

@@ -8,7 +8,7 @@ use sysop_driver::prompter::{TerminalOutput, TerminalSize, TerminalView};
 use super::rig::{Rig, Shell};
 use crate::world::DEADLINE;
 
-/// Reads until a text is displayed, starting with the snapshot; returns everything displayed.
+/// Reads until the text is displayed, starting with the snapshot; returns everything displayed.
 pub(super) async fn until_shown(view: &mut TerminalView, text: &str) -> String {
     let mut shown = String::from_utf8(view.picture.to_vec()).unwrap();
     view.picture = bytes::Bytes::new();

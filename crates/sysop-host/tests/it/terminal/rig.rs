@@ -155,7 +155,7 @@ impl Rig {
         let deadline = tokio::time::Instant::now() + DEADLINE;
         while !shown(&outcome.output) {
             assert!(tokio::time::Instant::now() < deadline, "the screen stays at {}", outcome.output);
-            // An empty quoted text sends no key, but a look needs one: Ctrl+L redraws.
+            // An empty quoted string sends no key, but a look needs one: Ctrl+L redraws.
             outcome = self.keys("Ctrl+L").await;
         }
         outcome
@@ -179,7 +179,7 @@ impl Rig {
         self.call("run_command", json!({ "command": command, "reasoning": "a test" }), cancel, sink).await
     }
 
-    /// Returns all recordings so far as one text.
+    /// Returns all recordings so far as one string.
     pub(super) fn recorded(&self) -> String {
         let mut all = String::new();
         for entry in fs::read_dir(self.artifacts()).unwrap() {

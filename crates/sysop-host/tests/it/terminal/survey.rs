@@ -68,7 +68,7 @@ async fn the_shell_and_its_folder_are_known_before_and_after_cd() {
         let told = of_command(&rig).await;
         assert_eq!(told.context.folder, real(&rig.root().join("link")), "{shell:?}");
         assert_eq!(told.context.root, real(&rig.root()), "{shell:?}");
-        // Changing the variables does not change the folder.
+        // Changing the variables does not change the directory.
         rig.run("PWD=/; OLDPWD=/").await;
         assert_eq!(of_command(&rig).await.context.folder, real(&rig.root().join("link")), "{shell:?}");
     }
