@@ -11,8 +11,8 @@ use std::{env, fs};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Folders with the files of a site: below the server's root, in the repository, in a published crate, and instead of a
-/// site that was not built.
+/// Directories with the files of a site: below the server's root, in the repository, in a published crate, and instead
+/// of a site that was not built.
 const SITES: [(&str, &str, &str, &str); 2] = [
     ("", "../../web/dist", "site/page", "src/http/unbuilt"),
     ("help/", "../../docs/guide/book", "site/guide", "src/http/unbuilt-guide"),
@@ -53,7 +53,8 @@ fn site(built: &str, shipped: &str, instead: &str) -> Result<PathBuf, Box<dyn Er
         println!("cargo::rerun-if-changed={}", shipped.display());
         return Ok(shipped);
     }
-    // Cargo reruns the script on every build if a watched folder is missing. A failure to create it has no other effect.
+    // Cargo reruns the script on every build if a watched directory is missing. A failure to create it has no other
+    // effect.
     let _ = fs::create_dir_all(&built);
     println!("cargo::rerun-if-changed={}", built.display());
     println!("cargo::rerun-if-changed={}", instead.display());

@@ -35,7 +35,7 @@ pub use self::store::{AppendListener, AuditFailurePolicy, AuditedStore};
 pub use self::tracker::Actor;
 pub use self::verify::{ChainError, ChainSummary, each_line, files, verify};
 
-/// Name of the current audit file in its folder; rotated files have a number in their name.
+/// Name of the current audit file in its directory; rotated files have a number in their name.
 pub const FILE: &str = "audit.jsonl";
 /// Maximum number of lines waiting for the disk; further lines are refused.
 const WAITING_MAX: usize = 65_536;
@@ -80,7 +80,7 @@ struct Queue {
 type QueuedEntries = (Vec<AuditEntry>, oneshot::Sender<Result<(), AuditError>>);
 
 impl Audit {
-    /// Creates an audit log in a folder. Writing the first line creates the folder, for its owner only.
+    /// Creates an audit log in a directory. Writing the first line creates the directory, for its owner only.
     pub fn in_folder(folder: &Path) -> Self {
         let path = folder.join(FILE);
         let file = Arc::new(Mutex::new(AuditFile::new(path.clone())));

@@ -70,7 +70,8 @@ pub trait SessionBackend: Send + Sync {
     /// Lists sessions, most recently changed first.
     async fn list(&self, limit: usize) -> Result<Vec<SessionSummary>, BackendError>;
 
-    /// Finds sessions in which one event contains all `words`, the most recently changed first. `words` are lower case.
+    /// Finds sessions in which one event contains all `words`, the most recently changed first. `words` must be
+    /// lowercase.
     async fn search(&self, words: &[String], limit: usize) -> Result<Vec<SearchHit>, BackendError> {
         let _ = (words, limit);
         Ok(Vec::new())
@@ -81,7 +82,7 @@ pub trait SessionBackend: Send + Sync {
         Err(BackendError::Invalid(format!("session {id} cannot be renamed or pinned on this server")))
     }
 
-    /// Returns the logged events of a session after `after`, oldest first; none if they cannot be read.
+    /// Returns the logged events of a session after `after`, oldest first; an empty list if they cannot be read.
     async fn events(&self, id: &SessionId, after: Seq) -> Vec<Logged> {
         let _ = (id, after);
         Vec::new()
@@ -116,7 +117,7 @@ pub trait SessionBackend: Send + Sync {
         )))
     }
 
-    /// Creates session `id` for `person`. Its log is that of `from` up to just before the prompt of turn `before`.
+    /// Creates session `id` for `person`. Its log is the log of `from` up to just before the prompt of turn `before`.
     async fn fork(
         &self,
         from: &SessionId,
@@ -134,7 +135,7 @@ pub trait SessionBackend: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Returns the skills and custom commands that users of the session can invoke, without their texts. Reads files.
+    /// Returns the skills and custom commands that users of the session can invoke, without their text. Reads files.
     async fn skills(&self, id: &SessionId) -> Result<Vec<Skill>, BackendError> {
         let _ = id;
         Ok(Vec::new())
@@ -181,7 +182,7 @@ pub trait SessionBackend: Send + Sync {
     /// Returns the reason why sessions cannot be opened now, in one sentence, or `None` if the server is ready.
     async fn readiness_error(&self) -> Option<String>;
 
-    /// Removes the paths of the server's own folders from an error meant for clients; file names remain.
+    /// Removes the paths of the server's own directories from an error meant for clients; file names remain.
     fn without_folders(&self, error: String) -> String {
         error
     }

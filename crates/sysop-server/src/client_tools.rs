@@ -41,9 +41,9 @@ pub struct ClientToolSettings {
     pub calls_per_minute: usize,
     /// Maximum size of a result, in bytes; larger ones are refused.
     pub result_bytes_max: usize,
-    /// Maximum size of a result given to the model, in bytes; the middle is cut.
+    /// Maximum size of a result given to the model, in bytes; the middle is cut out.
     pub output_bytes: usize,
-    /// Maximum number of lines of a result given to the model; the middle is cut.
+    /// Maximum number of lines of a result given to the model; the middle is cut out.
     pub output_lines: usize,
 }
 
@@ -121,7 +121,7 @@ impl ClientToolBroker {
         Self { settings, state: Mutex::default(), changed: watch::Sender::new(()) }
     }
 
-    /// Registers a client; its tools replace those of the previous registration.
+    /// Registers a client; its tools replace the tools of the previous registration.
     pub(crate) fn register(self: &Arc<Self>, key: &str, client_tools: ClientTools) -> ToolRegistration {
         let number = {
             let mut state = self.state.lock();

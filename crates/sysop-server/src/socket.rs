@@ -80,7 +80,7 @@ struct SubscribeRequest {
 /// Tools in a `hello` message.
 enum ToolManifest {
     Tools(ClientTools),
-    /// The client offers none.
+    /// The client offers no tools.
     Empty,
 }
 

@@ -1,7 +1,7 @@
 //! Tracing spans for turns, model calls and tool calls, derived from events once they are in the log.
 //!
-//! A span contains numbers and names: session, tool, durations, sizes, result. It never contains prompts, commands, file
-//! contents or replies: only the fields below are read from events.
+//! A span contains numbers and names: session, tool, durations, sizes, result. A span never contains prompts, commands,
+//! file contents or replies: only the fields below are read from events.
 
 mod otlp;
 

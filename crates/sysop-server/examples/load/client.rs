@@ -60,7 +60,7 @@ fn head(read: &[u8]) -> Option<(usize, usize)> {
     Some((head, length.and_then(|length| length.trim().parse().ok()).unwrap_or(0)))
 }
 
-/// Returns the string value of a key that occurs once in a JSON text.
+/// Returns the string value of a key that occurs once in JSON text.
 pub(crate) fn field<'a>(json: &'a str, key: &str) -> Option<&'a str> {
     let (_, rest) = json.split_once(&format!("\"{key}\":\""))?;
     Some(rest.split_once('"')?.0)

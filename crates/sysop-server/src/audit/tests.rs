@@ -363,7 +363,7 @@ async fn policy_decisions_are_audited() {
 async fn a_call_that_cannot_be_audited_does_not_run() {
     let world = World::new("touch x", AuditFailurePolicy::Stop);
     let (handle, mut updates) = world.open(ApprovalMode::Auto).await;
-    // A folder in place of the audit file: writing fails, even as root.
+    // A directory in place of the audit file: writing fails, even as root.
     std::fs::create_dir_all(&world.path).unwrap();
     handle.send(prompt()).unwrap();
     assert!(

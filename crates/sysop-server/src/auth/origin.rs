@@ -15,7 +15,7 @@ use super::responses::AuthError;
 /// A host with an optional port, as in `Host` headers and URLs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Authority {
-    /// Lower case; an IPv6 address is in brackets.
+    /// Lowercase; an IPv6 address is in brackets.
     host: String,
     port: Option<u16>,
 }

@@ -133,8 +133,8 @@ impl Tokens {
         Ok(self.insert_start(START, owner, life).await?.0)
     }
 
-    /// Creates a token for joining the sessions of this process, which must [revoke](Self::revoke) it at its end. It does not
-    /// count as a start token: any number of such processes leaves those valid.
+    /// Creates a token for joining the sessions of this process, which must [revoke](Self::revoke) it at its end. The
+    /// token does not count as a start token, so that start tokens stay valid however many such processes there are.
     pub async fn of_process(&self, owner: &str) -> Result<(SecretString, TokenId), StoreError> {
         self.remove_expired().await?;
         self.keep_newest(PROCESSES_MAX - 1, |record| is_start(record) && record.name == PROCESS).await?;
@@ -195,8 +195,8 @@ impl Tokens {
     }
 
     /// Creates a token for the address of a link, which opens the page once in another browser: with the scopes of the
-    /// token `of`, or with fewer. It ends with `of` at the latest, and so does the browser's login. Returns it with the
-    /// time until which the link must be opened, or `None` if `of` is no longer valid.
+    /// token `of`, or with fewer. The new token ends with `of` at the latest, and so does the browser's login. Returns
+    /// the token with the time until which the link must be opened, or `None` if `of` is no longer valid.
     pub async fn link(
         &self,
         of: &TokenId,
@@ -287,7 +287,7 @@ impl Tokens {
         Ok(token)
     }
 
-    /// Deletes expired tokens except those of users.
+    /// Deletes expired tokens, except tokens that users issued.
     async fn remove_expired(&self) -> Result<(), StoreError> {
         self.read().await?;
         let now = self.clock.now();

@@ -26,7 +26,7 @@ pub(super) fn limit_result(mut outcome: Outcome, settings: &ClientToolSettings) 
     outcome
 }
 
-/// Returns the head and the tail of a text, with the size of the gap between them, and true if text was cut.
+/// Returns the head and the tail of the text, with the size of the gap between them, and true if text was cut out.
 fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
     let (head, tail) = by_lines(text, lines_max);
     let (head, tail) = by_bytes(text, head, tail, bytes_max);
@@ -38,7 +38,7 @@ fn shortened(text: &str, bytes_max: usize, lines_max: usize) -> (String, bool) {
 }
 
 /// Returns the end of the head and the start of the tail, as byte offsets. Each part keeps half of `lines_max` lines.
-/// The offsets are equal if nothing needs to be cut.
+/// The offsets are equal if nothing needs to be cut out.
 fn by_lines(text: &str, lines_max: usize) -> (usize, usize) {
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let lines = ends.len() + usize::from(!text.ends_with('\n') && !text.is_empty());

@@ -20,7 +20,7 @@ struct File {
 
 static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// Folder of the files with a content hash in their name.
+/// Directory of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
 /// Address of the guide, and the file that is sent for it.
 const GUIDE: [&str; 2] = ["/help/", "help/index.html"];
@@ -43,7 +43,7 @@ pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Respo
 pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
     let [guide, first] = GUIDE;
     if path == guide.trim_end_matches('/') {
-        // Links in the guide are relative to its folder.
+        // Links in the guide are relative to its directory.
         return Some((StatusCode::PERMANENT_REDIRECT, [(header::LOCATION, guide)]).into_response());
     }
     let name = if path == guide { first } else { path.strip_prefix('/').unwrap_or(path) };

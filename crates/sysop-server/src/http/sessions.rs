@@ -35,11 +35,11 @@ const LIST_MAX: usize = 1000;
 /// Number of sessions in a list if the request has no `limit`.
 const LIST_DEFAULT: usize = 100;
 const SEARCH_WORDS_MAX: usize = 32;
-/// Maximum length of a text in a request, in characters.
+/// Maximum length of the text in a request, in characters.
 const WISH_CHARS_MAX: usize = 4096;
 /// Maximum length of a title that a user gives, in characters.
 const TITLE_CHARS_MAX: usize = 80;
-/// Pattern of a text without control characters.
+/// Pattern of the text without control characters.
 const ONE_LINE: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 
 /// Body of a request to create a session. Unknown fields are refused, so a typo cannot create a session with other
@@ -233,7 +233,7 @@ async fn find_in_logs(
     Ok(hits.into_iter().map(|hit| (hit.id, hit.excerpt)).collect())
 }
 
-/// Returns true if every word (in lower case) occurs in the id, title, host or root.
+/// Returns true if every word, which must be lowercase, occurs in the id, title, host or root.
 fn matches_search(session: &SessionSummary, words: &[String]) -> bool {
     let told = [session.id.as_str(), &session.title, &session.host, &session.root].map(str::to_lowercase);
     words.iter().all(|word| told.iter().any(|text| text.contains(word)))
@@ -281,7 +281,7 @@ pub(super) async fn show(State(shared): State<SharedServer>, Path(id): Path<Stri
     Json(Value::Object(shown)).into_response()
 }
 
-/// Body of a request to rename or pin a session; what is omitted stays.
+/// Body of a request to rename or pin a session; omitted fields stay unchanged.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Label {

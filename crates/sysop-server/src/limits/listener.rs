@@ -242,7 +242,7 @@ mod tests {
         TestServer { address, stop, ended }
     }
 
-    /// Sends a request and reads its response; returns an empty text if the connection is closed instead.
+    /// Sends a request and reads its response; returns an empty string if the connection is closed instead.
     async fn ask(stream: &mut (impl AsyncRead + AsyncWrite + Unpin), path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
         let mut answer = vec![0; 4096];
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// Writes a certificate for `localhost` and its key to a folder.
+    /// Writes a certificate for `localhost` and its key to a directory.
     fn certify(folder: &Path) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
