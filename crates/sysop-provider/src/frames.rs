@@ -19,7 +19,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StreamFrame<'a> {
-    /// Event name: `message` if the stream names none, empty for JSON lines.
+    /// Event name: `message` if the stream gives no name, empty for JSON lines.
     pub(crate) event: &'a str,
     pub(crate) data: Cow<'a, str>,
 }
@@ -81,7 +81,7 @@ impl EventData {
         !matches!(self, Self::None)
     }
 
-    /// Turns the data into an owned text that survives changes of `bytes`. Returns `None` if there is no data line.
+    /// Turns the data into an owned string that survives changes of `bytes`. Returns `None` if there is no data line.
     fn text(&mut self, bytes: &[u8]) -> Option<&mut String> {
         if let Self::Line(line) = self {
             *self = Self::Text(text(&bytes[line.clone()]).into_owned());

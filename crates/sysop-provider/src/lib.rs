@@ -40,7 +40,7 @@
 //!
 //! - A stream ends with exactly one `Done` or `Failed`. Nothing happens before its first poll; dropping it closes the
 //!   connection.
-//! - Bodies, frames, error texts and waits are bounded; each bound is a named constant with its unit.
+//! - Bodies, frames, error messages and waits are bounded; each bound is a named constant with its unit.
 //! - Redirects are never followed. Keys never appear in messages: server text and our own text pass through a redactor.
 //! - This crate starts no process and keeps no session, and [`Providers::new`] does no I/O. Forwarded ports come from
 //!   the [`RemoteMachine`] in the settings.

@@ -29,8 +29,8 @@ use encode::ChatParams;
 /// Number of model parameters below which a model uses the text protocol even if it has native tools.
 const SMALL_PARAMETERS_MAX: f64 = 4e9;
 
-/// Default for the longest silence between two bytes. It is long because loading a model takes minutes and a tool call
-/// is sent only when it is complete.
+/// Default for the longest silence between two bytes. Long, because loading a model takes minutes and a tool call is
+/// sent only when it is complete.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(600);
 /// Default context window in tokens: the smallest one that is useful for an agent.
 pub const NUM_CTX_DEFAULT: u32 = 32_768;

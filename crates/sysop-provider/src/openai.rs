@@ -314,8 +314,8 @@ fn asks_for_responses(lower: &str, parameter: Option<&str>) -> bool {
         || (parameter == Some(REASONING_EFFORT) && lower.contains("function tools"))
 }
 
-/// Parses the wait that an error message in lower case requests, such as `please try again in 1m2.5s` or `please retry
-/// after 20 seconds`.
+/// Parses the wait that a lowercase error message requests, such as `please try again in 1m2.5s` or `please retry after
+/// 20 seconds`.
 fn parse_wait(lower: &str) -> Option<Duration> {
     let behind = ["try again in ", "retry after "]
         .iter()
@@ -342,12 +342,12 @@ fn fail(kind: FailureKind, message: String) -> ErrorAction {
     ErrorAction::Fail(ModelFailure { kind, message })
 }
 
-/// Returns true if an error in lower case says that the prompt is too long.
+/// Returns true if a lowercase error message says that the prompt is too long.
 fn is_overflow(lower: &str) -> bool {
     OVERFLOW.iter().any(|word| lower.contains(word))
 }
 
-/// Returns the parameter that an error body names in `error.param`, in lower case.
+/// Returns the lowercase name of the parameter that an error body names in `error.param`.
 fn refused_parameter(body: &str) -> Option<String> {
     let body: serde_json::Value = serde_json::from_str(body).ok()?;
     Some(body.pointer("/error/param")?.as_str()?.to_ascii_lowercase())

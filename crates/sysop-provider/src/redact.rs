@@ -56,7 +56,7 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].contains(&word.to_ascii_lowercase().as_str())
 }
 
-/// Returns true if a text begins like HTML.
+/// Returns true if the text begins like HTML.
 pub(crate) fn is_page(text: &str) -> bool {
     let start: String = text.trim_start().chars().take(15).collect::<String>().to_ascii_lowercase();
     ["<!doctype", "<html", "<head", "<body", "<center", "<h1"].iter().any(|tag| start.starts_with(tag))

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 pub(crate) mod ollama;
 
-/// Error text if a session without a remote machine uses a remote model.
+/// Error message if a session without a remote machine uses a remote model.
 pub const NO_REMOTE_MACHINE: &str = "ollama+ssh needs a host: --host DEST or [connection] in the config";
 
 /// Machine that runs `ollama+ssh` models, reached over the connection of the session's host.

@@ -104,8 +104,8 @@ fn text_bytes(event: &ModelEvent) -> usize {
 }
 
 /// Moves calls that the model wrote as text from the reply's text to its calls. An answer in the form of the text
-/// protocol is replaced by its plain text. A reply with native calls is left unchanged. The new calls have no ids; the
-/// session assigns them.
+/// protocol is replaced with its plain text. A reply with native calls is left unchanged. The new calls have no ids;
+/// the session assigns them.
 fn take_written_calls(reply: &mut Reply, tools: &[ToolSpec]) {
     if !reply.calls.is_empty() || reply.text.is_empty() {
         return;

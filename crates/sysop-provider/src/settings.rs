@@ -42,7 +42,7 @@ pub struct VertexSettings {
 pub struct GoogleCredentialSources {
     /// File named by the user (`GOOGLE_APPLICATION_CREDENTIALS`). It is an error if the file is missing.
     pub file: Option<PathBuf>,
-    /// File written by `gcloud auth application-default login`. It may be missing.
+    /// File written by `gcloud auth application-default login`. The file may be missing.
     pub gcloud_file: Option<PathBuf>,
     /// Metadata server of Google Cloud machines, tried last.
     pub metadata: MetadataServer,
@@ -97,7 +97,7 @@ pub struct ProvidersSettings {
     pub remote: Option<Arc<dyn RemoteMachine>>,
     /// The Anthropic Messages API.
     pub anthropic: Endpoint,
-    /// Servers for downloaded models; `None` if this process has none.
+    /// Servers for downloaded models; `None` if this process has no such servers.
     pub local: Option<Arc<dyn LocalServers>>,
     /// Store of what is known about models of local servers; `None` means that every model gets native tools.
     pub tool_calling: Option<Arc<dyn ToolCallingStore>>,

@@ -1,4 +1,4 @@
-//! Splits a leading `<think>…</think>` off a streamed text, for servers that do not separate reasoning from text.
+//! Splits a leading `<think>…</think>` off streamed text, for servers that do not separate reasoning from text.
 
 use sysop_driver::port::ModelEvent;
 
@@ -32,7 +32,7 @@ pub(crate) struct ThinkSplit {
 }
 
 impl ThinkSplit {
-    /// Appends the text and the reasoning to those of the reply, and emits the events.
+    /// Appends the text and the reasoning to the reply, and emits the events.
     pub(crate) fn add_to(&self, text: &mut String, reasoning: &mut String, out: &mut Vec<ModelEvent>) {
         push_reasoning(out, &self.reasoning);
         reasoning.push_str(&self.reasoning);

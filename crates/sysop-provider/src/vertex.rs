@@ -105,7 +105,7 @@ impl Vertex {
             Some(known) => known,
             None => credentials::find(&self.settings.credentials).await?,
         };
-        // After a failure the files are read again: the user may have logged in anew.
+        // After a failure the files are read again: the user may have logged in again.
         let access = token::fetch(http, &found).await?;
         *account = Some(found);
         self.store_token(Some(access));

@@ -167,7 +167,7 @@ impl AnthropicDecoder {
         }
     }
 
-    /// Returns the reply to show if the model refused. It replaces the streamed text, which must not be kept.
+    /// Returns the reply to show if the model refused. The reply replaces the streamed text, which must not be kept.
     fn refused_reply(&self) -> Reply {
         let category = quote_server_text(self.details["category"].as_str().unwrap_or_default(), None);
         let said = quote_server_text(self.details["explanation"].as_str().unwrap_or_default(), None);

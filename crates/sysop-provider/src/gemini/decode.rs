@@ -276,7 +276,8 @@ impl ReplyDecoder for GeminiDecoder {
     }
 }
 
-/// Parses a call. Its arguments arrive whole; none means no arguments. Only newer model generations send an id.
+/// Parses a call. Its arguments arrive whole; they may be missing if there are none. Only newer model generations send
+/// an id.
 fn call_of(call: &Value) -> ToolCall {
     let arguments = match &call["args"] {
         Value::Object(map) => Arguments::Object(map.clone()),

@@ -40,7 +40,7 @@ const INVALID_ARGUMENTS: &str = "invalid_arguments";
 enum GeminiEncoding {
     /// The server's own parts, verbatim. Results carry the call ids that the server gave.
     Echo,
-    /// The server's own parts, verbatim. Results carry no call ids, because the server gave none.
+    /// The server's own parts, verbatim. Results carry no call ids, because the server gave no ids.
     EchoWithoutIds,
     /// Text and calls, rebuilt because another model wrote them. The first call has the placeholder signature.
     Signed,

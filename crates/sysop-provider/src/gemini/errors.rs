@@ -121,7 +121,7 @@ impl GeminiError {
     }
 }
 
-/// Parses a duration such as `37s`, `1.5s` or `250ms` at the start of a text.
+/// Parses a duration such as `37s`, `1.5s` or `250ms` at the start of the text.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.')?;
     let number: f64 = text[..digits].parse().ok()?;

@@ -1,4 +1,4 @@
-//! Encodes a request for Ollama's native API. Each message is encoded once and cached beside the message.
+//! Encodes a request for Ollama's native API. Each message is encoded once and cached with the message.
 
 use crate::text_protocol;
 use serde_json::{Value, json};

@@ -1,25 +1,25 @@
 //! Classifies Ollama's errors by their text, because the API has no error codes.
 //!
-//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `llm/server.go`, and older error texts.
+//! Sources: ollama v0.33.0-rc2, `server/routes.go`, `server/prompt.go`, `llm/server.go`, and older error messages.
 
 use sysop_core::message::FailureKind;
 
-/// Phrases in errors about a prompt that is too long, in lower case.
+/// Lowercase phrases in errors about a prompt that is too long.
 const OVERFLOW: [&str; 4] = [
     "input length exceeds",
     "longer than the context length",
     "exceeds the available context size",
     "exceeds maximum context length",
 ];
-/// Phrases in errors about too little memory for the model, in lower case.
+/// Lowercase phrases in errors about too little memory for the model.
 const MEMORY: [&str; 3] = ["more system memory", "out of memory", "cudamalloc failed"];
 
-/// Returns true if an error in lower case says that the prompt did not fit into the context window.
+/// Returns true if a lowercase error message says that the prompt did not fit into the context window.
 pub(crate) fn is_overflow(lower: &str) -> bool {
     OVERFLOW.iter().any(|words| lower.contains(words))
 }
 
-/// Returns true if an error in lower case says that the model did not fit into memory.
+/// Returns true if a lowercase error message says that the model did not fit into memory.
 pub(crate) fn is_out_of_memory(lower: &str) -> bool {
     MEMORY.iter().any(|words| lower.contains(words))
 }
@@ -34,7 +34,7 @@ pub(crate) fn classify_message(message: &str) -> (FailureKind, bool) {
     } else if lower.contains("not found") {
         (FailureKind::UnknownModel, false)
     } else {
-        // Ollama restarts a crashed runner; a call that its parser rejected is generated anew.
+        // Ollama restarts a crashed runner; a call that its parser rejected is generated again.
         (FailureKind::Unreachable, true)
     }
 }

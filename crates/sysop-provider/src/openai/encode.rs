@@ -1,4 +1,4 @@
-//! Encodes a request for the Chat Completions API. Each encoded message is cached beside the message.
+//! Encodes a request for the Chat Completions API. Each encoded message is cached with the message.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
@@ -141,7 +141,7 @@ fn push_limits(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks, 
     }
 }
 
-/// Returns a model's name in lower case, without the path prefix that many servers put before it.
+/// Returns a model's name in lowercase, without the path prefix that many servers put before it.
 fn bare_model_name(model: &str) -> String {
     model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase()
 }

@@ -1,5 +1,5 @@
 //! Facts about models, as reported by compatible servers: context window, size, the server itself. OpenAI's own API
-//! reports none.
+//! reports no such facts.
 //!
 //! The window is the one that the server runs the model with, not the one that the model was trained with. A
 //! server that does not report it is queried only once; failures are silent.

@@ -130,8 +130,8 @@ impl RemoteOllama {
         }
     }
 
-    /// Returns the remote Ollama's address as seen from the remote machine. It comes from the config, or else from that
-    /// machine's `OLLAMA_HOST`.
+    /// Returns the remote Ollama's address as seen from the remote machine. The address comes from the config, or else
+    /// from that machine's `OLLAMA_HOST`.
     async fn remote_base_url(&self, remote: &Arc<dyn RemoteMachine>) -> Result<Url, ModelFailure> {
         let (host, whose) = match &self.settings.endpoint.base_url {
             Some(base_url) => (Some(base_url.clone()), "base_url in [providers.ollama+ssh]"),

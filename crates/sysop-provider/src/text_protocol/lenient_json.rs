@@ -37,7 +37,7 @@ pub(super) fn read(text: &str, at: usize) -> Result<(Value, usize), JsonError> {
     }
 }
 
-/// Parses a text that consists of exactly one value; `None` if it does not.
+/// Parses text that consists of exactly one value; `None` if it does not.
 pub(super) fn read_whole(text: &str) -> Option<Value> {
     let text = text.trim();
     let (value, end) = read(text, 0).ok()?;

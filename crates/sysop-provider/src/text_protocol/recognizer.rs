@@ -11,7 +11,7 @@ use sysop_core::tool::{ToolEffect, ToolSpec};
 /// Maximum number of calls and answers accepted from one array or one reply; more are a sign of a runaway model.
 pub(super) const SEGMENTS_MAX: usize = 32;
 
-/// Names under which models request a shell, whatever the name of the shell that is offered.
+/// Names by which models call a shell tool, whatever name the offered tool has.
 const SHELL_NAMES: [&str; 8] =
     ["shell", "run_cmd", "bash", "sh", "run_command", "run_shell", "execute_command", "terminal"];
 
@@ -78,7 +78,7 @@ impl<'a> CallRecognizer<'a> {
             .map(ReplyItem::Call)
     }
 
-    /// Returns a call like [`marked`](Self::marked), or `None` if its name is not that of an offered tool.
+    /// Returns a call like [`marked`](Self::marked), or `None` if its name is not the name of an offered tool.
     pub(super) fn marked_offered(&self, name: &str, arguments: &Value) -> Option<ReplyItem> {
         self.resolve(name)?;
         self.marked(name, arguments)

@@ -84,7 +84,7 @@ pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     }
 }
 
-/// Returns true if a text begins with a tool result. A model that writes one invents it.
+/// Returns true if the text begins with a tool result. A model that writes one invents it.
 pub(super) fn is_invented_result(text: &str) -> bool {
     if RESULT_MARKS.iter().any(|mark| text.starts_with(mark)) {
         return true;

@@ -127,7 +127,7 @@ fn user_file(host: &str) -> Value {
     })
 }
 
-/// Returns settings with this credentials file, and the folder that holds it.
+/// Returns settings with this credentials file, and the directory that holds it.
 fn with_file(content: &Value) -> (TempDir, VertexSettings) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("credentials.json");

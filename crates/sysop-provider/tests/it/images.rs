@@ -1,4 +1,4 @@
-//! Images in requests: the form of each API, and models that see none.
+//! Images in requests: the form of each API, and models that cannot see them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Encodes a request for the Responses API. Each message is encoded once and cached beside the message.
+//! Encodes a request for the Responses API. Each message is encoded once and cached with the message.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Texts built to break the parser: too long, too deep, never closed, or random.
+//! Text built to break the parser: too long, too deep, never closed, or random.
 
 use std::path::Path;
 use std::time::Duration;

@@ -78,7 +78,7 @@ fn may_be_a_call(text: &str) -> bool {
     named || text.contains("```shell")
 }
 
-/// Texts that hold no valid tool call by construction.
+/// Text that holds no valid tool call by construction.
 fn no_call() -> impl Strategy<Value = String> {
     let tokens = vec![
         "{", "}", "[", "]", "\"", "'", ":", ",", "type", "shell", "tool", "name", "function", "<tool_call>",
