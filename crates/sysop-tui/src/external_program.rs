@@ -1,4 +1,4 @@
-//! External programs on the user's terminal: the editor for drafts, the pager for long texts.
+//! External programs on the user's terminal: the editor for drafts, the pager for long text.
 //!
 //! The front end leaves the screen, waits for the program, and takes the screen again; sessions continue meanwhile. A
 //! draft is stored in a file that only its owner can read, and the file is kept if anything goes wrong.

@@ -96,7 +96,8 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
     app.note_rendered();
 }
 
-/// Draws the session's terminal and its status. It is beside or below the history, or fills a small screen.
+/// Draws the session's terminal and its status. The terminal is to the right of the history or below it, or fills a
+/// small screen.
 pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>) {
     let theme = Theme::new(app.theme());
     let area = frame.area();

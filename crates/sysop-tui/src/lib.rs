@@ -1,5 +1,5 @@
-//! The full-screen front end: history, proposal or live output, composer, and the session's terminal beside them. It
-//! draws a `Transcript` and sends `Input`s, but makes no decisions about a session.
+//! The full-screen front end: history, proposal or live output, composer, and the session's terminal next to them. The
+//! front end draws a `Transcript` and sends `Input`s, but makes no decisions about a session.
 //!
 //! `app` is pure state: it takes keys, updates and the time, and returns `Action`s. `frame` divides the screen and
 //! draws everything but the history, which `view` draws. `screen` takes over the user's terminal and restores it,

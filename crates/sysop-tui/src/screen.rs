@@ -39,7 +39,7 @@ const EXIT_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 const SIZE_DEFAULT: Size = Size::new(80, 24);
 /// Maximum number of rows or columns to draw. A terminal that reports a larger size is faulty.
 const SIZE_MAX: u16 = 1000;
-/// Maximum size of a copied text, in bytes. It fits the smallest known OSC 52 limit, which is hterm's.
+/// Maximum size of copied text, in bytes. It fits the smallest known OSC 52 limit, which is hterm's.
 pub const COPY_BYTES_MAX: usize = 74_994;
 
 /// The user's terminal while the front end is running. Dropping the value restores the terminal.

@@ -28,7 +28,7 @@ impl Composer {
         self.area.is_empty()
     }
 
-    /// Returns the full text, with placeholders expanded to the pasted texts.
+    /// Returns the full text, with placeholders expanded to the pasted text.
     pub fn text(&self) -> String {
         self.pastes
             .iter()
@@ -73,7 +73,7 @@ impl Composer {
         text_area::key(&mut self.area, key)
     }
 
-    /// Inserts a pasted text; a large one is shown as a placeholder.
+    /// Inserts pasted text; a large one is shown as a placeholder.
     pub fn paste(&mut self, text: &str) {
         let cut = text.floor_char_boundary(text.len().min(PASTE_BYTES_MAX));
         let text = text_area::strip_control(&text[..cut]);

@@ -16,7 +16,7 @@ use super::{Action, App};
 pub(super) struct Selection {
     from: Position,
     to: Position,
-    /// True once the button is released, so that the next frame takes the text.
+    /// True once the button is released, so that the next frame stores the selected text.
     is_complete: bool,
 }
 
@@ -46,7 +46,8 @@ impl Selection {
 }
 
 impl App {
-    /// Marks the selected cells, and takes their text if the selection is complete.
+    /// Highlights the selected cells. Once the selection is complete, stores its text for `take_selected_text` and
+    /// clears the selection.
     pub fn draw_selection(&mut self, style: Style, buffer: &mut Buffer) {
         let Some(selection) = self.selection.filter(|selection| !selection.is_click()) else { return };
         let area = buffer.area;

@@ -9,7 +9,7 @@ use sysop_core::text::neutralize_line;
 use super::{Action, App, Focus};
 use crate::view::SearchDirection;
 
-/// Maximum length of a search text, in characters.
+/// Maximum length of search text, in characters.
 const PATTERN_CHARS_MAX: usize = 200;
 
 /// A search in the transcript.

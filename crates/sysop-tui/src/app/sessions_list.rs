@@ -10,7 +10,7 @@ use super::overlay::{ListKind, Overlay, PickerTarget};
 use super::{Action, App, BackgroundStatus};
 use crate::picker::PickerItem;
 
-/// Minimum length, in characters, of a text to search for in session logs.
+/// Minimum length, in characters, of text to search for in session logs.
 const SEARCH_CHARS_MIN: usize = 3;
 /// Number of characters of a session's id to show; enough to distinguish sessions started in the same hour.
 const ID_CHARS: usize = 13;
@@ -48,7 +48,7 @@ impl App {
         self.search_sessions()
     }
 
-    /// Requests a search in session texts if the session list is open and enough characters are typed.
+    /// Requests a search in the text of sessions if the session list is open and enough characters are typed.
     pub(super) fn search_sessions(&mut self) -> Vec<Action> {
         let Some(Overlay::Picker { picker, targets }) = &mut self.overlay else { return Vec::new() };
         let is_sessions = matches!(targets.first(), Some(PickerTarget::Session(_)));

@@ -1,4 +1,4 @@
-//! Fuzzy matching of a text against search words. Pure.
+//! Fuzzy matching of text against search words. Pure.
 //!
 //! All letters of a word must occur in order; the words may occur in any order. Letters score higher if they are
 //! consecutive, start a word, or are near the beginning.
@@ -10,12 +10,12 @@ const NEXT: i32 = 15;
 const BEGINNING: i32 = 10;
 /// Penalty for a gap between two matching letters: a fixed part, and a part for each skipped character.
 const GAP: (i32, i32) = (3, 1);
-/// Maximum number of characters of a text to search. Later characters are ignored.
+/// Maximum number of characters of text to search. Later characters are ignored.
 const QUEUE_BATCH_MAX: usize = 512;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct FuzzyPattern {
-    /// Words to search for, in lower case unless the user typed an upper case letter.
+    /// Words to search for, in lowercase unless the user typed an uppercase letter.
     words: Vec<Vec<char>>,
     exact_case: bool,
 }
@@ -96,7 +96,7 @@ fn follow(word: &[char], letters: &[char], start: usize, mut places: Option<&mut
 mod tests {
     use super::*;
 
-    /// Returns the matching texts, best first.
+    /// Returns the matching strings, best first.
     fn found<'a>(typed: &str, texts: &[&'a str]) -> Vec<&'a str> {
         let (pattern, mut letters) = (FuzzyPattern::new(typed), Vec::new());
         let mut all: Vec<_> =

@@ -26,7 +26,7 @@ impl TextField {
         &self.text
     }
 
-    /// Inserts a text at the cursor. Newlines and tabs become spaces; other control characters are dropped.
+    /// Inserts text at the cursor. Newlines and tabs become spaces; other control characters are dropped.
     pub(super) fn insert(&mut self, text: &str) {
         let text: String = text
             .chars()

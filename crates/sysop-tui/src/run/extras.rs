@@ -29,7 +29,7 @@ pub(super) enum Occasion {
 }
 
 impl RunLoop {
-    /// Copies a text to the user's clipboard.
+    /// Copies text to the user's clipboard.
     pub(super) fn copy(&mut self, text: &str) {
         let lines = text.lines().count();
         let what = if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") };

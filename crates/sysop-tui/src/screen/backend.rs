@@ -81,7 +81,7 @@ impl CellBackend {
         self.draw(changed.into_iter())
     }
 
-    /// Draws and clears `run`, adjacent cells that share a link or have none. Positions the cursor first.
+    /// Draws and clears `run`, adjacent cells that share a link or have no link. Positions the cursor first.
     fn draw_run(&mut self, run: &mut Vec<(u16, u16, &Cell)>, link: Option<&str>) -> io::Result<()> {
         if run.is_empty() {
             return Ok(());

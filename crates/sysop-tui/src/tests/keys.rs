@@ -334,7 +334,7 @@ fn completion_offers_commands_and_paths() {
     world.app.offer_paths("src/ma", vec!["src/main.rs".to_owned(), "src/many/".to_owned()]);
     world.press(KeyCode::Tab);
     assert_eq!(world.app.composer().text(), "look at @src/main.rs ");
-    // Completion continues inside a folder.
+    // Completion continues inside a directory.
     world.types("@src/man");
     world.app.offer_paths("src/man", vec!["src/many/".to_owned()]);
     world.press(KeyCode::Tab);

@@ -17,7 +17,7 @@ pub enum SearchDirection {
     Newer,
 }
 
-/// Text to search for, in lower case unless the user typed an upper case letter.
+/// Text to search for, in lowercase unless the user typed an uppercase letter.
 #[derive(Debug, Clone)]
 struct Pattern {
     letters: Vec<char>,
@@ -80,7 +80,7 @@ impl HistoryView {
     }
 }
 
-/// Marks the matches of a text in the cells of an area.
+/// Marks the matches of the text in the cells of an area.
 pub fn mark_matches(typed: &str, style: Style, area: Rect, buffer: &mut Buffer) {
     let pattern = Pattern::new(typed);
     for y in area.top()..area.bottom() {

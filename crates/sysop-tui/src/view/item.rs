@@ -103,7 +103,7 @@ impl ItemLayout {
         }
     }
 
-    /// Returns the texts of the rows.
+    /// Returns the text of each row.
     pub(super) fn texts(&self) -> impl Iterator<Item = String> + '_ {
         (0..self.len()).map(|at| self.row(at).map(TextRow::text).unwrap_or_default())
     }

@@ -1,4 +1,4 @@
-//! Editors and pagers get the original terminal, and the front end takes it back afterwards.
+//! Editors and pagers get the original terminal, and the front end takes it over again afterwards.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -14,7 +14,7 @@ use sysop_tui::screen::{ProcessSignal, Screen, SuspendResult, TerminalEvent, Ter
 
 /// Environment variable that makes a process of these tests the front end.
 pub(crate) const ROLE: &str = "SYSOP_TUI_TEST_FACE";
-/// Environment variable with the folder for drafts.
+/// Environment variable with the directory for drafts.
 pub(crate) const DRAFTS: &str = "SYSOP_TUI_TEST_DRAFTS";
 /// Text that is edited or paged; contains a control sequence.
 pub(crate) const TEXT: &str = "first\nsecond \u{1b}]0;owned\u{7}";

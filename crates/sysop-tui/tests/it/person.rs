@@ -157,7 +157,7 @@ impl Person {
         state
     }
 
-    /// Waits until the screen contains a text.
+    /// Waits until the screen contains the text.
     pub(crate) async fn sees(&mut self, text: &str) {
         let waiting = async {
             while !self.screen().contains(text) {
