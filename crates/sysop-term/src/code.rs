@@ -24,7 +24,7 @@ enum LexerState {
     Text(Quote),
 }
 
-/// Highlights the lines of a text in order.
+/// Highlights the lines of the text in order.
 #[derive(Debug, Clone)]
 pub struct Highlighter {
     language: Option<&'static Language>,

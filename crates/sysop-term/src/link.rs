@@ -1,8 +1,8 @@
-//! Links: checks targets, decides when a target must be shown beside a link's text, and writes the OSC 8 sequence
+//! Links: checks targets, decides when a target must be shown next to a link's text, and writes the OSC 8 sequence
 //! around a cell.
 //!
 //! Only plain http(s) addresses become links. The text of a link cannot be mistaken for another address: if it does not
-//! state the target, the target or its host is shown beside it.
+//! state the target, the target or its host is shown next to it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn after_scheme(address: &str) -> Option<&str> {
     })
 }
 
-/// Returns the address or host to show beside a link's text, so that users are not misled. Returns `None` if the text
+/// Returns the address or host to show next to a link's text, so that users are not misled. Returns `None` if the text
 /// itself states the target.
 pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     let text = text.trim();
@@ -47,8 +47,8 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
-/// Returns the address to write beside a link's text, for output in which links cannot be clicked. Returns
-/// `None` if the text itself states the address.
+/// Returns the address to write next to a link's text, for output in which links cannot be clicked. Returns `None` if
+/// the text itself states the address.
 pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     (text.trim() != address).then_some(Cow::Borrowed(address))
 }

@@ -27,7 +27,7 @@ const CHUNK_BYTES_MAX: usize = 8 * 1024;
 /// Minimum width of code, in columns, for it to have a gutter.
 const GUTTER_COLUMNS_MIN: usize = 8;
 
-/// The layout of growing text.
+/// Rows of a Markdown text that is still streaming in. Only the unfinished tail is laid out again.
 #[derive(Debug, Clone)]
 pub struct MarkdownDocument {
     markdown_style: MarkdownStyle,
@@ -90,7 +90,7 @@ struct Chunk {
     fence: Option<CodeFence>,
     /// True if the chunk's last line is empty.
     blank: bool,
-    /// True if the chunk continues one that was cut because it was too long.
+    /// True if the chunk continues one that was split because it was too long.
     cut: bool,
 }
 
@@ -182,8 +182,8 @@ impl MarkdownDocument {
     }
 }
 
-/// Returns the length of the first line in bytes, including its newline, or `None` if the line may still
-/// grow. A line that is too long is cut after the last space before the limit.
+/// Returns the length of the first line in bytes, including its newline, or `None` if the line may still grow. A line
+/// that is too long is split after the last space before the limit.
 fn whole_line(text: &str) -> Option<usize> {
     let head = &text.as_bytes()[..text.len().min(LINE_BYTES_MAX)];
     if let Some(at) = head.iter().position(|b| *b == b'\n') {

@@ -13,8 +13,8 @@ use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
 
-/// Returns true if the proposal is a command. A client tool may have an argument named `command` with another
-/// meaning. For such a tool, the session describes the call with a different text, so false is returned.
+/// Returns true if the proposal is a command. A client tool may have an argument named `command` with another meaning.
+/// For such a tool, the session describes the call with different text, so false is returned.
 pub fn is_command(plan: &Proposal) -> bool {
     plan.call.text_argument("command") == Some(plan.command.as_str())
 }

@@ -34,7 +34,7 @@ impl MarkdownStream {
         }
     }
 
-    /// Lays out a whole text.
+    /// Lays out complete text.
     pub fn rows(text: &str, columns: usize, theme: Theme) -> Vec<TextRow> {
         let mut stream = Self::new(columns, theme);
         let mut rows = stream.push(text);
@@ -158,7 +158,7 @@ fn unfinished(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the length of the code span at the start of a text, if the span is closed.
+/// Returns the length of the code span at the start of the text, if the span is closed.
 fn code_span(text: &str) -> Option<usize> {
     let run = |text: &str| text.bytes().take_while(|b| *b == b'`').count();
     let length = run(text);
@@ -174,7 +174,7 @@ fn code_span(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns the length of the plain link at the start of a text, if the link is complete.
+/// Returns the length of the plain link at the start of the text, if the link is complete.
 fn link(text: &str) -> Option<usize> {
     let end = 1 + text[1..].find(['[', ']', '`', '<', '\\'])?;
     let target = text[end..].strip_prefix("](")?;

@@ -1,4 +1,4 @@
-//! Drawn output in a real terminal emulator: a text measured as N cells takes N cells.
+//! Drawn output in a real terminal emulator: the text measured as N cells takes N cells.
 
 use alacritty_terminal::event::VoidListener;
 use alacritty_terminal::grid::Dimensions;
