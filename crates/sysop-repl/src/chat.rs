@@ -1,4 +1,4 @@
-//! `sysop chat`: the line REPL. It turns lines into `Input`s and updates into rows, and decides nothing.
+//! `sysop chat`: the line REPL. The REPL turns lines into `Input`s and updates into rows, and decides nothing.
 //!
 //! The terminal is read by one reader at a time: by the line editor while the session waits for a prompt, by
 //! an approval or program prompt while one is open, by the session's terminal after `/shell`, and by nothing

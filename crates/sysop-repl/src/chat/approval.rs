@@ -48,7 +48,7 @@ pub(crate) enum ApprovalOutcome {
     Edited(String),
     /// Run the call and save this rule.
     Always(OfferedRule),
-    /// Reject the call, with feedback for the model or an empty text.
+    /// Reject the call, with feedback for the model or an empty string.
     Reject(String),
     StopTurn,
     /// The user pressed Ctrl+C.

@@ -165,7 +165,7 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
     let mut line = row("› ", StyleRole::Title);
     if seen == AnswerEcho::Visible {
         let text = row(&field.echo_text(), StyleRole::Text);
-        // Show the end of a text that is longer than the row.
+        // Show the end of text that is longer than the row.
         let room = keyboard.columns().saturating_sub(4);
         line.append(wrap_exact(&text.spans, room).pop().unwrap_or_default());
     }

@@ -235,7 +235,7 @@ impl Person {
         Self { read, write, child, terminal, before, seen: String::new(), at: 0 }
     }
 
-    /// Waits for a text after the previous match; returns the output up to it.
+    /// Waits for the text after the previous match; returns the output up to it.
     async fn sees(&mut self, text: &str) -> String {
         let waiting = async {
             loop {

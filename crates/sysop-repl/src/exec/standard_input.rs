@@ -20,9 +20,9 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StandardInput {
-    /// It ended without data.
+    /// Standard input ended without data.
     Empty,
-    /// It is open, but no data arrived in time.
+    /// Standard input is open, but no data arrived in time.
     Silent,
     Data {
         bytes: Vec<u8>,
