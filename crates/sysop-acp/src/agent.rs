@@ -305,7 +305,8 @@ impl Agent {
         self.client.update(session.as_str(), commands::available(&skills)).await;
     }
 
-    /// Starts a session's task and waits until its log is replayed. `options` are those of an earlier task of the session.
+    /// Starts a session's task and waits until its log is replayed. `options` are the options of an earlier task of the
+    /// session.
     pub(crate) async fn link(
         &self,
         opened: OpenedSession,
@@ -425,7 +426,7 @@ impl Agent {
         }
     }
 
-    /// Withdraws the question about the servers of a session that is closed.
+    /// Cancels a pending question about a session's MCP servers, or forgets its answer. Called when the session closes.
     fn withdraw_consent(&self, session: &str) {
         let mut consents = self.consents.lock();
         match consents.get(session) {

@@ -59,8 +59,8 @@ struct OpenRequests {
 }
 
 impl Client {
-    /// Returns the editor, and a receiver that fires when the writer thread exits: when all clones are gone
-    /// or the stream is closed. It is a thread because an editor that does not read must not delay our exit.
+    /// Returns the editor, and a receiver that fires when the writer thread exits: when all clones are gone or the
+    /// stream is closed. The writer is a thread because an editor that does not read must not delay our exit.
     pub(crate) fn new(mut output: Box<dyn Write + Send>) -> (Self, oneshot::Receiver<()>) {
         let (lines, mut queued) = mpsc::channel::<String>(QUEUED_LINES_MAX);
         let (ended, end) = oneshot::channel();

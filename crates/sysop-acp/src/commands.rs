@@ -17,7 +17,7 @@ const COMMANDS: [(&str, &str, Option<&str>); 5] = [
 
 #[derive(Debug)]
 pub(crate) enum PromptAction {
-    /// A prompt for the model with its images. It may invoke a skill or a custom command.
+    /// A prompt for the model with its images. The prompt may invoke a skill or a custom command.
     Ask(String, Vec<PromptImage>),
     Run(String),
     /// Undo the tool call with this number, or the last change if `None`.

@@ -114,8 +114,8 @@ pub enum BackendError {
 /// Opens and finds sessions in any directory.
 #[async_trait]
 pub trait AcpBackend: Send + Sync {
-    /// Creates a session that works in `folder`, an absolute path. It is saved with its first prompt. Tools of `servers` are
-    /// offered only with the user's consent.
+    /// Creates a session that works in `folder`, an absolute path. The session is saved with its first prompt. Tools of
+    /// `servers` are offered only with the user's consent.
     async fn create(&self, folder: &Path, servers: Vec<EditorServer>) -> Result<OpenedSession, BackendError>;
 
     /// Opens an earlier session, which keeps its own directory, host and tools. The tools of `servers` without the user's

@@ -122,7 +122,7 @@ impl OpenConsent {
 }
 
 impl Agent {
-    /// Lets a prompt wait if the session's servers wait for consent. Returns false if none does.
+    /// Lets a prompt wait if the session's servers wait for consent. Returns false if no server does.
     pub(crate) fn waits_for_consent(self: &Arc<Self>, id: &Value, params: &Value) -> bool {
         let Some(session) = params["sessionId"].as_str() else { return false };
         let mut open = self.consents.lock();
@@ -241,7 +241,7 @@ impl Agent {
         self.client.update(session, update).await;
     }
 
-    /// Answers the prompts of a canceled question. The next prompt asks again.
+    /// Responds `cancelled` to the prompts that waited for a question that was canceled. The next prompt asks it again.
     async fn drop_prompts(&self, session: &str) {
         let is_open = self.sessions.lock().contains_key(session);
         let prompts = {

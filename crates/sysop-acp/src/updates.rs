@@ -64,7 +64,7 @@ impl TextStream {
             rest.push_str(&self.neutralizer.finish());
             return rest;
         }
-        // Text that has been sent cannot be taken back, so the text starts over.
+        // Text that has been sent cannot be withdrawn, so the text starts over.
         self.restart(step);
         neutralize(whole).into_owned()
     }

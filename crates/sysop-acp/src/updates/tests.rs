@@ -73,7 +73,7 @@ fn bash(command: &str) -> ToolCall {
     }
 }
 
-/// Returns the texts of the messages of one kind, joined.
+/// Returns the text of the messages of one kind, joined.
 fn texts(messages: &[Value], kind: &str) -> String {
     let of_kind = messages.iter().filter(|message| message["sessionUpdate"] == kind);
     of_kind.map(|message| message["content"]["text"].as_str().unwrap_or_default()).collect()
