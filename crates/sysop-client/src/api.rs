@@ -19,7 +19,7 @@ use crate::{ClientError, ServerAddress};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum time from the start of a request until its whole response has been read.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Maximum size of a response, in bytes. It exceeds the default maximum for one call's stored output.
+/// Maximum size of a response, in bytes. This exceeds the default maximum for one call's stored output.
 const ANSWER_BYTES_MAX: usize = 80 * 1024 * 1024;
 /// Maximum length of an error message from the server, in characters.
 const SENTENCE_CHARS_MAX: usize = 400;
@@ -169,13 +169,13 @@ pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
     }
 }
 
-/// Converts a text from the server to one line of bounded length that is safe to display.
+/// Converts text from the server to one line of bounded length that is safe to display.
 pub(crate) fn sentence(text: &str) -> String {
     let short: String = text.chars().take(SENTENCE_CHARS_MAX).collect();
     neutralize_line(&short).to_string()
 }
 
-/// Returns the root cause of an error as a text that does not repeat the request's URL.
+/// Returns the root cause of an error as text that does not repeat the request's URL.
 fn causes(error: &reqwest::Error) -> String {
     let mut last: &dyn Error = error;
     while let Some(source) = last.source() {

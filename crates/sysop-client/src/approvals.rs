@@ -8,7 +8,7 @@ use sysop_core::policy::RiskClass;
 use crate::api::Api;
 use crate::{ClientError, ServerAddress};
 
-/// An approval that is waiting for an answer. Its texts are untrusted.
+/// An approval that is waiting for an answer. Its strings are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingApproval {

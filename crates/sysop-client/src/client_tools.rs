@@ -47,7 +47,7 @@ const SHOWN_CHARS_MAX: usize = 80;
 /// Settings for lending this machine's tools to sessions: the tools, and the policy for their calls.
 pub struct LocalToolsSettings {
     pub host: Arc<dyn Host>,
-    /// Root folder of the file tools, as shown to users and to the model.
+    /// Root directory of the file tools, as shown to users and to the model.
     pub root: String,
     /// Names of the tools to lend; `None` lends all.
     pub tools: Option<Vec<String>>,

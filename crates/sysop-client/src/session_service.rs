@@ -33,7 +33,7 @@ use crate::session::{self, RemoteSession};
 use crate::{ClientError, ServerAddress};
 
 const SESSIONS_MAX: usize = 1_000;
-/// Host name of a session whose only tools are those that clients lend.
+/// Host name of a session whose only tools are lent by clients.
 const NO_HOST: &str = "none";
 /// Maximum time for connections to close.
 const CLOSE: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ pub struct RemoteSessionService {
     options: NewSessionOptions,
     local_tools: Option<Arc<LocalTools>>,
     hosts: Vec<NamedItem>,
-    /// The user's home folder on this machine.
+    /// The user's home directory on this machine.
     home: PathBuf,
     tasks: TaskTracker,
     /// Sessions that are open in a front end. Opening one of them again returns the same object.
@@ -68,7 +68,7 @@ pub struct RemoteSessionService {
 
 impl RemoteSessionService {
     /// Connects to a server and checks the token. If `local_tools` is given, its tools are lent to each opened session.
-    /// `home` is the user's home folder on this machine. Fails if the server is unreachable or rejects the token.
+    /// `home` is the user's home directory on this machine. Fails if the server is unreachable or rejects the token.
     pub async fn connect(
         server: ServerAddress,
         mut options: NewSessionOptions,

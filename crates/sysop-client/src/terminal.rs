@@ -86,8 +86,8 @@ impl RemoteTerminal {
         }
     }
 
-    /// Returns an error to all callers that are opening the terminal, because the server has none or cannot open it.
-    /// Returns true if there was such a caller.
+    /// Returns an error to all callers that are opening the terminal, because the server has no terminal or cannot open
+    /// it. Returns true if there was such a caller.
     pub(crate) fn failed(&self, why: &str) -> bool {
         let opening = std::mem::take(&mut self.state.lock().opening);
         let waited = !opening.is_empty();

@@ -1,5 +1,5 @@
-//! Record of the calls that this machine has run. It prevents a call from running a second time, even if its result was
-//! lost on the way to the server or this process was killed.
+//! Record of the calls that this machine has run. The record prevents a call from running a second time, even if its
+//! result was lost on the way to the server or this process was killed.
 //!
 //! Each session has one file, which only one process at a time can lock. The file has a line for each call
 //! that started and a line for each result. If a call in the file has no result, the process exited during
