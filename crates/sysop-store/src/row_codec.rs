@@ -120,9 +120,9 @@ pub(crate) fn summary((id, title, created, changed, last, host, root, pinned): S
     }
 }
 
-/// Returns the `LIKE` pattern for finding a word in stored events. It matches at least every event that
-/// contains the word. Databases ignore case only for ASCII, so every other character matches any character.
-/// `escape` is the escape character of the pattern.
+/// Returns the `LIKE` pattern for finding a word in stored events. The pattern matches at least every event that
+/// contains the word. Databases ignore case only for ASCII, so every other character matches any character. `escape` is
+/// the escape character of the pattern.
 pub(crate) fn like_pattern(word: &str, escape: char) -> String {
     let json = serde_json::Value::from(word).to_string();
     let mut pattern = String::from("%");

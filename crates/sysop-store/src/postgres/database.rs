@@ -58,7 +58,8 @@ impl Database {
         with_statement_timeout(self.options.connect()).await
     }
 
-    /// Runs `attempt`, and retries it while it fails with a transient error and time is left. It must be idempotent.
+    /// Runs `attempt`, and retries it while it fails with a transient error and time is left. `attempt` must be
+    /// idempotent.
     pub(super) async fn retry<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, sqlx::Error>>,

@@ -47,7 +47,7 @@ const ACQUIRE_ATTEMPTS_MAX: usize = 8;
 const PAYLOAD_BYTES_MAX: usize = 7900;
 /// Maximum bytes of text in one chunk of a delta. JSON escapes may make the text six times as long.
 const DELTA_TEXT_BYTES_MAX: usize = 1200;
-/// Maximum queued events. Further events are dropped and replaced by one `ClusterEvent::Lagged`.
+/// Maximum queued events. Further events are dropped and replaced with one `ClusterEvent::Lagged`.
 const EVENTS_QUEUED_MAX: usize = 4096;
 
 /// A node. It is cheap to clone; the node ends when the last clone is dropped.

@@ -13,7 +13,7 @@ pub(super) const SERVER_MIN: u32 = 13;
 
 /// The entry at index N migrates the schema from version N to version N + 1.
 ///
-/// Texts that are also compared by this program are ordered by bytes (`COLLATE "C"`), as they are in the program.
+/// Strings that are also compared by this program are ordered by bytes (`COLLATE "C"`), as they are in the program.
 const MIGRATIONS: &[&str] = &[
     r#"
     CREATE TABLE sysop_nodes (

@@ -20,7 +20,7 @@ use super::schema;
 /// Counter in the temporary names of copies; distinguishes copies that one process writes concurrently.
 static COPIES: AtomicU64 = AtomicU64::new(0);
 
-/// Ensures that a backup of the database with the schema version `version` exists beside it.
+/// Ensures that a backup of the database with the schema version `version` exists next to it.
 pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Result<(), OpenDatabaseError> {
     let backup = with_suffix(path, &format!(".v{version}.bak"));
     if backup.exists() {
@@ -41,13 +41,13 @@ pub(super) fn ensure(connection: &Connection, path: &Path, version: i64) -> Resu
     Ok(())
 }
 
-/// Returns the existing backups beside a database. There are backups if the database was migrated.
+/// Returns the existing backups next to a database. There are backups if the database was migrated.
 pub(super) fn all(path: &Path) -> Vec<PathBuf> {
     let backups = schema::backup_versions().map(|version| with_suffix(path, &format!(".v{version}.bak")));
     backups.filter(|backup| backup.exists()).collect()
 }
 
-/// Removes a session from the backups beside a database.
+/// Removes a session from the backups next to a database.
 pub(super) fn erase(path: &Path, id: &SessionId) -> Result<(), StoreError> {
     for backup in all(path) {
         erase_from(&backup, id).map_err(|error| {

@@ -66,7 +66,7 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE sessions ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0",
 ];
 
-/// Returns the schema versions for which a backup may exist beside the database.
+/// Returns the schema versions for which a backup may exist next to the database.
 pub(super) fn backup_versions() -> impl Iterator<Item = usize> {
     1..MIGRATIONS.len()
 }

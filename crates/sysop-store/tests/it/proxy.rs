@@ -19,7 +19,7 @@ pub(crate) enum ProxyMode {
     Closed,
 }
 
-/// A proxy between a socket of its own and that of a server.
+/// A proxy between a socket of its own and the socket of a server.
 pub(crate) struct Proxy {
     folder: tempfile::TempDir,
     mode: watch::Sender<ProxyMode>,

@@ -1,7 +1,7 @@
-//! A PostgreSQL server for tests: private, in a folder of its own, reached by a socket there.
+//! A PostgreSQL server for tests: private, in a directory of its own, reached by a socket there.
 //!
-//! The server is stopped and its folder removed when this process ends, however it ends: a shell at the other end of a
-//! pipe does it. Tests of other crates may include this file by its path.
+//! The server is stopped and its directory removed when this process ends, however it ends: a shell at the other end of
+//! a pipe does it. Tests of other crates may include this file by its path.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor};
 
-/// Script of the shell beside a server: `$1` is the folder of PostgreSQL's programs, `$2` that of the server.
+/// Script of the shell that watches a server: `$1` is the directory of PostgreSQL's programs, `$2` the directory of the
+/// server.
 const PROCESS_SCRIPT: &str = r#"
 trap '' PIPE # who is killed while it starts reads no answer
 start() {
@@ -114,7 +115,7 @@ impl Server {
         self.expect("promoted");
     }
 
-    /// Folder of its socket.
+    /// Directory of its socket.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -171,7 +172,7 @@ impl Drop for Server {
     }
 }
 
-/// Folder of the programs of the newest PostgreSQL; Debian keeps them off the PATH.
+/// Directory of the programs of the newest PostgreSQL; Debian keeps them off the PATH.
 fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).find(|folder| folder.join("initdb").is_file());

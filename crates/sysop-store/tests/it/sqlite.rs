@@ -22,7 +22,7 @@ async fn sqlite() -> Fixture {
 
 conformance!(sqlite);
 
-/// A folder with a path for a database.
+/// A directory with a path for a database.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sysop.db");

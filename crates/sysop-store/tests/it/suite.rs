@@ -13,7 +13,7 @@ use sysop_driver::port::{Annotation, Store, StoreError};
 
 use crate::events::{KINDS, any_event, id, kind, log, of_kind, opened, queued, turn};
 
-/// An empty store, with the folder that it needs while it lives.
+/// An empty store, with the directory that it needs while it lives.
 pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) folder: Option<tempfile::TempDir>,

@@ -8,7 +8,7 @@ use sysop_store::{MemoryStore, PostgresStore, SqliteStore};
 
 use crate::server::shared;
 
-/// An empty store, with the folder that it needs while it lives.
+/// An empty store, with the directory that it needs while it lives.
 pub(crate) struct TokenFixture {
     pub(crate) store: Arc<dyn TokenStore>,
     pub(crate) folder: Option<tempfile::TempDir>,

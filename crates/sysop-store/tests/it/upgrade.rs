@@ -1,4 +1,4 @@
-//! Logs and databases of sysop 0.1.0, and those of future versions.
+//! Logs and databases of sysop 0.1.0, and of future versions.
 
 use std::path::{Path, PathBuf};
 
@@ -256,7 +256,7 @@ fn unknown_fields_are_ignored_in_each_kind_of_event() {
     }
 }
 
-/// Returns the files of a folder that contain these bytes.
+/// Returns the files of a directory that contain these bytes.
 fn holders(folder: &Path, text: &str) -> Vec<String> {
     let holds = |name: &String| {
         let bytes = std::fs::read(folder.join(name)).unwrap();
