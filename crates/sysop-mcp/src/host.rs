@@ -1,4 +1,4 @@
-//! A host that adds MCP servers' tools to those of another host.
+//! A host that adds MCP servers' tools to the tools of another host.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ pub struct ServerStatus {
     pub tools: Vec<String>,
 }
 
-/// Tools of MCP servers, together with those of another host.
+/// Tools of MCP servers, together with the tools of another host.
 pub struct McpHost {
     inner: Arc<dyn Host>,
     tools: HashMap<String, ExternalTool>,

@@ -8,11 +8,11 @@
 //!   call does. If the server then sends a different definition of the called tool, the call is not made.
 //! - Each call is checked against the session's policy like a call to any other tool, as a call with unknown
 //!   effects. Annotations relax that only for servers that the user trusts.
-//! - Results are cut to the output limits, without control sequences and secrets, before anyone sees them.
+//! - Results are truncated to the output limits, without control sequences and secrets, before anyone sees them.
 //!
-//! A server on this machine gets only the environment set in the config, no terminal, and no permissions in
-//! sysop. It otherwise runs with all privileges of the user. Each session has its own connections, because
-//! servers keep state, and because a server's questions belong to the session whose call it is running.
+//! A server on this machine gets only the environment set in the config, no terminal, and no permissions in sysop.
+//! Otherwise, the server runs with all privileges of the user. Each session has its own connections, because servers
+//! keep state, and because a server's questions belong to the session whose call it is running.
 //!
 //! This crate opens no session, asks for no approval, and knows no model.
 
