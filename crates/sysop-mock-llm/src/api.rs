@@ -22,11 +22,11 @@ const BYTES_A_TOKEN: usize = 4;
 
 /// Prefix of model names for which every API answers 404, as for a model that does not exist.
 pub const MISSING_MODEL_PREFIX: &str = "missing";
-/// Prefix, in lower case, of the names of models that have no tools on Ollama.
+/// Lowercase prefix of the names of models that have no tools on Ollama.
 pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 
 pub(crate) trait ApiRequest: Sized + Send {
-    /// Start of the API's error text for a body that is not JSON.
+    /// Start of the API's error message for a body that is not JSON.
     const NOT_JSON: &'static str;
     /// Name of the header that holds the request id, and the prefix of that id.
     const REQUEST_ID: Option<(&'static str, &'static str)> = None;
@@ -93,7 +93,7 @@ impl ScriptedReply<'_> {
         }
     }
 
-    /// Splits a text into the pieces that the events of a stream carry.
+    /// Splits the text into the pieces that the events of a stream carry.
     pub(crate) fn split<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> {
         split(text, self.response.delivery.chunk_bytes)
     }

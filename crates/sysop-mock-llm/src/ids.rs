@@ -1,4 +1,4 @@
-//! Ids that look like those of the real servers. They are unique within a process and are never secrets.
+//! Ids that look like the ids of the real servers. They are unique within a process and are never secrets.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,8 +2,8 @@
 //! testing and demonstrating an agent without a model.
 //!
 //! The server validates its clients: a request that the real server would refuse (a tool call without its result, a
-//! lost thought signature) is refused here too, with that server's own error text. The crate uses no other crate of the
-//! workspace, needs no key, and makes no outgoing connection.
+//! lost thought signature) is refused here too, with that server's own error message. The crate uses no other crate of
+//! the workspace, needs no key, and makes no outgoing connection.
 //!
 //! | API | endpoints |
 //! | --- | --- |

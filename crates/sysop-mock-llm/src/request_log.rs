@@ -18,14 +18,14 @@ pub struct RecordedRequest {
     pub path: String,
     /// Query without its `?`; empty if there was none.
     pub query: String,
-    /// Names, in lower case, and values of the headers.
+    /// Lowercase names of the headers, with their values.
     pub headers: Vec<(String, String)>,
     /// Body as JSON; null if there is none or it is not JSON.
     pub body: Value,
 }
 
 impl RecordedRequest {
-    /// Returns the value of a header; `name` must be in lower case.
+    /// Returns the value of a header; `name` must be lowercase.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }

@@ -1,7 +1,7 @@
 //! The scenario file: format and validation.
 //!
-//! The format is that of the lsimons-agent design ("Scenarios File"). Additional optional fields of a
-//! response are described in [`Response`]. Parsing never guesses: an unknown field is an error.
+//! The format follows the lsimons-agent design ("Scenarios File"). Additional optional fields of a response are
+//! described in [`Response`]. Parsing never guesses: an unknown field is an error.
 
 use std::fmt;
 use std::io::Read as _;
@@ -32,7 +32,7 @@ pub struct Scenarios {
 }
 
 impl Scenarios {
-    /// Returns the built-in scenarios: those of the lsimons-agent design, and a demo (`demo`).
+    /// Returns the built-in scenarios: the scenarios of the lsimons-agent design, and a demo (`demo`).
     pub fn builtin() -> Self {
         Self::parse("scenarios.json", BUILTIN).expect("a test reads the built-in file")
     }
@@ -188,7 +188,7 @@ pub struct TokenUsage {
 pub struct ScriptedFailure {
     /// HTTP status, 400 to 599.
     pub status: u16,
-    /// Error text, which is sent in the API's own shape.
+    /// Error message, which is sent in the API's own shape.
     pub message: String,
     /// Number of requests that fail; `None` means that all fail.
     pub times: Option<usize>,
@@ -225,7 +225,7 @@ impl ScenarioError {
     }
 }
 
-/// Returns serde_json's error text without the position at its end.
+/// Returns serde_json's error message without the position at its end.
 fn without_position(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -455,7 +455,7 @@ mod tests {
         }
     }
 
-    /// Parses a valid file, one field per line, with `from` replaced by `to`.
+    /// Parses a valid file, one field per line, with `from` replaced with `to`.
     fn changed(from: &str, to: &str) -> String {
         let good = r#"{
   "scenarios": [

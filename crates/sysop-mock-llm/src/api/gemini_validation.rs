@@ -297,7 +297,7 @@ fn advance_turn(turn: &mut Turn, parts: &[Value]) {
     }
 }
 
-/// Fails if a signature is invalid, or if the first call of a step of the current turn has none.
+/// Fails if a signature is invalid, or if the first call of a step of the current turn has no signature.
 fn validate_signatures(model: &str, contents: &[Value], turn_start: usize) -> Result<(), ApiError> {
     for (index, content) in contents.iter().enumerate() {
         let mut first = true;

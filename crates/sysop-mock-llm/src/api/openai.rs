@@ -13,7 +13,7 @@ use crate::event_stream::{EventStream, Framing};
 use crate::ids::IdGenerator;
 use crate::scenario::{ScriptedCall, TokenUsage, is_tool_name};
 
-/// Model name to use if a request names none.
+/// Model name to use if a request names no model.
 const MODEL_DEFAULT: &str = "mock-model";
 const TOOL_NAME_BYTES_MAX: usize = 64;
 

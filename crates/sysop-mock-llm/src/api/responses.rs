@@ -236,7 +236,7 @@ fn validate_input(input: &Value, stateless: bool) -> Result<Turn, ApiError> {
     }
 }
 
-/// Returns the content of a message if it is a text or if each part is of this kind or a refusal; otherwise fails.
+/// Returns the content of a message if it is text, or if each part is of this kind or a refusal; otherwise fails.
 fn parts<'a>(item: &'a Value, kind: &str, place: &str) -> Result<&'a Value, ApiError> {
     let content = &item["content"];
     let wrong = list(item, "content").iter().any(|part| part["type"] != kind && part["type"] != "refusal");

@@ -153,7 +153,7 @@ async fn models_are_listed_in_the_format_of_each_api() {
     assert_eq!(root, "Ollama is running");
 }
 
-/// Runs the demo's calls in an empty folder, with tools as described in the design.
+/// Runs the demo's calls in an empty directory, with tools as described in the design.
 #[test]
 fn the_demo_scenario_uses_any_offered_shell_tool() {
     let folder = tempfile::tempdir().unwrap();
