@@ -9,10 +9,10 @@ use flate2::read::GzDecoder;
 use crate::catalog::SERVER_NAME;
 
 const UNPACKED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// Maximum depth of the program in the folder: `llama-b11146/llama-server` or `build/bin/llama-server`.
+/// Maximum depth of the program in the directory: `llama-b11146/llama-server` or `build/bin/llama-server`.
 const DEPTH_MAX: usize = 3;
 
-/// Unpacks a `.tar.gz` file into the folder `target`, which is emptied first. Fails on entries outside it.
+/// Unpacks a `.tar.gz` file into the directory `target`, which is emptied first. Fails on entries outside it.
 pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<(), String> {
     let _ = fs::remove_dir_all(target); // left by an earlier attempt
     fs::create_dir_all(target).map_err(|error| error.to_string())?;
@@ -29,7 +29,7 @@ pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the server program below a folder.
+/// Returns the server program below a directory.
 pub(crate) fn find(folder: &Path) -> Option<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     for _ in 0..DEPTH_MAX {

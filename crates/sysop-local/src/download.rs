@@ -103,7 +103,7 @@ pub(crate) fn part_path(target: &Path) -> PathBuf {
     name.into()
 }
 
-/// Downloads the file that `pin` describes to `target`, whose folder must exist. On error, the file at `target` is
+/// Downloads the file that `pin` describes to `target`, whose directory must exist. On error, the file at `target` is
 /// missing or unchanged. Transferred bytes are kept in the part if they may belong to the pinned file.
 pub async fn download(
     pin: &Pin,
@@ -266,7 +266,7 @@ impl From<DownloadError> for AttemptError {
     }
 }
 
-/// Fails if the disk that holds `folder` has no space for `bytes` more.
+/// Checks that the disk that holds `folder` has space for `bytes` more.
 fn check_space(folder: &Path, bytes: u64) -> Result<(), DownloadError> {
     let free = free_bytes(folder)
         .map_err(|error| DownloadError::Io { path: folder.to_owned(), error })?

@@ -1,4 +1,4 @@
-//! The folder with the models and the server builds: file names, which files are complete, and their removal.
+//! The directory with the models and the server builds: file names, which files are complete, and their removal.
 //!
 //! A file name contains the first digits of the hash, so a table with a different pin looks for a different
 //! file. A file at its final name is complete; an unfinished one ends with `.part`.
@@ -44,7 +44,7 @@ impl ModelFolder {
         &self.0
     }
 
-    /// Creates the folder, readable only by the user.
+    /// Creates the directory, readable only by the user.
     pub fn create(&self) -> Result<(), FolderError> {
         let mut builder = fs::DirBuilder::new();
         builder.recursive(true);
@@ -128,7 +128,7 @@ impl ModelFolder {
         Ok(freed)
     }
 
-    /// Returns the free bytes on the disk that holds the folder.
+    /// Returns the free bytes on the disk that holds the directory.
     pub fn free_bytes(&self) -> Result<u64, FolderError> {
         crate::download::free_bytes(&self.0).map_err(|error| self.failed(error))
     }

@@ -31,8 +31,8 @@ impl Machine {
     }
 }
 
-/// Returns the largest context window, in tokens, with which the model fits into the free memory. It is at most the
-/// model's own, and at least the smallest of [`CONTEXTS`].
+/// Returns the largest context window, in tokens, with which the model fits into the free memory. The window is at most
+/// the model's own, and at least the smallest of [`CONTEXTS`].
 pub fn context_for(model: &ModelEntry, machine: &Machine) -> u32 {
     let window = model.window();
     let fits = |context: u32| {

@@ -7,18 +7,18 @@
 //!
 //! # Design
 //!
-//! The supervisor listens on a Unix socket in a private folder. A process that may need a model keeps a
-//! connection open (`hold`), and opens another one for each request (`use NAME`). The kernel closes the
-//! connections of a process that exits for whatever reason, so counting them is enough. The supervisor stops
-//! the server and itself when the last connection closes, or when no request has been made for [`IDLE_MAX`].
-//! One model is loaded at a time: a request for another one waits until the current one is not in use.
+//! The supervisor listens on a Unix socket in a private directory. A process that may need a model keeps a connection
+//! open (`hold`), and opens another one for each request (`use NAME`). The kernel closes the connections of a process
+//! that exits for whatever reason, so counting them is enough. The supervisor stops the server and itself when the last
+//! connection closes, or when no request has been made for [`IDLE_MAX`]. One model is loaded at a time: a request for
+//! another one waits until the current one is not in use.
 //!
 //! Clients send a name and no path or option, because a process in a sandbox may reach the socket and must not gain the
 //! supervisor's privileges. A file lock, held for the lifetime of the supervisor, ensures that there is only one.
 //!
 //! # Invariants
 //!
-//! - Two supervisors never serve one folder.
+//! - Two supervisors never serve one directory.
 //! - A server stops with its supervisor, even if the supervisor is killed (`launcher`).
 //! - Only processes of the same user are answered.
 
@@ -73,7 +73,7 @@ pub(crate) enum Response {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// Another supervisor serves this folder, which is fine.
+    /// Another supervisor serves this directory, which is fine.
     #[error("another process already runs the model server")]
     Running,
     #[error("cannot use {}: {error}", path.display())]
@@ -85,7 +85,7 @@ pub enum SupervisorError {
 /// Everything that the supervisor needs, from the settings of its process.
 #[derive(Debug)]
 pub struct Supervisor {
-    /// Private folder for the socket.
+    /// Private directory for the socket.
     pub runtime_folder: PathBuf,
     pub catalog: Catalog,
     pub folder: ModelFolder,

@@ -127,7 +127,8 @@ impl Source {
             .map_err(|error| again(format!("cannot connect to {} ({})", shown(url), cause(&error))))
     }
 
-    /// Fails if the headers report a different hash. Hugging Face sends the file's hash in `X-Linked-Etag`.
+    /// Checks that the headers do not report a hash other than the pinned one. Hugging Face sends the file's hash in
+    /// `X-Linked-Etag`.
     fn check_pin(&self, headers: &HeaderMap) -> Result<(), SourceError> {
         let text = headers.get("x-linked-etag").and_then(|value| value.to_str().ok());
         let hash = text.map(|text| text.trim_start_matches("W/").trim_matches('"').to_ascii_lowercase());

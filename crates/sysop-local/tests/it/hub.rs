@@ -15,7 +15,7 @@ pub(crate) struct HubState {
     pub(crate) file: Vec<u8>,
     /// Hash in `X-Linked-Etag`; empty to send none.
     pub(crate) linked_etag: String,
-    /// Bytes after which each of the next transfers is cut.
+    /// Bytes after which each of the next transfers is cut off.
     pub(crate) cuts: Vec<usize>,
     /// Number of signed addresses that have expired when they are used.
     pub(crate) expired: usize,

@@ -22,7 +22,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Creates a folder with the models `one`, `two`, `broken` and `open`, and the stand-in on PATH.
+    /// Creates a directory with the models `one`, `two`, `broken` and `open`, and the stand-in on PATH.
     fn new() -> Self {
         let bench = Self { dir: tempfile::tempdir().unwrap(), idle: Duration::from_secs(600) };
         let folder = bench.folder();
