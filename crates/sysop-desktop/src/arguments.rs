@@ -58,7 +58,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli
     Ok(CliAction::OpenWindow(WindowArguments { sysop, session, server }))
 }
 
-/// Returns true if a text is valid as a session id, which becomes part of a URL.
+/// Returns true if the text is valid as a session id, which becomes part of a URL.
 pub(crate) fn is_valid_session_id(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     !text.is_empty() && text.len() <= SESSION_BYTES_MAX && text.bytes().all(plain)

@@ -1,6 +1,6 @@
 //! Pages shown by the window itself: while the server is starting, and after it has exited.
 //!
-//! These pages run no scripts, load nothing, and escape every text.
+//! These pages run no scripts, load nothing, and escape all text.
 
 use std::os::unix::process::ExitStatusExt;
 

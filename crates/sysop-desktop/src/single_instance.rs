@@ -1,6 +1,6 @@
 //! One window per user: the first process holds a lock and listens; later ones ask it to raise its window.
 //!
-//! The lock is released when the process exits for any reason. It alone decides which process is first: an
+//! The lock is released when the process exits for any reason. The lock alone decides which process is first: an
 //! earlier process's socket is replaced. Both files are in a directory that only the user can access.
 
 use std::fs::{File, OpenOptions};

@@ -153,7 +153,7 @@ impl Display {
         (width, height, data.chunks_exact(4).map(|point| [point[2], point[1], point[0]]).collect())
     }
 
-    /// Waits until something is drawn, and saves the picture in the target folder.
+    /// Waits until something is drawn, and saves the picture in the target directory.
     pub(crate) fn screenshot(&self, window: Window, name: &str) {
         let (width, height, points) = wait("something is drawn in the window", || {
             let picture = self.picture(window);

@@ -9,7 +9,7 @@ use crate::world::{World, kill, sysop};
 /// Keycodes of Tab and Enter on a PC keyboard.
 const TAB_ENTER: [u8; 2] = [23, 36];
 
-/// Puts `sysop` alone in a folder, like an installation without the window.
+/// Puts `sysop` alone in a directory, like an installation without the window.
 fn alone(world: &World) -> std::path::PathBuf {
     let alone = world.path("alone");
     fs::create_dir(&alone).unwrap();

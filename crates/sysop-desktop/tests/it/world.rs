@@ -18,7 +18,7 @@ use crate::display::{Display, wait};
 /// Path of the window program.
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_sysop-desktop");
 
-/// Returns the path of `sysop`, beside the window program.
+/// Returns the path of `sysop`, next to the window program.
 pub(crate) fn sysop() -> PathBuf {
     let sysop = Path::new(HELPER).with_file_name("sysop");
     assert!(sysop.is_file(), "{} is missing; `cargo build --package sysop` makes it", sysop.display());
