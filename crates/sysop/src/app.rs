@@ -167,8 +167,8 @@ impl Services {
         mcp::tools(&mcp::ready_servers(&self.settings)).into_iter().map(|tool| tool.spec).collect()
     }
 
-    /// Creates a location's tools and the models that sessions there can use. `session_tools` are the tools
-    /// of the session; those of MCP servers among them can be called.
+    /// Creates a location's tools and the models that sessions there can use. `session_tools` are the tools of the
+    /// session; the tools of MCP servers among them can be called.
     fn runtime(
         &self,
         session: Option<&SessionId>,
@@ -202,7 +202,7 @@ impl Services {
         WorkspaceInstructions::new(self.machines.clone(), place.clone())
     }
 
-    /// Returns the settings for a new session. `tools` are its host's tools, `external` those of MCP servers.
+    /// Returns the settings for a new session. `tools` are its host's tools, `external` the tools of MCP servers.
     fn spec(&self, place: &ToolLocation, tools: &[ToolSpec], external: &[ToolSpec]) -> SessionSpec {
         let settings = &self.settings;
         let window = settings.context_window(&self.model);

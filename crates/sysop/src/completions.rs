@@ -31,8 +31,8 @@ const WAIT_MAX: Duration = Duration::from_millis(1500);
 const SESSIONS_MAX: usize = 50;
 const TITLE_CHARS_MAX: usize = 60;
 
-/// bash splits words at `:`, `=` and `@`, which are parts of names here. This joins them again, and returns of a
-/// candidate only the part that bash replaces.
+/// bash splits words at `:`, `=` and `@`, which are parts of names here. This joins the parts again, and returns only
+/// the part of a candidate that bash replaces.
 const BASH_WORDS: &str = include_str!("completions/words.bash");
 
 /// Returns the script for a shell.
@@ -151,7 +151,7 @@ fn matching(typed: &OsStr, candidates: Vec<CompletionCandidate>) -> Vec<Completi
     candidates.into_iter().filter(|candidate| candidate.get_value().to_str().is_some_and(fits)).collect()
 }
 
-/// Returns lists of hosts: the hosts before the last comma stay, and none is proposed twice.
+/// Returns lists of hosts: the hosts before the last comma stay, and no host is proposed twice.
 fn hosts_after_comma(typed: &OsStr, hosts: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let (before, last) = typed.rsplit_once(',').map_or(("", typed), |(before, last)| (before, last));

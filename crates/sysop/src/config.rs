@@ -578,8 +578,6 @@ impl Config {
     }
 }
 
-/// Returns the value to use instead of an invalid one, for a key that would loosen the policy if it were
-/// ignored. Returns `None` for any other key.
 /// Returns the built-in `dangerous_patterns`.
 fn built_in_patterns() -> Vec<String> {
     let mut config = Config::default();
@@ -589,6 +587,8 @@ fn built_in_patterns() -> Vec<String> {
     config.get("dangerous_patterns").unwrap_or_default()
 }
 
+/// Returns the value to use instead of an invalid one, for a key that would loosen the policy if it were ignored.
+/// Returns `None` for any other key.
 fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
     keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
 }

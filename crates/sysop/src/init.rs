@@ -114,7 +114,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the user's settings are in another program's file.
+/// Fails if the user's settings are in another program's config file.
 pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> {
     let own = settings.folders.config.join("sysop").join("config.toml");
     let file = &settings.config.own_file;

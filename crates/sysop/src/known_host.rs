@@ -10,8 +10,8 @@ use crate::settings::{HostChoice, Settings, SshTarget};
 /// Timeout for `ssh -G` and for the name lookup. If either takes longer, the name is not checked here.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Fails if the tools would run on a single remote host whose name cannot be resolved. A host behind a jump
-/// host or proxy is not checked, because its name is resolved elsewhere.
+/// Checks that the name of the host can be resolved, if the tools would run on a single remote host. A host behind a
+/// jump host or proxy is not checked, because its name is resolved elsewhere.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     check_host(settings, &settings.host).await
 }

@@ -192,7 +192,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
     }
 }
 
-/// Prints a text and returns the exit code.
+/// Prints text and returns the exit code.
 fn report((text, exit): (String, Exit)) -> Result<Exit> {
     emit(text.as_bytes())?;
     Ok(exit)

@@ -56,7 +56,7 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     crate::emit(text.as_bytes())
 }
 
-/// Queries the configured providers' servers, or only that of `provider`, for their models.
+/// Queries the configured providers' servers, or only the server of `provider`, for their models.
 async fn ask_servers(
     settings: &Settings,
     machines: &Machines,

@@ -25,7 +25,7 @@ fn command_line() -> String {
     page
 }
 
-/// Writes a command's section, followed by those of its subcommands.
+/// Writes a command's section, followed by the sections of its subcommands.
 fn section(command: &Command, name: &str, level: usize, page: &mut String) {
     let heading = "#".repeat(level.min(3));
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();

@@ -340,8 +340,8 @@ impl Settings {
         ssh_names::ssh_names(&config, home)
     }
 
-    /// Returns the hosts from which a user can choose, each with a description: this machine, those of the config, and
-    /// those of the user's ssh config.
+    /// Returns the hosts from which a user can choose, each with a description: this machine, the hosts in the config,
+    /// and the hosts in the user's ssh config.
     pub(crate) fn host_names(&self) -> Vec<(String, String)> {
         let mut hosts = vec![("local".to_owned(), "this machine".to_owned())];
         hosts.extend(self.hosts.known.iter().map(|known| {

@@ -14,7 +14,7 @@ use crate::settings::Settings;
 
 const SKILL_FILE: &str = "SKILL.md";
 
-/// Lists the user's skills and commands, and those of the workspace even if it is not trusted.
+/// Lists the user's skills and commands, and the workspace's skills and commands even if it is not trusted.
 pub(crate) fn list(settings: &Settings) -> String {
     let workspace = read_instruction_files(&settings.root, Some(&settings.folders.home));
     let (skills, commands) = own_skill_folders(settings);

@@ -1,4 +1,4 @@
-//! The file that remembers how the models of local servers call tools: `tool-calling.json` in the data folder.
+//! The file that remembers how the models of local servers call tools: `tool-calling.json` in the data directory.
 //!
 //! An unreadable file counts as empty: the models are asked again. Writers replace the whole file.
 
@@ -11,7 +11,7 @@ use sysop_provider::{ToolCallingReport, ToolCallingStore};
 
 use crate::config::{create_private_folder, replace_private_file};
 
-/// Maximum number of models that are remembered. More start the file over.
+/// Maximum number of models that are remembered. With more models, the file starts over.
 const MODELS_MAX: usize = 200;
 
 pub(crate) struct ToolCallingFile(PathBuf);

@@ -14,8 +14,8 @@ use crate::settings::Settings;
 /// Number of events to read from the store at a time.
 const PAGE_EVENTS: usize = 1000;
 
-/// Deletes a session and those of its artifacts that no other log references. Other logs may reference them,
-/// because a fork has the same events and identical artifacts are stored once. Fails if the session does not
+/// Deletes a session and its artifacts, except artifacts that another log references. Other logs may reference an
+/// artifact, because a fork has the same events and identical artifacts are stored once. Fails if the session does not
 /// exist, or the store fails to delete it or all of its text. Artifacts that cannot be removed are ignored.
 pub(crate) async fn delete_session(
     store: &dyn Store,

@@ -1,6 +1,6 @@
 //! Reads the images for requests to models from the artifact directory.
 //!
-//! The loader wraps a session's provider, because messages and the log contain only references to images. It
+//! The loader wraps a session's provider, because messages and the log contain only references to images. The loader
 //! also limits the images in a request, dropping the oldest ones.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -283,7 +283,8 @@ impl SessionPrograms {
         }
     }
 
-    /// Runs the hooks of an event. `more` is what they are told about it, computed only if a hook listens.
+    /// Runs the hooks of an event. `more` returns further data about the event for the hooks; called only if a hook
+    /// matches.
     fn tell(&self, point: HookPoint, session: &SessionId, text: &str, more: impl FnOnce() -> Value) {
         let programs: Vec<_> = self.programs.matching(point, text).map(|hook| hook.program.clone()).collect();
         if programs.is_empty() {

@@ -144,7 +144,7 @@ impl InstructionReader for WorkspaceInstructions {
     }
 }
 
-/// Returns the directories with the user's and the system's skills, and those with the user's commands.
+/// Returns the directories with the user's and the system's skills, and the directories with the user's commands.
 pub(crate) fn own_skill_folders(settings: &Settings) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let config = settings.folders.config.join(CONFIG_FOLDER);
     let mut skills = vec![config.join(SKILLS)];

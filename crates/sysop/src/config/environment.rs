@@ -20,7 +20,7 @@ use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 /// Variables with the prefix `SYSOP_` that do not set a config key.
 const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
 
-/// A copy of the environment variables, so that no other code queries those of the process.
+/// A copy of the environment variables, so that no other code queries the environment of the process.
 #[derive(Clone, Default)]
 pub(crate) struct Environment(BTreeMap<String, String>);
 

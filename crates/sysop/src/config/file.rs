@@ -178,7 +178,7 @@ impl ConfigFileReader {
         if let (ValueKind::List(ListKind::Patterns), Some(ConfigValue::Texts(patterns)), false) =
             (kind, &mut value, complaints.is_empty())
         {
-            // What the user wanted to replace them by is not complete, so the built-in patterns stay.
+            // The user's replacement is incomplete, so the built-in patterns stay.
             let missing = super::built_in_patterns().into_iter().filter(|it| !patterns.contains(it));
             let missing: Vec<_> = missing.collect();
             patterns.extend(missing);

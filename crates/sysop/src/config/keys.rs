@@ -10,7 +10,7 @@ pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
 
-/// Maximum price of a million tokens; a higher price must be a typo.
+/// Maximum price per million tokens; a higher price must be a typo.
 const PRICE_MAX: f64 = 1_000_000.0;
 
 const EFFORTS: &[&str] = &["none", "minimal", "low", "medium", "high", "xhigh"];
@@ -143,7 +143,7 @@ pub(crate) enum WorkspaceRule {
 const TEXT: ValueKind = ValueKind::Text(TextKind::Any);
 pub(crate) const SECRET: ValueKind = ValueKind::Text(TextKind::Secret);
 const URL: ValueKind = ValueKind::Text(TextKind::Url);
-/// Price of a million tokens, in any currency.
+/// Price per million tokens, in any currency.
 const PRICE: ValueKind = ValueKind::Number { least: 0.0, most: PRICE_MAX };
 
 /// Returns the kind of an integer from 1 to `most`.

@@ -50,7 +50,7 @@ pub(crate) struct Variable {
     pub(crate) description: String,
     /// Regular expression that the whole value must match.
     pub(crate) pattern: Option<String>,
-    /// Value to use if the user gives none.
+    /// Value to use if the user gives no value.
     pub(crate) default: Option<String>,
 }
 

@@ -29,7 +29,7 @@ const KEYS: [&str; 19] = [
 ];
 const FILE_KEYS: [&str; 1] = ["sha256"];
 
-/// One step of a routine. Texts may contain placeholders.
+/// One step of a routine. Its strings may contain placeholders.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RunbookStep {
     pub(crate) name: String,
@@ -137,7 +137,8 @@ pub(crate) struct StepFault {
 }
 
 impl RunbookStep {
-    /// Returns the texts that may contain placeholders, with their keys. The flag is true for text that a shell reads.
+    /// Returns the strings that may contain placeholders, with their keys. The flag is true for text that a shell
+    /// reads.
     pub(crate) fn templates(&self) -> Vec<(&'static str, &str, bool)> {
         let mut texts = Vec::new();
         match &self.action {
@@ -356,7 +357,7 @@ impl StepReader<'_> {
         None
     }
 
-    /// Returns text that is not empty. It may be blank.
+    /// Returns the text of a value, and reports a fault if the text is empty. Blank text is allowed.
     fn filled_text(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) -> Option<String> {
         let text = self.any_text(key, raw)?;
         if text.is_empty() {

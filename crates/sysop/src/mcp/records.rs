@@ -24,7 +24,7 @@ impl Records {
     pub(super) fn new(settings: &Settings) -> Self {
         let of_editor = settings.mcp.iter().filter(|server| server.is_of_editor);
         let of_editor = of_editor.map(|server| {
-            // A dot keeps the file apart from that of a server in the config.
+            // A dot keeps the file apart from the file of a server in the config.
             (server.settings.name.clone(), format!("editor.{}.json", server.identity))
         });
         Self { folder: settings.folders.data.join(FOLDER), of_editor: of_editor.collect() }

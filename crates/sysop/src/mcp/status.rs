@@ -7,7 +7,7 @@ use sysop_mcp::{ServerState, ServerStatus};
 use super::records::Records;
 use crate::settings::{McpServer, Settings};
 
-/// Returns the servers in the config. `of_session` are those whose tools the session offers. Starts none.
+/// Returns the servers in the config. `of_session` are those whose tools the session offers. Starts no server.
 pub(crate) fn servers(settings: &Settings, of_session: &[ServerStatus]) -> Vec<ToolServer> {
     let records = Records::new(settings);
     let servers = settings.mcp.iter().map(|server| {

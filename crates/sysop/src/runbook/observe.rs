@@ -25,7 +25,7 @@ use crate::app::{Machines, ToolLocation};
 use crate::policy_check::summary;
 use crate::settings::{HostChoice, Settings};
 
-/// Adds to each step what its host tells about it.
+/// Adds the facts from its host to each step.
 pub(super) async fn observe(settings: Settings, plan: &mut RunbookPlan) -> Result<()> {
     let settings = Arc::new(settings);
     let machines = Machines::new(Arc::clone(&settings));
@@ -66,7 +66,7 @@ impl Place {
         Ok(Self { host, mode, policy, options })
     }
 
-    /// Fails if the host cannot be reached.
+    /// Fills in the probe answers, the assessment and the effects of a step. Fails if the host cannot be reached.
     async fn observe(&self, step: &mut PlannedStep) -> Result<(), String> {
         let mut probes = std::mem::take(&mut step.probes);
         for probe in probes.iter_mut().filter(|probe| probe.is_known) {
@@ -127,7 +127,7 @@ impl Place {
         preview::lines(&plan, &results)
     }
 
-    /// Asks an `unless` or a `check`, if it is known to only read.
+    /// Runs an `unless` or a `check` command for its answer, if the command is known to only read.
     async fn answer(&self, probe: &PlannedProbe) -> Result<String, String> {
         let call = command_call(&probe.command);
         let Some(spec) = self.spec(BASH_TOOL) else { return Ok(String::new()) };

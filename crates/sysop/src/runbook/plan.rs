@@ -1,5 +1,5 @@
-//! `sysop run NAME --plan`: the steps with their values, as far as they are known without a host. What a host tells about
-//! them is added by [`super::observe`].
+//! `sysop run NAME --plan`: the steps with their values, as far as they are known without a host. Facts from the hosts
+//! are added by [`super::observe`].
 
 use std::fmt::Write;
 

@@ -383,7 +383,7 @@ impl RunbookRun {
         match judge(&step.expect, outcome) {
             Ok(values) => {
                 self.values.extend(values);
-                // A step whose undo command cannot be filled in has none.
+                // A step whose undo command cannot be filled in has no undo.
                 let call = self.book.undo(step, &self.values).unwrap_or_default();
                 self.done.push(StepUndo { step: self.step, call });
                 self.enter(StepPhase::Verify)

@@ -83,7 +83,7 @@ pub(super) fn system_command(programs: &BTreeSet<String>, source: Option<&Routin
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SystemDifference {
     MissingPrograms(Vec<String>),
-    /// The system or architecture differs from that on which the runbook was created.
+    /// The system or architecture differs from the system on which the runbook was created.
     OtherSystem {
         made: String,
         found: String,

@@ -91,7 +91,7 @@ fn age(changed: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// Returns the start of a text, at most `columns` wide. If anything is cut off, the result ends with `…`.
+/// Returns the start of the text, at most `columns` wide. If anything is cut off, the result ends with `…`.
 fn cut_end(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -99,8 +99,8 @@ fn cut_end(text: &str, columns: usize) -> String {
     format!("{}…", fitting(text.chars(), columns.saturating_sub(1)))
 }
 
-/// Returns the end of a text, at most `columns` wide. If anything is cut off, the result begins with `…`.
-/// Used for paths, whose ends are more informative.
+/// Returns the end of the text, at most `columns` wide. If anything is cut off, the result begins with `…`. Used for
+/// paths, whose ends are more informative.
 fn cut_start(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

@@ -140,7 +140,7 @@ async fn a_list_fits_the_terminal() {
             assert!(line.width() <= width, "{} > {width}: {line}", line.width());
         }
     }
-    // Lines are cut no more than needed.
+    // Lines are truncated no more than needed.
     assert!(listed(&store, Some(132)).await.lines().any(|line| line.width() >= 131));
 }
 

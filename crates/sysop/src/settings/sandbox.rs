@@ -29,7 +29,7 @@ impl Settings {
         }
     }
 
-    /// Returns the directories in `sandbox_write`, with `~` replaced by the home directory.
+    /// Returns the directories in `sandbox_write`, with `~` replaced with the home directory.
     fn sandbox_write(&self) -> Vec<String> {
         let home = &self.folders.home;
         let absolute = |text: String| match text.strip_prefix('~') {

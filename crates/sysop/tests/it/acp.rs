@@ -128,7 +128,7 @@ impl Editor {
     }
 }
 
-/// Texts of a kind of message of one session, joined.
+/// Text of the messages of one kind in a session, joined.
 fn texts(messages: &[Value], session: &str, kind: &str) -> String {
     let of_session = messages.iter().filter(|message| message["params"]["sessionId"] == session);
     let updates = of_session.map(|message| &message["params"]["update"]);

@@ -54,7 +54,7 @@ const SECRETS: &[&str] = &[
     "/proc/self/root{home}/.netrc",
 ];
 
-/// A home with secrets, a workspace, a directory beside it, and a listener that detects connections.
+/// A home with secrets, a workspace, a directory next to it, and a listener that detects connections.
 struct Victim {
     world: World,
     listener: TcpListener,

@@ -99,7 +99,7 @@ impl ReplProcess {
     }
 }
 
-/// Texts of an OpenAI request's messages with this role.
+/// Text of each message with this role in an OpenAI request.
 fn texts(body: &Value, role: &str) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     messages

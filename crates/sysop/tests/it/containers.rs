@@ -1,6 +1,6 @@
-//! Containers as hosts, reached by stand-ins of `docker` and `kubectl`: programs that accept the same command lines, and run
-//! the command on this machine, in a folder and an environment of its own. Like the real ones, they leave the command
-//! running if they are killed. `cargo xtask dist --try` repeats the first test with a real podman.
+//! Containers as hosts, reached by stand-ins of `docker` and `kubectl`: programs that accept the same command lines,
+//! and run the command on this machine, in a directory and an environment of its own. Like the real ones, they leave
+//! the command running if they are killed. `cargo xtask dist --try` repeats the first test with a real podman.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::support::{Mock, bash, call, say, wait_until_gone};
 
-/// `$F` is the folder with the containers, and the log of the command lines.
+/// `$F` is the directory with the containers, and the log of the command lines.
 const STAND_IN: &str = r#"#!/bin/sh
 F=FOLDER
 printf '%s %s\n' "${0##*/}" "$*" >> "$F/lines.log"
@@ -75,7 +75,7 @@ while True:
             watched.remove(0)
 ";
 
-/// Installs the stand-ins, so that `docker` and `kubectl` reach folders in `containers` of the home.
+/// Installs the stand-ins, so that `docker` and `kubectl` reach directories in `containers` of the home.
 pub(crate) fn install_stand_ins(home: &Path, programs: &Path) -> PathBuf {
     let folder = home.join("containers");
     fs::create_dir_all(&folder).unwrap();

@@ -8,7 +8,7 @@ use crate::support::{Mock, say};
 /// Schema of an object with the name of a unit.
 const SCHEMA: &str = r#"{"type":"object","required":["unit"],"properties":{"unit":{"type":"string"}}}"#;
 
-/// Returns the texts of the user's messages in the newest request.
+/// Returns the text of each user message in the newest request.
 fn prompts(mock: &Mock) -> Vec<String> {
     let body = mock.last_body();
     let messages = body["messages"].as_array().unwrap();

@@ -86,7 +86,7 @@ impl ServeProcess {
         format!("/api/agent/sessions/{}", made["sessionId"].as_str().unwrap())
     }
 
-    /// Follows a session's events until they contain a text. Returns all of them.
+    /// Follows a session's events until they contain the text. Returns all of them.
     pub(crate) fn follow(&self, session: &str, wanted: &str) -> String {
         let mut stream = self.connect();
         let (bearer, host) = (self.bearer(), self.address);

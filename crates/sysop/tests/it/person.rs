@@ -39,7 +39,7 @@ impl Person {
         Self { read, write, child, seen: String::new(), at: 0 }
     }
 
-    /// Waits until a text appears after the text seen before.
+    /// Waits until the text appears after the text seen before.
     pub(crate) async fn sees(&mut self, text: &str) {
         let waiting = async {
             loop {

@@ -18,7 +18,7 @@ fn typed(served: &ServeProcess, tool: &str, command: &str) -> String {
     all_until(served, &session, "tool.finished")
 }
 
-/// All events of a session up to one that contains a text.
+/// All events of a session up to one that contains the text.
 fn all_until(served: &ServeProcess, session: &str, wanted: &str) -> String {
     let mut stream = served.connect();
     let (bearer, host) = (served.bearer(), served.address);

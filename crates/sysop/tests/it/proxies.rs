@@ -23,7 +23,7 @@ struct ReverseProxy {
 
 impl Drop for ReverseProxy {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The proxy may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

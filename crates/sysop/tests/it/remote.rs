@@ -155,7 +155,7 @@ fn results(body: &Value) -> Vec<String> {
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// Files below a directory that contain a text anywhere.
+/// Files below a directory that contain the text anywhere.
 fn files_with(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
     let holds = |path: &std::path::PathBuf| {
         // A file removed during the listing contains nothing.
@@ -165,7 +165,7 @@ fn files_with(folder: &Path, text: &str) -> Vec<std::path::PathBuf> {
     files_below(folder).into_iter().filter(holds).collect()
 }
 
-/// Processes with a text in their command line or environment.
+/// Processes with the text in their command line or environment.
 fn processes_given(text: &str) -> Vec<String> {
     let mut found = processes_with(text);
     for entry in fs::read_dir("/proc").unwrap().flatten() {

@@ -207,7 +207,7 @@ pub(crate) fn http(status: &str, kind: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-/// Page of a server and its start-up token, from the first line of output when standard output is no terminal.
+/// Page of a server and its start-up token, from the first line of output when standard output is not a terminal.
 pub(crate) fn served(line: &str) -> (String, String) {
     let (before, file) = line.trim_end().split_once(", token file ").expect("it says where the token is");
     let page = before.strip_prefix("sysop listening on ").expect("it says where it is");
@@ -299,7 +299,7 @@ impl OutputStream {
     }
 }
 
-/// The running binary. It is killed if the test ends first.
+/// The running binary. The process is killed if the test ends first.
 pub(crate) struct Running {
     pid: Pid,
     stdin: Option<ChildStdin>,
@@ -328,7 +328,7 @@ impl Running {
         running
     }
 
-    /// Types a text; a program that no longer reads is no error.
+    /// Types the text; a program that no longer reads is not an error.
     pub(crate) fn type_text(&mut self, text: &str) {
         let stdin = self.stdin.as_mut().expect("started with an input");
         let _ = stdin.write_all(text.as_bytes()).and_then(|()| stdin.flush());
@@ -518,7 +518,7 @@ pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Processes whose command line contains a text.
+/// Processes whose command line contains the text.
 pub(crate) fn processes_with(text: &str) -> Vec<String> {
     let folders = fs::read_dir("/proc").unwrap().flatten();
     folders

@@ -114,7 +114,7 @@ impl Viewer {
         rows.collect::<Vec<_>>().join("\n")
     }
 
-    /// Foreground color of the first character of a text on the screen.
+    /// Foreground color of the first character of the text on the screen.
     pub(crate) fn color_of(&self, text: &str) -> Option<Color> {
         let screen = self.screen();
         let (row, column) =
@@ -142,7 +142,7 @@ impl Viewer {
         }
     }
 
-    /// Waits until a text is on the screen.
+    /// Waits until the text is on the screen.
     pub(crate) async fn sees(&mut self, text: &str) -> String {
         self.sees_that(text, |screen| screen.contains(text)).await
     }

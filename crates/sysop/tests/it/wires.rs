@@ -193,7 +193,7 @@ fn anthropic_completes_a_task() {
     assert_eq!((&*request.path, request.header("x-api-key")), ("/v1/messages", Some("key-of-anthropic")));
 }
 
-/// Texts of an OpenAI request's messages with this role.
+/// Text of each message with this role in an OpenAI request.
 fn texts(body: &Value, role: &str) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter();
     messages

@@ -58,7 +58,7 @@ impl ValueForm {
         }
     }
 
-    /// Returns the regular expression for valid values. It matches no value with a blank or a leading dash.
+    /// Returns the regular expression for valid values. The expression matches no value with a blank or a leading dash.
     fn pattern(self) -> &'static str {
         match self {
             Self::Unit => "[A-Za-z0-9@_][A-Za-z0-9@_.:-]*",

@@ -73,7 +73,7 @@ fn a_server_of_the_editor_starts_after_consent_and_its_calls_ask() {
     editor.answer(prompt);
     let variables = result(&mock);
     assert!(variables.contains("\"GIVEN\": \"yes\"") && !variables.contains("OPENAI"), "{variables}");
-    // Consent for one session is no consent for the next.
+    // Consent for one session is not consent for the next.
     std::fs::remove_file(world.work().join("started")).unwrap();
     let session = open(&mut editor, &world, &servers(&world, &argument));
     let prompt = editor.prompt(&session, "hello");

@@ -61,7 +61,7 @@ impl Random {
     }
 }
 
-/// Prompt of one attempt; each text is unique, so that its outcome can be found.
+/// Prompt of one attempt; each prompt is unique, so that its outcome can be found.
 fn prompt(session: usize, turn: usize, time: usize) -> String {
     format!("{}.", witness(session, turn, time))
 }

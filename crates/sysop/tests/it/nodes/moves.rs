@@ -9,7 +9,7 @@ use super::world::{Client, Database, Model, Node, NodeClient, exported, token, w
 use crate::World;
 use crate::support::{DEADLINE, bash, call, say};
 
-/// Maximum time for a server to shut down, whatever its clients do. It grants them five seconds.
+/// Maximum time for a server to shut down, whatever its clients do. The server grants them five seconds.
 const DRAIN_MAX: Duration = Duration::from_secs(15);
 
 /// Two nodes on one database, and a token that both accept.

@@ -89,7 +89,7 @@ fn the_task() -> Vec<Value> {
     ]
 }
 
-/// Paths below a folder with their kind and content, sorted.
+/// Paths below a directory with their kind and content, sorted.
 fn tree(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
