@@ -31,7 +31,7 @@ struct ClientNetwork(Child);
 
 impl Drop for ClientNetwork {
     fn drop(&mut self) {
-        // It may have ended; either way nothing is left to do.
+        // The process may have ended; either way nothing is left to do.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

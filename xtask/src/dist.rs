@@ -43,7 +43,7 @@ const GENERATED: [(&str, &[&str]); 4] = [
     ("completions.zsh", &["completions", "zsh"]),
     ("completions.fish", &["completions", "fish"]),
 ];
-/// Prefixes of the names of libraries that the window program may link, besides those of the C library.
+/// Prefixes of the names of libraries that the window program may link, besides the libraries of the C library.
 /// `depends` in its Cargo.toml names their Debian packages.
 const LIBRARIES_OF_WINDOW: [&str; 8] = [
     "libwebkit2gtk-4.1.so.0",

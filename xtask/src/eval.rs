@@ -1,9 +1,9 @@
 //! Measures how many tasks of operations an agent solves with a model, and the requests and tokens that it needs.
 //!
-//! The tasks are data: `xtask/eval/NAME.toml`, or another folder. Each run gets a fresh folder as its workspace with a home
-//! of its own. The agent is `sysop exec`, or a small loop for comparison. A check, which never reads what the model says,
-//! decides from the state of the workspace. The commands of the model run as the user who started this: use a machine that
-//! may break.
+//! The tasks are data: `xtask/eval/NAME.toml`, or another directory. Each run gets a fresh directory as its workspace
+//! with a home of its own. The agent is `sysop exec`, or a small loop for comparison. A check, which never reads what
+//! the model says, decides from the state of the workspace. The commands of the model run as the user who started this:
+//! use a machine that may break.
 
 mod agent;
 mod proxy;
@@ -211,7 +211,7 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Fails if the check of a task is wrong.
+/// Checks that the check of each task fails before the solution and passes after it.
 fn prove(tasks: &[EvalTask]) -> Result<()> {
     let mut found = 0;
     for task in tasks {

@@ -16,7 +16,7 @@ use crate::workspace::{cargo, root, step, target};
 use crate::{setup, web};
 
 const SIZE: (usize, usize) = (100, 30);
-/// Columns and rows of a screen that has room for the terminal beside the conversation.
+/// Columns and rows of a screen that has room for the terminal next to the conversation.
 const WIDE: (usize, usize) = (168, 32);
 const SCREEN_MAX: Duration = Duration::from_secs(30);
 /// Interval between two captures while waiting for the screen.
@@ -24,8 +24,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for which the screen must not change before it is captured.
 const STILL_FOR: Duration = Duration::from_millis(400);
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
-/// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is no replacement: it
-/// draws a word's background at the wrong position if the word is preceded by `&`.
+/// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is not a replacement: it draws a
+/// word's background at the wrong position if the word is preceded by `&`.
 const TERM_TRANSCRIPT: (&str, &str) = ("term-transcript-cli", "0.5.0");
 const STYLE: &str = include_str!("pictures/style.toml");
 /// Size of a cell, and of the margin around the screen, in pixels.
@@ -45,8 +45,8 @@ struct TmuxSession {
     drawer: PathBuf,
 }
 
-/// Takes all pictures, or only those of the TUI (`--screen`), with the binary at the given path or a
-/// newly built one. `--tour` takes none, and joins the existing ones.
+/// Takes all pictures, or only the pictures of the TUI (`--screen`), with the binary at the given path or a newly built
+/// one. `--tour` takes none, and joins the existing ones.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     if rest == ["--tour"] {
         return tour::write();

@@ -11,7 +11,7 @@ pub(crate) struct Task {
     /// Arguments, as in `[--all] [-- ARGS...]`.
     arguments: &'static str,
     flags: &'static [Flag],
-    /// Maximum number of words that are no flags.
+    /// Maximum number of words that are not flags.
     words_max: usize,
     /// Purpose of words and of arguments after `--`; empty if the task takes none.
     more: &'static str,

@@ -12,8 +12,8 @@ use crate::{booted_tests, dist, docs, setup, web, wire, workflows};
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
 /// Environment variable with the number of tests to run concurrently.
 const THREADS: &str = "RUST_TEST_THREADS";
-/// Environment variable that makes a test fail if it cannot run here, for example without the privilege to
-/// create a network namespace. It is set for root.
+/// Environment variable that makes a test fail if it cannot run here, for example without the privilege to create a
+/// network namespace. The variable is set for root.
 const COMPLETE: &str = "SYSOP_TESTS_COMPLETE";
 /// Number of runs of the random tests with `--all`. Each run uses new seeds, and a failure prints its seed.
 const LONG_RUNS: usize = 10;

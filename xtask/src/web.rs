@@ -22,7 +22,7 @@ const BROWSER: [(&str, &str); 3] = [
 const LIGHTHOUSE: &str = r#"{ "dependencies": { "lighthouse": "12.8.2" } }"#;
 /// Oldest Node version that can build the page.
 const NODE_VERSION_MIN: u32 = 20;
-/// Name of the file that stores the sources' hash. It is in the built directory: both are deleted together.
+/// Name of the file that stores the sources' hash. The file is in the built directory: both are deleted together.
 const STAMP: &str = ".stamp";
 /// Directories on which the built page does not depend.
 const NOT_SOURCES: [&str; 3] = ["node_modules", "dist", "tests"];

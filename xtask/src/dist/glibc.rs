@@ -40,9 +40,9 @@ pub(crate) fn check(program: &Path, promised: GlibcVersion) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program links only libraries whose Debian packages are known: those of the C library and the
-/// compiler, and those whose names begin with one of `known`. Fails if the program links any other library;
-/// the error names the first one.
+/// Checks that a program links only libraries whose Debian packages are known: the libraries of the C library and the
+/// compiler, and libraries whose names begin with one of `known`. Fails if the program links any other library; the
+/// error names the first one.
 pub(crate) fn check_libraries(program: &Path, known: &[&str]) -> Result<()> {
     let headers = objdump(program, "-p")?;
     let mut needed = headers.lines().filter_map(|line| line.trim().strip_prefix("NEEDED")).map(str::trim);

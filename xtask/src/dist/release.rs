@@ -70,7 +70,7 @@ fn materials(folder: &Path) -> Result<()> {
     // The generator writes one next to each manifest.
     let crates = fs::read_dir(root().join("crates"))?.flatten().map(|entry| entry.path());
     for member in crates.chain([root().join("xtask")]) {
-        // Most crates have none.
+        // Most crates have no such file.
         let _ = fs::remove_file(member.join("bom.json"));
     }
     Ok(())

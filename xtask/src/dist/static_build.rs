@@ -1,6 +1,6 @@
 //! A program without any shared library, for systems without glibc.
 //!
-//! It links glibc statically: Rust's musl target is not available from a package registry, and since glibc
+//! The program links glibc statically: Rust's musl target is not available from a package registry, and since glibc
 //! 2.34 host names are resolved without loading libraries at run time.
 
 use std::fs;

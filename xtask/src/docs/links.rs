@@ -3,7 +3,7 @@
 /// Address of the repository's files that are not pages of the guide.
 const REPOSITORY: &str = "https://github.com/sysop/sysop/blob/main/";
 
-/// Replaces a page's links below `docs` with those of the guide, and drops the doc runner's comments.
+/// Replaces a page's links below `docs` with links within the guide, and drops the doc runner's comments.
 pub(super) fn rewrite(text: &str) -> String {
     let mut rewritten = String::with_capacity(text.len());
     let (mut is_code, mut is_comment) = (false, false);

@@ -37,7 +37,7 @@ impl AgentKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgentEnd {
     Done,
-    /// It wanted an approval, which nobody gives.
+    /// The agent asked for an approval, which nobody gives.
     Approval,
     /// The maximum number of requests was reached.
     Steps,
@@ -72,7 +72,7 @@ pub(crate) struct AgentSetup {
     pub(crate) model: String,
     pub(crate) upstream: Upstream,
     pub(crate) limits: Limits,
-    /// Folder for the agents' output.
+    /// Directory for the agents' output.
     pub(crate) logs: PathBuf,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct TaskRun {
     pub(crate) seconds: f64,
 }
 
-/// Runs an agent once on a task, in a folder of its own, and checks the result.
+/// Runs an agent once on a task, in a directory of its own, and checks the result.
 pub(crate) fn run(kind: AgentKind, task: &EvalTask, setup: &AgentSetup, rep: u32) -> Result<TaskRun> {
     let folder = TaskFolder::prepare(task)?;
     let proxy = CountingProxy::start(&setup.upstream)?;

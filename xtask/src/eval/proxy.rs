@@ -22,7 +22,7 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 const HEAD_BYTES_MAX: u64 = 64 << 10;
 /// Maximum time for counting the last answers after the agent has ended.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(2);
-/// Bytes that count as one token if the server counts none.
+/// Bytes that count as one token if the server reports no counts.
 const TOKEN_BYTES: u64 = 4;
 /// Ends of the paths under which a model is asked.
 const CALLS: [&str; 6] =
@@ -43,7 +43,7 @@ pub(crate) struct ModelUse {
     pub(crate) failed: u64,
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
-    /// Requests whose tokens are estimated, because the answer counts none.
+    /// Requests whose tokens are estimated, because the response has no usage data.
     pub(crate) estimated: u64,
     pub(crate) request_bytes: u64,
 }
@@ -146,7 +146,7 @@ impl Drop for CountingProxy {
         let mut state = self.state.lock();
         state.stopped = true;
         for curl in state.curls.drain(..) {
-            // It is a child that nobody has waited for, so the id is still its own.
+            // curl is a child that nobody has waited for, so the id is still its own.
             let _ = kill_process(curl, Signal::KILL);
         }
         drop(state);

@@ -1,5 +1,5 @@
-//! The reference agent: the simplest loop that can solve the tasks. A schema for one command at a time, two examples, and
-//! the output of each command as the next message. It asks for no approval and has no other tool.
+//! The reference agent: the simplest loop that can solve the tasks. A schema for one command at a time, two examples,
+//! and the output of each command as the next message. The agent asks for no approval and has no other tool.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

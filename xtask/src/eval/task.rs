@@ -1,5 +1,5 @@
-//! A task: a request to an agent, shell scripts that prepare its workspace and check the result, and the folder that one
-//! run gets.
+//! A task: a request to an agent, shell scripts that prepare its workspace and check the result, and the directory that
+//! one run gets.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -72,7 +72,7 @@ pub(crate) fn faults(task: &EvalTask) -> Result<Vec<&'static str>> {
     Ok(faults)
 }
 
-/// Reads the tasks of a folder, sorted by name.
+/// Reads the tasks of a directory, sorted by name.
 pub(crate) fn load(folder: &Path) -> Result<Vec<EvalTask>> {
     let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let paths: BTreeSet<PathBuf> =
@@ -93,14 +93,14 @@ fn read(path: &Path) -> Result<EvalTask> {
     Ok(task)
 }
 
-/// The folder of one run: the workspace, a home, a place for temporary files, and the state that the check compares with.
-/// Removed on drop.
+/// The directory of one run: the workspace, a home, a place for temporary files, and the state that the check compares
+/// with. Removed on drop.
 pub(crate) struct TaskFolder {
     folder: TempDir,
 }
 
 impl TaskFolder {
-    /// Makes a folder and runs the set-up of the task in its workspace.
+    /// Makes a directory and runs the set-up of the task in its workspace.
     pub(crate) fn prepare(task: &EvalTask) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("eval-").tempdir().context("cannot make a folder")?;
         let this = Self { folder };

@@ -64,7 +64,7 @@ fn tokens(text: &str) -> Vec<&str> {
     tokens
 }
 
-/// Returns the paths in a text that begin with `crate`, `super` or `self`; a group in braces is expanded.
+/// Returns the paths in text that begin with `crate`, `super` or `self`; a group in braces is expanded.
 fn paths(text: &str) -> Vec<Vec<&str>> {
     let tokens = tokens(text);
     let mut paths = Vec::new();

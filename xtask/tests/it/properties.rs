@@ -20,7 +20,7 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the number of each annotation, and true if it has a text and stands directly above a test.
+/// Returns the number of each annotation, and true if it has text and stands directly above a test.
 fn annotated(text: &str) -> Vec<(u32, bool)> {
     text.match_indices(MARK)
         .filter_map(|(at, _)| {

@@ -30,7 +30,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the folders of the pure crates that exist.
+/// Returns the directories of the pure crates that exist.
 fn pure_crates() -> Vec<PathBuf> {
     let folders = PURE.iter().map(|name| root().join("crates").join(name));
     folders.filter(|folder| folder.join("Cargo.toml").is_file()).collect()
