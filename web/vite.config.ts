@@ -2,10 +2,10 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig, type ProxyOptions } from "vite";
 
-/** Where `npm run dev` and `npm run preview` find the server: its page, its cookie and its sockets. */
+/** Address at which `npm run dev` and `npm run preview` find the server: its page, cookie and sockets. */
 const server = process.env.SYSOP_SERVER ?? "http://127.0.0.1:8765";
 
-/** The server answers only pages of its own name; what Vite serves takes that name on the way. */
+/** The server answers only requests from its own origin, so the proxy sets that origin. */
 const proxied: ProxyOptions = {
   target: server,
   changeOrigin: true,
@@ -17,7 +17,7 @@ const proxied: ProxyOptions = {
     proxy.on("proxyReqWs", own);
   },
 };
-/** `/?token=…` has to reach the server too, which answers with the cookie. */
+/** `/?token=…` must reach the server too, which answers with the cookie. */
 const visit = "^/\\?token=.*";
 const proxy = { "/api": proxied, "/login": proxied, [visit]: proxied };
 

@@ -1,10 +1,10 @@
-// Before anything is painted: the looks that were chosen last, or else those of the system.
+// Before the first paint: apply the theme that was chosen last, or else the system's theme.
 {
   let theme;
   try {
     theme = localStorage.getItem("sysop.theme");
   } catch {
-    // A browser that keeps nothing still shows the page.
+    // Without storage, the page still works.
   }
   if (theme !== "light" && theme !== "dark") {
     theme = matchMedia("(prefers-color-scheme: light)").matches ? "light" : "dark";

@@ -1,4 +1,4 @@
-/** For everybody: by keys, on a phone, with a reader of the screen. */
+/** Accessibility: by keyboard, on a phone, with a screen reader. */
 import AxeBuilder from "@axe-core/playwright";
 import type { Page } from "@playwright/test";
 import { call, expect, say, test, visit } from "./fixtures";

@@ -93,7 +93,7 @@ function flood(folder: string): string {
   return file;
 }
 
-/** Presses Enter, and tells how long it takes until the end of the flood is seen, in milliseconds. */
+/** Presses Enter, and returns the milliseconds until the end of the flood is visible. */
 async function timed(page: Page, rows: string): Promise<number> {
   const seen = page.evaluate((where) => {
     const begun = performance.now();
@@ -170,7 +170,7 @@ with sqlite3.connect(file, timeout=30) as store:
         FROM turns, events WHERE session = ? AND seq > 1 ORDER BY n, seq""", [turns, id, step, of])
 `;
 
-/** A session of twice as many messages as it has turns. One turn is made, the others are written into the store. */
+/** A session with twice as many messages as turns. One turn is real; the others are written into the store. */
 async function longSession(server: TestServer): Promise<string> {
   const one = await server.session();
   await server.request("POST", `/api/agent/sessions/${one}/messages`, { content: "word" });
@@ -196,7 +196,7 @@ test("@bench the memory of a page that streams", async ({ page, serve }) => {
   const server = await serve({ script: { stream: [words] } });
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
-  // The scrollback is full from the beginning: that it fills is no leak.
+  // The scrollback is filled first, so that filling it does not count as a leak.
   await person.types("seq 12000; while :; do date +%s.%N; sleep 0.02; done\r");
   const devtools = await page.context().newCDPSession(page);
   const until = Date.now() + SOAK_MS;
@@ -206,7 +206,7 @@ test("@bench the memory of a page that streams", async ({ page, serve }) => {
     await expect(person.button(/Retry/)).toBeVisible({ timeout: 60_000 });
     heaps.push(await heap(devtools));
   }
-  // The first turns fill what is bounded.
+  // The first turns fill the bounded buffers.
   const settled = heaps.slice(Math.floor(heaps.length / 3));
   note("soak_turns", heaps.length);
   note("soak_heap_mib", settled.at(-1) ?? 0);

@@ -1,4 +1,4 @@
-/** Something between a browser and its server that passes requests on, and lets no WebSocket through. */
+/** A proxy between a browser and its server that forwards requests but blocks WebSockets. */
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 

@@ -1,4 +1,4 @@
-/** Plain chat as a state of the session: in every tab, after a reload and a restart, and nothing of it runs. */
+/** Plain chat as a state of the session: in every tab, after a reload and a restart, and nothing in a reply runs. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";
@@ -40,7 +40,7 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   await here.button(/Run in terminal/).click();
   await here.sees("from-a-chip");
 
-  // A model that calls a tool all the same: without asking anybody, since all that is not dangerous runs by itself.
+  // A model that calls a tool anyway, in a mode in which calls that are not dangerous run without asking.
   await here.says("touch it");
   for (const person of tabs) {
     await expect(person.conversation).toContainText("nothing ran: this is a plain chat without tools");

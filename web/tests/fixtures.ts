@@ -33,9 +33,9 @@ export interface TestServer {
   /** Everything that was logged. */
   said(): string;
   request(method: string, path: string, body?: unknown): Promise<Response>;
-  /** Makes a session and gives its id. */
+  /** Creates a session and returns its id. */
   session(wish?: Record<string, unknown>): Promise<string>;
-  /** Ends it as a power cut would, and starts it again at the same address. */
+  /** Kills the server like a power failure, and restarts it at the same address. */
   restart(): Promise<void>;
 }
 
@@ -48,7 +48,7 @@ export interface ServeOptions {
 }
 
 interface Fixtures {
-  /** Serves; called once in a test. */
+  /** Starts the server; call it once per test. */
   serve(how: ServeOptions): Promise<TestServer>;
   /** A remote machine that `ssh` calls `far`, or by another name. */
   sshd(passphrase?: string, name?: string): Promise<Sshd>;
@@ -162,7 +162,7 @@ async function startServer(
   };
 }
 
-/** A page as a person uses it. */
+/** A page as a user sees it. */
 export class Person {
   constructor(readonly page: Page) {}
 
@@ -196,7 +196,7 @@ export class Person {
     await this.prompt.press("Enter");
   }
 
-  /** Waits until the live terminal shows a text. */
+  /** Waits until the live terminal shows the text. */
   async sees(text: string | RegExp): Promise<void> {
     await expect(this.terminal).toContainText(text);
   }
@@ -212,7 +212,7 @@ export class Person {
   }
 }
 
-/** Lets a browser in, and opens the page, perhaps at a session. */
+/** Logs a browser in, and opens the page, optionally at a session. */
 export async function visit(page: Page, server: TestServer, session?: string): Promise<Person> {
   await enter(page.context(), server);
   await page.goto(`${server.url}/${session ? `#/s/${session}` : ""}`);
@@ -220,7 +220,7 @@ export async function visit(page: Page, server: TestServer, session?: string): P
   return new Person(page);
 }
 
-/** Gives a browser its cookie, by the address that a person is told. */
+/** Gives a browser its cookie, by visiting the printed address. */
 export async function enter(context: BrowserContext, server: TestServer): Promise<void> {
   const port = new URL(server.url).port;
   if ((await context.cookies(server.url)).some(({ name }) => name === `sysop-${port}`)) return;

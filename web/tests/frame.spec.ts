@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { call, enter, expect, type Person, say, test, visit } from "./fixtures";
 
-/** The most that scripts and styles may weigh, packed, all together. */
+/** Maximum total size of scripts and styles, compressed. */
 const PACKED_BYTES_MAX = 350 * 1024;
 
 test("the palette finds what can be done, and does it by keys", async ({ page, serve }) => {
@@ -131,7 +131,7 @@ test("a session is listed as soon as it is opened, and by its first prompt", asy
   const list = page.getByRole("navigation", { name: "Sessions" });
   await expect(list).toContainText("No sessions yet");
   await visit(page, server, await server.session());
-  // The list is asked for every ten seconds anyway.
+  // The list is reloaded every ten seconds anyway.
   await expect(list.getByRole("listitem")).toContainText("(empty)", { timeout: 5_000 });
   await person.says("hello there");
   await expect(list.getByRole("listitem")).toContainText("hello there", { timeout: 5_000 });
@@ -145,7 +145,7 @@ test("the list tells at once what an open session does", async ({ page, serve })
   await person.button("Sessions").click();
   const row = page.getByRole("navigation", { name: "Sessions" }).getByRole("listitem");
   await person.says("touch it");
-  // The list itself is asked for every ten seconds only.
+  // The list itself is reloaded only every ten seconds.
   await expect(row).toContainText("needs approval", { timeout: 5_000 });
   await person.button(/^Run/).click();
   await expect(row).not.toContainText("needs approval", { timeout: 5_000 });
@@ -378,7 +378,7 @@ test("the first paint waits for nothing but the page itself", async ({ browser, 
   const context = await browser.newContext();
   await enter(context, server);
   const page = await context.newPage();
-  // Nothing of what it asks for comes before it has painted.
+  // No response arrives before the first paint.
   await page.route("**/api/**", () => undefined);
   await page.goto(`${server.url}/`);
   await expect(page.getByRole("button", { name: "New session" }).first()).toBeVisible();

@@ -3,7 +3,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { enter, expect, test } from "./fixtures";
 
-/** The least of 100 points that each category has. */
+/** Minimum points of each category, of 100. */
 const POINTS_MIN = 95;
 const ALL = "performance,accessibility,best-practices";
 

@@ -6,9 +6,9 @@ const DEADLINE_MS = 30_000;
 
 export interface TestProcess {
   child: ChildProcess;
-  /** All that it said. */
+  /** All output so far. */
   said(): string;
-  /** Waits until it has said something of this form. */
+  /** Waits until the output matches. */
   says(form: RegExp): Promise<RegExpExecArray>;
   end(): Promise<void>;
 }

@@ -1,4 +1,4 @@
-/** The progress of a slow model: of its reading the prompt, and of its reply. */
+/** Progress of a slow model: reading the prompt, then the reply. */
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, test, visit } from "./fixtures";
@@ -35,7 +35,7 @@ test("how far a slow model is shows above the prompt until it has answered", asy
   const bar = page.getByRole("progressbar", { name: "Prompt tokens read" });
   await expect(bar).toHaveAttribute("value", "512");
 
-  // The rate of a reply is told once it takes longer than an eye needs.
+  // The rate of a reply is shown only if the reply takes long enough.
   const told = expect(live).toContainText(/slow: \d+ tokens received, \d+ per second/);
   const feed = setInterval(() => reply && chunk(reply, delta("many words ")), 50);
   await told;

@@ -77,7 +77,7 @@ test("no single letter runs anything, and a dangerous command wants a capital Y"
   mkdirSync(join(server.work, "gone"));
   await person.says("wipe it");
   await expect(person.review).toBeFocused();
-  // The keys count by now: this one opens the field and closes it again.
+  // Keys count now: this one opens the field and closes it again.
   await expect(async () => {
     await page.keyboard.press("r");
     await expect(page.getByRole("textbox", { name: /Reason for the model/ })).toBeFocused({ timeout: 200 });
@@ -174,7 +174,7 @@ test("the plan of a read-only session is run step by step", async ({ page, serve
   await mode.selectOption("ask");
   await expect(card.getByRole("listitem")).toHaveText([/touch one/, /touch two/]);
   await expect(card.getByRole("button", { name: "Run" }).last()).toBeDisabled();
-  // It is judged by the mode of now: it asks.
+  // The current mode decides, and it asks.
   await card.getByRole("button", { name: "Run" }).first().click();
   await expect(person.review).toContainText("touch one");
   await person.review.getByRole("button", { name: /^Run/ }).click();

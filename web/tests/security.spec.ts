@@ -1,4 +1,4 @@
-/** Secrets stay with the person, and what comes from elsewhere stays text. */
+/** Secrets stay with the user, and untrusted content stays text. */
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Page } from "@playwright/test";
@@ -47,7 +47,7 @@ test("a passphrase is asked for, masked, and is nowhere afterwards", async ({ pa
   expect(holders(server.home, "looked-around").length).toBeGreaterThan(0);
 });
 
-/** The files below a folder that hold a text. */
+/** Files below a directory that contain the text. */
 function holders(folder: string, text: string): string[] {
   return readdirSync(folder, { recursive: true, encoding: "utf8" })
     .map((name) => join(folder, name))
@@ -99,7 +99,7 @@ test("what models, files and commands say is text, whatever is in it", async ({ 
   expect(found).toMatchObject({ pwned: undefined, made: 0, links: [], handlers: 0 });
   expect(found.title).toMatch(/sysop$/);
   expect(elsewhere.asked).toEqual([]);
-  // Letters that hide or turn around are shown, not obeyed.
+  // Characters that hide or reverse text are shown, not obeyed.
   expect(await person.conversation.innerText()).not.toMatch(/[\u202a-\u202e\u200b]/);
 });
 

@@ -6,14 +6,14 @@ import { join } from "node:path";
 import { run, type TestProcess } from "./processes";
 
 export interface Sshd {
-  /** The config of ssh that knows it by its name. */
+  /** Config with which `ssh` finds it by name. */
   config: string;
-  /** The home there. */
+  /** Home directory on that machine. */
   home: string;
   end(): Promise<void>;
 }
 
-/** Starts one that `ssh` knows by a name; `passphrase` is that of the key which opens it. */
+/** Starts a server that `ssh` knows by a name; `passphrase` is the passphrase of the key for it. */
 export async function startSshd(folder: string, passphrase = "", name = "far"): Promise<Sshd> {
   const at = (name: string) => join(folder, name);
   mkdirSync(at("home"), { recursive: true });
@@ -28,7 +28,7 @@ export async function startSshd(folder: string, passphrase = "", name = "far"): 
   if (process.getuid?.() === 0) mkdirSync("/run/sshd", { recursive: true });
   const program = ["/usr/sbin/sshd", "/usr/local/sbin/sshd", "/sbin/sshd"].find((path) => existsSync(path));
   if (!program) throw new Error("sshd is not installed; `cargo xtask setup` installs it");
-  // A port that was free may be taken by the time that sshd wants it.
+  // The free port may be taken before sshd binds it.
   for (let tries = 0; ; tries += 1) {
     const port = await freePort();
     writeConfigs(at, port, name);

@@ -105,7 +105,7 @@ test("the chat of seed 002 streams, and forgets when it is told to", async ({ pa
     },
   });
   await visit(page, server);
-  // From the page itself, as its script would.
+  // Requested from the page itself, as its script would.
   const said = await page.evaluate(async () => {
     const headers = { "content-type": "application/json" };
     const chat = await fetch("/chat", {

@@ -39,7 +39,7 @@ test("a reload keeps what was above the screen, with its colors", async ({ page,
   await person.sees("line-1;");
   const first = person.terminal.locator("span", { hasText: /^line-1;$/ });
   await expect(first).toHaveClass(/xterm-fg-2\b/);
-  // Once each, in order: what was drawn again did not stand below what was there.
+  // Once each, in order: redrawn output must not appear below earlier output.
   await page.keyboard.press("Control+Shift+F");
   await page.getByRole("textbox", { name: "Search terminal" }).fill("line-1;");
   await expect(page.locator(".terminal-search [role=status]")).toHaveText("1 of 1");
@@ -174,7 +174,7 @@ test("a shell that ends is told of, and another one can be opened", async ({ pag
   await person.types("exit 3\r");
   await person.button("Open another shell").click();
   await expect(person.button("Open another shell")).toHaveCount(0);
-  // Keys that come before the new shell is there go nowhere.
+  // Keys that come before the new shell starts are dropped.
   await expect(person.terminal).not.toContainText("exit 3");
   await person.sees("here:");
   await person.types("echo another-$((1+1))\r");
@@ -200,7 +200,7 @@ test("a flood leaves the page responsive and ends with the right screen", async 
   await person.sees("still-2");
 });
 
-/** Notes how long the page was deaf at most. */
+/** Records the longest time for which the page did not respond. */
 async function watchTasks(page: Page): Promise<void> {
   await page.evaluate(() => {
     const noted = window as unknown as { longest: number };

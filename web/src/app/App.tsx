@@ -41,7 +41,7 @@ export function App({ sessions }: { sessions: Sessions }) {
   const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
   const { open, active } = tabs;
-  // Loaded when it is first seen: it is the heaviest part, and a phone shows the conversation first.
+  // Loaded when first shown, because it is the largest part, and a phone shows the conversation first.
   const seen = useRef(false);
   seen.current ||= narrow ? half === "left" : !preferences.terminalHidden;
   const terminalWanted = seen.current;

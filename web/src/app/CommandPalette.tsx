@@ -6,7 +6,7 @@ import { useModal } from "./Dialog";
 /** Action of the palette. */
 export interface PageAction {
   name: string;
-  /** Additional search text, shown beside the name. */
+  /** Additional search text, shown next to the name. */
   detail?: string;
   keys?: string;
   run(): void;
@@ -30,7 +30,7 @@ export function CommandPalette({ actions, close }: { actions: readonly PageActio
   const at = Math.min(chosen, found.length - 1);
   const run = (action: PageAction | undefined) => {
     if (!action) return;
-    // Closed first: what is done may take the keyboard, which a dialog gives back when it closes.
+    // Close first: a dialog restores the focus when it closes, and the action may move the focus.
     dialog.current?.close();
     action.run();
   };

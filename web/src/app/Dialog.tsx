@@ -27,7 +27,7 @@ export function Dialog({ title, wide = false, close, children }: Props) {
   );
 }
 
-/** Opens a dialog when it is mounted. `any`: a click outside closes it, if the browser supports that. */
+/** Opens a dialog when it is mounted. If `any` is set, a click outside closes it, if the browser supports that. */
 export function useModal(closedBy: "any" | "closerequest" = "closerequest") {
   const dialog = useRef<HTMLDialogElement>(null);
   useEffect(() => {

@@ -1,7 +1,7 @@
 /** Keyboard shortcuts of the page. */
 import { Dialog } from "./Dialog";
 
-/** Where the server has the guide; the page may be below a path of a proxy. */
+/** Path of the guide. It is relative, because the page may be below a path of a proxy. */
 export const GUIDE_URL = "help/";
 
 const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]][] }[] = [

@@ -194,7 +194,10 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
   );
 }
 
-/** Looks again when a session is opened here, and when a turn begins in one: its first prompt is its title. */
+/**
+ * Reload the list when a session is opened here, and when a turn begins in one, because its first prompt becomes its
+ * title.
+ */
 function useTurns(open: readonly SessionStore[], look: () => Promise<void>): void {
   const before = useRef(open);
   useEffect(() => {
@@ -277,7 +280,7 @@ function Marked({ text, words }: { text: string; words: string }) {
   const escaped = wanted.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
   const parts = text.split(new RegExp(`(${escaped.join("|")})`, "gi"));
   return parts.map((part, at) =>
-    // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one text keep their places
+    // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a string keep their positions
     at % 2 === 1 ? <mark key={at}>{part}</mark> : <Fragment key={at}>{part}</Fragment>,
   );
 }

@@ -18,7 +18,7 @@ function actionOf(event: KeyboardEvent, { open, list, toggleTerminal }: Actions)
   if (key === "F1" || (command && key.toLowerCase() === "k")) return () => open("palette");
   if (command && key === ",") return () => open("settings");
   if (altKey && !ctrlKey && !metaKey) {
-    // With Alt, some keyboards give other letters: the place of the key counts.
+    // With Alt, some keyboards give other letters, so the position of the key counts.
     return { KeyN: () => open("connect"), KeyS: list, KeyT: toggleTerminal }[event.code];
   }
   const writes =

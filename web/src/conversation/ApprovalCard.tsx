@@ -40,10 +40,10 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const disabled = !online || sent;
   const editable = step.effect === "command";
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
-  // Enter is pressed too easily for these: a click, or a capital Y.
+  // These need a click or a capital Y, because Enter is pressed too easily.
   const careful = step.risk === "dangerous" || step.risk === "lockout";
 
-  // It takes the keyboard where nothing else is being written.
+  // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
     const active = document.activeElement;
     const writes = active instanceof HTMLTextAreaElement && active.value !== "";
@@ -51,7 +51,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     if (!writes && !elsewhere) card.current?.focus();
   }, []);
 
-  // An edited command gets a preview of its own, and so does the proposed one when the edit is given up.
+  // An edited command gets a preview of its own, and so does the proposed one when the edit is discarded.
   const shown = stage === "edit" ? text : step.proposal;
   const described = step.previewCommand ?? step.proposal;
   const requested = useRef(step.proposal);

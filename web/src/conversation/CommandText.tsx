@@ -31,7 +31,7 @@ export function partsOf(command: string, findings: readonly Finding[]): CommandP
     edges.add(within(end));
   }
   const places = [...edges].sort((a, b) => a - b);
-  // As it is, also where a part begins with the mark that a file may begin with.
+  // Keep a byte order mark at the beginning of a part.
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   return places.slice(0, -1).map((start, at) => {
     const end = places[at + 1] ?? bytes.length;
@@ -50,7 +50,7 @@ export function partsOf(command: string, findings: readonly Finding[]): CommandP
 export interface PartFindings {
   text: string;
   whys: readonly string[];
-  /** The worst of its classes. */
+  /** Worst class of its findings. */
   class: RiskClass;
 }
 
@@ -70,10 +70,10 @@ export function groupedFindings(command: string, findings: readonly Finding[]): 
 export function CommandText({ text, findings = [] }: { text: string; findings?: readonly Finding[] }) {
   return partsOf(text, findings).map((part, at) =>
     part.class === undefined ? (
-      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one command keep their places
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one command keep their positions
       <SafeText key={at} text={part.text} />
     ) : (
-      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one command keep their places
+      // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one command keep their positions
       <mark key={at} className={`found ${part.class}`} title={part.why}>
         <SafeText text={part.text} />
       </mark>

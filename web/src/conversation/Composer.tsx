@@ -32,7 +32,7 @@ interface Props {
   running: boolean;
   /** Earlier prompts, newest last; recalled with Arrow Up. */
   history: () => string[];
-  /** Returns the commands that complete a text. */
+  /** Returns the commands that complete the text. */
   complete: (text: string) => readonly CommandName[];
   /** Screen and scrollback of the live terminal. */
   buffer: () => string;
@@ -142,7 +142,7 @@ export function Composer(props: Props) {
       {(pending.length > 0 || queued.length > 0) && (
         <ul className="waiting" aria-label="Queued prompts">
           {queued.map((waits, at) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: a queue; the same words may wait twice
+            // biome-ignore lint/suspicious/noArrayIndexKey: a queue may contain the same text twice
             <li key={`q${at}`}>
               <span className="tag">queued</span> {oneLine(waits)}
             </li>

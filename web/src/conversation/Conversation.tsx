@@ -254,16 +254,16 @@ interface RowListProps {
   empty: React.ReactNode;
 }
 
-/** The list of rows. It follows its end until the user scrolls up. */
+/** The list of rows. The list follows its end until the user scrolls up. */
 function RowList({ store, rows, caughtUp, empty }: RowListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);
   const [unread, setUnread] = useState(0);
   const seen = useRef(rows.length);
-  // Another function makes the list measure all of its rows anew: it is another one where other rows are there.
+  // A new function makes the list measure all rows again, so this one changes only when the rows do.
   const latestRows = useLatest(rows);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: these tell whether rows came or went
+  // biome-ignore lint/correctness/useExhaustiveDependencies: these change when rows are added or removed
   const keyOf = useCallback(
     (at: number) => latestRows.current[at]?.id ?? at,
     [rows.length, rows[0]?.id, rows.at(-1)?.id],
@@ -281,7 +281,7 @@ function RowList({ store, rows, caughtUp, empty }: RowListProps) {
   };
   settle();
   const total = virtual.getTotalSize();
-  // They stand one below the other, with room for the others around them: what grows cannot lie over what follows.
+  // The rows are in normal flow between two spacers, so that a row that grows cannot cover the next one.
   const drawn = virtual.getVirtualItems();
   const showAll = useCallback(() => store.showAll(), [store]);
   const undo = useCallback((call: string) => store.undoStep(call), [store]);

@@ -25,7 +25,7 @@ export function FileDiff({ edit, id }: { edit: FileEdit; id?: string }) {
       </p>
       <pre>
         {lines.map(({ side, text }, at) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the lines of one edit keep their places
+          // biome-ignore lint/suspicious/noArrayIndexKey: the lines of one edit keep their positions
           <span key={at} className={`row-line ${CLASSES[side]}`}>
             {SIGNS[side]}
             {side === "skipped" ? text : <SafeText text={text} />}

@@ -122,7 +122,7 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   const { outcome, decided } = step;
   const nameOf = useName();
   const said: string[] = [];
-  // Of a call that was dropped with its turn, the outcome says so.
+  // The outcome tells if a call was dropped with its turn.
   if (decided.state === "rejected" && outcome?.status !== "cancelled") {
     const why = decided.reason ? `: ${neutralizeLine(decided.reason)}` : "";
     said.push(`rejected by ${decided.by === undefined ? "the policy" : nameOf(decided.by)}${why}`);

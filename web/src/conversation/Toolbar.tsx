@@ -121,7 +121,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   );
 }
 
-/** Rest of the bounds of `auto` mode; after the first one is reached, the mode is `ask`. */
+/** What is left of the bounds of `auto` mode; once any of them is reached, the mode becomes `ask`. */
 function Bounds({ left }: { left: AutoLeft }) {
   const now = useNow(left.until !== undefined);
   return (
@@ -135,7 +135,7 @@ function Bounds({ left }: { left: AutoLeft }) {
   );
 }
 
-/** Toggle between agent and chat mode (from juni-cli). It pulses while a turn runs. */
+/** Toggle between agent and chat mode (from juni-cli). The toggle pulses while a turn runs. */
 function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean; disabled: boolean }) {
   const { store, mode, running, disabled } = props;
   const on = mode === "agent";
@@ -165,7 +165,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
   const [typing, setTyping] = useState(false);
   useEffect(() => {
     let here = true;
-    // Without the list the model that is asked can still be seen, and another one typed.
+    // Without the list, the current model is still shown, and another one can be typed.
     listModels().then(
       (known) => here && setModels(known),
       () => undefined,

@@ -129,12 +129,12 @@ export const openEventStream: OpenConnection = (id, resumeFrom, hooks) => {
   };
   fetchGreeting(id).then((greeting) => {
     if (over.signal.aborted) return;
-    // Followed first: who hears the greeting may want to watch the terminal, which follows anew.
+    // Open the stream first: a subscriber that gets the greeting may watch the terminal, which opens another stream.
     followAnew();
     tell(greeting);
   }, failed);
 
-  // One after the other, so that keys and answers arrive in the order in which they were given.
+  // Sent one after the other, so that keys and answers arrive in the order in which they were given.
   let last: Promise<void> = Promise.resolve();
   const send: Connection["send"] = (message) => {
     if (message.type === "terminal.attach" || message.type === "terminal.detach") {

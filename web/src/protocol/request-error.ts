@@ -69,7 +69,7 @@ export async function errorFromResponse(
       if (typeof word === "string") code = word;
     }
   } catch {
-    // No JSON: something between here and the server answered.
+    // Not JSON: something between the page and the server answered.
   }
   if (response.status === 401 && !code) code = "unauthorized";
   return new RequestError(what, why, hintFor(response.status, code), response.status, code, where);

@@ -123,7 +123,7 @@ export class SessionLink implements Link {
     if (this.status.state === "open") this.connection?.send(message);
   }
 
-  /** Takes back a prompt that has not been delivered yet. */
+  /** Withdraws a prompt that has not been delivered yet. */
   takeBack(messageId: string): string | undefined {
     const found = this.outbox.remove(messageId);
     if (found) this.changedPending();
@@ -247,8 +247,8 @@ export class SessionLink implements Link {
     if (this.closed || number !== this.number || this.connection) return;
     if (status === 401 || status === 404) return this.give(status);
     if (status === 200 && kind === "socket") {
-      // The server is there and its socket is not: something on the way lets no WebSocket through.
-      // A proxy that swallows WebSockets delays each attempt, so one is enough.
+      // The server is reachable, but its WebSocket is not: something on the way blocks WebSockets. A proxy that
+      // swallows WebSockets delays each attempt, so one failure is enough.
       this.socketFailures += ended.late ? SOCKET_FAILURES_MAX : 1;
       if (this.socketFailures >= SOCKET_FAILURES_MAX) socketBlockedAt = this.world.now();
       this.connect();

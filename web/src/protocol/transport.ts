@@ -45,7 +45,7 @@ export function parse(text: string): ServerMessage | undefined {
       return said as ServerMessage;
     }
   } catch {
-    // Not ours.
+    // Not a message of the server.
   }
   return undefined;
 }

@@ -1,4 +1,4 @@
-/** Commands typed on the page: those of the TUI and the REPL that apply to it. */
+/** Commands typed on the page: the commands of the TUI and the REPL that apply to it. */
 import * as labels from "../text/labels";
 import type { Effort, Skill, TokenCounts } from "../wire";
 
@@ -36,7 +36,7 @@ export type PageCommand =
   /** A line for this user only; nothing is sent to the server. */
   | { kind: "tell"; text: string };
 
-/** Returns the command in a text, or undefined if the text is a prompt. */
+/** Returns the command in the text, or undefined if the text is a prompt. */
 export function parseCommand(text: string, usage: TokenCounts): PageCommand | undefined {
   const found = /^\/([a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim());
   const rest = found?.[2]?.trim() ?? "";
@@ -63,7 +63,7 @@ function cost({ inputTokens, outputTokens, cachedTokens }: TokenCounts): string 
   return `${tokens}; for the cost, type /cost in the TUI or the REPL`;
 }
 
-/** Returns the names that complete a text. */
+/** Returns the names that complete the text. */
 export function completions(text: string, skills: readonly Skill[]): readonly CommandName[] {
   if (!/^\/\S*$/.test(text)) return [];
   const others = skills.map((skill) => ({

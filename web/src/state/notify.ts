@@ -23,6 +23,6 @@ export function notify(id: SessionId, title: string, body: string): void {
       shown.close();
     });
   } catch {
-    // Some browsers allow them to service workers only.
+    // Some browsers allow notifications only in service workers.
   }
 }

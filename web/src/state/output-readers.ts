@@ -49,7 +49,7 @@ function sent(before: OutputReaders): OutputReaders {
   return { ...before, asked: undefined, models: known ? models : [...models, asked] };
 }
 
-/** Returns the distinct providers of these models, except that of the current model. */
+/** Returns the distinct providers of these models, except the provider of the current model. */
 export function otherProviders({ models }: OutputReaders, model: ModelRef): string[] {
   const provider = (name: ModelRef) => name.split("/", 1)[0] ?? "";
   return [...new Set(models.map(provider))].filter((name) => name !== provider(model));

@@ -91,7 +91,7 @@ export class SessionStore {
     link.on((message) => this.take(message));
     link.onStatus(() => {
       storage.savePending(id, link.pending);
-      // An answer may have been lost with its connection: what is still open can be answered again.
+      // An answer may have been lost with its connection, so open requests can be answered again.
       const lost = this.view.status.state === "open" && link.status.state !== "open";
       const answered = lost ? new Map<string, DecisionKind>() : this.view.answered;
       this.become({ status: link.status, pending: link.pending, answered });
@@ -303,7 +303,7 @@ export class SessionStore {
     this.inbox.push(message);
     if (this.scheduled) return;
     this.scheduled = true;
-    // History is not shown piece by piece, which would only make it come later.
+    // History is not rendered piece by piece, because that would only take longer.
     const seen = typeof document !== "undefined" && document.visibilityState === "visible";
     if (seen && this.view.caughtUp) requestAnimationFrame(this.flush);
     setTimeout(this.flush, HIDDEN_MS);

@@ -18,7 +18,7 @@ function write(storage: () => Storage, key: string, value: string): void {
     if (value) storage().setItem(key, value);
     else storage().removeItem(key);
   } catch {
-    // Full, or forbidden: the page works without.
+    // Storage is full or forbidden; the page works without it.
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * Transcript of a session: folds the server's messages into items, a phase and totals, like `sysop_core::transcript`.
- * Pure: the same messages give the same transcript, live and replayed. Texts are stored unchanged and untrusted; views
- * must neutralize them.
+ * Pure: the same messages give the same transcript, live and replayed. Text is stored unchanged and is untrusted; views
+ * must neutralize it.
  */
 
 import { callSummary, modeLabel, pauseLabel, typedLabel } from "../text/labels";
@@ -31,7 +31,7 @@ import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 export const ITEMS_MAX = 20_000;
 /** Items to buffer above the limit before the oldest are dropped, so that not every new item shifts the array. */
 const ITEMS_SLACK = 1_000;
-/** Maximum characters of a streaming text; the rest is shown with the complete reply. */
+/** Maximum characters of streaming text; the rest is shown with the complete reply. */
 export const LIVE_TEXT_MAX = 1024 * 1024;
 /** Maximum characters of a running tool's output; the newest are kept. */
 export const LIVE_OUTPUT_MAX = 64 * 1024;
@@ -49,7 +49,7 @@ export interface SessionInfo {
   tools: readonly OfferedTool[];
   lent: ClientToolSet | undefined;
   mode: Mode;
-  /** Rest of the bounds of `auto` mode; undefined without bounds. */
+  /** What is left of the bounds of `auto` mode; undefined without bounds. */
   auto: AutoLeft | undefined;
 }
 
@@ -85,7 +85,7 @@ export interface Transcript {
   maxIterations: number;
   /** True while a step is open; late deltas of a finished step are dropped. */
   stepOpen: boolean;
-  /** Progress of the model call in flight, once it is told. */
+  /** Progress of the model call in flight, once the server reports it. */
   progress: ModelProgress | undefined;
   /** Queued prompts for the end of the turn. */
   queued: readonly string[];
@@ -319,13 +319,13 @@ class TranscriptBuilder {
       tools: message.tools,
       lent: message.lent,
       mode: message.mode,
-      // The answer to `hello` says the mode but not its bounds; a `state` follows if they changed.
+      // The answer to `hello` contains the mode but not its bounds; a `state` follows if they changed.
       auto: message.seq === undefined && message.approve === "auto" ? next.facts?.auto : undefined,
     };
     next.maxIterations = message.maxIterations;
     if (message.seq !== undefined) return;
     next.historyEnd = message.lastSeq ?? 0;
-    // The server tells again which questions are open; what streamed meanwhile was missed.
+    // The server repeats the open questions; text that was streamed in the meantime was missed.
     next.questions = [];
     for (let at = this.items.length - 1; at >= next.turnStart; at -= 1) {
       const item = this.items[at];
@@ -370,7 +370,7 @@ class TranscriptBuilder {
     const waited = next.queued.indexOf(prompt);
     if (waited >= 0) next.queued = next.queued.filter((_, at) => at !== waited);
     next.lastPrompt = prompt;
-    // The `state` that tells the turn's number follows; turns are counted one by one.
+    // The `state` with the turn's number follows; turns are counted one by one.
     this.beginTurn(next.turn + 1);
     const lines = images.map(
       ({ width, height, name }) => `[${`image ${width}×${height} ${name ?? ""}`.trim()}]`,
@@ -453,7 +453,7 @@ class TranscriptBuilder {
   private stepFinished(message: Extract<ServerMessage, { type: "step.finished" }>): void {
     const { next } = this;
     const { usage } = message;
-    // A reply without words says none: what streamed of it was none either.
+    // A reply without text has no message, so text that was streamed for it is void.
     this.removeStreaming();
     this.closeStep();
     next.iteration = message.iteration;
@@ -552,7 +552,8 @@ class TranscriptBuilder {
       const line = step.tail.lastIndexOf("\n") + 1;
       const hostsEnded = [...step.hostsEnded, ...hostEnds(tail.slice(line))];
       if (tail.length <= LIVE_OUTPUT_MAX) return { ...step, tail, hostsEnded };
-      // Half of it at once, so that a long output is not moved once for each piece; at a line's beginning if one is near.
+      // Remove half at once, so that long output is not moved for each chunk; at the beginning of a line if one is
+      // near.
       let cut = tail.length - LIVE_OUTPUT_MAX / 2;
       const next = tail.indexOf("\n", cut);
       if (next >= 0 && next - cut < 1_000) cut = next + 1;
@@ -694,7 +695,7 @@ class TranscriptBuilder {
   private stepOf(call: string, tool: string, args: unknown): Step {
     const effect = this.effectOf(tool);
     const keys = effect === "keys" || tool === "send_keys" ? textArgument(args, "keys") : undefined;
-    // An argument of this name makes no command of a tool that is known to be none.
+    // An argument named `command` does not make a tool a command if the tool is known to have another effect.
     const runs = effect === undefined || effect === "command";
     const command = runs ? textArgument(args, "command") : undefined;
     return {

@@ -1,4 +1,4 @@
-/** Shows a text before it is typed into the terminal. */
+/** Shows the text before it is typed into the terminal. */
 import { useEffect, useId, useRef } from "react";
 import { neutralize } from "../text/neutralize";
 import type { InputConfirmation } from "./terminal-session";

@@ -12,7 +12,7 @@ export interface FlowHooks {
   write(data: string, done: () => void): void;
   /** Tells the server to send no more. */
   stop(): void;
-  /** Requests a picture and all output after it. `first`: the first request on this connection. */
+  /** Requests a picture and all output after it. `first` is true for the first request on this connection. */
   ask(first: boolean): void;
 }
 

@@ -24,7 +24,7 @@ export function prepareInput(pasted: string): TerminalText {
   return { text, why: undefined };
 }
 
-/** Returns the keys for a text; in bracketed paste mode, marked as a paste. */
+/** Returns the keys for the text; in bracketed paste mode, marked as a paste. */
 export function keysFor(text: string, bracketed: boolean): string {
   const keys = text.replace(/\n/g, "\r");
   return bracketed ? `\u001b[200~${keys}\u001b[201~` : keys;

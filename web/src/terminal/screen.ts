@@ -153,7 +153,7 @@ function enableWebgl(term: Terminal): void {
     webgl.onContextLoss(() => webgl.dispose());
     term.loadAddon(webgl);
   } catch {
-    // It draws without.
+    // The screen draws without WebGL.
   }
 }
 

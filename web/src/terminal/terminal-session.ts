@@ -69,7 +69,7 @@ export class TerminalSession {
         }),
     });
     term.onData((data) => this.typeKey(data));
-    // Old mice speak in bytes; beyond ASCII they would come out as other ones.
+    // The old mouse encoding sends bytes, and bytes beyond ASCII would change in UTF-8.
     term.onBinary((data) => {
       if (/^[\0-\x7f]*$/.test(data)) this.type(data);
     });
@@ -170,7 +170,7 @@ export class TerminalSession {
     if (reset) this.show({ ended: undefined, problem: undefined });
     if (reset) this.ended = false;
     if (cols && rows && (cols !== term.cols || rows !== term.rows)) {
-      // In its turn: what came before was drawn for the old size.
+      // Resize in order: earlier output was drawn for the old size.
       term.write("", () => {
         term.resize(cols, rows);
         term.refresh(0, rows - 1);

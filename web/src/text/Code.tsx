@@ -44,7 +44,7 @@ function withoutPrompts(text: string, language: string): string {
 /** Marks invisible and misleading characters. */
 export function SafeText({ text }: { text: string }) {
   return pieces(text).map(({ text: piece, odd }, at) =>
-    // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of one text keep their places
+    // biome-ignore lint/suspicious/noArrayIndexKey: the pieces of a string keep their positions
     odd ? <InvisibleMark key={at} text={piece} /> : piece,
   );
 }

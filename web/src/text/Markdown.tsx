@@ -8,7 +8,7 @@ import { type Block, BlockParser } from "./blocks";
 import { Code } from "./Code";
 import { disclosedTarget, neutralize, neutralizeLine, safeHref, stripInvisible } from "./neutralize";
 
-/** Actions for a command in a text. */
+/** Actions for a command in the text. */
 export interface CommandActions {
   /** Types the command and Enter in the live terminal. */
   run(command: string): void;
@@ -45,7 +45,7 @@ function blockNode(token: Token, finished: boolean): ReactNode {
       return null;
     case "heading": {
       const { depth, tokens } = token as Tokens.Heading;
-      // Below the page's own, and without gaps between levels, which models do not care for.
+      // Headings begin below the page's own level, without gaps between levels, which models leave.
       return <h3 className={`h h${depth}`}>{inline(tokens)}</h3>;
     }
     case "paragraph":
@@ -227,7 +227,7 @@ function Anchor({ href, text, children }: { href: string; text: string; children
 function chips(raw: string): ReactNode[] {
   return raw.split(/(<cmd>[\s\S]*?<\/cmd>)/gi).map((part, at) => {
     const command = /^<cmd>([\s\S]*?)<\/cmd>$/i.exec(part)?.[1];
-    // biome-ignore lint/suspicious/noArrayIndexKey: the parts of one text keep their places
+    // biome-ignore lint/suspicious/noArrayIndexKey: the parts of a string keep their positions
     return command === undefined ? neutralize(part) : <Chip key={at} command={withoutEntities(command)} />;
   });
 }
@@ -293,7 +293,7 @@ export async function copyText(text: string): Promise<boolean> {
     area.value = text;
     area.style.position = "fixed";
     area.style.opacity = "0";
-    // Beside an open dialog nothing can be selected.
+    // Outside of an open dialog, nothing can be selected.
     (document.activeElement?.closest("dialog") ?? document.body).append(area);
     area.select();
     const done = document.execCommand("copy");

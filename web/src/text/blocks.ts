@@ -18,7 +18,7 @@ export class BlockParser {
   private from = 0;
   private shown: readonly Block[] = [];
 
-  /** Returns the blocks of a text. If the text extends the last one, finished blocks are not parsed again. */
+  /** Returns the blocks of the text. If the text extends the last one, finished blocks are not parsed again. */
   of(text: string, whole: boolean): readonly Block[] {
     if (text === this.text && !whole) return this.shown;
     if (!text.startsWith(this.text)) {
@@ -45,6 +45,6 @@ export class BlockParser {
 }
 
 function lex(text: string): Token[] {
-  // Tabs and line ends are changed by the lexer itself, which would shift the places; they are changed before.
+  // The lexer itself changes tabs and line ends, which would shift offsets, so they are changed before.
   return new Lexer({ gfm: true, breaks: false }).lex(text);
 }

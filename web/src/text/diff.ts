@@ -1,7 +1,7 @@
 /** A file edit as removed and added lines. */
 import { diffArrays } from "diff";
 
-/** Maximum lines to compare; longer texts are shown as removed and added as a whole. */
+/** Maximum lines to compare; longer text is shown as removed and added as a whole. */
 const LINES_MAX = 2_000;
 /** Unchanged lines shown around a change. */
 const CONTEXT_LINES = 3;
@@ -63,7 +63,7 @@ function lines(text: string): string[] {
   return all;
 }
 
-/** Replaces unchanged lines far from any change by one line with their count. */
+/** Replaces unchanged lines far from any change with one line that states their count. */
 function withoutFarLines(all: readonly DiffLine[]): DiffLine[] {
   const near = new Set<number>();
   all.forEach(({ side }, at) => {

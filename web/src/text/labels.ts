@@ -1,4 +1,4 @@
-/** Texts for events; identical to those of `sysop_core::ui_text`, so that all front ends agree. */
+/** Messages for events; identical to the messages of `sysop_core::ui_text`, so that all front ends agree. */
 import type { ModelProgress } from "../state/transcript";
 import type {
   AutoLeft,
@@ -31,7 +31,7 @@ export function shortTime(milliseconds: number): string {
   return minutes % 60 === 0 ? `${hours}h` : `${hours}h${minutes % 60}m`;
 }
 
-/** Returns the rest of the bounds of `auto` mode: `12 commands, 18m, $0.31, @lab left`. */
+/** Returns what is left of the bounds of `auto` mode: `12 commands, 18m, $0.31, @lab left`. */
 export function boundsLabel({ commands, until, cost, hosts }: AutoLeft, now: number): string {
   const parts: string[] = [];
   if (commands !== undefined) parts.push(`${commands} ${commands === 1 ? "command" : "commands"}`);
@@ -63,10 +63,10 @@ export function usage({ inputTokens, outputTokens }: TokenCounts): string {
   return inputTokens + outputTokens > 0 ? `${tokens(inputTokens)} in, ${tokens(outputTokens)} out` : "";
 }
 
-/** The time since the first token, in milliseconds, from which a rate means something. */
+/** Minimum time since the first token, in milliseconds, before a rate is shown. */
 const RATE_MS_MIN = 500;
 
-/** Progress of a model call; nothing while nothing is known. See `ModelProgress::summary` in sysop-core. */
+/** Returns the progress of a model call; empty if nothing is known. See `ModelProgress::summary` in sysop-core. */
 export function progressLabel({ prompt, received, receivingMs }: ModelProgress): string {
   if (received > 0) {
     const rate = receivingMs >= RATE_MS_MIN ? Math.floor((received * 1_000) / receivingMs) : 0;

@@ -62,7 +62,7 @@ export interface TextPiece {
   odd: boolean;
 }
 
-/** As `neutralize`, in pieces, so that what was put in place of a character can be told from the text. */
+/** Like `neutralize`, but in pieces, so that replacements can be told from original text. */
 export function pieces(text: string, keepLines = true): TextPiece[] {
   const found: TextPiece[] = [];
   let from = 0;
@@ -84,12 +84,14 @@ const SEQUENCES = new RegExp(
   "g",
 );
 
-/** A program's output as plain text: colors and movements are left out, the rest is shown by `neutralize`. */
+/**
+ * Returns a program's output as plain text: colors and cursor movements are removed, and `neutralize` shows the rest.
+ */
 export function plainOutput(text: string): string {
   return neutralize(text.replace(SEQUENCES, "").replace(/\r+\n/g, "\n"));
 }
 
-/** Letters of other scripts that are easily taken for Latin ones, within words that also have Latin ones. */
+/** Returns the letters of other scripts that resemble Latin ones, in words that also contain Latin letters. */
 export function confusableCharacters(command: string): string[] {
   const found = new Set<string>();
   for (const word of command.split(/[^\p{L}\p{N}]+/u)) {
@@ -101,13 +103,16 @@ export function confusableCharacters(command: string): string[] {
   return [...found].sort().slice(0, 8);
 }
 
-/** Schemes of addresses that may be followed from a text that came from elsewhere. */
+/** Schemes of addresses that may be followed from text that came from elsewhere. */
 const SCHEMES = ["http:", "https:", "mailto:"];
 
-/** An address that may be followed; nothing for `javascript:` and its like, and for what is none. */
+/**
+ * Returns an address that may be followed; undefined for `javascript:` and similar schemes, and for text that is not an
+ * address.
+ */
 export function safeHref(href: string): string | undefined {
   try {
-    const url = new URL(href); // relative addresses are none: they would lead into this page
+    const url = new URL(href); // fails for relative addresses, which would lead into this page
     return SCHEMES.includes(url.protocol) ? url.href : undefined;
   } catch {
     return undefined;
@@ -115,15 +120,15 @@ export function safeHref(href: string): string | undefined {
 }
 
 /**
- * Says where a link leads whose text does not say it: its host, or the whole address where the text looks like one.
- * An address with a user in front of its host is told by its host alone, for the user may look like another host.
+ * Returns the target of a link if its text does not show it: the host, or the whole address if the text looks like an
+ * address. If the address has a user name, only the host is returned, because the user name may look like another host.
  */
 export function disclosedTarget(text: string, href: string): string | undefined {
   const url = new URL(href);
   if (url.username !== "" || url.password !== "") return url.host;
   const said = text.trim();
   const bare = (address: string) => address.replace(/^(https?:\/\/|mailto:)/i, "").replace(/\/$/, "");
-  // A text that says http where the link is https is no lie; the other way round it is.
+  // Text with http is acceptable for an https target; the reverse is misleading.
   const honest = !(/^https:/i.test(said) && url.protocol === "http:");
   if (honest && said !== "" && [bare(href), bare(href).replace(/^www\./, "")].includes(bare(said))) {
     return undefined;

@@ -4,7 +4,7 @@ import type { ServerMessage } from "../wire";
 
 const sessionId = "s";
 
-/** The one line that a message gives. */
+/** Returns the only line for a message. */
 function line(message: object): { text: string; weight: string } {
   const { items } = fold(emptyTranscript, [{ sessionId, seq: 5, ...message } as ServerMessage]);
   expect(items).toHaveLength(1);

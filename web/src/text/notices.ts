@@ -1,9 +1,9 @@
-/** Lines for messages that have no item of their own; those of `sysop_core::transcript::event_notice`. */
+/** Lines for messages that have no item of their own; the same lines as in `sysop_core::transcript::event_notice`. */
 import type { ServerMessage } from "../wire";
 import { fileSize, statusLabel, tokens } from "./labels";
 import { neutralizeLine } from "./neutralize";
 
-/** The most characters of a command or a task in a line. */
+/** Maximum characters of a command or a task in a line. */
 const LINE_CHARS_MAX = 100;
 
 type NoticeMessage = Extract<
@@ -28,7 +28,7 @@ interface Notice {
   weight: "note" | "warning";
 }
 
-/** The line for a message, and whether a person should look at something. */
+/** Returns the line for a message, with the weight `warning` if a user should check something. */
 export function logNotice(message: NoticeMessage): Notice {
   switch (message.type) {
     case "context.compacted":

@@ -1,4 +1,4 @@
-/** Joins texts into one line to be read aloud; a text without an end mark gets a period. */
+/** Joins sentences into one line to be read aloud; a sentence without an end mark gets a period. */
 export function sentences(texts: readonly string[]): string {
   return texts.map((text) => (/[.!?…]["')\]]?$/.test(text) ? text : `${text}.`)).join(" ");
 }
