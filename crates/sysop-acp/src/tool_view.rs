@@ -194,7 +194,7 @@ mod tests {
         let expected =
             json!({ "type": "diff", "path": "/srv/app/a.txt", "oldText": "one", "newText": "two\\x07" });
         assert_eq!(diff(&edit, &local), Some(expected));
-        assert_eq!(diff(&edit, &place("web1")), None, "that path is on another machine");
+        assert_eq!(diff(&edit, &place("web1")), None, "a path on another machine has no diff");
         let long = "x".repeat(DIFF_BYTES_MAX + 1);
         assert_eq!(diff(&call("write_file", json!({ "path": "a", "content": long })), &local), None);
         assert_eq!(diff(&call("bash", json!({ "command": "x", "path": "a" })), &local), None);

@@ -64,7 +64,9 @@ fn started() -> Event {
 }
 
 fn bash(command: &str) -> ToolCall {
-    let Value::Object(arguments) = json!({ "command": command }) else { unreachable!("it is an object") };
+    let Value::Object(arguments) = json!({ "command": command }) else {
+        unreachable!("the message is an object")
+    };
     ToolCall {
         id: CallId::new("c1"),
         wire_id: None,
@@ -127,7 +129,7 @@ fn a_call_is_announced_once_and_ends_with_its_output() {
     rig.delta(Delta::Output { call: CallId::new("c1"), text: "a\n".into() });
     let output = rig.encoder.take_output().expect("there is output");
     assert_eq!(output["content"][0]["content"]["text"], "```console\na\n```");
-    assert_eq!(rig.encoder.take_output(), None, "it was sent");
+    assert_eq!(rig.encoder.take_output(), None, "the output was already sent");
     let outcome = Outcome { exit_code: Some(0), ..Outcome::ok("a\nb\n") };
     let sent = rig.event(Event::ToolFinished { call: CallId::new("c1"), outcome });
     assert_eq!(
