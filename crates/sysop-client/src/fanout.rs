@@ -244,7 +244,7 @@ mod tests {
         (0..PIECES_MAX + 10).for_each(|_| fanout.publish(&piece));
         assert!(fanout.take_rewind_request());
         assert_eq!(seqs(&mut subscriber).len(), WAITING_MAX);
-        assert!(fanout.take_rewind_request(), "it wants the rest once it has read");
+        assert!(fanout.take_rewind_request(), "a front end that lags behind requests the log");
         fanout.begin_replay();
         (1..=many).for_each(|seq| fanout.publish(&event(seq)));
         assert_eq!(seqs(&mut subscriber), (WAITING_MAX as u64 + 1..=many).collect::<Vec<_>>());

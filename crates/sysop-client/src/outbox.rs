@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(
             outbox.connected(None),
             ["your last message"],
-            "who does not say who it is, is another one"
+            "a server without an identity counts as another one"
         );
     }
 }

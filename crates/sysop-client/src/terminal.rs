@@ -206,6 +206,6 @@ mod tests {
         }
         said.0.lock().clear();
         terminal.connected();
-        assert!(said.0.lock().is_empty(), "nobody watches");
+        assert!(said.0.lock().is_empty(), "no screen is requested without a watcher");
     }
 }

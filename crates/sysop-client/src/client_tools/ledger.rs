@@ -308,7 +308,7 @@ mod tests {
         let ledger = open(folder.path());
         (0..CALLS_MAX + 10).for_each(|n| drop(ledger.claim(&CallId::new(format!("n{n}")))));
         assert_eq!(ledger.state.lock().calls.len(), CALLS_MAX);
-        assert_eq!(ledger.state.lock().result_bytes, 0, "those with results were the oldest");
+        assert_eq!(ledger.state.lock().result_bytes, 0, "the oldest results were discarded");
     }
 
     #[test]

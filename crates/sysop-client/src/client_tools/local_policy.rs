@@ -344,7 +344,9 @@ mod tests {
 
         fn propose(&mut self, call: &ToolCall, shown: &str) {
             let event = self.local_policy.judge_proposal(&self.policy, &self.tools, call, "because");
-            let Some(Event::ApprovalAsked { command, .. }) = event else { panic!("it runs here") };
+            let Some(Event::ApprovalAsked { command, .. }) = event else {
+                panic!("the tool runs on this client")
+            };
             assert_eq!(command, shown);
         }
 
@@ -480,7 +482,7 @@ mod tests {
         let typed = bash("1", "touch a");
         let Arguments::Object(arguments) = &typed.arguments else { panic!() };
         machine.local_policy.record_typed("bash", arguments);
-        assert!(machine.asked(&typed), "a model's call is not what was typed");
+        assert!(machine.asked(&typed), "a call of the model is not a typed call");
         assert_eq!(machine.evaluate(&typed, Origin::User), LocalVerdict::Run);
         assert!(matches!(machine.evaluate(&typed, Origin::User), LocalVerdict::Ask { .. }));
     }

@@ -178,7 +178,7 @@ async fn a_call_without_approval_asks_on_this_client() {
         );
         let given = PromptReply::Given { by: "me".to_owned(), text: word.to_owned().into() };
         assert!(world.tool_executor.answer(question.id, given.clone()));
-        assert!(!world.tool_executor.answer(question.id, given), "it was answered");
+        assert!(!world.tool_executor.answer(question.id, given), "the question was already answered");
         if runs {
             world.begun().await;
             world.host.gate.notify_one();
@@ -199,7 +199,7 @@ async fn stopping_ends_running_calls_and_open_questions() {
     let question = world.question().await;
     world.tool_executor.cancel(&CallId::new("2"));
     assert_eq!(world.result().await.0, Status::Cancelled);
-    assert!(!world.tool_executor.answer(question.id, PromptReply::Refused), "it was taken back");
+    assert!(!world.tool_executor.answer(question.id, PromptReply::Refused), "the question was withdrawn");
     assert_eq!(world.ran(), 1);
     assert!(!world.tool_executor.is_busy());
 }

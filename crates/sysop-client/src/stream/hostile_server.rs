@@ -312,12 +312,12 @@ async fn a_proposal_shows_this_clients_own_judgment() {
         else {
             panic!("a proposal")
         };
-        assert_eq!(shown, command, "not what the server calls it");
+        assert_eq!(shown, command, "the command is shown, not the server's description of it");
         assert!(risk.class >= class, "{command}: {risk:?}");
         assert!(risk.findings.iter().all(|finding| !finding.why.contains("trust me")), "{risk:?}");
         assert_ne!(covers, Grant::Program { program: "ls".to_owned(), subcommand: None }, "{command}");
         assert!(preview.is_empty() && guarded.is_none(), "{command}: {preview:?} {guarded:?}");
-        assert_eq!(rig.session.offered_rule(&CallId::new(id)), None, "a rule of the server");
+        assert_eq!(rig.session.offered_rule(&CallId::new(id)), None, "the server's rule is not offered");
     }
 }
 
