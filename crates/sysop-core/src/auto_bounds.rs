@@ -268,7 +268,7 @@ mod tests {
         assert_eq!(
             progress.reached(Timestamp(0)).as_deref(),
             Some("$1.00"),
-            "an unknown price may be any price"
+            "an unknown price may exceed any bound"
         );
         progress.commands = 2;
         assert_eq!(progress.reached(Timestamp(0)).as_deref(), Some("2 commands"));

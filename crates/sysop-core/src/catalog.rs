@@ -613,7 +613,7 @@ mod tests {
             arguments.insert("more".to_owned(), json!(1));
             assert!(
                 !validator.is_valid(&Value::Object(arguments)),
-                "{} takes what it does not know",
+                "{} accepts unknown arguments",
                 tool.name
             );
         }

@@ -310,7 +310,7 @@ mod tests {
         assert!(prompt.ends_with("---\n- a: for a\n"), "{prompt}");
         skills.limit(8_192);
         assert_eq!(skills.prompt(), None);
-        assert!(skills.expand("/a").is_some(), "users still call it up");
+        assert!(skills.expand("/a").is_some(), "users can still invoke it");
     }
 
     #[test]

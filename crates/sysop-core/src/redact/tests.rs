@@ -18,7 +18,10 @@ fn streamed(secrets: &KnownSecrets, chunks: &[&[u8]]) -> Vec<u8> {
         let held = secrets.scan(&pending, redacted, false, |piece| clean.extend_from_slice(piece));
         if redacted == 0 {
             let as_they_are = secrets.unchanged(&pending).map(|count| &pending[..count]);
-            assert!(as_they_are.is_none_or(|bytes| *bytes == clean[before..]), "both must say the same");
+            assert!(
+                as_they_are.is_none_or(|bytes| *bytes == clean[before..]),
+                "both ways give the same result"
+            );
         }
         pending.drain(..pending.len() - held.bytes);
         redacted = held.redacted;

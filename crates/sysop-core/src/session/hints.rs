@@ -177,7 +177,11 @@ mod tests {
             assert_eq!(hint("jq . a.json", 127, output).as_deref(), Some(missing), "{output}");
         }
         assert_eq!(hint("jq . a.json", 1, "jq: command not found"), None, "another exit code");
-        assert_eq!(hint("x", 127, "bash: line 1: `rm -rf /`: not found"), None, "no name of a program");
+        assert_eq!(
+            hint("x", 127, "bash: line 1: `rm -rf /`: not found"),
+            None,
+            "the text is not a program name"
+        );
     }
 
     #[test]
@@ -193,9 +197,13 @@ mod tests {
             hint("mytool --bad", 2, "error: unexpected argument '--bad' found").as_deref(),
             Some("[options of mytool: run `mytool --help`]")
         );
-        assert_eq!(hint("a | b --bad", 2, "error: unexpected argument '--bad'"), None, "either of them");
+        assert_eq!(
+            hint("a | b --bad", 2, "error: unexpected argument '--bad'"),
+            None,
+            "either program may have failed"
+        );
         assert_eq!(hint("grep x a", 1, ""), None);
-        assert_eq!(hint("echo unknown option", 0, "unknown option"), None, "it did not fail");
+        assert_eq!(hint("echo unknown option", 0, "unknown option"), None, "the command did not fail");
     }
 
     #[test]

@@ -105,7 +105,11 @@ mod tests {
     #[test]
     fn a_model_is_recorded_for_all_output_before_its_request() {
         let first = vec![model("a/x"), step(), replied(), output()];
-        assert_eq!(readers(first.clone()), (vec![], vec![]), "it was asked before there was any");
+        assert_eq!(
+            readers(first.clone()),
+            (vec![], vec![]),
+            "the model was called before there was any output"
+        );
         let then = |events: Vec<Event>| [first.clone(), events].concat();
         assert_eq!(readers(then(vec![step(), replied()])), (vec!["a/x".to_owned()], vec![]));
         let other = then(vec![step(), replied(), model("b/y"), step(), replied(), step(), replied()]);

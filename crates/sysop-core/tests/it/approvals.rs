@@ -376,5 +376,5 @@ fn a_turn_that_is_stopped_during_the_hooks_of_its_prompt_starts_nothing() {
     world.tell(Input::PromptHooksAnswered { turn, answer: HookAnswer::Pass });
     assert!(world.last.events.is_empty() && asks_a_model(&world).is_none());
     world.direct("bash", "true", Origin::User);
-    assert_eq!(world.ran.len(), 1, "typed commands have no prompt");
+    assert_eq!(world.ran.len(), 1, "typed commands have no prompt to check");
 }

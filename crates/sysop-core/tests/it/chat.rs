@@ -138,7 +138,7 @@ fn a_chat_sees_earlier_tool_calls_as_text() {
         user "Is that bad?""#]]
     .assert_eq(&told(&world));
     world.reply(says("Yes.")).mode(Mode::Agent).prompt("Then go on.");
-    assert!(told(&world).contains("results"), "an agent gets its calls back as they were: {}", told(&world));
+    assert!(told(&world).contains("results"), "an agent gets its calls back unchanged: {}", told(&world));
 }
 
 #[test]
@@ -146,15 +146,15 @@ fn a_mode_change_takes_effect_in_the_next_turn() {
     let mut world = World::each();
     world.prompt("go").reply(calls(vec![bash("1", "touch a")])).prompt("and then?").mode(Mode::Chat);
     assert_eq!((world.session.mode(), world.lines().as_str()), (Mode::Chat, "configured Mode(Chat)"));
-    assert!(world.waiting().is_some(), "the turn that runs goes on as it began");
+    assert!(world.waiting().is_some(), "the running turn keeps its mode");
     world.allow().outcome(Outcome::ok(""));
     assert_eq!((asked(&world).mode, asked(&world).tools.len()), (Mode::Agent, 4));
     world.reply(says("done"));
-    assert_eq!(asked(&world).mode, Mode::Chat, "what was queued is the next turn");
+    assert_eq!(asked(&world).mode, Mode::Chat, "the queued prompt runs in the next mode");
     world.mode(Mode::Agent).reply(calls(vec![bash("2", "touch a")]));
     assert_eq!((world.waiting(), asked(&world).mode), (None, Mode::Chat));
     world.reply(says("ok")).tell(Input::Retry);
-    assert_eq!(asked(&world).mode, Mode::Agent, "tried again as the session works now");
+    assert_eq!(asked(&world).mode, Mode::Agent, "a retry runs in the current mode");
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_user_can_run_commands_during_a_chat() {
     world.mode(Mode::Chat).direct("bash", "uptime", Origin::User);
     assert!(world.running.is_some());
     world.outcome(Outcome::ok("")).direct("bash", "touch a", Origin::Routine);
-    assert!(world.waiting().is_some(), "and a routine is asked about, as ever");
+    assert!(world.waiting().is_some(), "a routine still needs approval");
 }
 
 #[test]

@@ -48,7 +48,7 @@ fn lending_the_same_tools_again_changes_nothing() {
     world.lend("/home/me", &["play"]).lend("/home/me", &["play"]);
     assert!(world.last.events.is_empty());
     world.lend("/home/you", &["play"]);
-    assert_eq!(world.last.events.len(), 1, "another root is another place");
+    assert_eq!(world.last.events.len(), 1, "another root is another location");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn a_proposal_is_withdrawn_when_its_location_changes() {
     world
         .reply(calls(vec![call("2", "write_file", json!({"path": "a"}))]))
         .lend("/home/me", &["bash", "play"]);
-    assert_eq!(world.waiting(), Some(CallId::new("2")), "it still runs where it would have");
+    assert_eq!(world.waiting(), Some(CallId::new("2")), "the call keeps its location");
 }
 
 #[test]

@@ -88,8 +88,8 @@ fn two_hundred_steps_fit_into_any_window_and_keep_the_goal() {
         world.prompt(GOAL);
         work(&mut world, 0, 1, bytes);
         work(&mut world, 1, 199, bytes); // `tell` checks that each prompt fits
-        assert!(text(request(&world)).contains(GOAL), "{window}: the goal is lost");
-        assert!(text(request(&world)).contains("result 199\n"), "{window}: the newest result is lost");
+        assert!(text(request(&world)).contains(GOAL), "{window}: the goal is missing");
+        assert!(text(request(&world)).contains("result 199\n"), "{window}: the newest result is missing");
         let done = compactions(&world);
         assert!(!done.is_empty(), "{window}: nothing was compacted");
         for compaction in &done {

@@ -85,7 +85,10 @@ fn the_model_gets_the_instructions_before_the_first_message() {
     world.reply(says("done")).prompt("again");
     assert_eq!((requested(&world), loaded(&world)), (None, 1), "read once");
     world.reply(says("done")).tell(Input::Clear).prompt("fresh");
-    assert!(first_message(&world).starts_with("--- /srv/AGENTS.md"), "a clear history keeps them");
+    assert!(
+        first_message(&world).starts_with("--- /srv/AGENTS.md"),
+        "clearing the history keeps the instructions"
+    );
 }
 
 #[test]
@@ -132,7 +135,7 @@ fn a_command_that_the_user_calls_up_is_expanded_for_the_model() {
     world.reply(says("done")).tell(Input::Retry);
     assert_eq!(first_message(&world), "/etc/hosts is wrong");
     world.reply(says("done")).prompt("/fix a b").reply(says("done")).tell(Input::Retry);
-    assert_eq!(first_message(&world), "Repair a on b.", "a retry expands again");
+    assert_eq!(first_message(&world), "Repair a on b.", "a retry expands the prompt again");
 }
 
 #[test]
@@ -250,7 +253,7 @@ fn a_later_process_reads_again_and_reports_only_changes() {
     }
     world.prompt("last");
     read(&mut world, Some(Instructions::default()));
-    assert!(first_message(&world).starts_with("go"), "the file is gone");
+    assert!(first_message(&world).starts_with("go"), "the file was removed");
 }
 
 #[test]

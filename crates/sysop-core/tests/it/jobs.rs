@@ -135,7 +135,7 @@ fn the_config_decides_for_calls_that_do_not() {
                 Event::ToolStarted { call, .. } => call.arguments.to_value() == *arguments,
                 _ => false,
             };
-            assert!(world.log.iter().any(logged), "the log has the call as the model wrote it");
+            assert!(world.log.iter().any(logged), "the log contains the call as the model wrote it");
         }
     }
 }
@@ -156,7 +156,7 @@ fn no_command_goes_to_the_background_while_too_many_jobs_run() {
     world.reply(calls(vec![bash("plain", "make")])).tell(Input::Background);
     assert_eq!(timer(&world), None);
     world.background("");
-    assert_eq!(world.session.jobs().len(), JOBS_MAX, "no job is lost from sight");
+    assert_eq!(world.session.jobs().len(), JOBS_MAX, "every job stays listed");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn after_a_crash_the_end_of_a_job_is_unknown() {
     assert!(result(&world).contains("[job 1 ended, outcome unknown"), "{}", result(&world));
     world.reply(calls(vec![bash("c", "make again")])).background("");
     let second = world.session.jobs().iter().next().expect("a job").0;
-    assert_eq!(second, JobId(2), "numbers are not used again");
+    assert_eq!(second, JobId(2), "job numbers are never reused");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn a_model_sets_the_todo_list_without_approval() {
     let expected = expected.map(|(text, state)| TodoItem { text: text.to_owned(), state });
     assert_eq!(world.session.todo(), expected);
     todo(&mut world, "b", items);
-    assert_eq!(lists(&world).len(), 1, "an unchanged list is no event");
+    assert_eq!(lists(&world).len(), 1, "an unchanged list causes no event");
     assert_eq!(todo(&mut world, "c", json!([])), "the list is empty");
     assert!(world.session.todo().is_empty());
 }

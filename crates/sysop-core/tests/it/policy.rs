@@ -241,7 +241,7 @@ fn a_grant_holds_for_its_tool_folder_host_and_user_only() {
         assert!(!holds(&bash, &other), "{other:?}");
     }
     let unknown = Survey { resolution: Resolution::Failed, ..Survey::default() };
-    assert_eq!(GrantScope::of(&bash, &unknown), None, "an unknown folder is no folder");
+    assert_eq!(GrantScope::of(&bash, &unknown), None, "an unknown directory is not a scope");
 }
 
 #[test]

@@ -130,5 +130,5 @@ fn replay_restores_the_users_who_allowed_the_pending_call() {
         by: "bob".into(),
     });
     log.push(Event::ToolStarted { call, origin: sysop_core::event::Origin::Routine });
-    assert!(replay(log).approvers().is_empty(), "they allowed this call, not the next");
+    assert!(replay(log).approvers().is_empty(), "the consents are for this call, not for the next");
 }

@@ -119,7 +119,7 @@ fn never_mode_applies_to_typed_commands_undo_and_open_proposals() {
     world.reply(says("ok")).direct("bash", "touch a", Origin::User).direct("undo", "", Origin::User);
     assert_eq!(world.ran.len(), 1, "only the write from before");
     world.direct("bash", "ls", Origin::User);
-    assert_eq!(world.ran.len(), 2, "who only looks may");
+    assert_eq!(world.ran.len(), 2, "a read-only call needs no approval");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn keys_are_judged_by_the_text_they_type() {
     let press = |id, keys: &str| calls(vec![call(id, "send_keys", json!({ "keys": keys }))]);
     let mut world = with_keys(ApprovalMode::Auto);
     world.prompt("go").reply(press("1", "y Enter")).outcome(Outcome::ok(""));
-    assert_eq!(world.ran.len(), 1, "harmless keys need nobody");
+    assert_eq!(world.ran.len(), 1, "harmless keys need no approval");
     world.reply(press("2", "forbidden Space thing Enter"));
     assert!(
         world.lines().contains("finished 2 rejected: denied by the rule `forbidden`"),
@@ -229,7 +229,7 @@ fn a_call_that_always_asks_gets_no_session_grant() {
     let mut world = World::auto();
     world.prompt("go").reply(calls(vec![bash("1", "rm -rf /etc")]));
     world.decide(Decision::AllowSession { command: None });
-    assert_eq!(world.waiting(), Some(CallId::new("1")), "it still waits");
+    assert_eq!(world.waiting(), Some(CallId::new("1")), "the call still waits");
     world.decide(Decision::AllowSession { command: Some("rm -rf /usr".to_owned()) });
     assert_eq!(world.waiting(), Some(CallId::new("1")));
     world.allow();
@@ -533,7 +533,7 @@ fn the_empty_reply_hint_is_not_repeated_after_progress() {
     let mut world = World::auto();
     world.prompt("go").reply(says(""));
     let sent = |world: &World| world.asked.as_ref().expect("the model is asked").1.messages.clone();
-    assert_eq!(sent(&world).len(), 2, "the prompt and a word about the empty reply");
+    assert_eq!(sent(&world).len(), 2, "the prompt, and the notice about the empty reply");
     world.reply(calls(vec![bash("1", "make")])).outcome(Outcome::ok("made"));
     let last = sent(&world).last().expect("messages").message().clone();
     assert!(matches!(last, Message::ToolResults { .. }), "{last:?}");
@@ -622,7 +622,7 @@ fn undo_reverts_one_turn_at_a_time() {
     world.direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["b", "c"]);
     world.outcome(Outcome::failed("b was changed since")).direct("undo", "", Origin::User);
-    assert_eq!(paths(&world), ["b", "c"], "what failed can be tried again");
+    assert_eq!(paths(&world), ["b", "c"], "a failed call can be retried");
     world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);
     assert_eq!(paths(&world), ["a"]);
     world.outcome(Outcome::ok("")).direct("undo", "", Origin::User);

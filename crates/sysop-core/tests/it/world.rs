@@ -221,7 +221,11 @@ impl World {
 
     fn run_tool(&mut self, call: &ToolCall, place: ToolLocation, guard: Option<GuardTimeout>) {
         let client_tools = self.session.client_tools().named(&call.name).is_some();
-        assert_eq!(place == ToolLocation::Client, client_tools, "invariant 2: not where it is offered");
+        assert_eq!(
+            place == ToolLocation::Client,
+            client_tools,
+            "invariant 2: the call does not run where its tool is offered"
+        );
         assert!(self.running.is_none(), "two tools at once");
         self.running = Some(call.clone());
         self.ran.push(call.clone());
@@ -419,14 +423,18 @@ impl World {
                     if let Some(edited) = allowed.get(&call.id) {
                         let proposed = asked[&call.id].0;
                         let expected = edited.as_deref().or(proposed.text_argument("command"));
-                        assert_eq!(command, expected, "invariant 2: not what was allowed");
+                        assert_eq!(command, expected, "invariant 2: the command is not the allowed one");
                         let place = |client_tools: &ClientTools| {
                             client_tools
                                 .named(&call.name)
                                 .map(|tool| (tool.clone(), client_tools.root.clone()))
                         };
                         let there = place(asked[&call.id].2);
-                        assert_eq!(place(client_tools), there, "invariant 2: not where it was allowed");
+                        assert_eq!(
+                            place(client_tools),
+                            there,
+                            "invariant 2: the call does not run where it was allowed"
+                        );
                         continue;
                     }
                     let mode = mode.expect("opened");
@@ -458,7 +466,7 @@ impl World {
                 _ => {}
             }
         }
-        assert_eq!(self.session.mode(), mode, "the newest wish counts");
+        assert_eq!(self.session.mode(), mode, "the newest mode applies");
     }
 
     /// Invariant 6: cancel, plus the running tool's outcome, leads to idle from every state.
@@ -513,7 +521,7 @@ fn check_request(request: &ModelRequest, session: &Session) {
     assert_eq!(
         request.system.len() > spec.system.len(),
         !client_tools.tools.is_empty() || spec.approve == ApprovalMode::Never,
-        "where tools run is said, and that nothing changes"
+        "the prompt states where tools run, and that nothing changes"
     );
     let bounded = match spec.max_history_messages {
         0 => session.prompt_tokens() <= u64::from(session.context_window()),
@@ -556,9 +564,9 @@ fn check_chat_request(request: &ModelRequest, spec: &SessionSpec) {
     let by_turns = told.filter(|(index, _)| *index < request.messages.len() - 1 || index % 2 == 0);
     for (index, message) in by_turns {
         match message.message() {
-            Message::User { .. } => assert!(index % 2 == 0, "invariant 5: the person twice"),
+            Message::User { .. } => assert!(index % 2 == 0, "invariant 5: two user messages in a row"),
             Message::Assistant { reply } => {
-                assert!(index % 2 == 1, "invariant 5: the model twice");
+                assert!(index % 2 == 1, "invariant 5: two model messages in a row");
                 assert!(reply.calls.is_empty(), "invariant 5: a call in a plain chat");
             }
             Message::ToolResults { .. } => panic!("invariant 5: results in a plain chat"),
