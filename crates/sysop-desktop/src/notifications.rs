@@ -294,10 +294,10 @@ mod tests {
             reader.command_for(&message)
         };
         let Some(NotificationCommand::Show { summary, body, urgent: false, .. }) = done("end_turn") else {
-            panic!("it is told")
+            panic!("the user is notified")
         };
         assert_eq!((summary, body.as_str()), ("sysop is done", "why?"));
-        assert_eq!(done("cancelled"), None, "who stopped it knows");
+        assert_eq!(done("cancelled"), None, "a user who stopped the turn is not notified");
         assert_eq!(
             NotificationFilter::default()
                 .command_for(&json!({ "type": "approval.request", "sessionId": "a/b" })),

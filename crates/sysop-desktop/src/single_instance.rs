@@ -156,12 +156,12 @@ mod tests {
         let raise: RaiseRequest = hears.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(raise.session.as_deref(), Some("s-1"));
         assert!(matches!(take(folder.path(), Some("a/../b")).unwrap(), LockOutcome::AlreadyRunning));
-        assert_eq!(hears.recv_timeout(Duration::from_secs(10)).unwrap().session, None, "that is no session");
+        assert_eq!(hears.recv_timeout(Duration::from_secs(10)).unwrap().session, None, "the request names no session");
         only.close();
         let path = folder.path().to_owned();
         let next = std::thread::spawn(move || matches!(take(&path, None).unwrap(), LockOutcome::Acquired(_)));
         drop(only);
-        assert!(next.join().unwrap(), "it waited for the lock");
+        assert!(next.join().unwrap(), "the second process waited for the lock");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn foreign_links_open_in_the_browser() {
         let found: BTreeSet<&str> = found.lines().collect();
         found.into_iter().eq(wanted).then_some(())
     });
-    assert_eq!(display.windows().len(), 1, "there is one window");
+    assert_eq!(display.windows().len(), 1, "only one window is open");
 
     // A second start may name another session.
     let (status, said) = world.start(&display, helper, &["--session", "0198-b"]).end();

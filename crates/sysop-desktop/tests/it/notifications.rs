@@ -145,7 +145,7 @@ fn an_unfocused_window_notifies_and_a_click_raises_it() {
         (text(&shown, 0), text(&shown, 3)),
         ("sysop".to_owned(), "sysop: approval required".to_owned())
     );
-    assert!(!text(&shown, 4).is_empty(), "it says what: {shown:?}");
+    assert!(!text(&shown, 4).is_empty(), "the notification has a body: {shown:?}");
 
     // A click raises the window, which withdraws the notification.
     let clicked = (7u32, "default").to_variant();

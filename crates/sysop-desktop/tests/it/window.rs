@@ -17,7 +17,10 @@ fn the_window_shows_the_page_and_ends_its_server() {
     let server = desktop.server();
     let lines = command_lines(desktop.pid());
     assert!(lines.contains("--watched"), "{lines}");
-    assert!(!lines.contains("token") && !lines.contains("sysop_"), "anybody can read these: {lines}");
+    assert!(
+        !lines.contains("token") && !lines.contains("sysop_"),
+        "a secret is visible to other users: {lines}"
+    );
     display.close(window);
     let (status, said) = desktop.end();
     assert!(status.success(), "{status}: {said}");
@@ -75,7 +78,7 @@ fn a_second_start_raises_the_window() {
     assert_eq!(display.windows().last().map(|(top, _)| *top), Some(cover));
     let (status, said) = world.desktop(&display).end();
     assert!(status.success(), "{status}: {said}");
-    assert!(said.contains("already open"), "it says that its flags do nothing: {said}");
+    assert!(said.contains("already open"), "the message says that the flags have no effect: {said}");
     wait("the window is on top", || (display.windows().last()?.0 == window).then_some(()));
     assert_eq!(display.windows().len(), 2, "there is no second window");
     display.close(window);
