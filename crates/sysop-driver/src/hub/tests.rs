@@ -170,9 +170,13 @@ fn waiting_step_text_is_bounded_and_has_no_gaps() {
     let told = waiting_text(&mut updates);
     assert!((PENDING_DELTA_BYTES_MAX..2 * PENDING_DELTA_BYTES_MAX).contains(&told.len()), "{}", told.len());
     let whole: String = (0..told.len() / piece(0).len()).map(piece).collect();
-    assert_eq!(told, whole, "it is a beginning, without a gap");
+    assert_eq!(told, whole, "the deltas are the beginning of the text, without a gap");
     say(1, "later".to_owned());
-    assert_eq!(waiting_text(&mut updates), "", "what would stand in a wrong place is left to the log");
+    assert_eq!(
+        waiting_text(&mut updates),
+        "",
+        "text that would appear in the wrong place is left to the log"
+    );
     store.hub.delta(&Delta::Restarted { step: step(1) });
     say(1, "anew".to_owned());
     say(2, " and on".to_owned());

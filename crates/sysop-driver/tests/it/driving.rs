@@ -109,7 +109,7 @@ async fn a_lent_tool_never_runs_on_the_sessions_host() {
     handle.send(lend(Vec::new())).unwrap();
     handle.send(direct("echo")).unwrap();
     until(&mut updates, ended).await;
-    assert_eq!(world.ran.lock().len(), 1, "they were taken back");
+    assert_eq!(world.ran.lock().len(), 1, "the calls run on the client");
 }
 
 /// A front end reads its terminal on a thread of its own, and a host may report a user's keys from there.
@@ -201,11 +201,11 @@ async fn the_prompt_queue_is_bounded() {
         handle.send(prompt(&format!("prompt {number}"))).expect("there is room");
     }
     let full = |handle: &Handle| matches!(handle.send(prompt("one more")), Err(DriverError::QueueFull(_)));
-    assert!(full(&handle), "before any of them is written");
+    assert!(full(&handle), "no event is on disk yet");
     drop(arm);
     let last = format!("prompt {}", QUEUED_PROMPTS_MAX - 1);
     until(&mut updates, |event| matches!(event, Event::PromptQueued { text, .. } if *text == last)).await;
-    assert!(full(&handle), "when all are");
+    assert!(full(&handle), "all events are on disk");
     handle.send(Input::Cancel).expect("that is always possible");
     until(&mut updates, ended).await;
     handle.send(prompt("hello")).expect("those that waited are gone");
@@ -295,7 +295,7 @@ async fn a_store_failure_closes_the_session_before_anything_runs() {
     assert_eq!(next(&mut updates).await, None);
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
     assert!(matches!(handle.send(prompt("x")), Err(DriverError::Closed(why)) if why == "the disk is full"));
-    assert!(world.ran.lock().is_empty(), "what is not durable is not done");
+    assert!(world.ran.lock().is_empty(), "no effect is performed before its event is durable");
 }
 
 #[tokio::test]
@@ -310,7 +310,7 @@ async fn an_ended_session_leaves_nothing_running() {
         handle.send(Input::Pause).expect("open");
         while next(&mut updates).await.is_some() {}
         let stopped = tokio::time::timeout(DEADLINE, world.stopped.notified()).await;
-        assert!(stopped.is_ok(), "the tool runs on: {why}");
+        assert!(stopped.is_ok(), "the tool continues to run: {why}");
     }
 }
 
@@ -327,7 +327,7 @@ async fn an_early_model_call_overlaps_the_write_but_publishes_nothing_before_it(
     // The answer is complete before the step is durable.
     tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model is asked");
     while let Some(update) = updates.try_next() {
-        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told too early: {update:?}");
+        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "published too early: {update:?}");
     }
     drop(disk);
     let told = until(&mut updates, ended).await;
@@ -349,7 +349,10 @@ async fn an_early_answer_is_dropped_if_its_step_cannot_be_stored() {
     *world.broken_disk.lock() = Some(full);
     drop(tool);
     while let Some(update) = next(&mut updates).await {
-        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "published, not stored: {update:?}");
+        assert!(
+            matches!(update, Update::Delta(Delta::Output { .. })),
+            "published but not stored: {update:?}"
+        );
     }
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
 }
@@ -391,7 +394,10 @@ async fn an_early_model_call_is_canceled_if_its_step_cannot_be_stored() {
     tokio::time::timeout(DEADLINE, world.answered.notified()).await.expect("the model is asked");
     drop(disk);
     while let Some(update) = next(&mut updates).await {
-        assert!(matches!(update, Update::Delta(Delta::Output { .. })), "told, but not kept: {update:?}");
+        assert!(
+            matches!(update, Update::Delta(Delta::Output { .. })),
+            "published but not stored: {update:?}"
+        );
     }
     assert_eq!(handle.last_error().as_deref(), Some("the disk is full"));
 }
@@ -404,7 +410,7 @@ async fn a_prompt_that_cannot_be_stored_is_not_sent() {
     *world.broken_disk.lock() = Some(full);
     handle.send(prompt("hello")).expect("open");
     assert_eq!(next(&mut updates).await, None);
-    assert!(world.asked.notified().now_or_never().is_none(), "the model was asked");
+    assert!(world.asked.notified().now_or_never().is_none(), "the model was called");
 }
 
 #[tokio::test]

@@ -42,7 +42,7 @@ async fn an_unused_session_is_evicted_and_resumes_from_its_log() {
     handle.send(Input::prompt("again")).expect("open");
     let mut seen = logged(&until(&mut updates, ended).await);
     seen.extend(logged(&until(&mut updates, ended).await));
-    assert_eq!(seen[..before.len()], before[..], "the same log");
+    assert_eq!(seen[..before.len()], before[..], "the log is the same");
     let interrupted = |event: &Event| matches!(event, Event::Paused { .. });
     assert!(!seen.iter().any(|logged| interrupted(&logged.event)), "{seen:?}");
 }
@@ -58,7 +58,7 @@ async fn a_watched_held_or_busy_session_is_kept() {
     drop(updates);
     drop(handle);
     driver.evict_idle(Duration::ZERO);
-    assert_eq!(driver.live_sessions(), 1, "its tool runs");
+    assert_eq!(driver.live_sessions(), 1, "a tool is running");
 
     let handle = driver.resume(&id, world.runtime()).await.expect("it is live");
     let mut updates = handle.subscribe(Seq(0));
@@ -66,7 +66,7 @@ async fn a_watched_held_or_busy_session_is_kept() {
     until(&mut updates, ended).await;
     drop(handle);
     driver.evict_idle(Duration::ZERO);
-    assert_eq!(driver.live_sessions(), 1, "somebody watches");
+    assert_eq!(driver.live_sessions(), 1, "a front end is subscribed");
     drop(updates);
     rested(&driver, 0).await;
 }
@@ -103,10 +103,10 @@ async fn the_number_of_idle_sessions_in_memory_is_bounded() {
         driver.resume(id, world.runtime()).await.expect("it is in its log");
         assert!(driver.live_sessions() <= IDLE_SESSIONS_MAX + 2, "{}", driver.live_sessions());
     }
-    assert!(driver.get(held.id()).is_some(), "somebody holds it");
-    assert!(driver.get(&id).is_some(), "it has something to do");
+    assert!(driver.get(held.id()).is_some(), "a front end holds a handle");
+    assert!(driver.get(&id).is_some(), "the session is busy");
     let newest = ids.last().expect("there are some");
-    assert!(driver.get(newest).is_some(), "the oldest go first");
+    assert!(driver.get(newest).is_some(), "the oldest sessions are evicted first");
     assert!(driver.get(&ids[2]).is_none());
     driver.resume(&ids[2], world.runtime()).await.expect("it goes on from its log");
 }
@@ -144,5 +144,5 @@ async fn a_lent_tool_never_runs_on_the_sessions_host_after_eviction() {
         .expect("open");
     handle.send(direct("touch there")).expect("open");
     until(&mut updates, |event| matches!(event, Event::ToolFinished { .. })).await;
-    assert_eq!(world.ran.lock().len(), 1, "taken back, it runs here again");
+    assert_eq!(world.ran.lock().len(), 1, "after the tools are withdrawn, the call runs here again");
 }

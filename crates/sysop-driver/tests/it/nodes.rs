@@ -132,7 +132,7 @@ impl Node {
             }
         });
         for (index, logged) in told.iter().enumerate() {
-            assert_eq!(logged.seq, Seq(index as u64 + 1), "told in order, once, without a gap");
+            assert_eq!(logged.seq, Seq(index as u64 + 1), "events are shown in order, once, without a gap");
         }
     }
 
@@ -344,7 +344,7 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
     let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
     let session = Session::replay(events(&log)).expect("a session");
     let told: Vec<_> = nodes.iter().map(|node| (node.session.is_some(), node.told.len())).collect();
-    panic!("the session does not end: {:?}, {} events, told {told:?}", session.activity(), log.len());
+    panic!("the session does not end: {:?}, {} events, shown {told:?}", session.activity(), log.len());
 }
 
 /// Every event shown to a user is durable.
@@ -352,7 +352,7 @@ fn check_told(shared: &SharedDatabase, told: &[Arc<Logged>]) {
     shared.with(|tables| {
         let log = &tables.logs[&session_id()].log;
         for (index, logged) in told.iter().enumerate() {
-            assert_eq!(log.get(index), Some(&**logged), "told, but not durable");
+            assert_eq!(log.get(index), Some(&**logged), "the event was shown but is not durable");
         }
     });
 }
@@ -366,15 +366,15 @@ fn check_said(shared: &SharedDatabase, said: &[String]) {
             Event::PromptQueued { text: queued, .. } => queued == text,
             _ => false,
         });
-        assert!(found, "{text} was taken and forgotten");
+        assert!(found, "{text} was accepted and lost");
     }
 }
 
 /// The log has no gap and matches what the hosts ran, and each queued input was consumed once.
 fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
     let tables = shared.tables.lock();
-    assert_eq!(tables.taken_twice, 0, "letters were taken twice");
-    assert!(tables.trespassers.is_empty(), "{:?} began without a lease", tables.trespassers);
+    assert_eq!(tables.taken_twice, 0, "inputs were consumed twice");
+    assert!(tables.trespassers.is_empty(), "{:?} began without a valid lease", tables.trespassers);
     let log = &tables.logs[&session_id()].log;
     let (mut started, mut finished, mut prompts): (HashSet<&CallId>, HashSet<&CallId>, HashMap<&str, u32>) =
         Default::default();
@@ -412,10 +412,10 @@ fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
             })
             .collect(),
     );
-    assert!(waiting.is_empty(), "letters that nobody took: {waiting:?}");
+    assert!(waiting.is_empty(), "inputs that were never consumed: {waiting:?}");
     for text in prompts_posted.iter().filter(|text| **text != "the last word") {
         let times = prompts.get(text).copied().unwrap_or(0);
-        assert!(times <= 1, "a letter counted {times} times: {text}");
-        assert!(times == 1 || queued.contains(text), "a letter led to nothing: {text}");
+        assert!(times <= 1, "an input was handled {times} times: {text}");
+        assert!(times == 1 || queued.contains(text), "an input had no effect: {text}");
     }
 }

@@ -37,7 +37,7 @@ async fn the_first_answer_reaches_the_program_and_is_not_logged() {
     let asked = question(&mut updates).await;
     assert_eq!((asked.from.as_str(), asked.prompt.as_str()), ("sudo", "Password: "));
     assert!(handle.answer(asked.id, given("hunter2")));
-    assert!(!handle.answer(asked.id, given("another")), "a question is answered once");
+    assert!(!handle.answer(asked.id, given("another")), "a question can be answered only once");
     assert!(!handle.answer(QuestionId(99), given("x")), "there is no such question");
     let mut late = handle.subscribe(Seq(0));
     let mut events = logged(&until(&mut updates, ended).await);
@@ -59,7 +59,7 @@ async fn the_first_answer_reaches_the_program_and_is_not_logged() {
     assert!(!log.contains("hunter2"));
     let all = until(&mut late, ended).await;
     let still_open = all.iter().any(|update| matches!(update, Update::Delta(Delta::Question { .. })));
-    assert!(!still_open, "who comes later is not asked what is answered");
+    assert!(!still_open, "a later front end does not see an answered question");
 }
 
 #[tokio::test]

@@ -42,7 +42,10 @@ fn no_crash_loses_an_event_or_runs_anything_twice() {
             }
         }
     }
-    assert!(crashes >= seeds.count(), "the power must fail often to show anything; it did {crashes} times");
+    assert!(
+        crashes >= seeds.count(),
+        "the power must fail often enough to test anything; it failed {crashes} times"
+    );
 }
 
 /// Runs one seed. Returns the number of power failures.
@@ -173,8 +176,8 @@ fn check_told(world: &World, told: &SeenEvents) {
     let disk = world.disk.lock();
     let log = disk.get(&session_id()).map_or(&[][..], Vec::as_slice);
     for (index, logged) in told.events.iter().enumerate() {
-        assert_eq!(logged.seq, Seq(index as u64 + 1), "told in order, once, without a gap");
-        assert_eq!(log.get(index), Some(&**logged), "told, but not durable");
+        assert_eq!(logged.seq, Seq(index as u64 + 1), "events are shown in order, once, without a gap");
+        assert_eq!(log.get(index), Some(&**logged), "the event was shown but is not durable");
     }
 }
 

@@ -306,7 +306,7 @@ impl Host for LyingHost {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        assert!(self.people.set(people).is_ok(), "a host is attended once");
+        assert!(self.people.set(people).is_ok(), "the prompter is set once");
     }
 
     async fn survey(&self, _: &ToolCall) -> Survey {
