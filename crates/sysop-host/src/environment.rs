@@ -227,7 +227,7 @@ mod tests {
             Environment::scrubbed([("PATH".into(), path.into())].into_iter(), &[], &Secrets::default())
         };
         let absolute = with_path(folder.path().to_str().unwrap());
-        assert_eq!(absolute.program("tool"), None, "it is not executable");
+        assert_eq!(absolute.program("tool"), None, "the file is not executable");
         std::fs::set_permissions(&tool, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         assert_eq!(absolute.program("tool").unwrap().as_bytes(), tool.to_str().unwrap().as_bytes());
         assert_eq!(with_path(".:src:").program("lib.rs"), None);

@@ -179,7 +179,7 @@ mod tests {
         let mut output = String::new();
         pipes.stdout.read_to_string(&mut output).await.expect("it prints");
         assert!(output.starts_with("hello\n0\n"), "{output}");
-        assert!(output.contains("/dev/tty"), "it has no terminal: {output}");
+        assert!(output.contains("/dev/tty"), "the program has no terminal: {output}");
         assert_eq!(program.ended().await, "exited with 0");
     }
 

@@ -204,7 +204,7 @@ mod tests {
     async fn the_relay_passes_all_bytes_and_closes_at_end_of_input() {
         for (shell, folder, program) in ways() {
             let carried = tokio::time::timeout(DEADLINE, carry(shell, folder.path(), program));
-            carried.await.unwrap_or_else(|_| panic!("it hangs: {shell:?} {program:?} {folder:?}"));
+            carried.await.unwrap_or_else(|_| panic!("the relay hangs: {shell:?} {program:?} {folder:?}"));
         }
     }
 

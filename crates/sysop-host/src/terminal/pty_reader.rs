@@ -171,7 +171,7 @@ mod tests {
                 arrived.extend_from_slice(&batch);
             }
         });
-        assert!(arrived == sent, "{} bytes came of {}", arrived.len(), sent.len());
+        assert!(arrived == sent, "{} bytes arrived of {}", arrived.len(), sent.len());
     }
 
     #[test]

@@ -595,7 +595,7 @@ mod tests {
         let before = (first.text(), first.cursor());
         let mut second = screen("");
         second.advance(&first.picture(1_000));
-        assert_eq!((first.text(), first.cursor()), before, "to look changes nothing");
+        assert_eq!((first.text(), first.cursor()), before, "reading the screen changes nothing");
         assert_eq!((second.text(), second.cursor()), before);
         assert!(second.is_full());
         for screen in [&mut first, &mut second] {

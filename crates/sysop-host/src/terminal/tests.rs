@@ -202,7 +202,7 @@ impl Rig {
     async fn ready(&self) {
         let live = self.terminal.current().unwrap();
         let ready = live.until(DEADLINE, |inner| inner.ready.then_some(())).await;
-        assert!(ready.is_some(), "a program still runs: {}", live.state().screen.text());
+        assert!(ready.is_some(), "a program is still running: {}", live.state().screen.text());
     }
 
     /// Types as a person, one key at a time.

@@ -168,7 +168,7 @@ mod tests {
     fn line_endings_are_kept() {
         assert_eq!(edited("a\r\nb\r\nc\r\n", "a\nb", "x\ny\nz"), "x\r\ny\r\nz\r\nc\r\n");
         assert_eq!(edited("a\r\nb\r\n", "a\r\n", "x\n"), "x\r\nb\r\n");
-        assert_eq!(edited("a\r\nb\n", "b", "x\ny"), "a\r\nx\ny\n", "mixed endings are left alone");
+        assert_eq!(edited("a\r\nb\n", "b", "x\ny"), "a\r\nx\ny\n", "mixed line endings are kept");
         assert_eq!(edited("a\nb", "b", "x\r\n"), "a\nx\r\n");
     }
 

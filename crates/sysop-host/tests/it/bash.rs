@@ -169,7 +169,7 @@ async fn commands_start_in_the_root_and_in_a_session_of_their_own(factory: &impl
     let root = std::fs::canonicalize(world.root()).unwrap();
     let rest = outcome.output.strip_prefix(&format!("{}\nsession ", root.display())).expect("the root");
     let (group, session) = rest.strip_suffix("\n[exit code 0]").unwrap().split_once(' ').unwrap();
-    assert_eq!(group, session, "it is in the group that leads the session");
+    assert_eq!(group, session, "the process is in the group of the session's leader");
     // Parsed as text, because in a container the session of the tests may have a leader outside it, and is then 0.
     let ours = std::fs::read_to_string("/proc/self/stat").unwrap();
     let ours = ours.rsplit_once(") ").unwrap().1.split(' ').nth(3).unwrap();
@@ -218,7 +218,7 @@ async fn what_takes_too_long_is_stopped_with_what_it_said(factory: &impl Factory
     let outcome = world.call("bash", json!({ "command": command, "timeout_s": 1 })).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Timeout, None));
     assert!(outcome.output.contains("begun\n"), "{}", outcome.output);
-    assert!(outcome.output.contains("asked\n"), "it was asked to end first: {}", outcome.output);
+    assert!(outcome.output.contains("asked\n"), "the process got SIGTERM first: {}", outcome.output);
     assert!(outcome.output.ends_with("\n[timed out after 1 s; stopped]"), "{}", outcome.output);
     assert!(pids(&outcome.output).into_iter().all(is_gone));
 }
@@ -277,7 +277,7 @@ async fn a_stop_ends_the_whole_tree(factory: &impl Factory) {
     let pids = pids(&outcome.output);
     assert_eq!(pids.len(), 5, "{}", outcome.output);
     for pid in pids {
-        assert!(is_gone(pid), "{pid} is left of:\n{}", outcome.output);
+        assert!(is_gone(pid), "{pid} is still running:\n{}", outcome.output);
     }
 }
 
@@ -335,7 +335,7 @@ async fn a_program_in_the_background_does_not_hold_the_call(factory: &impl Facto
         outcome.output
     );
     for pid in pids(&outcome.output) {
-        assert!(!is_gone(pid), "what was left in the background on purpose lives on");
+        assert!(!is_gone(pid), "a process left in the background on purpose survives");
         end(pid);
     }
 }

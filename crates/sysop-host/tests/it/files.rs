@@ -276,7 +276,7 @@ async fn a_folder_is_listed(factory: &impl Factory) {
     let outcome = world.call("ls", json!({})).await;
     assert_eq!(outcome.output, "a/\nb.txt\nc -> b.txt\nevil\\n\\u{1b}[31mname\n");
     let unsaid = world.call("ls", json!({ "path": "" })).await;
-    assert_eq!(unsaid.output, outcome.output, "an empty path is one that is left out");
+    assert_eq!(unsaid.output, outcome.output, "an empty path counts as missing");
     assert_eq!(world.call("ls", json!({ "path": "a" })).await.output, "inner\n");
     let outcome = world.call("ls", json!({ "path": "b.txt" })).await;
     assert_eq!(

@@ -131,17 +131,20 @@ fn a_fleet_offers_the_common_tools_without_the_terminal() {
     assert_eq!(
         names,
         ["read_file", "write_file", "edit_file", "bash", "task_complete"],
-        "a tool that one host lacks is none of the fleet's"
+        "a tool that one host lacks is not offered"
     );
     let other = ToolSpec { parameters: json!({ "type": "object" }).into(), ..end.clone() };
     let fleet = self::fleet([("web1", with(&[end])), ("web2", with(&[other]))]);
-    assert!(!fleet.tools().iter().any(|spec| spec.name == "task_complete"), "it takes something else there");
+    assert!(
+        !fleet.tools().iter().any(|spec| spec.name == "task_complete"),
+        "tools with other arguments are not offered"
+    );
     assert!(fleet.terminal().is_none());
 }
 
 #[tokio::test]
 async fn an_unknown_tool_runs_on_no_host() {
-    let fleet = fleet([("web1", fake(|_, _, _| async { panic!("it ran") }))]);
+    let fleet = fleet([("web1", fake(|_, _, _| async { panic!("a host ran the call") }))]);
     for (tool, why) in [
         ("run_command", "several hosts are selected; use bash"),
         ("nothing", "no tool nothing on all of these hosts"),
@@ -207,7 +210,7 @@ async fn a_thousand_hosts_run_with_bounded_concurrency() {
     assert_eq!(outcome.duration_ms / 1000, seconds);
     let names: Vec<&str> = outcome.hosts.iter().map(|host| host.host.as_str()).collect();
     let in_order: Vec<String> = (0..1_000).map(|number| format!("web{number}")).collect();
-    assert_eq!(names, in_order, "the order is the one in which they were named");
+    assert_eq!(names, in_order, "the results are in the order of the host names");
 }
 
 #[tokio::test(start_paused = true)]
@@ -217,7 +220,7 @@ async fn the_concurrency_limit_is_configurable() {
     assert_eq!(most.load(Ordering::SeqCst), 3);
     let (hosts, _, most) = counted(3);
     bash(&fleet_with(hosts, FleetSettings { at_once: 0, ..settings() }).unwrap()).await;
-    assert_eq!(most.load(Ordering::SeqCst), 1, "none at once would never end");
+    assert_eq!(most.load(Ordering::SeqCst), 1, "zero concurrent calls count as one");
 }
 
 #[tokio::test(start_paused = true)]
@@ -240,7 +243,7 @@ async fn a_silent_host_delays_no_other_and_ends_as_unknown() {
         FleetSettings { at_once: 3, ..settings() },
     );
     let outcome = run(&fleet.unwrap(), call("bash", json!({ "command": "x", "timeout_s": 5 }))).await;
-    assert_eq!(ended.lock().unwrap(), Duration::ZERO, "the well one ran at once");
+    assert_eq!(ended.lock().unwrap(), Duration::ZERO, "the reachable host ran at once");
     assert_eq!(outcome.status, Status::Unknown);
     assert_eq!(by_host(&outcome), ["dead1 unknown 2", "dead2 unknown 2", "web1 ok 1"]);
     assert!(
@@ -248,7 +251,10 @@ async fn a_silent_host_delays_no_other_and_ends_as_unknown() {
             .output
             .contains("[no response within 95 s, and the command did not stop; the result is unknown]")
     );
-    assert_eq!(outcome.hosts[0].duration_ms, 105_000, "its own time, ours on top, and the time to stop");
+    assert_eq!(
+        outcome.hosts[0].duration_ms, 105_000,
+        "the call's timeout, the time to answer, and the time to stop"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,8 +293,8 @@ async fn stopping_ends_running_hosts_and_starts_no_more() {
     };
     let command = call("bash", json!({ "command": "x" }));
     let (outcome, ()) = tokio::join!(fleet.run(command, DeltaSink::none(), cancel.clone()), stopping);
-    assert_eq!(begun.load(Ordering::SeqCst), 2, "the third never began");
-    assert_eq!(outcome.duration_ms, 11_000, "the one that hangs is given up");
+    assert_eq!(begun.load(Ordering::SeqCst), 2, "the third host never started");
+    assert_eq!(outcome.duration_ms, 11_000, "a host that hangs is given up");
     assert_eq!(outcome.status, Status::Unknown);
     let statuses: Vec<Status> = outcome.hosts.iter().map(|host| host.status).collect();
     assert_eq!(statuses, [Status::Cancelled, Status::Unknown, Status::Cancelled]);

@@ -81,7 +81,7 @@ async fn a_repository_is_worked_with(factory: &impl Factory) {
     let log = ok(&world, "git_log", json!({ "limit": 1 })).await.output;
     assert!(log.ends_with(" A Person: Second\n") && log.lines().count() == 1, "{log}");
     let unsaid = ok(&world, "git_log", json!({ "limit": 1, "revision": "", "path": "" })).await.output;
-    assert_eq!(unsaid, log, "empty is left out");
+    assert_eq!(unsaid, log, "an empty argument counts as missing");
     assert_eq!(ok(&world, "git_log", json!({ "path": "b.txt" })).await.output.lines().count(), 1);
     let show = ok(&world, "git_show", json!({ "revision": "HEAD" })).await.output;
     assert!(show.contains("    Second\n") && show.contains("+two\n"), "{show}");
@@ -259,7 +259,7 @@ async fn poison_runs_nothing(factory: &impl Factory) {
     assert_eq!(git_plumbing(&world, &["show", "HEAD:g.txt"]), "staged\n", "what was staged is committed");
     // Control: git without protection does run the program.
     let _ = Command::new("git").arg("status").current_dir(world.root()).output();
-    assert!(ran(&world).is_some(), "the poison is none");
+    assert!(ran(&world).is_some(), "without protection, the poisoned setting must run its program");
 }
 
 async fn poison_in_a_sha256_repository_runs_nothing(factory: &impl Factory) {
@@ -296,7 +296,7 @@ async fn a_bare_repository_among_the_files_runs_nothing(factory: &impl Factory) 
     let outcome = world.call("git_status", json!({})).await;
     assert_eq!(outcome.status, Status::Failed, "{}", outcome.output);
     let _ = Command::new("git").arg("status").current_dir(world.root()).output();
-    assert!(ran(&world).is_some(), "the poison is none");
+    assert!(ran(&world).is_some(), "without protection, the poisoned setting must run its program");
 }
 
 async fn files_outside_are_not_shown_through_the_config(factory: &impl Factory) {
@@ -308,7 +308,7 @@ async fn files_outside_are_not_shown_through_the_config(factory: &impl Factory) 
     git(world.root(), &["commit", "-qm", "First"]);
     let outside = world.home().join("outside");
     git(world.root(), &["config", "core.worktree", outside.to_str().unwrap()]);
-    assert!(git(world.root(), &["diff"]).contains("the-secret"), "the trap is none");
+    assert!(git(world.root(), &["diff"]).contains("the-secret"), "without protection, the trap must work");
     assert_eq!(ok(&world, "git_diff", json!({})).await.output, "");
     ok(&world, "git_add", json!({ "paths": ["secret"] })).await;
     assert_eq!(ok(&world, "git_show", json!({ "revision": ":secret" })).await.output, "old\n");
@@ -478,7 +478,7 @@ async fn a_repository_that_leads_outside_is_refused(factory: &impl Factory) {
             assert!(outcome.output.contains(names), "{number} {names}: {tool}: {}", outcome.output);
             assert!(!outcome.output.contains("the-secret"), "{number}: {tool}: {}", outcome.output);
         }
-        assert_eq!(world.outside(), before, "{number} {names}: something outside has changed");
+        assert_eq!(world.outside(), before, "{number} {names}: something outside the root has changed");
     }
 }
 
@@ -521,7 +521,10 @@ async fn files_that_the_config_names_are_not_read(factory: &impl Factory) {
     {
         git(world.root(), &["config", key, file.to_str().unwrap()]);
     }
-    assert!(git(world.root(), &["show", "HEAD"]).contains("shown@example.org"), "the trap is none");
+    assert!(
+        git(world.root(), &["show", "HEAD"]).contains("shown@example.org"),
+        "without protection, the trap must work"
+    );
     let show = ok(&world, "git_show", json!({ "revision": "HEAD" })).await.output;
     assert!(show.contains("A Person <a@example.org>") && !show.contains("shown@"), "{show}");
     let diff = ok(&world, "git_diff", json!({})).await.output;
@@ -535,7 +538,7 @@ async fn commits_are_shown_as_they_were_made(factory: &impl Factory) {
     let other = git(world.root(), &["rev-parse", "HEAD"]);
     git(world.root(), &["update-ref", "HEAD", first.trim()]);
     git(world.root(), &["replace", first.trim(), other.trim()]);
-    assert!(git(world.root(), &["log"]).contains("Replaced"), "the trap is none");
+    assert!(git(world.root(), &["log"]).contains("Replaced"), "without protection, the trap must work");
     assert!(ok(&world, "git_log", json!({})).await.output.ends_with(": First\n"));
 }
 
@@ -569,5 +572,5 @@ async fn nothing_is_fetched(factory: &impl Factory) {
     assert_eq!(outcome.status, Status::Failed, "{}", outcome.output);
     assert_eq!(ran(&world), None);
     let _ = Command::new("git").args(["show", "HEAD"]).current_dir(world.root()).output();
-    assert!(ran(&world).is_some(), "the trap is none");
+    assert!(ran(&world).is_some(), "without protection, the trap must work");
 }

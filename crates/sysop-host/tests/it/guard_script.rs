@@ -135,7 +135,7 @@ fn a_confirmed_guard_does_nothing_more() {
         assert_eq!(target.guard(&["confirm", "g1"]), (0, "G g1 confirmed timer-alive".to_owned()));
         assert_eq!(target.guard(&["fire", "g1", "late"]), (3, "G g1 confirmed late".to_owned()));
         assert_eq!(target.text("etc/a"), "new");
-        assert_eq!(target.arm("g2", "60", "").0, 0, "the lock is free again");
+        assert_eq!(target.arm("g2", "60", "").0, 0, "the lock is released");
     });
 }
 

@@ -141,7 +141,7 @@ async fn skills_and_commands_are_found_with_the_nearest_first() {
     assert_eq!(
         read_instruction_files(&app, Some(&app)).len(),
         1,
-        "those of the home directory are the user's"
+        "files in the home directory belong to the user"
     );
 }
 

@@ -103,7 +103,7 @@ async fn no_character_is_split(factory: &impl Factory) {
     }
     let world = factory.open(small());
     let outcome = world.call("bash", json!({ "command": "head -c 1500 /dev/zero | tr '\\0' '\\377'" })).await;
-    assert!(outcome.truncated, "what is no text costs what stands for it");
+    assert!(outcome.truncated, "replacement characters count against the limit");
     assert!(outcome.output.len() <= 2_100, "{}", outcome.output.len());
     assert_eq!(artifact(&world, outcome.artifact.as_deref()), vec![0xFF; 1500]);
 }

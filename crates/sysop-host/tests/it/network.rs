@@ -111,7 +111,7 @@ async fn survives_a_cut(
     end_all(&outcome.output);
     mend();
     assert_eq!(bash(&host, "echo again").await.output, "again\n[exit code 0]");
-    assert_eq!(fs::read_to_string(server.path("home/runs")).unwrap(), "run\n", "it ran once");
+    assert_eq!(fs::read_to_string(server.path("home/runs")).unwrap(), "run\n", "the command ran once");
     connection.close().await;
 }
 
@@ -179,7 +179,7 @@ async fn a_partially_transferred_file_does_not_appear() {
     // The remote side cleans up when it notices the loss.
     let started = Instant::now();
     while fs::read_dir(&root).unwrap().count() > 1 {
-        assert!(started.elapsed() < DEADLINE, "a rest is left");
+        assert!(started.elapsed() < DEADLINE, "a process is left");
         tokio::task::yield_now().await;
     }
     assert_eq!(fs::read_to_string(root.join("f")).unwrap(), "old\n");

@@ -209,7 +209,7 @@ async fn odd_names_are_names(factory: &impl Factory) {
         let outcome = world.call("read_file", json!({ "path": format!("{name}/x") })).await;
         assert!(!outcome.output.contains('\n') && !outcome.output.contains('\u{1b}'), "{:?}", outcome.output);
     }
-    assert!(!world.at("a/A").exists(), "case matters here");
+    assert!(!world.at("a/A").exists(), "the file system is case-sensitive");
     assert_eq!(world.outside(), before);
 }
 
@@ -288,7 +288,7 @@ async fn a_swap_at_any_moment_leads_nowhere(factory: &impl Factory) {
         enough.store(true, Ordering::Relaxed);
         swapping.await.unwrap();
         assert_eq!(world.outside(), before);
-        assert!(!kept(&world).contains(SECRET), "it was read for undo");
+        assert!(!kept(&world).contains(SECRET), "the secret was stored for undo");
     }
 }
 

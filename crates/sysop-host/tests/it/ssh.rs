@@ -221,7 +221,7 @@ async fn a_command_on_a_lost_connection_is_unknown_and_not_repeated() {
     assert!(outcome.output.contains("ready\n[result unknown: "), "{}", outcome.output);
     end_all(&outcome.output);
     let outcome = bash(&host, &format!("wc -l < {}", ran.display())).await;
-    assert_eq!(outcome.output, "1\n[exit code 0]", "the next call connects again");
+    assert_eq!(outcome.output, "1\n[exit code 0]", "the next call reconnects");
 }
 
 #[tokio::test]
@@ -418,7 +418,7 @@ async fn a_full_remote_disk_keeps_the_old_file_and_leaves_no_remnant() {
         assert_eq!(outcome.output, format!("{path}: no space left on device"));
     }
     assert_eq!(fs::read_to_string(full.folder.join("f")).unwrap(), "old\n");
-    assert_eq!(fs::read_dir(&full.folder).unwrap().count(), 1, "no rest is left");
+    assert_eq!(fs::read_dir(&full.folder).unwrap().count(), 1, "no partial file is left");
 }
 
 /// File system of 100 kB. Mounting it needs root, which automated test runs have.
@@ -548,11 +548,11 @@ async fn a_terminal_reconnects_only_through_the_shared_connection() {
         wait_until_gone(pid);
     }
     let command = connection.terminal_command(Some("exit 5")).await.unwrap();
-    assert_eq!(masters(&server).len(), 1, "the lost connection was made anew");
+    assert_eq!(masters(&server).len(), 1, "the lost connection was opened again");
     assert_eq!(run_terminal_command(command.clone()).await.status.code(), Some(5));
     connection.close().await;
     let output = run_terminal_command(command).await;
-    assert_eq!(output.status.code(), Some(255), "there is no way beside the connection: {output:?}");
+    assert_eq!(output.status.code(), Some(255), "no program may bypass the connection: {output:?}");
 }
 
 #[tokio::test]

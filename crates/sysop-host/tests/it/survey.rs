@@ -234,7 +234,7 @@ async fn a_repository_is_surveyed_with_the_names_of_its_settings() {
             &["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "a"],
         );
         git("repo/deep/inner", &["config", "diff.evil.textconv", "touch ran"]);
-        assert_eq!(settings("repo").await, Some(plain), "an inner one that the index does not name");
+        assert_eq!(settings("repo").await, Some(plain), "a repository inside that the index does not name");
         git("repo", &["add", "deep/inner"]);
         assert!(settings("repo").await.unwrap().contains(&"diff.evil.textconv".to_owned()));
         git("repo", &["config", "core.fsmonitor", "touch ran; false"]);
@@ -247,7 +247,7 @@ async fn a_repository_is_surveyed_with_the_names_of_its_settings() {
         assert!(!home.join("repo/ran").exists() && !home.join("repo/deep/inner/ran").exists());
         std::fs::write(home.join("repo/.git/config"), "[core").unwrap();
         std::fs::create_dir(home.join("plain")).unwrap();
-        assert_eq!(settings("plain").await, Some(Vec::new()), "no repository");
+        assert_eq!(settings("plain").await, Some(Vec::new()), "there is no repository");
     }
 }
 
@@ -290,9 +290,9 @@ async fn read_only_git_runs_no_program_of_the_repository() {
         let run = |command: &'static str| world.call("bash", json!({ "command": command }));
         run("git init -q; git config core.fsmonitor 'touch ran; false'; touch a").await;
         run("git status; git log; git diff").await;
-        assert!(!world.at("ran").exists(), "a command that only looks");
+        assert!(!world.at("ran").exists(), "a read-only command runs no program");
         run("git add a").await;
-        assert!(world.at("ran").exists(), "one that changes something");
+        assert!(world.at("ran").exists(), "a changing command runs the program");
     }
 }
 

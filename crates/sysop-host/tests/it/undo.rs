@@ -40,7 +40,7 @@ async fn changed_files_come_back_and_new_ones_go(factory: &impl Factory) {
     assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "OK, 3 files restored"));
     assert_eq!(world.text("old"), "before\r\n");
     assert!(!world.at("a/new").exists() && !world.at("chunked").exists());
-    assert!(!world.host.tools().iter().any(|tool| tool.name == "undo"), "no model is offered it");
+    assert!(!world.host.tools().iter().any(|tool| tool.name == "undo"), "the tool is not offered to models");
 }
 
 async fn several_changes_of_a_file_are_one(factory: &impl Factory) {

@@ -82,7 +82,7 @@ impl World {
     }
 
     async fn run(&self, tool: &str, arguments: Value) -> Outcome {
-        let Value::Object(arguments) = arguments else { panic!("not an object") };
+        let Value::Object(arguments) = arguments else { panic!("the arguments are not an object") };
         let call = ToolCall {
             id: CallId::new("c"),
             wire_id: None,

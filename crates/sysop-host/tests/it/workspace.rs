@@ -44,11 +44,11 @@ async fn a_file_in_pieces_appears_whole_or_not_at_all(factory: &impl Factory) {
     let world = factory.workspace();
     assert!(piece(&world, "one\n", 0, 3).await.1.starts_with("OK, 1 of 3 pieces"));
     assert!(piece(&world, "two\n", 1, 3).await.1.starts_with("OK, 2 of 3 pieces"));
-    assert!(!world.at("out").exists(), "there is no half of a file, nor a place for it");
+    assert!(!world.at("out").exists(), "neither a partial file nor its directory exists");
     assert_eq!(piece(&world, "three\n", 2, 3).await, (Status::Ok, "OK, 14 bytes written".to_owned()));
     assert_eq!(world.text("out/f"), "one\ntwo\nthree\n");
     piece(&world, "half", 0, 2).await;
-    assert_eq!(world.text("out/f"), "one\ntwo\nthree\n", "the old file stays until the new one is whole");
+    assert_eq!(world.text("out/f"), "one\ntwo\nthree\n", "the old file stays until the new one is complete");
 }
 
 async fn pieces_out_of_order_are_refused(factory: &impl Factory) {
@@ -63,9 +63,13 @@ async fn pieces_out_of_order_are_refused(factory: &impl Factory) {
     assert_eq!(piece(&world, "x", 3, 3).await.0, Status::Failed);
     assert!(!world.at("out/f").exists());
     let again = json!({ "path": world.at("out/f"), "content": "A", "index": 0, "total": 1 });
-    assert_eq!(world.call("write_file_chunk", again).await.status, Status::Ok, "one file, by whichever name");
+    assert_eq!(
+        world.call("write_file_chunk", again).await.status,
+        Status::Ok,
+        "both names mean the same file"
+    );
     assert_eq!(world.text("out/f"), "A");
-    assert_eq!(piece(&world, "b", 1, 3).await.0, Status::Failed, "what was begun before is forgotten");
+    assert_eq!(piece(&world, "b", 1, 3).await.0, Status::Failed, "the oldest unfinished file is dropped");
 }
 
 async fn cat_shows_a_whole_file(factory: &impl Factory) {

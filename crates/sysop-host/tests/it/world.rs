@@ -300,7 +300,7 @@ pub(crate) fn wait_until(condition: &str) {
     let limit = (DEADLINE * 2).as_secs().to_string();
     let ended =
         std::process::Command::new("timeout").arg(limit).args(["sh", "-c", &script]).status().unwrap();
-    assert!(ended.success(), "never true: {condition}");
+    assert!(ended.success(), "the condition never became true: {condition}");
 }
 
 /// Waits until a process has ended, whether it is a child or not.

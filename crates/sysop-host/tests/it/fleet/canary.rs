@@ -67,7 +67,7 @@ async fn no_host_follows_if_canaries_differ() {
     let (fleet, trace) = fleet(2, &[exited(0, "a"), exited(0, "b"), exited(0, "a")]);
     let outcome = bash(&fleet).await;
     assert_eq!(seen(&trace).len(), 4);
-    assert_eq!(outcome.status, Status::Failed, "something ran, so the whole is no refusal");
+    assert_eq!(outcome.status, Status::Failed, "a host ran the call, so the call does not count as rejected");
     assert!(
         outcome.output.ends_with(
             "== h2 (1 of 3): not run ==\nnot run: h0, h1 in the canary group gave different results"

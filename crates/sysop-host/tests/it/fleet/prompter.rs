@@ -95,13 +95,13 @@ async fn hosts_prompt_one_at_a_time_and_waiting_does_not_time_out() {
     assert_eq!(outcome.duration_ms, 180_000);
     let seen = people.seen();
     let notices = seen.iter().filter(|line| line.ends_with(": connecting")).count();
-    assert_eq!(notices, 3, "what is only told waits for no question: {seen:?}");
+    assert_eq!(notices, 3, "notices do not wait for a question: {seen:?}");
     let questions: Vec<&String> = seen.iter().filter(|line| !line.ends_with(": connecting")).collect();
     for (number, from) in ["sudo on web1", "sudo on web2", "ssh db1"].into_iter().enumerate() {
         assert!(questions.contains(&&format!("asked by {from}")), "{from}: {seen:?}");
         let pair = &questions[2 * number..2 * number + 2];
         let name = pair[0].strip_prefix("asked by ").unwrap();
-        assert_eq!(pair[1], &format!("answers {name}"), "nobody asks in between: {seen:?}");
+        assert_eq!(pair[1], &format!("answers {name}"), "no other question comes in between: {seen:?}");
     }
 }
 
@@ -120,11 +120,11 @@ async fn a_stopped_host_leaves_the_prompt_queue() {
     assert_eq!(outcome.duration_ms, 5_000);
     assert_eq!(by_host(&outcome), ["web1 cancelled 1", "web2 cancelled 1"]);
     let asked = people.seen().iter().filter(|line| line.starts_with("asked")).count();
-    assert_eq!(asked, 1, "the second never came to ask: {:?}", people.seen());
+    assert_eq!(asked, 1, "the second host never asked: {:?}", people.seen());
     let other = SlowPrompter { takes: Duration::from_secs(1), ..SlowPrompter::default() };
     let other = Arc::new(other);
     fleet.set_prompter(Arc::clone(&other) as Arc<dyn Prompter>);
-    assert_eq!(bash(&fleet).await.status, Status::Ok, "the line is free again");
+    assert_eq!(bash(&fleet).await.status, Status::Ok, "the next call can ask again");
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ async fn equal_means_status_exit_code_and_output() {
             "== e (1 of 7): exit code 0 ==",
             "== a, g (2 of 7): exit code 0 ==",
         ],
-        "of groups of one size, the worst comes first"
+        "among groups of the same size, the worst comes first"
     );
 }
 
@@ -84,9 +84,9 @@ async fn each_group_gets_a_share_and_cut_output_is_kept_as_an_artifact() {
     let (fleet, home) = limited(50_000, 100, outcomes);
     let outcome = bash(&fleet).await;
     assert_within(&outcome, 50_000, 100);
-    assert!(outcome.output.lines().count() > 90, "the room is used: {}", outcome.output);
+    assert!(outcome.output.lines().count() > 90, "the available lines are used: {}", outcome.output);
     assert!(outcome.truncated);
-    assert!(outcome.output.contains(&numbered(0, 5)), "what is short is told whole");
+    assert!(outcome.output.contains(&numbered(0, 5)), "short output is shown completely");
     for host in [1, 2] {
         for line in [0, 1, 397, 398] {
             assert!(outcome.output.contains(&format!("host {host} line {line}\n")), "head and tail stay");
@@ -166,7 +166,7 @@ async fn equal_long_outputs_are_stored_once() {
     let outcome = run(&fleet, call("bash", json!({ "command": command }))).await;
     assert_eq!(by_host(&outcome), ["a ok 2", "b ok 2", "c ok 1"]);
     assert_within(&outcome, 10_000, 50);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "the same output is kept once");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "equal outputs are stored once");
     for name in outcome.output.split("artifact ").skip(1).map(|rest| &rest[..27]) {
         let kept = std::fs::read_to_string(folder.path().join(name)).unwrap();
         assert!(kept.starts_with("1\n2\n") && kept.ends_with("\n10000\n"));

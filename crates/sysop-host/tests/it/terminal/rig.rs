@@ -154,7 +154,7 @@ impl Rig {
         let mut outcome = self.keys(keys).await;
         let deadline = tokio::time::Instant::now() + DEADLINE;
         while !shown(&outcome.output) {
-            assert!(tokio::time::Instant::now() < deadline, "the screen stays at {}", outcome.output);
+            assert!(tokio::time::Instant::now() < deadline, "the screen still shows {}", outcome.output);
             // An empty quoted string sends no key, but a look needs one: Ctrl+L redraws.
             outcome = self.keys("Ctrl+L").await;
         }
@@ -240,7 +240,7 @@ impl Prompter for RecordingPrompter {
     }
 
     fn typed(&self, by: &str, typed: TypedInput) {
-        assert!(tokio::runtime::Handle::try_current().is_ok(), "a session starts a task when it is told");
+        assert!(tokio::runtime::Handle::try_current().is_ok(), "reporting needs a tokio runtime");
         self.typed.lock().push((by.to_owned(), typed));
         self.heard.notify_waiters();
     }
