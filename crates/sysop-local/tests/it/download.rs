@@ -86,7 +86,7 @@ fn a_file_behind_a_redirect_is_downloaded_and_checked() {
     assert_eq!(case.progress.last(), Some(&Progress::Bytes { done: SIZE as u64, total: Some(SIZE as u64) }));
     let requests = case.hub.state.lock().requests.len();
     assert_eq!(case.run().unwrap(), Downloaded::Present);
-    assert_eq!(case.hub.state.lock().requests.len(), requests, "a complete file asks nobody");
+    assert_eq!(case.hub.state.lock().requests.len(), requests, "a complete file needs no request");
     assert!(!case.part().exists());
 }
 
@@ -151,7 +151,7 @@ fn wrong_bytes_are_never_put_in_place() {
     }
     let error = case.fails();
     assert!(matches!(error, DownloadError::WrongFile { what: "sha256", .. }), "{error}");
-    assert!(!case.part().exists(), "wrong bytes are not kept");
+    assert!(!case.part().exists(), "wrong bytes are discarded");
 }
 
 #[test]

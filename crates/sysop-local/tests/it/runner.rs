@@ -127,7 +127,7 @@ async fn clients_share_one_server_which_ends_with_the_last_of_them() {
     assert_eq!(bench.starts().len(), 1);
     drop((one, first));
     let again = within(second.lease("one")).await.unwrap();
-    assert_eq!(bench.starts().len(), 1, "the server stays while a client is there");
+    assert_eq!(bench.starts().len(), 1, "the server runs while a client is connected");
     drop((other, again, second));
     within(supervisor).await.unwrap().unwrap();
     bench.wait_until_ended().await;
