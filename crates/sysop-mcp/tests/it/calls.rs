@@ -17,7 +17,7 @@ async fn a_call_starts_the_server_and_returns_its_text() {
     let world = World::new("calm").await;
     let outcome = world.call("echo", json!({"text": "hello"})).await;
     assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "hello"));
-    assert_eq!(*world.live.lock(), "hello\n", "users see it, too");
+    assert_eq!(*world.live.lock(), "hello\n", "users see the text, too");
     assert_eq!(world.call("echo", json!({"text": "again"})).await.output, "again");
     world.host.close().await;
     assert_eq!(world.call("echo", json!({"text": "restarted"})).await.output, "restarted");
