@@ -330,7 +330,7 @@ fn gemini(chunks: &[Value]) -> Reply {
         message: json!({"role": "model", "parts": []}),
     };
     for chunk in chunks {
-        assert_eq!(reply.finish, "", "nothing follows the end");
+        assert_eq!(reply.finish, "", "nothing follows the last event");
         assert!(!chunk["responseId"].as_str().unwrap().is_empty());
         let candidate = &chunk["candidates"][0];
         for part in candidate["content"]["parts"].as_array().unwrap() {

@@ -129,8 +129,8 @@ async fn signatures_of_the_current_turn_are_required() {
 
     let mut next_turn = with(&lose);
     next_turn["contents"].as_array_mut().unwrap().extend([model(json!([{"text": "Done."}])), user()]);
-    assert_eq!(post(&server, PATH, &next_turn).await.status(), 200, "an earlier turn needs none");
-    assert_eq!(post(&server, OLD, &with(&lose)).await.status(), 200, "nor does an old model");
+    assert_eq!(post(&server, PATH, &next_turn).await.status(), 200, "an earlier turn needs no signature");
+    assert_eq!(post(&server, OLD, &with(&lose)).await.status(), 200, "an old model needs no signature");
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn only_the_first_call_of_a_step_needs_a_signature() {
         model(json!([call("c")])),
         answers(json!([response("c")]))
     ]);
-    assert_eq!(status(PATH, observed).await, 400, "each step has its own");
+    assert_eq!(status(PATH, observed).await, 400, "each step has its own signature");
 }
 
 #[tokio::test]
@@ -180,7 +180,7 @@ async fn invalid_tools_and_options_are_rejected() {
     }
     let good = nested(json!({"type": "string"}));
     let server = builtin().await;
-    assert_eq!(post(&server, PATH, &good).await.status(), 200, "a property may be named like a word");
+    assert_eq!(post(&server, PATH, &good).await.status(), 200, "a property may have the name of a keyword");
     let thinking = json!({"thinkingConfig": {"thinkingLevel": "low", "thinkingBudget": 1}});
     let both = complaint(json!({"contents": [user()], "generationConfig": thinking})).await;
     assert!(both.contains("only set one"), "{both}");
