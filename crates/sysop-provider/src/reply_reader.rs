@@ -223,11 +223,23 @@ mod tests {
         assert_eq!(shown(&["```sh\nls", "\n```"]), "");
         assert_eq!(shown(&["  ", MARKED]), "");
         assert_eq!(shown(&["There ", "are {2}"]), "There are {2}");
-        assert_eq!(shown(&["{\"type\":\"answer\",", "\"text\":\"two\"}"]), "two", "the answer in it is");
-        assert_eq!(shown(&["{\"type\":", "\"answer\"}"]), "{\"type\":\"answer\"}", "what is no protocol is");
+        assert_eq!(
+            shown(&["{\"type\":\"answer\",", "\"text\":\"two\"}"]),
+            "two",
+            "an answer in protocol form is shown as text"
+        );
+        assert_eq!(
+            shown(&["{\"type\":", "\"answer\"}"]),
+            "{\"type\":\"answer\"}",
+            "text that is not in protocol form is shown"
+        );
         assert_eq!(shown(&[]), "");
-        assert_eq!(read(Mode::Chat, text_reply(), &[CALL]).1, CALL, "a chat is shown as it comes");
-        assert_eq!(read(Mode::Agent, Reply::default(), &["{", "}"]).1, "{}", "a native reply as well");
+        assert_eq!(read(Mode::Chat, text_reply(), &[CALL]).1, CALL, "a plain chat is shown as it arrives");
+        assert_eq!(
+            read(Mode::Agent, Reply::default(), &["{", "}"]).1,
+            "{}",
+            "a native reply is shown as it arrives"
+        );
     }
 
     #[test]

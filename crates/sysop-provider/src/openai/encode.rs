@@ -491,7 +491,7 @@ pub(super) mod tests {
             (chat.temperature, chat.max_output_tokens) = (Some(0.2), Some(7));
             let body = sent(&chat, &ModelQuirks::default());
             let told = (&body["temperature"], &body["max_tokens"]);
-            assert_eq!(told, (&json!(0.2), &json!(7)), "{name}: what a person set is sent");
+            assert_eq!(told, (&json!(0.2), &json!(7)), "{name}: a value set by the user is sent");
         }
     }
 

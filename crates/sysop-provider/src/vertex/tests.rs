@@ -243,7 +243,7 @@ fn verified(token: &str) -> Value {
     let checked = algorithms
         .iter()
         .any(|algorithm| algorithm.verify_signature(PUBLIC_KEY, message, &decode(signature)).is_ok());
-    assert!(checked, "the signature is not that of the test key");
+    assert!(checked, "the signature was not made with the test key");
     serde_json::from_slice(&decode(claims)).unwrap()
 }
 
@@ -384,7 +384,7 @@ async fn a_refused_token_is_replaced_once() {
         vertex.prepare(&http).await.unwrap();
         let before = quirks.clone();
         assert_eq!(vertex.classify_error(401, &body, &mut quirks), Some(ErrorAction::RetryNow));
-        assert_ne!(quirks, before, "a request is only made again where something changed");
+        assert_ne!(quirks, before, "a request is retried only if something changed");
         vertex.prepare(&http).await.unwrap();
         assert_eq!(fake.received().len(), round + 1);
         let Some(ErrorAction::Fail(failure)) = vertex.classify_error(401, &body, &mut quirks) else {

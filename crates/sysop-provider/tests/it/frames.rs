@@ -99,7 +99,7 @@ fn expectation(heard: &CallResult) -> String {
             assert_eq!(
                 (&heard.text, &heard.reasoning),
                 (&reply.text, &reply.reasoning),
-                "what was shown is the reply"
+                "the shown text equals the reply"
             );
             format!("{}\n", serde_json::to_string_pretty(reply).unwrap())
         }

@@ -80,7 +80,7 @@ async fn a_turn_goes_through_the_tunnel_with_tools() {
     assert!(reply.text.starts_with("Done!"), "{reply:?}");
     let text = ask(&providers, request("ollama+ssh/phi3", vec![user("please write hello world")])).await;
     assert_eq!(text.reply().protocol, ToolProtocol::Text);
-    assert_eq!(remote.forwards(), [mock.url().trim_start_matches("http://")], "one tunnel for all");
+    assert_eq!(remote.forwards(), [mock.url().trim_start_matches("http://")], "all requests use one tunnel");
     let failure = ask(&providers, request("ollama+ssh/missing", vec![user("hi")])).await.failure();
     assert_eq!(failure.kind, FailureKind::UnknownModel);
     assert_eq!(
@@ -209,7 +209,7 @@ async fn an_ollama_that_is_not_running_is_reported_with_the_start_command() {
              check OLLAMA_HOST on that host"
         );
         assert_eq!(providers.probe("ollama+ssh").await.problem, Some(failure.message));
-        assert_eq!(remote.forwards().len(), 2, "nothing is kept of a way that leads nowhere");
+        assert_eq!(remote.forwards().len(), 2, "a tunnel that leads nowhere is not kept");
     }
 }
 

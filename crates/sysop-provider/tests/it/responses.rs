@@ -197,7 +197,7 @@ async fn a_model_that_refuses_tools_in_chat_completions_is_asked_through_respons
         );
     }
     let seen: Vec<_> = server.seen().iter().map(|seen| seen.path().to_owned()).collect();
-    assert_eq!(seen, ["/chat/completions", "/responses", "/responses"], "the lesson is kept");
+    assert_eq!(seen, ["/chat/completions", "/responses", "/responses"], "the quirk is remembered");
 }
 
 #[tokio::test]

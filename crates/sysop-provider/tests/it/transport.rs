@@ -182,7 +182,7 @@ async fn times_out_on_silence() {
         let endpoint =
             Endpoint { base_url: Some(server.url.clone()), timeout: Some(silence), ..Endpoint::default() };
         let heard = ask(&openai(endpoint), hello()).await;
-        assert_eq!(heard.notices.len(), 1, "a person is not made to wait for several");
+        assert_eq!(heard.notices.len(), 1, "the user does not wait for several silences");
         let failure = heard.failure();
         assert_eq!(failure.kind, FailureKind::Unreachable);
         assert!(failure.message.contains("for 0.1 s"), "{}", failure.message);

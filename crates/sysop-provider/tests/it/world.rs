@@ -126,7 +126,7 @@ pub(crate) fn collect_events(events: Vec<ModelEvent>) -> CallResult {
     let (mut text, mut reasoning, mut notices, mut restarts, mut end) =
         (String::new(), String::new(), Vec::new(), 0, None);
     for event in events {
-        assert!(end.is_none(), "nothing follows the end, but {event:?} did");
+        assert!(end.is_none(), "an event follows the end: {event:?}");
         match event {
             ModelEvent::Text(more) => text.push_str(&more),
             ModelEvent::Reasoning(more) => reasoning.push_str(&more),

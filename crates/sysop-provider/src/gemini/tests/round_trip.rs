@@ -96,7 +96,7 @@ fn message_of(content: &Value) -> Message {
             Message::ToolResults { results: results.collect() }
         }
         "user" => Message::user(text),
-        other => panic!("no role of the API: {other}"),
+        other => panic!("unknown role: {other}"),
     }
 }
 

@@ -98,7 +98,7 @@ fn the_schema_allows_only_the_documented_replies() {
     assert!(!validator.is_valid(&json!({"name": "read_file", "arguments": {"keys": "q"}})));
     assert!(!validator.is_valid(&json!({"name": "write_file", "arguments": {}})));
     for word in ["minimum", "maxItems", "$ref", "description"] {
-        assert!(!listed.to_string().contains(word), "grammars know no {word}");
+        assert!(!listed.to_string().contains(word), "grammars do not support {word}");
     }
 }
 

@@ -112,7 +112,7 @@ fn check(text: &str) {
     for fences in [true, false] {
         match parse(text, &tools, fences) {
             ParsedReply::Answer(answer) => {
-                assert!(answer.len() <= text.len() * 2 + 2, "an answer out of nothing")
+                assert!(answer.len() <= text.len() * 2 + 2, "the answer is longer than the text")
             }
             ParsedReply::Calls { calls, .. } => {
                 assert!(!calls.is_empty(), "calls without a call");
@@ -126,14 +126,14 @@ fn check(text: &str) {
 
 fn check_call(text: &str, call: &TextToolCall, fences: bool) {
     let known = all_tools().iter().any(|tool| tool.name == call.name);
-    assert!(known || fences, "a native model's call of {:?}", call.name);
+    assert!(known || fences, "a call of {:?} in the text of a model with native tools", call.name);
     let Arguments::Object(arguments) = &call.arguments else { return };
     if let Some(command) = arguments.get("command").and_then(|command| command.as_str()) {
         let word = command.split(|sign: char| !sign.is_ascii_alphanumeric()).max_by_key(|word| word.len());
-        assert!(text.contains(word.unwrap_or_default()), "{command:?} is not what was written");
+        assert!(text.contains(word.unwrap_or_default()), "{command:?} does not occur in the text");
     }
     let again = calls_of(parse(&render_call(call), &all_tools(), true));
-    assert!(again.len() == 1 && (!known || again[0].name == call.name), "{call:?} does not read back");
+    assert!(again.len() == 1 && (!known || again[0].name == call.name), "{call:?} does not round-trip");
 }
 
 #[test]
