@@ -326,7 +326,7 @@ impl State {
             | Input::JobRead { .. }
             | Input::TurnTimer { .. }
             | Input::Recovered => {
-                panic!("a face does not send {input:?}")
+                panic!("a front end does not send {input:?}")
             }
         }
     }

@@ -155,7 +155,7 @@ mod tests {
             assert!(matches!(field.push(b'x'), FieldInput::Incomplete));
         }
         assert_eq!((field.bytes.len(), field.bytes.as_ptr()), (ANSWER_BYTES_MAX, place));
-        let FieldInput::Submitted(text) = field.push(b'\r') else { panic!("it was not sent") };
+        let FieldInput::Submitted(text) = field.push(b'\r') else { panic!("the answer is not complete") };
         assert_eq!(text.expose_secret().len(), ANSWER_BYTES_MAX);
         assert!(field.bytes.is_empty() && field.bytes.as_ptr() == place);
         assert_eq!(format!("{field:?}"), "Field");

@@ -255,7 +255,7 @@ impl Person {
         };
         match tokio::time::timeout(DEADLINE, waiting).await {
             Ok(fresh) if !fresh.is_empty() => fresh,
-            Ok(_) | Err(_) => panic!("{text:?} did not come; seen: {}", bare(&self.seen)),
+            Ok(_) | Err(_) => panic!("{text:?} did not appear; seen: {}", bare(&self.seen)),
         }
     }
 

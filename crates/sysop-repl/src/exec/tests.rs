@@ -149,7 +149,7 @@ async fn long_output_is_excerpted_unless_very_verbose() {
         assert_eq!(count, lines, "{shown:?}: {text}");
         let gap = "\n  line 20\n  … 460 lines omitted; use -vv to show them …\n  line 481\n";
         assert_eq!(text.contains(gap), shown == CallOutput::Excerpt, "{shown:?}: {text}");
-        assert_eq!(rig.out.text(), "That is all.\n", "standard output is the answer's");
+        assert_eq!(rig.out.text(), "That is all.\n", "only the answer goes to standard output");
     }
     let long = call_output_lines(&"ä".repeat(LINE_CHARS_MAX + 1), CallOutput::Excerpt);
     assert_eq!(long, ["ä".repeat(LINE_CHARS_MAX) + "…"]);

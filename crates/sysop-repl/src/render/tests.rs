@@ -150,7 +150,7 @@ fn a_file_proposal_shows_everything_it_writes() {
 fn lookalike_letters_are_named() {
     let text = shown(&boxed(&plan("cat p\u{430}ssword привет", Vec::new()), 80));
     assert!(text.contains("look-alike letters: \u{430} (U+0430)"), "{text}");
-    assert!(!text.contains("U+043F"), "a word of one script is no disguise: {text}");
+    assert!(!text.contains("U+043F"), "a word in one script is not a disguise: {text}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ impl Host for AskingHost {
     }
 
     fn set_prompter(&self, people: Arc<dyn Prompter>) {
-        assert!(self.people.set(people).is_ok(), "it is told once");
+        assert!(self.people.set(people).is_ok(), "the prompter is set once");
     }
 }
 
@@ -81,7 +81,7 @@ struct SilentProvider;
 
 impl Provider for SilentProvider {
     fn stream(&self, _request: ModelRequest) -> BoxStream<'static, ModelEvent> {
-        panic!("nobody asks a model");
+        panic!("no model is called");
     }
 }
 
@@ -157,6 +157,6 @@ async fn a_password_reaches_the_program_and_nothing_else() {
     for file in std::fs::read_dir(folder.path()).unwrap() {
         log.push_str(&String::from_utf8_lossy(&std::fs::read(file.unwrap().path()).unwrap()));
     }
-    assert!(log.contains("[sudo] password for joe:"), "the log has that it was given");
-    assert!(!log.contains("geheim"), "the log has what was given");
+    assert!(log.contains("[sudo] password for joe:"), "the log records that an answer was given");
+    assert!(!log.contains("geheim"), "the log contains the answer");
 }
