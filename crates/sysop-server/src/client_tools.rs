@@ -429,6 +429,6 @@ mod tests {
         assert!(registration.is_stopping(&call.id), "the client is told to stop all the same");
         let late = json!({"toolCallId": "c1", "output": "late"});
         let late: ToolResult = serde_json::from_value(late).unwrap();
-        assert!(!broker.finish("ann", late), "nobody waits for its result any more");
+        assert!(!broker.finish("ann", late), "the result is no longer awaited");
     }
 }

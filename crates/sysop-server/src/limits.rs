@@ -113,7 +113,7 @@ mod tests {
         let first = limiter.take(&"a").unwrap();
         let second = limiter.take(&"a").unwrap();
         assert!(limiter.take(&"a").is_none());
-        assert!(limiter.take(&"b").is_some(), "others are not concerned");
+        assert!(limiter.take(&"b").is_some(), "other holders are not affected");
         drop(first);
         drop(limiter.take(&"a").unwrap());
         drop(second);

@@ -592,8 +592,8 @@ mod tests {
     async fn a_client_ahead_of_this_server_gets_nothing_twice() {
         assert_eq!(told_after(0).await, [1, 2, 3, 4, 5]);
         assert_eq!(told_after(2).await, [3, 4, 5]);
-        assert_eq!(told_after(4).await, [5], "another server has told it of 3 and 4");
-        assert_eq!(told_after(99).await, [3, 4, 5], "nobody has ever told it of 99");
+        assert_eq!(told_after(4).await, [5], "another server sent 3 and 4");
+        assert_eq!(told_after(99).await, [3, 4, 5], "no server sent 99");
     }
 
     #[test]

@@ -57,7 +57,7 @@ fn lines_are_chained_across_restarts_and_files() {
     let files = files(&path).unwrap();
     assert!(files.len() > 2, "{files:?}");
     let checked = verify(&files).unwrap();
-    assert_eq!(checked.lines, 24 + files.len() as u64, "each file begins with a line of its own");
+    assert_eq!(checked.lines, 24 + files.len() as u64, "each file begins with a line about its start");
     let expected: Vec<_> =
         (0..6).flat_map(|round| (0..4).map(move |line| format!("{round}.{line}"))).collect();
     assert_eq!(whats(&path), expected);
@@ -66,7 +66,7 @@ fn lines_are_chained_across_restarts_and_files() {
     }
     let without_one: Vec<_> =
         files.iter().enumerate().filter(|(at, _)| *at != 1).map(|(_, file)| file.clone()).collect();
-    assert!(verify(&without_one).is_err(), "a file that is missing is missed");
+    assert!(verify(&without_one).is_err(), "a missing file is detected");
 }
 
 #[cfg(unix)]
@@ -100,8 +100,8 @@ fn the_first_altered_line_is_named() {
     assert_eq!(broken_at(&[all[0], all[1], all[3], all[4], all[5]]), 3, "left out");
     assert_eq!(broken_at(&[all[0], all[2], all[1], all[3], all[4], all[5]]), 2, "moved");
     assert_eq!(broken_at(&[all[0], all[1], all[1], all[2]]), 3, "doubled");
-    assert_eq!(broken_at(&[all[1], all[2]]), 1, "the beginning cut off");
-    assert_eq!(broken_at(&[all[0], all[1], "{}", all[2]]), 3, "put in between");
+    assert_eq!(broken_at(&[all[1], all[2]]), 1, "the beginning was cut off");
+    assert_eq!(broken_at(&[all[0], all[1], "{}", all[2]]), 3, "a line was inserted");
     assert_eq!(broken_at(&[all[0], all[1], "", all[2]]), 3);
     let again = all[3].replace("\"n\":4", "\"n\":4 ");
     assert_eq!(broken_at(&[all[0], all[1], all[2], &again]), 4, "every byte counts");
@@ -121,7 +121,7 @@ fn a_partial_line_after_a_crash_is_removed_and_reported() {
 
     std::fs::write(&path, "{\"n\":1").unwrap();
     AuditFile::new(path.clone()).append([entry("first")].iter()).unwrap();
-    assert_eq!(verify(&files(&path).unwrap()).unwrap().lines, 2, "not even its first line was whole");
+    assert_eq!(verify(&files(&path).unwrap()).unwrap().lines, 2, "not even the first line is complete");
 }
 
 #[test]
@@ -131,7 +131,10 @@ fn no_line_is_appended_to_a_damaged_chain() {
     std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"something else\n").unwrap();
     let error = AuditFile::new(path.clone()).append([entry("next")].iter()).unwrap_err();
     assert!(error.to_string().contains("audit verify"), "{error}");
-    assert!(std::fs::read_to_string(&path).unwrap().ends_with("something else\n"), "it is left as it is");
+    assert!(
+        std::fs::read_to_string(&path).unwrap().ends_with("something else\n"),
+        "the damaged file is left unchanged"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -312,7 +315,7 @@ async fn approvals_and_calls_are_audited_without_secrets_and_contents() {
     let (handle, mut updates) = world.open(ApprovalMode::Ask).await;
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::ApprovalAsked { .. })).await);
-    let Some(call) = read_asked(&world).await else { unreachable!("it was asked") };
+    let Some(call) = read_asked(&world).await else { unreachable!("the approval was requested") };
     let decision = Decision::Allow { command: None };
     handle.send(Input::Decision { call, decision, by: "phone".to_owned(), person: None }).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
@@ -380,7 +383,7 @@ async fn a_call_that_cannot_be_audited_does_not_run() {
     std::fs::create_dir_all(&world.path).unwrap();
     handle.send(prompt()).unwrap();
     assert!(until(&mut updates, |event| matches!(event, Event::TurnEnded { .. })).await);
-    assert_eq!(world.ran(), 1, "where that was asked for, it goes on");
+    assert_eq!(world.ran(), 1, "with `best-effort`, the call runs");
 }
 
 #[tokio::test]

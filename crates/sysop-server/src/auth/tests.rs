@@ -146,12 +146,12 @@ async fn every_request_needs_a_token_even_on_loopback() {
         ] {
             assert_eq!(status(&[("authorization", wrong), json]).await, 401, "{method} {wrong}");
         }
-        assert_eq!(status(&[bearer, bearer, json]).await, 401, "two tokens are none");
+        assert_eq!(status(&[bearer, bearer, json]).await, 401, "two tokens count as none");
         for origin in
             ["https://evil.example", "null", "http://127.0.0.1:8766", "http://localhost:8765", "*", ""]
         {
             assert_eq!(status(&[bearer, json, ("origin", origin)]).await, 403, "{method} {origin}");
-            assert_eq!(status(&[("origin", origin)]).await, 403, "the page is looked at before the token");
+            assert_eq!(status(&[("origin", origin)]).await, 403, "the origin is checked before the token");
         }
         for site in ["cross-site", "same-site"] {
             assert_eq!(status(&[bearer, json, ("sec-fetch-site", site)]).await, 403, "{method} {site}");
@@ -209,7 +209,7 @@ async fn no_cors_headers_are_sent() {
         assert_eq!(answer(origin, response), (403, 0), "{origin}");
     }
     let response = world.ask(preflight("https://board.example"), Scope::Operate).await.unwrap_err();
-    assert_eq!(answer("https://board.example", response), (204, 3), "a page that was allowed by name");
+    assert_eq!(answer("https://board.example", response), (204, 3), "an origin that the operator allowed");
     let mut response = Response::new(Body::empty());
     world.auth.add_response_headers(Some(&HeaderValue::from_static("https://evil.example")), &mut response);
     assert!(!response.headers().contains_key("access-control-allow-origin"));
@@ -226,7 +226,7 @@ async fn a_foreign_host_header_is_rejected() {
         let (parts, ()) = sent.into_parts();
         let nobody = world.auth.admit_public(&parts, Peer(PEER.parse().unwrap())).is_ok();
         let admitted = world.status(Request::from_parts(parts, ()), Scope::Read).await;
-        assert_eq!(nobody, admitted == 200, "also where no token is needed: {host}");
+        assert_eq!(nobody, admitted == 200, "also without a token: {host}");
         admitted
     };
     for host in ["127.0.0.1:8765", "[::1]:8765", "localhost:8765", "LOCALHOST:8765", "ops.example"] {
@@ -240,11 +240,11 @@ async fn a_foreign_host_header_is_rejected() {
         assert_eq!(status(host).await, 403, "{host}");
     }
     let two = [bearer, ("host", "localhost:8765"), ("host", "localhost:8765")];
-    assert_eq!(world.status(request("GET", "/", &two), Scope::Read).await, 403, "two names");
+    assert_eq!(world.status(request("GET", "/", &two), Scope::Read).await, 403, "two host names");
     let mut none = request("GET", "/", &[bearer]);
     none.headers_mut().remove("host");
     *none.version_mut() = Version::HTTP_10;
-    assert_eq!(world.status(none, Scope::Read).await, 403, "no name");
+    assert_eq!(world.status(none, Scope::Read).await, 403, "no host name");
     for (target, expected) in
         [("http://evil/", 403), ("http://127.0.0.1:8765/", 200), ("http://localhost:8765/", 403)]
     {
@@ -258,7 +258,7 @@ async fn a_foreign_host_header_is_rejected() {
     assert_eq!(
         world.status(request("GET", "/", &forwarded), Scope::Read).await,
         403,
-        "what is forwarded is no name"
+        "forwarded host names are ignored"
     );
 }
 
@@ -277,7 +277,7 @@ async fn a_cross_site_websocket_is_rejected() {
     assert_eq!(status(&[]).await, 401);
     let own = ("origin", "http://127.0.0.1:8765");
     assert_eq!(status(&[cookie, own]).await, 200);
-    assert_eq!(status(&[bearer]).await, 200, "a program has no origin, but a token of its own");
+    assert_eq!(status(&[bearer]).await, 200, "a program sends a token and no origin");
     assert_eq!(status(&[cookie]).await, 403, "a cookie without an origin proves nothing");
     assert_eq!(status(&[cookie, ("sec-fetch-site", "none")]).await, 403);
     for origin in
@@ -289,7 +289,7 @@ async fn a_cross_site_websocket_is_rejected() {
     assert_eq!(
         status(&[cookie, ("origin", "https://board.example")]).await,
         403,
-        "its cookie is not theirs to use"
+        "another origin cannot use the page's cookie"
     );
 }
 
@@ -302,7 +302,7 @@ async fn a_cross_site_request_with_a_cookie_is_rejected() {
         world.status(request(method, "/api/agent/sessions/x/cancel", &headers), Scope::Operate).await
     };
     for method in ["POST", "DELETE"] {
-        assert_eq!(status(method, &[]).await, 403, "{method}: nobody says which page asks");
+        assert_eq!(status(method, &[]).await, 403, "{method}: the request does not name its page");
         assert_eq!(status(method, &[("sec-fetch-site", "none")]).await, 403, "{method}");
         assert_eq!(status(method, &[("sec-fetch-site", "same-origin")]).await, 200, "{method}");
         assert_eq!(status(method, &[("origin", "http://127.0.0.1:8765")]).await, 200, "{method}");
@@ -325,7 +325,11 @@ async fn a_read_token_cannot_operate() {
     assert_eq!(status("GET", Scope::Operate).await, 403);
     for method in ["POST", "DELETE", "PUT", "PATCH"] {
         assert_eq!(status(method, Scope::Operate).await, 403, "{method}");
-        assert_eq!(status(method, Scope::Read).await, 403, "{method}: also where a route forgot to say so");
+        assert_eq!(
+            status(method, Scope::Read).await,
+            403,
+            "{method}: also if the route declares too low a scope"
+        );
     }
 }
 
@@ -352,15 +356,19 @@ async fn a_token_in_the_address_is_exchanged_for_a_cookie() {
     let looks = request("GET", "/", &[("cookie", &cookie)]);
     assert_eq!(world.status(looks, Scope::Read).await, 200);
 
-    assert_eq!(visit(&[]).await.status().as_u16(), 401, "it works once");
+    assert_eq!(visit(&[]).await.status().as_u16(), 401, "a visit works once");
     let again = visit(&[("cookie", &cookie)]).await;
-    assert_eq!((again.status().as_u16(), of(&again, "set-cookie").as_str()), (303, ""), "who is in stays in");
+    assert_eq!(
+        (again.status().as_u16(), of(&again, "set-cookie").as_str()),
+        (303, ""),
+        "a browser that is logged in stays logged in"
+    );
     let stolen = cookie.split('=').nth(1).unwrap();
     let as_bearer = request("GET", "/", &[("authorization", &format!("Bearer {stolen}"))]);
-    assert_eq!(world.status(as_bearer, Scope::Read).await, 401, "a cookie is no token for programs");
+    assert_eq!(world.status(as_bearer, Scope::Read).await, 401, "a cookie is not accepted as a bearer token");
     let as_cookie =
         request("GET", "/", &[("cookie", &format!("sysop-8765={}", world.operate.expose_secret()))]);
-    assert_eq!(world.status(as_cookie, Scope::Read).await, 401, "and no token is a cookie");
+    assert_eq!(world.status(as_cookie, Scope::Read).await, 401, "a bearer token is not accepted as a cookie");
     let elsewhere = request("GET", "/", &[("cookie", &cookie), ("sec-fetch-site", "cross-site")]);
     assert_eq!(world.status(elsewhere, Scope::Read).await, 403);
 }
@@ -376,7 +384,7 @@ async fn a_user_signs_in_with_a_token_on_our_own_page_only() {
     };
     let own = ("origin", "http://127.0.0.1:8765");
     assert_eq!(log_in(&[own], &world.operate).await, 303);
-    assert_eq!(log_in(&[own], &world.operate).await, 303, "as often as they type it");
+    assert_eq!(log_in(&[own], &world.operate).await, 303, "a typed token works any number of times");
     assert_eq!(log_in(&[own], &"sysop_wrong".into()).await, 401);
     for headers in [&[][..], &[("origin", "null")], &[("origin", "https://evil.example")]] {
         assert_eq!(log_in(headers, &world.operate).await, 403, "{headers:?}");
@@ -396,7 +404,7 @@ async fn behind_tls_the_cookie_is_secure() {
     assert!(response.headers().contains_key("strict-transport-security"));
     let (name, bearer) = world.bearer();
     let plain = request("POST", "/x", &[(name, &bearer), ("origin", "http://127.0.0.1:8765")]);
-    assert_eq!(world.status(plain, Scope::Operate).await, 403, "the same name without TLS is another page");
+    assert_eq!(world.status(plain, Scope::Operate).await, 403, "the same host without TLS is another origin");
 }
 
 #[tokio::test]
@@ -425,7 +433,7 @@ async fn failed_authentication_is_throttled_and_reveals_nothing() {
         let (parts, body) = response.into_parts();
         (parts.status, parts.headers, axum::body::to_bytes(body, 4096).await.unwrap())
     };
-    assert_eq!(whole(unknown).await, whole(nonsense).await, "nothing tells them apart");
+    assert_eq!(whole(unknown).await, whole(nonsense).await, "the responses do not differ");
     assert_eq!(fail("x").await.status().as_u16(), 401);
     let slowed = fail("x").await;
     assert_eq!(slowed.status().as_u16(), 429);
@@ -434,7 +442,7 @@ async fn failed_authentication_is_throttled_and_reveals_nothing() {
     assert_eq!(
         world.status(request("GET", "/", &[(name, &bearer)]), Scope::Read).await,
         200,
-        "who has one is let in"
+        "a valid token is admitted"
     );
 }
 
@@ -449,10 +457,10 @@ async fn requests_and_connections_of_a_token_are_limited() {
     };
     let first = ask().await.unwrap();
     let second = ask().await.unwrap();
-    assert_eq!(status(ask().await), 429, "two are open");
+    assert_eq!(status(ask().await), 429, "two requests are open");
     drop((first, second));
     assert_eq!(status(ask().await), 200);
-    assert_eq!(status(ask().await), 429, "four were made");
+    assert_eq!(status(ask().await), 429, "four requests were made");
     let read = format!("Bearer {}", world.read.expose_secret());
     assert_eq!(world.status(request("GET", "/", &[("authorization", &read)]), Scope::Read).await, 200);
 }
@@ -493,7 +501,7 @@ async fn revocation_takes_effect_within_a_second() {
     assert_eq!(
         world.status(request("GET", "/", &[("cookie", &cookie)]), Scope::Read).await,
         401,
-        "its pages too"
+        "the token's pages end, too"
     );
 
     tokio::time::advance(Duration::from_millis(1)).await;
@@ -503,7 +511,7 @@ async fn revocation_takes_effect_within_a_second() {
     assert_eq!(
         world.status(request("GET", "/", &[("authorization", &fresh)]), Scope::Read).await,
         200,
-        "new ones are seen"
+        "a new token is accepted"
     );
     stop.cancel();
     following.await.unwrap();
@@ -538,7 +546,7 @@ async fn an_expired_token_is_rejected() {
     let stop = CancellationToken::new();
     let follow = world.tokens.follow(stop.clone());
     tokio::select! {
-        () = follow => unreachable!("it follows until it is stopped"),
+        () = follow => unreachable!("the refresh continues until it is stopped"),
         ended = tokio::time::timeout(Duration::from_secs(1), bearer.ended.cancelled()) => ended.unwrap(),
     }
 }
@@ -565,7 +573,7 @@ async fn a_start_token_survives_a_restart_and_old_ones_are_removed() {
     assert_eq!(
         world.store.tokens().await.unwrap().len(),
         3,
-        "what expired is gone; what a person made stays"
+        "expired tokens are removed; tokens issued by users stay"
     );
 }
 
@@ -588,7 +596,7 @@ async fn every_response_has_the_security_headers() {
     }
     let mut kept = Response::builder().header("cache-control", "max-age=60").body(Body::empty()).unwrap();
     world.auth.add_response_headers(None, &mut kept);
-    assert_eq!(kept.headers()["cache-control"], "max-age=60", "files of the page say for themselves");
+    assert_eq!(kept.headers()["cache-control"], "max-age=60", "a handler's own header is kept");
 }
 
 struct Counting {
@@ -631,11 +639,11 @@ async fn a_new_token_works_at_once_during_a_flood_of_wrong_ones() {
         let (fresh, _) = keep(&counting.store, Scopes::READ, None).await;
         let (flood, fresh) =
             tokio::join!(futures::future::join_all(flood), tokens.bearer(&fresh, CredentialKind::Explicit));
-        assert!(fresh.unwrap().is_some(), "what was there when it was shown is known");
+        assert!(fresh.unwrap().is_some(), "a new token is known at once");
         assert!(flood.into_iter().all(|shown| shown.unwrap().is_none()));
     }
     let reads = counting.reads.load(Ordering::Relaxed);
-    assert!(reads <= 1 + 2 * 4, "{reads} readings for 4,000 wrong tokens");
+    assert!(reads <= 1 + 2 * 4, "{reads} reads for 4,000 unknown tokens");
 }
 
 #[tokio::test(start_paused = true)]
@@ -647,7 +655,7 @@ async fn a_chatty_socket_is_throttled() {
     assert_eq!((world.auth.message_delay(&caller), world.auth.message_delay(&caller)), (None, None));
     let wait = world.auth.message_delay(&caller).unwrap();
     tokio::time::advance(wait).await;
-    assert_eq!(world.auth.message_delay(&caller), None, "after that it is");
+    assert_eq!(world.auth.message_delay(&caller), None, "after the wait, a message is allowed");
     assert!(world.auth.message_delay(&caller).is_some());
 }
 

@@ -254,7 +254,7 @@ mod tests {
         for route in routes() {
             if let Some(kind) = route.doc.body.and_then(|body| body.message_kind()) {
                 let schema = message::<ClientMessage>(&mut generator, kind);
-                assert!(schema["type"] == "object", "{kind} is no message of a client");
+                assert!(schema["type"] == "object", "{kind} is not a client message");
             }
         }
     }

@@ -266,10 +266,10 @@ mod tests {
         assert!(ask(&mut third, "/").await.starts_with("HTTP/1.1 200"));
         let mut fourth = connect().await;
         assert!(ask(&mut fourth, "/").await.starts_with("HTTP/1.1 200"));
-        assert_eq!(ask(&mut second, "/").await, "", "who has waited longest makes room");
+        assert_eq!(ask(&mut second, "/").await, "", "the longest idle connection is dropped");
         assert!(
             ask(&mut connect().await, "/").await.starts_with("HTTP/1.1 200"),
-            "who shows a token counts no more"
+            "an authenticated connection no longer counts"
         );
         assert!(ask(&mut first, "/").await.starts_with("HTTP/1.1 200"));
         served.stop.cancel();
@@ -432,17 +432,20 @@ mod tests {
         let served = serve(Some(tls.clone()), 10).await;
         assert!(ask_by_tls(served.address, &first).await.unwrap().starts_with("HTTP/1.1 200"));
         let mut plain = TcpStream::connect(served.address).await.unwrap();
-        assert!(!ask(&mut plain, "/").await.starts_with("HTTP"), "who speaks no TLS is not answered");
+        assert!(!ask(&mut plain, "/").await.starts_with("HTTP"), "plain HTTP gets no response");
 
         let second = certify(folder.path());
-        assert!(ask_by_tls(served.address, &first).await.is_ok(), "not before it is told to");
+        assert!(
+            ask_by_tls(served.address, &first).await.is_ok(),
+            "the old certificate is used until the reload"
+        );
         tls.reload().unwrap();
         assert!(ask_by_tls(served.address, &first).await.is_err());
         assert!(ask_by_tls(served.address, &second).await.unwrap().starts_with("HTTP/1.1 200"));
 
         std::fs::write(&key, "nothing").unwrap();
         assert!(matches!(tls.reload(), Err(TlsError::File { .. })));
-        assert!(ask_by_tls(served.address, &second).await.is_ok(), "what cannot be used changes nothing");
+        assert!(ask_by_tls(served.address, &second).await.is_ok(), "unusable files change nothing");
     }
 
     #[test]

@@ -177,7 +177,7 @@ mod tests {
         let third = slots.open(peer(1));
         assert_eq!(dropped([&first, &second, &third, &other]), [false, true, false, false]);
         second.unauthenticated().count_for(peer(1));
-        assert_eq!(dropped([&first, &third]), [false, false], "who was dropped takes no room again");
+        assert_eq!(dropped([&first, &third]), [false, false], "a dropped connection does not count again");
         let fourth = slots.open(peer(1));
         assert_eq!(dropped([&first, &third, &fourth]), [true, false, false]);
         drop((first, second, third, fourth, other));

@@ -90,16 +90,13 @@ mod tests {
             assert_eq!(limiter.try_acquire(&"a"), Ok(()));
         }
         assert_eq!(limiter.try_acquire(&"a"), Err(RetryAfter(Duration::from_secs(1))));
-        assert_eq!(limiter.try_acquire(&"b"), Ok(()), "others have an account of their own");
+        assert_eq!(limiter.try_acquire(&"b"), Ok(()), "other holders have their own account");
         tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(limiter.try_acquire(&"a"), Ok(()));
-        assert!(
-            limiter.try_acquire(&"a").is_err(),
-            "what was refused was not booked, and no more than one came free"
-        );
+        assert!(limiter.try_acquire(&"a").is_err(), "only one action became possible again");
         tokio::time::advance(Duration::from_secs(3600)).await;
         let passed = (0..10).filter(|_| limiter.try_acquire(&"a").is_ok()).count();
-        assert_eq!(passed, 3, "a long pause gives no more than the burst");
+        assert_eq!(passed, 3, "a long pause allows no more than the burst");
     }
 
     #[tokio::test(start_paused = true)]
@@ -108,9 +105,13 @@ mod tests {
         let passed = (0..ACCOUNTS_MAX + 1000).filter(|account| limiter.try_acquire(account).is_ok()).count();
         assert_eq!(passed, ACCOUNTS_MAX + 3);
         assert!(limiter.booked.lock().len() <= ACCOUNTS_MAX + 1);
-        assert_eq!(limiter.try_acquire(&0), Ok(()), "who was there before goes on with their own");
+        assert_eq!(limiter.try_acquire(&0), Ok(()), "an existing holder keeps its account");
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(limiter.try_acquire(&usize::MAX), Ok(()), "and when the flood is over there is room");
+        assert_eq!(
+            limiter.try_acquire(&usize::MAX),
+            Ok(()),
+            "after the flood, new holders get accounts again"
+        );
         assert_eq!(limiter.booked.lock().len(), 1);
     }
 }

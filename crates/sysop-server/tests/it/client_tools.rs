@@ -59,7 +59,7 @@ async fn a_lent_tool_runs_on_the_client_and_never_on_the_server() {
     assert_eq!(
         (&of_bob["toolCallId"], &of_bob["run"]),
         (&call["toolCallId"], &Value::Null),
-        "only its client runs it"
+        "only the client that offers the tool runs it"
     );
     // A client that does not offer the tool cannot deliver its result.
     bob.say(json!({"type": "tool.result", "toolCallId": call["toolCallId"], "output": "forged"})).await;
@@ -69,7 +69,7 @@ async fn a_lent_tool_runs_on_the_client_and_never_on_the_server() {
         .await;
     let end = ann.all_until("assistant.done").await;
     assert_eq!(output_of(&end), "a.txt");
-    assert!(world.machine.ran.lock().is_empty(), "the server's own machine has no part in it");
+    assert!(world.machine.ran.lock().is_empty(), "the server's own host runs nothing");
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn a_call_that_may_not_be_sent_to_a_client_is_rejected_with_a_reason() {
     assert!(output_of(&third).contains("2 calls per minute"), "{third:?}");
     assert!(
         third.iter().all(|message| message["run"] != true),
-        "what is refused is not asked for: {third:?}"
+        "a refused call is not sent to a client: {third:?}"
     );
 }
 

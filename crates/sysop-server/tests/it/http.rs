@@ -136,7 +136,7 @@ async fn terminal_output_is_streamed_as_events_on_request() {
     }
     assert!(all.iter().all(|event| event.data["type"] != "error"));
     let refused = open("reader").await.until("error").await.pop().unwrap();
-    assert_eq!(refused.data["code"], "forbidden", "to open a shell is more than to look");
+    assert_eq!(refused.data["code"], "forbidden", "opening a shell needs more than `read`");
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn an_approval_seen_on_another_server_can_be_answered_here_early() {
     let id = session(world.address, "ann", &json!({})).await;
     let path = format!("/api/agent/sessions/{id}/decisions");
     let decision = json!({"toolCallId": "c1", "decision": "allow"});
-    assert_eq!(post(world.address, "ann", &path, &decision).await.status, 409, "nobody told of any");
+    assert_eq!(post(world.address, "ann", &path, &decision).await.status, 409, "no approval is open");
     let id = SessionId::new(id);
     let last = world.driver.last_seq(&id).unwrap();
     let event = Event::PromptQueued { text: "of another server".to_owned(), images: Vec::new() };
@@ -214,7 +214,7 @@ async fn only_json_with_a_token_is_accepted() {
     assert_eq!(with(plain, "{}").await.status, 415);
     assert_eq!(with(&[("authorization", "Bearer ann")], "{}").await.status, 415);
     let json = &[("authorization", "Bearer ann"), ("content-type", "application/json")];
-    assert_eq!(with(json, "{\"aprove\":\"auto\"}").await.status, 400, "a slip makes no session");
+    assert_eq!(with(json, "{\"aprove\":\"auto\"}").await.status, 400, "a typo creates no session");
     assert_eq!(with(json, "[]").await.status, 400);
     assert_eq!(with(json, "{}").await.status, 201);
     assert_eq!(
@@ -237,7 +237,7 @@ async fn the_openapi_description_lists_every_route_and_each_responds() {
         if open {
             assert_ne!(answer.status, 401, "{method} {path}");
         } else {
-            assert_eq!(answer.status, 401, "{method} {path} lets everybody in");
+            assert_eq!(answer.status, 401, "{method} {path} needs no token");
         }
         let with = [("authorization", "Bearer ann"), ("content-type", "application/json")];
         let answer = request(world.address, &method, &real, &with, "{}").await;
@@ -365,14 +365,14 @@ async fn an_unread_stream_is_closed_and_resumes_after_its_last_event() {
     })
     .await;
     let metrics = get(world.address, "ann", "/metrics").await.body;
-    assert!(metrics.contains("sysop_streams 0\n"), "nothing of it is left: {metrics}");
+    assert!(metrics.contains("sysop_streams 0\n"), "the stream is no longer counted: {metrics}");
     let mut ids = Vec::new();
     while let Some(event) = stalled.next().await {
         ids.extend(event.id);
     }
     let had = ids.last().copied().unwrap_or(0);
     let mut again = Events::of(world.address, "bob", &id, Some(had)).await;
-    assert!(had < end, "it was broken off");
+    assert!(had < end, "the stream was interrupted");
     while ids.last() < Some(&end) {
         ids.extend(again.next().await.unwrap().id);
     }
@@ -392,7 +392,7 @@ async fn a_stream_resumed_too_late_ends_with_a_reason() {
     let last = told.last().unwrap();
     assert_eq!((last.data["code"].as_str(), last.id), (Some("too_slow"), None));
     assert!(last.data["message"].as_str().unwrap().contains("Last-Event-ID"), "{last:?}");
-    assert!(events.next().await.is_none(), "and it is the end");
+    assert!(events.next().await.is_none(), "the stream ends");
 }
 
 #[tokio::test]

@@ -289,7 +289,11 @@ async fn a_slow_reader_is_dropped_with_a_reason_and_can_resume() {
     // More than the kernel buffers for a client that does not read.
     for _ in 0..32 {
         let turn = ann.turn(&"x".repeat(400_000)).await;
-        assert_eq!(turn.last().unwrap()["metadata"]["stopReason"], "end_turn", "the others are not slowed");
+        assert_eq!(
+            turn.last().unwrap()["metadata"]["stopReason"],
+            "end_turn",
+            "other clients are not slowed"
+        );
     }
     in_time("drop", async {
         while !get(world.address, "ann", "/metrics").await.body.contains("reason=\"too_slow\"} 1") {}
@@ -369,7 +373,7 @@ async fn an_unused_session_is_evicted_and_resumes_on_connect() {
     let id = session(world.address, "ann", &json!({})).await;
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
     ann.turn("first").await;
-    assert_eq!(world.driver.live_sessions(), 1, "it is kept while somebody is connected");
+    assert_eq!(world.driver.live_sessions(), 1, "a session with a client stays in memory");
     ann.leave().await;
     in_time("rest", async {
         while world.driver.live_sessions() > 0 {
@@ -395,7 +399,7 @@ async fn sessions_continue_on_another_server_with_running_calls_interrupted() {
     let (mut ann, _) = Client::join(world.address, &id, "ann", json!({"resumeFrom": had})).await;
     let finished = ann.until("tool.finished").await;
     assert_eq!((finished["status"].as_str(), finished["seq"].as_u64()), (Some("interrupted"), Some(had + 1)));
-    assert!(world.machine.ran.lock().is_empty(), "nothing runs again by itself");
+    assert!(world.machine.ran.lock().is_empty(), "nothing is run again");
     ann.say(json!({"type": "cancel"})).await;
     ann.until("assistant.done").await;
     assert_eq!(text(&ann.turn("on").await), "on");

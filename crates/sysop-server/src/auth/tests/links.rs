@@ -32,18 +32,18 @@ async fn a_link_opens_the_page_once_and_is_good_for_nothing_else() {
     let link = world.auth.link(&caller, Scopes::ALL).await.unwrap();
     let token = link.token.expose_secret();
     let as_bearer = request("GET", "/", &[("authorization", &format!("Bearer {token}"))]);
-    assert_eq!(world.status(as_bearer, Scope::Read).await, 401, "no header takes it");
+    assert_eq!(world.status(as_bearer, Scope::Read).await, 401, "a link is not accepted in a header");
     let as_cookie = request("GET", "/", &[("cookie", &format!("sysop-8765={token}"))]);
     assert_eq!(world.status(as_cookie, Scope::Read).await, 401);
-    assert!(world.tokens.log_in(&link.token).await.unwrap().is_none(), "the form does not take it");
+    assert!(world.tokens.log_in(&link.token).await.unwrap().is_none(), "a link is not accepted by the form");
 
     let (status, cookie) = open_link(&world, &link.token).await;
     assert_eq!(status, 303);
     let opened = request("GET", "/", &[("cookie", &cookie.unwrap())]);
     let linked = world.ask(opened, Scope::Read).await.unwrap();
     assert_eq!((linked.scopes, &linked.name), (Scopes::ALL, &caller.name));
-    assert_ne!(linked.key, caller.key, "its limits are its own");
-    assert_eq!(open_link(&world, &link.token).await, (401, None), "it works once");
+    assert_ne!(linked.key, caller.key, "a link has limits of its own");
+    assert_eq!(open_link(&world, &link.token).await, (401, None), "a link works once");
 }
 
 #[tokio::test]
@@ -106,5 +106,5 @@ async fn links_of_a_token_are_limited_in_number() {
     }
     let links = world.store.tokens().await.unwrap();
     assert_eq!(links.iter().filter(|record| record.kind == TokenKind::Link).count(), 32);
-    assert_eq!(open_link(&world, &first.token).await, (401, None), "the oldest was revoked");
+    assert_eq!(open_link(&world, &first.token).await, (401, None), "the oldest link was revoked");
 }
