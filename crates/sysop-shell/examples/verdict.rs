@@ -20,7 +20,7 @@ fn verdict(survey: &Survey) -> Duration {
     let start = Instant::now();
     let analysis = analyze(COMMAND, survey);
     let took = start.elapsed();
-    assert!(analysis.risk.class >= RiskClass::Changes, "it writes a file");
+    assert!(analysis.risk.class >= RiskClass::Changes, "the command writes a file");
     took
 }
 

@@ -138,7 +138,7 @@ fn a_program_grant_covers_only_its_own_kind() {
         assert!(!covered(&grep, command), "{command}");
     }
     let push = program("git", Some("push"));
-    assert!(!covered(&push, "git push origin main"), "what sends is granted byte for byte");
+    assert!(!covered(&push, "git push origin main"), "a command that sends data is granted only exactly");
     let restart = program("systemctl", Some("restart"));
     assert!(covered(&restart, "systemctl restart nginx"));
     assert!(!covered(&restart, "systemctl restart sshd"));

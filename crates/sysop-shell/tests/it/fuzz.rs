@@ -145,11 +145,11 @@ fn read_only_commands_change_nothing() {
     );
     assert!(
         tally.failures.is_empty(),
-        "{} commands count as read-only and change something (SYSOP_FUZZ_SEED={seed}):\n{}",
+        "{} commands count as read-only but change something (SYSOP_FUZZ_SEED={seed}):\n{}",
         tally.failures.len(),
         tally.failures.join("\n")
     );
-    assert!(tally.succeeded * 4 > tally.runs, "most commands fail, so that little is tried");
+    assert!(tally.succeeded * 4 > tally.runs, "most commands fail, so the test covers little");
 }
 
 /// Tests the fuzz itself: each kind of change is detected, and read-only commands are not reported.
@@ -181,7 +181,7 @@ fn each_kind_of_change_is_detected() {
     for command in CHANGES {
         let case = Case { command: (*command).to_owned(), dialect: Dialect::Bash };
         let outcome = Batch::new(&[case]).run();
-        assert!(!outcome.changes.is_empty(), "no change seen: {command}");
+        assert!(!outcome.changes.is_empty(), "no change was detected: {command}");
     }
     let looks = ["ls -la", "git status", "ps aux", "cat f | sort", "sleep 0 & wait", "ss -tulpn", "ip addr"];
     let cases = looks.map(|command| Case { command: command.to_owned(), dialect: Dialect::Bash });
