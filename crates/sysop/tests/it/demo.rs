@@ -8,7 +8,7 @@ fn the_demo_works_in_an_empty_directory() {
     let run = world.finish(&["exec", "--model", "demo", "--approve", "auto", "demo: show me what you do"]);
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.out.starts_with("Done.") && run.out.lines().count() == 1, "{run:?}");
-    assert!(run.err.contains("scripted"), "it says that it is one: {run:?}");
+    assert!(run.err.contains("scripted"), "the model says that it is scripted: {run:?}");
     let script = world.read("sysop-demo.sh");
     assert!(script.starts_with("#!/bin/sh\n") && script.contains("counts the files"), "{script}");
     let shown = world.finish(&["sessions", "show", &world.only_session()]).out;
@@ -25,5 +25,5 @@ fn without_a_model_the_hint_explains_how_to_get_one() {
     for name in ["OPENAI_API_KEY", "GEMINI_API_KEY", "ANTHROPIC_API_KEY", "sysop --model demo"] {
         assert!(hint.starts_with("hint: ") && hint.contains(name), "{name}: {run:?}");
     }
-    assert!(!world.data().exists(), "nothing was begun");
+    assert!(!world.data().exists(), "no session was created");
 }

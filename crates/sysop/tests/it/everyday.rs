@@ -346,7 +346,7 @@ fn the_terminal_pane_leaves_room_for_the_conversation() {
                 .sees_that("the size fits in memory", |screen| screen.contains("the size fits in memory"))
                 .await;
             assert!(screen.contains("Good morning."), "{screen}");
-            assert!(!screen.contains("y│"), "it touches the border:\n{screen}");
+            assert!(!screen.contains("y│"), "the text touches the border:\n{screen}");
             viewer.types("clear\r\x1d").await;
             viewer.sees("? keys").await;
         }

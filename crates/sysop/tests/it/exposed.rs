@@ -105,7 +105,7 @@ pub(crate) fn read_until(stream: &mut impl Read, wanted: &str) -> String {
             return text.into_owned();
         }
         let count = stream.read(&mut chunk).unwrap();
-        assert!(count > 0, "it ended without {wanted:?}: {text}");
+        assert!(count > 0, "the output ended without {wanted:?}: {text}");
         heard.extend_from_slice(&chunk[..count]);
     }
 }

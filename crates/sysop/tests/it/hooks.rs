@@ -291,7 +291,7 @@ fn a_hook_of_prompts_keeps_a_secret_from_the_model() {
     let denied = world.finish(&["exec", "the password is hunter2"]);
     assert_eq!(denied.code, Some(1), "{denied:?}");
     assert!(denied.err.contains("a hook denied the prompt: it has a password"), "{denied:?}");
-    assert!(mock.requests().is_empty(), "no model was asked");
+    assert!(mock.requests().is_empty(), "no model was called");
     let resume = format!("--resume={}", world.only_session());
     let next = world.finish(&["exec", &resume, "a harmless question"]);
     assert_eq!((next.code, next.out.as_str()), (Some(0), "Fine.\n"), "{next:?}");

@@ -49,14 +49,14 @@ fn exec_sends_an_image_and_the_log_refers_to_it() {
     );
     let log = fs::read(world.data().join("sysop.db")).unwrap();
     let bytes = png(1280, 720);
-    assert!(!log.windows(bytes.len()).any(|window| window == bytes), "the log holds no bytes of images");
+    assert!(!log.windows(bytes.len()).any(|window| window == bytes), "the log contains no image bytes");
     let artifact = image["artifact"].as_str().unwrap();
     assert_eq!(fs::read(world.data().join("artefacts").join(artifact)).unwrap(), bytes);
 
     let shown = world.finish(&["sessions", "show", &world.only_session()]);
     assert!(shown.out.contains("[image 1280×720 photo.png]"), "{shown:?}");
     assert_eq!(world.finish(&["sessions", "delete", &world.only_session()]).code, Some(0));
-    assert!(!world.data().join("artefacts").join(artifact).exists(), "the image goes with its session");
+    assert!(!world.data().join("artefacts").join(artifact).exists(), "the image is deleted with its session");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn chat_sends_the_images_that_a_prompt_names() {
     assert!(run.out.contains("image 1280×720 photo.png"), "{run:?}");
     let body = server.last_body();
     let parts = prompt(&body).as_array().expect("parts");
-    assert_eq!(parts.len(), 3, "a text and two images: {parts:?}");
+    assert_eq!(parts.len(), 3, "text and two images: {parts:?}");
     assert_eq!(parts[0]["text"], "look at @photo.png, @\"my photo.png\" and @missing.png");
 }
 

@@ -35,7 +35,7 @@ fn a_workspace_is_asked_about_before_the_model_gets_its_instructions() {
     assert!(prompt(&server).contains("Always use make.") && prompt(&server).ends_with("go"), "{run:?}");
     assert!(run.err.contains("instructions: "), "{run:?}");
     world.finish(&["exec", "go"]);
-    assert_eq!(prompt(&server), "go", "the flag holds for one run");
+    assert_eq!(prompt(&server), "go", "the flag applies to one run");
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
     let events: HashMap<u64, &Event> = log.iter().map(|logged| (logged.seq.0, &logged.event)).collect();
     for message in lines_of_json(whole) {
         let Some(seq) = message["seq"].as_u64() else { continue };
-        let event = events.get(&seq).unwrap_or_else(|| panic!("printed and not kept: {message}"));
+        let event = events.get(&seq).unwrap_or_else(|| panic!("printed but not stored: {message}"));
         match (message["type"].as_str().unwrap(), event) {
             ("tool.call", Event::ToolStarted { call, .. }) => {
                 assert_eq!(message["toolCallId"], call.id.to_string());
@@ -145,7 +145,7 @@ fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
             ("tool.finished", Event::ToolFinished { call, .. }) => {
                 assert_eq!(message["toolCallId"], call.to_string());
             }
-            ("tool.call" | "tool.finished", other) => panic!("{message} is not {other:?}"),
+            ("tool.call" | "tool.finished", other) => panic!("{message} differs from {other:?}"),
             _ => {}
         }
     }
@@ -158,7 +158,7 @@ fn check(world: &World, log: &[Logged], printed: &str) -> Calls {
     for line in &lines {
         let started =
             calls.started.values().any(|call| call.text_argument("command") == Some(&command_of(line)));
-        assert!(started, "{line} was written by a call that the log does not know");
+        assert!(started, "{line} was written by a call that is not in the log");
     }
     for (id, status) in &calls.finished {
         if *status == Status::Ok {
@@ -186,7 +186,7 @@ fn torment(seed: u64, whole: Duration) -> usize {
         let run = running.kill();
         assert!(matches!(run.code, None | Some(0)), "{run:?}");
         let Some((_, log)) = logs(&world).pop() else {
-            assert_eq!(run.out.lines().count(), 0, "printed and not kept: {run:?}");
+            assert_eq!(run.out.lines().count(), 0, "printed but not stored: {run:?}");
             continue;
         };
         let calls = check(&world, &log, &run.out);
@@ -215,9 +215,9 @@ fn torment(seed: u64, whole: Duration) -> usize {
     let text = world.read(FILE);
     for number in 0..2 * STEPS {
         let line = format!("{KILLS_A_SESSION}-{number}");
-        assert!(text.lines().any(|found| found == line), "the last life did its work: {line}\n{text}");
+        assert!(text.lines().any(|found| found == line), "the last process did its work: {line}\n{text}");
     }
-    assert_eq!(logs(&world).len(), 1, "all of it is one session");
+    assert_eq!(logs(&world).len(), 1, "there is only one session");
     interrupted.len()
 }
 
@@ -257,7 +257,7 @@ fn a_kill_at_any_moment_loses_no_published_event_and_repeats_nothing() {
     });
     let interrupted = interrupted.into_inner();
     println!("{kills} kills within {whole:?} of a start; {interrupted} hit a running command");
-    assert!(interrupted > 0, "no kill hit a running command, so nothing was shown");
+    assert!(interrupted > 0, "no kill hit a running command, so the test covered nothing");
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn a_kill_ends_running_commands_and_marks_them_interrupted() {
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Going on.\n"), "{run:?}");
     let (_, log) = logs(&world).pop().unwrap();
     assert_eq!(Calls::of(&log).finished.get(&open), Some(&Status::Interrupted));
-    assert_eq!(world.read(FILE), "before\n", "it was not run again");
+    assert_eq!(world.read(FILE), "before\n", "the call was not run again");
     let told = mock.last_body()["messages"].to_string();
     assert!(told.contains("outcome unknown"), "the model is told: {told}");
     let shown = world.finish(&["sessions", "show", id.as_str()]).out;
@@ -332,7 +332,7 @@ fn an_approval_open_at_a_kill_does_not_block_a_later_task() {
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Going on.\n"), "{run:?}");
     assert!(!world.has("made"));
     let (_, log) = logs(&world).pop().unwrap();
-    assert_eq!(Calls::of(&log).finished.len(), 1, "the call that was asked about has its end");
+    assert_eq!(Calls::of(&log).finished.len(), 1, "the call that waited for approval has ended");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Person {
             }
         };
         let came = tokio::time::timeout(DEADLINE, waiting).await;
-        assert_eq!(came, Ok(true), "{text:?} did not come; seen: {}", self.seen);
+        assert_eq!(came, Ok(true), "{text:?} did not appear; seen: {}", self.seen);
     }
 
     /// Reads more output without control sequences; answers queries as a terminal does.

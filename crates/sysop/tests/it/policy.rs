@@ -88,8 +88,8 @@ fn an_untrusted_workspace_can_only_tighten_the_policy() {
     let verdict = |arguments: &[&str]| check(&world, arguments)["verdict"].clone();
     assert_eq!(verdict(&["--mode", "ask", "touch a"]), "ask");
     assert_eq!(verdict(&["ls"]), "deny");
-    assert_eq!(verdict(&["touch a"]), "deny", "never holds");
-    assert_eq!(verdict(&["pwd"]), "ask", "and each with it");
+    assert_eq!(verdict(&["touch a"]), "deny", "the rule never matches");
+    assert_eq!(verdict(&["pwd"]), "ask", "`each` applies as well");
     let shown = world.run(&["config", "show"]).out;
     for line in ["approve = \"never\"", "never_asks = true", "never_network = false"] {
         assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}\n{shown}");

@@ -159,14 +159,14 @@ fn a_python_client_completes_the_whole_flow() {
     let of = |kind: &str| heard.iter().filter(|message| message["type"] == kind).collect::<Vec<_>>();
     assert_eq!(heard[0]["type"], "session.created");
     assert_eq!(of("tool.call").len(), 3, "{said}");
-    assert_eq!(of("approval.request").len(), 2, "what makes changes is asked about: {said}");
+    assert_eq!(of("approval.request").len(), 2, "changes need approval: {said}");
     let statuses: Vec<&str> = of("tool.finished").iter().map(|end| end["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["ok", "failed", "ok"], "{said}");
     let text: String = of("assistant.delta").iter().map(|delta| delta["content"].as_str().unwrap()).collect();
     assert!(text.ends_with("The docs are written."), "{said}");
     assert_eq!(of("assistant.done")[0]["metadata"]["stopReason"], "end_turn");
     assert_eq!(std::fs::read_to_string(client.path().join("README.md")).unwrap(), "# Docs\n");
-    assert!(!world.has("README.md"), "nothing is written where the server runs");
+    assert!(!world.has("README.md"), "the server's machine has no such file");
     let told = mock.last_body().to_string();
     assert!(told.contains("kept.md") && told.contains("outside of the workspace"), "{told}");
 }
@@ -198,7 +198,7 @@ fn a_server_killed_during_a_turn_continues_after_a_restart_without_repeats() {
     assert_eq!((end["status"].as_str(), end["seq"].as_u64()), (Some("interrupted"), Some(had + 2)));
     served.post(&format!("/api/agent/sessions/{id}/resume"), &json!({}));
     events.until("assistant.done");
-    assert_eq!(world.read("lines"), "ran\n", "it ran once");
+    assert_eq!(world.read("lines"), "ran\n", "the command ran once");
     let log = world.exported(&id);
     let seqs: Vec<u64> = log.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
@@ -215,7 +215,7 @@ fn a_stopping_server_notifies_its_clients_and_exits_soon() {
     served.running.signal(Signal::TERM);
     assert_eq!(events.until("error").last().unwrap()["code"], "draining");
     assert!(events.next().is_none());
-    assert!(served.running.ends_within(Duration::from_secs(10)), "it ends");
+    assert!(served.running.ends_within(Duration::from_secs(10)), "the server exits");
     let run = served.running.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     let log = crate::support::lines_of_json(&run.err);
@@ -259,15 +259,15 @@ fn deleting_a_session_removes_files_that_no_fork_needs() {
         kinds.sort();
         kinds
     };
-    assert_eq!(kept().len(), 3, "the output, the bytes before, the recording: {:?}", kept());
+    assert_eq!(kept().len(), 3, "the output, the earlier content, the recording: {:?}", kept());
 
     let mut answer = String::new();
     let path = format!("/api/agent/sessions/{id}");
     served.send("DELETE", &path, "", "").read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 204"), "{answer}");
-    assert_eq!(kept().len(), 2, "the fork still has them, but the recording: {:?}", kept());
+    assert_eq!(kept().len(), 2, "the fork still has all but the recording: {:?}", kept());
     assert!(!kept().contains(&"terminal".to_owned()), "{:?}", kept());
-    let [name] = names.as_slice() else { panic!("one output is kept: {names:?}") };
+    let [name] = names.as_slice() else { panic!("one output is stored: {names:?}") };
     let mut whole = String::new();
     let path = format!("/api/agent/sessions/{fork}/artefacts/{name}");
     served.send("GET", &path, "", "").read_to_string(&mut whole).unwrap();

@@ -97,7 +97,7 @@ fn a_proposal_replaces_the_line_and_runs_only_on_enter() {
             person.types("make a file").await;
             person.types(ALT_S).await;
             person.sees("touch 'made by it'").await;
-            assert!(!world.has("made by it"), "{name}: it waits for Enter");
+            assert!(!world.has("made by it"), "{name}: the command waits for Enter");
             person.types("\r").await;
             person.sees("it-23").await;
             assert!(world.has("made by it"), "{name}");

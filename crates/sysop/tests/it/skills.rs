@@ -26,7 +26,7 @@ fn a_custom_command_gets_its_arguments_and_runs_its_commands_first() {
     let prompt = "Log of my unit:\n(see the output of `printf 'log of %s' 'my unit'`)";
     assert_eq!(prompts.last().map(String::as_str), Some(prompt), "{prompts:?}");
     assert_eq!(said(&server, "tool"), ["log of my unit\n[exit code 0]"]);
-    assert_eq!(server.requests().len(), 1, "the commands run before the model is asked");
+    assert_eq!(server.requests().len(), 1, "the commands run before the model is called");
     assert!(run.err.contains("runs 1 command first"), "{run:?}");
 }
 
@@ -79,7 +79,7 @@ fn a_workspace_offers_nothing_until_it_is_trusted() {
     let message = run.out.lines().find(|line| line.contains("\"type\":\"instructions\"")).unwrap();
     let message: Value = serde_json::from_str(message).unwrap();
     assert_eq!(message["skills"][0]["name"], "look");
-    assert!(message["skills"][0].get("body").is_none(), "clients get no text: {message}");
+    assert!(message["skills"][0].get("body").is_none(), "clients get no skill text: {message}");
 }
 
 #[test]

@@ -276,7 +276,11 @@ impl OutputStream {
                 return text;
             }
             let left = until.saturating_duration_since(Instant::now());
-            assert!(!heard.ended && !left.is_zero(), "{what} never came (ended: {}):\n{text}", heard.ended);
+            assert!(
+                !heard.ended && !left.is_zero(),
+                "{what} never appeared (ended: {}):\n{text}",
+                heard.ended
+            );
             changed.wait_for(&mut heard, left);
         }
     }
@@ -370,7 +374,7 @@ impl Running {
             self.signal(Signal::KILL);
             assert!(self.ends_within(DEADLINE), "a killed process ends");
             let said = self.said();
-            panic!("it did not end within {wait:?}: {said:?}");
+            panic!("the process did not end within {wait:?}: {said:?}");
         }
         self.said()
     }
@@ -534,7 +538,7 @@ pub(crate) fn processes_with(text: &str) -> Vec<String> {
 pub(crate) fn wait_until_there(text: &str, within: Duration) {
     let until = Instant::now() + within;
     while processes_with(text).is_empty() {
-        assert!(Instant::now() < until, "nothing runs with `{text}`");
+        assert!(Instant::now() < until, "no process runs with `{text}`");
         std::thread::yield_now();
     }
 }

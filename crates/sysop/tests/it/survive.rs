@@ -28,7 +28,7 @@ fn world(url: &str) -> World {
 /// Checks that no output and no file contains the key or a trace of a crash.
 fn check_clean(world: &World, run: &Run) {
     for text in [&run.out, &run.err] {
-        assert!(!text.contains(CANARY), "the key is told: {run:?}");
+        assert!(!text.contains(CANARY), "the key was printed: {run:?}");
         for trace in ["panicked", "RUST_BACKTRACE", "stack backtrace", "internal error"] {
             assert!(!text.contains(trace), "{run:?}");
         }
@@ -62,11 +62,11 @@ fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
     for word in words {
         assert!(said.contains(word), "{word}: {said}");
     }
-    assert!(said.contains("openai"), "whose fault: {said}");
+    assert!(said.contains("openai"), "the message names the provider: {said}");
     let events = world.exported(&world.only_session());
     let last = &events.last().unwrap()["event"];
     assert_eq!((&last["type"], &last["reason"]), (&json!("turn_ended"), &json!("failed")), "{last}");
-    assert!(said.ends_with(last["error"].as_str().unwrap()), "the log says the same: {last}");
+    assert!(said.ends_with(last["error"].as_str().unwrap()), "the log contains the same error: {last}");
 }
 
 /// Runs a task against a failing server and checks the error.
@@ -81,7 +81,7 @@ fn fails(server: &RawServer, words: &[&str]) -> Run {
 fn a_model_server_that_hangs_before_answering_times_out() {
     let server = RawServer::start(|_, _, stream| hang(stream));
     fails(&server, &["for 1 s (tried 2 times)", "timeout_s"]);
-    assert_eq!(server.bodies().len(), 2, "tried again once");
+    assert_eq!(server.bodies().len(), 2, "the request was retried once");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_broken_model_stream_is_reported() {
     let begun = event(&json!({ "role": "assistant", "content": "I was about to" }), None);
     let server = RawServer::replies(vec![format!("{EVENTS_HEAD}{begun}").into_bytes()]);
     fails(&server, &["reply", "tried"]);
-    assert!(server.bodies().len() > 1, "tried again");
+    assert!(server.bodies().len() > 1, "the request was retried");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn rejections_show_the_servers_message_without_the_key() {
     ] {
         let server = RawServer::replies(vec![refusal(status, "So it is")]);
         fails(&server, &["So it is", &status[..3], words]);
-        assert_eq!(server.bodies().len(), 1, "{status} is not tried again");
+        assert_eq!(server.bodies().len(), 1, "{status} is not retried");
     }
 }
 
@@ -301,7 +301,7 @@ fn the_key_reaches_no_command_model_or_disk() {
     assert!(finished[2]["artefact"].is_string(), "{}", finished[2]);
     for request in mock.requests() {
         assert_eq!(request.header("authorization"), Some(&*format!("Bearer {CANARY}")));
-        assert!(!request.body.to_string().contains(CANARY), "the model is told the key");
+        assert!(!request.body.to_string().contains(CANARY), "the model was sent the key");
     }
     for line in [&["config", "show"][..], &["doctor"], &["sessions", "show", &world.only_session()]] {
         let run = world.finish(line);
@@ -345,7 +345,7 @@ fn an_unusable_data_directory_is_reported() {
     storage_fails(&no_such_place, &["/proc/no-such-place", "XDG_DATA_HOME"]);
     let a_folder = world(&mock.url()).file(".local/share/sysop/sysop.db/inside", "x");
     storage_fails(&a_folder, &["sysop.db", "is a directory"]);
-    assert_eq!(mock.requests().len(), 0, "the model was asked for a task that could not be kept");
+    assert_eq!(mock.requests().len(), 0, "the model was called for a task that could not be stored");
 }
 
 #[test]
@@ -356,7 +356,11 @@ fn a_damaged_database_is_reported_and_left_unchanged() {
     {
         let world = world(&mock.url()).file(".local/share/sysop/sysop.db", &content);
         storage_fails(&world, &["sysop.db", "damaged", "move it away"]);
-        assert_eq!(fs::read_to_string(world.data().join("sysop.db")).unwrap(), content, "it was changed");
+        assert_eq!(
+            fs::read_to_string(world.data().join("sysop.db")).unwrap(),
+            content,
+            "the file was changed"
+        );
     }
     assert_eq!(mock.requests().len(), 0);
 }
@@ -415,7 +419,7 @@ fn a_full_disk_is_reported() {
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
     assert!(sentence(&run).contains("is full"), "{run:?}");
     let kept = small.exported(&small.only_session());
-    assert!(kept.len() >= 5, "what was told is kept: {}", kept.len());
+    assert!(kept.len() >= 5, "printed messages are stored: {}", kept.len());
     drop(disk);
 }
 
@@ -426,7 +430,7 @@ fn check_full(world: &World, run: &Run) {
     let kept = world.exported(&world.only_session());
     let seqs: Vec<u64> = kept.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
     assert_eq!(seqs, (1..=kept.len() as u64).collect::<Vec<_>>());
-    assert!(kept.len() >= 5, "what was told is kept: {}", kept.len());
+    assert!(kept.len() >= 5, "printed messages are stored: {}", kept.len());
     // With free space, the session continues.
     let run = world.finish(&["exec", "--resume", "please continue"]);
     assert_eq!(run.code, Some(0), "{run:?}");
@@ -453,10 +457,10 @@ fn unwritable_output_is_reported() {
         let world = world(&mock.url());
         let run = Run::of(start(&world, json).stdout(full()).output().unwrap());
         check_clean(&world, &run);
-        assert_eq!(run.code, Some(1), "an answer that nobody can read is no success: {run:?}");
+        assert_eq!(run.code, Some(1), "an answer that cannot be written is a failure: {run:?}");
         assert!(sentence(&run).contains("standard output"), "{run:?}");
         let run = Run::of(start(&world, json).stderr(full()).output().unwrap());
-        assert_eq!(run.code, Some(0), "what happens on the way may be lost: {run:?}");
+        assert_eq!(run.code, Some(0), "progress messages may be lost: {run:?}");
         // A closed pipe is not reported.
         let mut child = start(&world, json).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
@@ -526,10 +530,10 @@ fn invalid_utf8_is_handled() {
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Read all.\n"), "{run:?}");
     let after = fs::read(world.work().join("latin.txt")).unwrap();
     let edited = b"caf\xe9 is simple\r\nna\xefve\r\n";
-    assert!(after == latin || after == edited, "bytes that nobody asked to change are changed: {after:?}");
+    assert!(after == latin || after == edited, "other bytes were changed: {after:?}");
     let messages = mock.last_body()["messages"].to_string();
-    assert!(messages.contains("\u{1F600}"), "a character that came in two writes is whole: {messages}");
-    assert!(!messages.contains("\\u001b"), "a model is told no control sequences: {messages}");
+    assert!(messages.contains("\u{1F600}"), "a character split over two writes is complete: {messages}");
+    assert!(!messages.contains("\\u001b"), "the model gets no control sequences: {messages}");
     let json = world.finish(&["exec", "--approve", "auto", "--json", "go"]);
     assert_eq!(json.code, Some(0), "{json:?}");
     assert!(lines_of_json(&json.out).len() > 10);

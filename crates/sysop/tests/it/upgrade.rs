@@ -31,7 +31,7 @@ fn sessions_of_0_1_0_are_listed_and_shown() {
     for title in TITLES {
         assert!(listed.out.contains(title), "{title}: {}", listed.out);
     }
-    assert!(database.with_file_name("sysop.db.v2.bak").exists(), "it is backed up");
+    assert!(database.with_file_name("sysop.db.v2.bak").exists(), "the database is backed up");
     let shown = world.run(&["sessions", "show", EDITED]);
     assert_eq!(shown.code, Some(0), "{shown:?}");
     assert!(shown.out.contains("please tidy up") && shown.out.contains("$ "), "{}", shown.out);
@@ -76,7 +76,7 @@ fn a_log_of_a_newer_version_is_rejected_and_the_others_open() {
     }
     let listed = world.run(&["sessions", "list"]);
     assert!(TITLES.iter().all(|title| listed.out.contains(title)), "{listed:?}");
-    assert_eq!(world.run(&["sessions", "show", EDITED]).code, Some(0), "the others open");
+    assert_eq!(world.run(&["sessions", "show", EDITED]).code, Some(0), "the other sessions open");
 }
 
 #[test]
@@ -91,5 +91,5 @@ fn a_database_of_a_newer_version_is_rejected_in_one_sentence() {
         run.err.contains("was written by a newer version of sysop (schema 99; this version supports 5)"),
         "{run:?}"
     );
-    assert_eq!(std::fs::read(&database).unwrap(), bytes, "it is left as it is");
+    assert_eq!(std::fs::read(&database).unwrap(), bytes, "the database is left unchanged");
 }

@@ -138,7 +138,7 @@ impl Viewer {
         };
         match tokio::time::timeout(DEADLINE, waiting).await {
             Ok(Some(screen)) => screen,
-            Ok(None) | Err(_) => panic!("{what} did not come; seen:\n{}", self.screen()),
+            Ok(None) | Err(_) => panic!("{what} did not appear; seen:\n{}", self.screen()),
         }
     }
 
@@ -151,7 +151,7 @@ impl Viewer {
     pub(crate) async fn hears(&mut self, sequence: &str) {
         let waiting = async {
             while !String::from_utf8_lossy(&self.raw).contains(sequence) {
-                assert!(self.reads().await, "it ended without {sequence:?}");
+                assert!(self.reads().await, "the program ended without {sequence:?}");
             }
         };
         tokio::time::timeout(DEADLINE, waiting).await.expect("the bytes come");

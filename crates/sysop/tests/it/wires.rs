@@ -42,7 +42,7 @@ fn the_job() -> Mock {
 fn does_the_job(world: &World) {
     let run = world.finish(&["exec", "--approve", "auto", JOB]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), &*format!("{ANSWER}\n")), "{run:?}");
-    assert!(run.err.contains("[Tool: "), "what happens on the way is told: {run:?}");
+    assert!(run.err.contains("[Tool: "), "progress is shown: {run:?}");
     assert_eq!(world.read("hello.sh"), "#!/bin/sh\necho 'Hello, you!'\n");
     let mode = world.work().join("hello.sh").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o111, 0o111, "the edit keeps the mode");
@@ -117,7 +117,7 @@ fn openai_responses_completes_a_task() {
     let body = mock.last_body();
     assert_eq!((&body["reasoning"]["effort"], &body["store"]), (&json!("low"), &json!(false)));
     let kinds = body["input"].as_array().unwrap().iter().filter(|item| item["type"] == "reasoning");
-    assert!(kinds.count() > 0, "reasoning is sent back: {body}");
+    assert!(kinds.count() > 0, "the reasoning is sent back: {body}");
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_resumed_session_sends_its_history() {
             .iter()
             .filter(|message| message["type"] == "state")
             .all(|message| message["model"] != Value::Null),
-        "what a resumed session says of itself does not begin at nothing: {messages:?}"
+        "the history of a resumed session begins with a prompt: {messages:?}"
     );
     // The most recently changed session is now that one.
     let third = world.finish(&["exec", "the third", "--resume"]);
@@ -263,7 +263,10 @@ fn each_call_of_a_reply_runs_once_in_order_and_gets_its_result() {
         .collect();
     assert_eq!(answered, ["call_a", "call_b", "call_c"]);
     let results = texts(body, "tool");
-    assert!(results[1].contains("code") && results[1].contains('1'), "a failure is told: {results:?}");
+    assert!(
+        results[1].contains("code") && results[1].contains('1'),
+        "the model learns of the failure: {results:?}"
+    );
     assert!(results[2].contains("one\ntwo\nthree"), "{results:?}");
 }
 
@@ -320,7 +323,7 @@ fn invalid_json_arguments_are_reported_to_the_model() {
     assert!(texts(&bodies[1], "tool")[0].contains("not a JSON object"), "{}", bodies[1]);
     let sent = &bodies[1]["messages"].as_array().unwrap()[2]["tool_calls"][0]["function"]["arguments"];
     let sent = sent.as_str().expect("arguments are sent back as text");
-    assert!(serde_json::from_str::<Value>(sent).is_ok(), "what goes back to a server is JSON: {sent}");
+    assert!(serde_json::from_str::<Value>(sent).is_ok(), "the history sent to the server is JSON: {sent}");
 }
 
 #[test]
@@ -447,7 +450,10 @@ fn a_signal_stops_the_command_and_its_children() {
         let messages = lines_of_json(&run.out);
         let finished = messages.iter().find(|message| message["type"] == "tool.finished").unwrap();
         assert_eq!(finished["status"], "cancelled", "{finished}");
-        assert!(finished["output"].as_str().unwrap().contains("ready"), "what it said is kept: {finished}");
+        assert!(
+            finished["output"].as_str().unwrap().contains("ready"),
+            "the output so far is stored: {finished}"
+        );
         assert_eq!(messages.last().unwrap()["metadata"]["stopReason"], "cancelled");
         assert_eq!(mock.requests().len(), 1);
         // The session can be resumed.
@@ -473,7 +479,7 @@ fn a_prompt_argument_does_not_read_standard_input() {
     let mock = Mock::start(&[("go", vec![bash("cat"), say("Done.")])]);
     let world = World::with_openai(&mock.url());
     let mut running = world.start_with_input(&["exec", "--approve", "auto", "go"]);
-    assert!(running.ends_within(Duration::from_secs(20)), "it waits for an input that never ends");
+    assert!(running.ends_within(Duration::from_secs(20)), "the program waits for an endless input");
     let run = running.finish();
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
 }

@@ -55,7 +55,7 @@ fn opencode_cve_2026_22812_openyak_cve_2026_46409_every_route_asks_who_calls_and
         assert!(preflight.status == 403 && !preflight.head.contains("access-control-allow"), "{preflight:?}");
     }
     let sessions = served.call("GET", "/api/agent/sessions", &Value::Null);
-    assert_eq!(sessions["sessions"], serde_json::json!([]), "nothing of it did anything");
+    assert_eq!(sessions["sessions"], serde_json::json!([]), "no request had an effect");
 }
 
 #[test]
@@ -150,7 +150,11 @@ fn gitlab_mcp_cve_2026_44895_open_webui_cve_2026_56400_no_answer_is_for_other_or
         (answer.status, answer.line("access-control-allow-origin")),
         (200, Some("https://board.example"))
     );
-    assert_eq!(answer.line("access-control-allow-credentials"), None, "its cookie is not theirs");
+    assert_eq!(
+        answer.line("access-control-allow-credentials"),
+        None,
+        "another origin cannot use the page's cookie"
+    );
 }
 
 #[test]
@@ -199,8 +203,8 @@ fn rmcp_cve_2026_42559_mcp_sdks_cve_2025_66414_ollama_cve_2024_28224_dns_rebindi
             assert_eq!(status(&get, &[&host]), 403, "{path} {host}");
         }
         let own = format!("127.0.0.1:{port}");
-        assert_eq!(status(&format!("GET {path} HTTP/1.0"), &[]), 403, "{path}: no name");
-        assert!(matches!(status(&get, &[&own, &own]), 400 | 403), "{path}: two names");
+        assert_eq!(status(&format!("GET {path} HTTP/1.0"), &[]), 403, "{path}: no host name");
+        assert!(matches!(status(&get, &[&own, &own]), 400 | 403), "{path}: two host names");
         assert_eq!(status(&format!("GET http://evil{path} HTTP/1.1"), &[&own]), 403, "{path}");
         let forwarded = format!("evil.example\r\nx-forwarded-host: {own}");
         assert_eq!(status(&get, &[&forwarded]), 403, "{path}");
@@ -227,11 +231,11 @@ fn claude_code_cve_2025_52882_code_server_cve_2023_26114_jupyter_server_proxy_cv
         served.raw(&head, "").status
     };
     let own = format!("origin: http://{}", served.address);
-    assert_eq!(status(&[]), 401, "no token; one in a message comes too late");
+    assert_eq!(status(&[]), 401, "no token; a token in a message comes too late");
     assert_eq!(status(&[&own]), 401);
     assert_eq!(status(&[&own, &cookie]), 101);
     assert_eq!(status(&[&served.bearer()]), 101);
-    assert_eq!(status(&[&cookie]), 403, "a cookie from nobody knows where");
+    assert_eq!(status(&[&cookie]), 403, "a cookie without an origin");
     let neighbour = format!("origin: http://localhost:{}", served.address.port().wrapping_add(1));
     for origin in [&neighbour, "origin: null", "origin: https://evil.example", "origin: vscode-webview://x"] {
         assert_eq!(status(&[&cookie, origin]), 403, "{origin}");

@@ -60,7 +60,7 @@ pub(crate) fn open_home(world: &World) {
     let open = world.work().join("open");
     fs::write(&open, "").unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
-    assert!(!is_root() || nobody_gets_at(&open), "the search finds what is open");
+    assert!(!is_root() || nobody_gets_at(&open), "the search finds an open file");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn errors_do_not_reveal_server_paths() {
     fs::create_dir(data.join("sysop.db.v1.bak")).unwrap(); // blocks the path of a backup
     assert!(told("DELETE", &session, 500).contains("the backup sysop.db.v1.bak"));
     let log = served.running.kill().err;
-    assert!(log.contains(data.to_str().unwrap()), "who runs the server is told: {log}");
+    assert!(log.contains(data.to_str().unwrap()), "the operator is warned: {log}");
 }
 
 #[test]

@@ -118,5 +118,5 @@ fn spans_are_flushed_at_exit_and_a_failing_collector_blocks_nothing() {
     served.follow(&session, "assistant.done");
     served.running.signal(rustix::process::Signal::TERM);
     assert_eq!(served.running.finish().code, Some(0));
-    assert_eq!(collector.bodies().len(), before, "without an address nobody is told anything");
+    assert_eq!(collector.bodies().len(), before, "without a collector, nothing is sent");
 }

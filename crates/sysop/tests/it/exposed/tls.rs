@@ -54,7 +54,7 @@ fn the_server_uses_tls_and_reloads_its_certificate_on_sighup() {
     let cookie = visit.lines().find(|line| line.starts_with("set-cookie: __Host-sysop-")).expect("a cookie");
     assert!(cookie.ends_with("; Secure"), "{cookie}");
     assert!(visit.contains("strict-transport-security: "), "{visit}");
-    assert_eq!(served.ask("GET", "/healthz", &[], "").status, 0, "without TLS nobody is answered");
+    assert_eq!(served.ask("GET", "/healthz", &[], "").status, 0, "plain HTTP gets no response");
 
     let second = certify(&world);
     served.running.signal(Signal::HUP);

@@ -50,13 +50,13 @@ fn a_token_is_shown_once_and_never_stored() {
     );
     let start = served.token.clone();
     let said = served.running.kill();
-    assert!(!said.err.contains("sysop_"), "no log has a token: {}", said.err);
+    assert!(!said.err.contains("sysop_"), "a token is in a log: {}", said.err);
     // A killed server leaves its token file, which only its user can read.
     let file =
         world.home().join(format!(".local/share/sysop/sysop-127.0.0.1-{}.token", served.address.port()));
     std::fs::remove_file(file).unwrap();
     for secret in [&token, &start] {
-        assert!(!is_in_files(world.home(), &secret[6..]), "no file has one");
+        assert!(!is_in_files(world.home(), &secret[6..]), "no file contains a token");
     }
 }
 
@@ -134,7 +134,7 @@ fn a_running_server_honors_revocation_at_once() {
     let mut rest = Vec::new();
     socket.read_to_end(&mut rest).expect("the socket ends");
     events.read_to_end(&mut rest).expect("the stream ends");
-    assert_eq!(served.ask("GET", &session, &[&served.bearer()], "").status, 200, "others stay");
+    assert_eq!(served.ask("GET", &session, &[&served.bearer()], "").status, 200, "other tokens stay valid");
     assert_eq!(world.finish(&["token", "revoke", &id]).code, Some(2));
 }
 

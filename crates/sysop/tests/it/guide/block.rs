@@ -79,7 +79,7 @@ impl Block {
         let mut lines = output.lines();
         for wanted in self.text.lines().filter(|line| !line.trim().is_empty()) {
             let fits = lines.any(|line| matches(wanted.trim_end(), line.trim_end()));
-            assert!(fits, "`{wanted}` is not in this output, or not there:\n{output}");
+            assert!(fits, "`{wanted}` is missing from this output, or out of order:\n{output}");
         }
     }
 }

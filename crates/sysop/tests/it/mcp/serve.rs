@@ -116,7 +116,7 @@ fn a_call_that_nobody_can_approve_is_rejected_with_the_way_out() {
     let (text, is_error) = client.call("run", run("touch made"));
     assert!(is_error && text.starts_with("not run: the call needs approval."), "{text}");
     assert!(!world.work().join("made").exists());
-    assert!(!client.call("run", run("pwd")).1, "reading needs no approval");
+    assert!(!client.call("run", run("pwd")).1, "a read-only call needs no approval");
 }
 
 #[test]

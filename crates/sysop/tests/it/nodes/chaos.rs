@@ -89,7 +89,7 @@ fn work(mut client: Client, number: usize, stop: &AtomicBool, ended: &Sender<usi
             break;
         }
         let times = client.turn_somehow(|time| prompt(number, turn, time));
-        assert!(times <= TIMES_MAX, "{number}-{turn} had to be said {times} times");
+        assert!(times <= TIMES_MAX, "{number}-{turn} needed {times} prompts");
         let _ = ended.send(number); // the last ones are not counted
     }
     client
@@ -183,7 +183,7 @@ impl Chaos {
             ChaosEvent::Cut => {
                 let cut = "(SELECT count(pg_terminate_backend(pid)) > 0 FROM pg_stat_activity \
                            WHERE datname = current_database() AND pid <> pg_backend_pid())";
-                assert!(self.database.holds(cut), "there was nothing to cut");
+                assert!(self.database.holds(cut), "there was no connection to cut");
             }
         }
     }
@@ -203,7 +203,7 @@ impl Chaos {
         let of = |kind: &str| messages.iter().filter(|message| message["type"] == kind).collect::<Vec<_>>();
         let asked: Vec<&str> =
             of("tool.call").iter().map(|call| call["toolCallId"].as_str().unwrap()).collect();
-        assert_eq!(asked.len(), asked.iter().collect::<BTreeSet<_>>().len(), "a call was told twice");
+        assert_eq!(asked.len(), asked.iter().collect::<BTreeSet<_>>().len(), "a call was shown twice");
         let lines_of = |kind: &str| -> Vec<String> {
             let kind = format!("\"{kind}\"");
             log.iter().map(Value::to_string).filter(|line| line.contains(&kind)).collect()
@@ -229,7 +229,7 @@ impl Chaos {
                     .any(|end| end["toolCallId"] == call["toolCallId"] && end["status"] == "ok")
             });
             let done = done.count();
-            assert!(ran >= done, "{name} ended well {done} times and ran {ran} times");
+            assert!(ran >= done, "{name} succeeded {done} times and ran {ran} times");
         }
         assert_eq!(begun.len(), ended.len(), "{log:#?}");
         let interrupted = of("tool.finished").iter().filter(|end| end["status"] == "interrupted").count();

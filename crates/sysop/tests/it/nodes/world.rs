@@ -73,7 +73,7 @@ impl Database {
 
     /// Returns the value of an SQL condition; the database must be up.
     pub(crate) fn holds(&self, condition: &str) -> bool {
-        self.says(condition).unwrap_or_else(|| panic!("the database cannot say whether {condition}"))
+        self.says(condition).unwrap_or_else(|| panic!("the database cannot evaluate {condition}"))
     }
 }
 
@@ -284,7 +284,7 @@ impl Client {
             let Some(seq) = message["seq"].as_u64() else {
                 continue;
             };
-            assert!(seq > self.acknowledged, "told twice, behind {}: {message}", self.acknowledged);
+            assert!(seq > self.acknowledged, "received twice, behind {}: {message}", self.acknowledged);
             self.told.entry(seq).or_default().push(message.clone());
             self.acknowledged = id.unwrap_or(self.acknowledged).max(self.acknowledged);
             match message["event"].as_str() {
@@ -305,7 +305,7 @@ impl Client {
             }
             assert!(
                 Instant::now() < until,
-                "{what}: not within {DEADLINE:?}; {} behind {} was told {:#?}",
+                "{what}: not within {DEADLINE:?}; {} behind {} received {:#?}",
                 self.session,
                 self.acknowledged,
                 self.told.iter().next_back()
@@ -336,7 +336,7 @@ impl Client {
         loop {
             assert!(
                 Instant::now() < until,
-                "{:?} never ended; {} behind {} was told {:#?}",
+                "{:?} never ended; {} behind {} received {:#?}",
                 prompt(0),
                 self.session,
                 self.acknowledged,

@@ -208,7 +208,7 @@ fn a_fleet_with_moved_roots_is_not_resumed() {
     let run = fleet.world.finish(&["exec", &resume, "--approve", "auto", "where is it?"]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.err.contains(&format!("this session worked in {was}, ")), "{run:?}");
-    assert_eq!(fleet.mock.requests().len(), asked, "nothing was asked");
+    assert_eq!(fleet.mock.requests().len(), asked, "no model was called");
 }
 
 #[test]

@@ -17,7 +17,7 @@ fn a_remote_workspace_has_instructions_of_its_own() {
     let first = |far: &RemoteMachineRig| far.mock.last_body()["messages"][1]["content"].to_string();
 
     let run = far.world.finish(&["exec", "--host", "far", "go"]);
-    assert!(!run.err.contains("AGENTS.md"), "a question alone connects to no host: {run:?}");
+    assert!(!run.err.contains("AGENTS.md"), "a question to the model connects to no host: {run:?}");
     let run = far.world.finish(&["exec", "--host", "far", "look"]);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "Done.\n"), "{run:?}");
     let file = text(&far.there("AGENTS.md"));

@@ -32,7 +32,10 @@ fn a_remote_model_is_reached_through_the_connection() {
     let run = far.world.finish(&line);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "There are four.\n"), "{run:?}");
     let requests = far.mock.requests();
-    assert!(requests.iter().all(|request| request.path.starts_with("/api/")), "it is Ollama's own wire");
+    assert!(
+        requests.iter().all(|request| request.path.starts_with("/api/")),
+        "the requests use Ollama's native API"
+    );
     assert_eq!(outcomes(&far.log())[0]["output"], "4 files\n[exit code 0]");
     far.nothing_is_left();
 }
@@ -94,7 +97,7 @@ fn a_background_session_keeps_using_the_models_of_its_host() {
         fs::write(first.there("go"), "").unwrap();
         let until = Instant::now() + DEADLINE;
         while asked(&first) == before && asked(&second) == 0 {
-            assert!(Instant::now() < until, "no model was asked for the second step");
+            assert!(Instant::now() < until, "no model was called for the second step");
             std::thread::yield_now();
         }
         assert_eq!((asked(&first), asked(&second)), (before + 1, 0), "requests to each host's Ollama");
@@ -112,10 +115,13 @@ fn without_forwarding_a_remote_program_relays_the_requests() {
     let line = ["exec", "--host", "far", "--model", "ollama+ssh/qwen3", "--approve", "auto", "count them"];
     let run = far.world.finish(&line);
     assert_eq!((run.code, run.out.trim()), (Some(0), long.trim()), "{}", run.err);
-    assert!(!run.err.contains("note"), "nothing is told of the way: {}", run.err);
+    assert!(!run.err.contains("note"), "the user sees nothing about the tunnel: {}", run.err);
     assert_eq!(outcomes(&far.log())[0]["output"], "4 files\n[exit code 0]");
     let requests = far.mock.requests();
-    assert!(requests.iter().all(|request| request.path.starts_with("/api/")), "it is Ollama's own wire");
+    assert!(
+        requests.iter().all(|request| request.path.starts_with("/api/")),
+        "the requests use Ollama's native API"
+    );
     far.nothing_is_left();
 }
 
@@ -176,7 +182,7 @@ fn a_jexida_config_works_unchanged() {
         let (code, seen) = person.leaves().await;
         assert_eq!(code, 0, "{seen}");
     });
-    assert!(processes_with(&far.mark()).is_empty(), "it is gone when sysop is");
+    assert!(processes_with(&far.mark()).is_empty(), "the tunnel ends with sysop");
     far.nothing_is_left();
 }
 

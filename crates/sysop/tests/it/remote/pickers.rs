@@ -77,7 +77,7 @@ fn the_next_turn_uses_the_picked_model() {
         let asked = first.requests().len();
         viewer.types("who are you now?\r").await;
         viewer.sees("I am the second.").await;
-        assert_eq!(first.requests().len(), asked, "the first model is not asked any more");
+        assert_eq!(first.requests().len(), asked, "the first model is no longer called");
         let body = second.last_body();
         assert!(body["model"].as_str().unwrap().starts_with("phi3"), "{body}");
         let told = body.to_string();

@@ -68,7 +68,7 @@ fn a_command_typed_on_a_remote_host_shows_host_and_result() {
         person.types("\u{4}").await;
         person.leaves().await;
     });
-    assert!(far.mock.requests().is_empty(), "the model is not asked about what was typed");
+    assert!(far.mock.requests().is_empty(), "the model is not called for typed commands");
     let log = far.log();
     assert_eq!(outcomes(&log)[0]["exit_code"], 3);
     far.nothing_is_left();

@@ -161,7 +161,7 @@ fn a_recorded_session_is_replayed_stops_at_drift_and_is_undone() {
         .collect();
     assert!(order.is_sorted_by(|first, later| first > later), "{undone:?}");
     assert!(!hosts.site(2).exists(), "{:?}", tree(&hosts.site(2)));
-    assert_eq!(hosts.mock.requests().len(), asked, "no model was asked");
+    assert_eq!(hosts.mock.requests().len(), asked, "no model was called");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn a_plan_tells_what_the_hosts_say_and_changes_nothing() {
         assert!(second.out.contains(text), "{text:?} is not in\n{}", second.out);
     }
     let listed = hosts.world.finish(&["sessions", "list"]);
-    assert!(listed.out.starts_with("No sessions yet"), "a plan is no session: {listed:?}");
+    assert!(listed.out.starts_with("No sessions yet"), "a plan creates no session: {listed:?}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn word(test: &str) -> String {
 
 /// Checks that none of our files contains the secret; the search does find `known`.
 fn nothing_holds(far: &RemoteMachineRig, secret: &str, known: &str) {
-    assert!(!files_with(&far.world.data(), known).is_empty(), "the search finds what is there");
+    assert!(!files_with(&far.world.data(), known).is_empty(), "the search finds a known word");
     let kept = files_with(far.world.home(), secret);
     assert_eq!(kept, Vec::<std::path::PathBuf>::new());
     for id in far.world.session_ids() {
@@ -34,7 +34,7 @@ fn nothing_holds(far: &RemoteMachineRig, secret: &str, known: &str) {
 
 /// Checks during the run that no process received the secret where others can read it.
 fn nobody_was_given(far: &RemoteMachineRig, secret: &str) {
-    assert!(!processes_given(&far.mark()).is_empty(), "the search finds what is there");
+    assert!(!processes_given(&far.mark()).is_empty(), "the search finds a known process");
     assert_eq!(processes_given(secret), Vec::<String>::new());
 }
 
@@ -68,7 +68,7 @@ fn host_key_and_passphrase_prompts_are_answered_and_the_run_continues() {
     assert!(!seen.contains(&secret) && !seen.contains(&wrong), "{seen}");
     assert_eq!(results(&far.mock.last_body()), ["looked around\n[exit code 0]"]);
     let known = fs::read_to_string(far.sshd.path("known_hosts")).unwrap();
-    assert!(known.contains("ssh-ed25519"), "ssh remembers what a person said: {known}");
+    assert!(known.contains("ssh-ed25519"), "ssh remembers the user's answer: {known}");
     for word in [&secret, &wrong] {
         nothing_holds(&far, word, "looked around");
     }
@@ -215,10 +215,10 @@ fn a_password_is_entered(far: &RemoteMachineRig, host: &str, secret: &str, wrong
     let log = far.log();
     let typed: Vec<&Value> =
         log.iter().map(|logged| &logged["event"]).filter(|event| event["type"] == "terminal_input").collect();
-    assert_eq!(typed.len(), 2, "who answered is logged, not what: {typed:?}");
+    assert_eq!(typed.len(), 2, "the log records who answered, not the answer: {typed:?}");
     let recorded = files_with(&far.world.data(), "\"version\": 2").len()
         + files_with(&far.world.data(), "\"version\":2").len();
-    assert!(recorded > 0, "the recording is there to be searched");
+    assert!(recorded > 0, "the recording contains something to search");
     for word in [secret, wrong] {
         nothing_holds(far, word, said);
     }
