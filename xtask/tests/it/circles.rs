@@ -173,7 +173,7 @@ fn module_cycles_have_at_most_three_files() {
         }
     }
     let advice = "move what they share into a file that uses none of them";
-    assert!(wrong.is_empty(), "files that use each other in a circle; {advice}:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "files that use each other in a cycle; {advice}:\n{}", wrong.join("\n"));
 }
 
 fn module(path: &str) -> Module {

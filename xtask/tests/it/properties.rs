@@ -65,7 +65,7 @@ fn every_property_of_the_agent_rs_design_is_a_test() {
     }
     let missing: Vec<u32> = (1..=PROPERTIES).filter(|number| !found.contains_key(number)).collect();
     assert!(missing.is_empty(), "these properties have no test: {missing:?}");
-    assert_eq!(found.keys().max(), Some(&PROPERTIES), "there is a number too many");
+    assert_eq!(found.keys().max(), Some(&PROPERTIES), "a property has too high a number");
 }
 
 #[test]

@@ -49,9 +49,9 @@ fn pure_crates_ban_clocks_files_and_other_inputs() {
         let path = folder.join("clippy.toml");
         let text = read(&path);
         for call in BANNED {
-            assert!(reason(&text, call).is_some(), "{} bans no {call} with a reason", path.display());
+            assert!(reason(&text, call).is_some(), "{} does not ban {call} with a reason", path.display());
         }
-        assert!(text.contains("disallowed-types = ["), "{} bans no types", path.display());
+        assert!(text.contains("disallowed-types = ["), "{} does not ban any types", path.display());
     }
 }
 

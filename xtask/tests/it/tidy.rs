@@ -60,7 +60,7 @@ fn no_todo_comments_remain() {
         for (number, line) in text.lines().enumerate() {
             let marked =
                 marks.iter().any(|mark| line.split(|c: char| !c.is_alphanumeric()).any(|word| word == mark));
-            assert!(!marked, "{}:{} leaves something for later", path.display(), number + 1);
+            assert!(!marked, "{}:{} has a leftover mark", path.display(), number + 1);
             assert!(!line.contains(&ignored), "{}:{} ignores a test", path.display(), number + 1);
         }
     }
