@@ -78,7 +78,7 @@ for (const scheme of ["dark", "light"] as const) {
   });
 }
 
-test("on a phone one half is seen at a time, and nothing sticks out", async ({ page, serve }) => {
+test("a phone shows one half of the page at a time, and nothing overflows", async ({ page, serve }) => {
   await page.setViewportSize({ width: 390, height: 844 });
   const server = await serve({ script });
   const person = await visit(page, server, await server.session());
@@ -100,7 +100,7 @@ test("on a phone one half is seen at a time, and nothing sticks out", async ({ p
   await expect(person.prompt).toBeInViewport();
 });
 
-test("a task is given, reviewed and done with keys only", async ({ page, serve }) => {
+test("a task is given, reviewed and finished with keys only", async ({ page, serve }) => {
   const server = await serve({ script });
   const person = await visit(page, server, await server.session());
   await page.keyboard.press("Tab");

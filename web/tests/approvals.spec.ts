@@ -28,7 +28,7 @@ test("a change that two people must allow says who has, and when it expires, in 
   expect(existsSync(join(far.home, "made"))).toBe(false);
 });
 
-test("an approval counts down and is rejected when its time is over", async ({ page, serve }) => {
+test("an approval counts down and is rejected when its time runs out", async ({ page, serve }) => {
   const server = await serve({
     config: "approval_expires_s = 4\n",
     script: { "change it": [call("bash", { command: "touch made" }), say("Never mind.")] },
@@ -67,7 +67,7 @@ test("the mode auto counts down its bounds and ends by itself, in a late tab too
   await expect(page.getByRole("alert")).toContainText("bounds");
 });
 
-test("the undo of a step shows its plan and puts back what was there", async ({ page, serve }) => {
+test("the undo of a step shows its plan and restores the earlier state", async ({ page, serve }) => {
   const server = await serve({
     args: ["--approve", "auto"],
     script: { "change it": [call("bash", { command: "echo new > a; touch b" }), say("It is changed.")] },

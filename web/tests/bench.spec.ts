@@ -19,7 +19,7 @@ function note(name: string, value: number): void {
   appendFileSync(NUMBERS, `${name} ${value.toFixed(2)}\n`);
 }
 
-test("@bench how soon something is seen, and how much is loaded for it", async ({ browser, serve }) => {
+test("@bench the time to the first paint, and the bytes loaded for it", async ({ browser, serve }) => {
   const server = await serve({});
   const id = await server.session();
   let [paint, size] = [Number.POSITIVE_INFINITY, 0];
@@ -61,7 +61,7 @@ test("@bench a flood through a terminal", async ({ page, serve }) => {
 
 test("@bench the same flood through wetty", async ({ page }) => {
   const wetty = process.env.WETTY;
-  test.skip(!wetty, "wetty is not here");
+  test.skip(!wetty, "wetty is not installed");
   const folder = test.info().outputPath("wetty");
   mkdirSync(folder, { recursive: true });
   const file = flood(folder);

@@ -55,7 +55,7 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   expect(existsSync(join(server.work, "touched"))).toBe(true);
 });
 
-test("a change while the agent works counts from its next turn on", async ({ page, serve }) => {
+test("a change while the agent works takes effect with its next turn", async ({ page, serve }) => {
   const server = await serve({
     script: { "touch it": [call("bash", { command: "touch touched" }), say("Touched.")] },
   });

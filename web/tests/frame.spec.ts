@@ -7,7 +7,7 @@ import { call, enter, expect, type Person, say, test, visit } from "./fixtures";
 /** Maximum total size of scripts and styles, compressed. */
 const PACKED_BYTES_MAX = 350 * 1024;
 
-test("the palette finds what can be done, and does it by keys", async ({ page, serve }) => {
+test("the palette finds actions and runs them by keys", async ({ page, serve }) => {
   const server = await serve({ script: { hello: [say("Hello.")] } });
   const person = await visit(page, server, await server.session());
   await person.prompt.focus();
@@ -31,7 +31,7 @@ test("the palette finds what can be done, and does it by keys", async ({ page, s
   await expect(palette).toHaveCount(0);
 });
 
-test("a question mark shows the keys, but not where somebody writes", async ({ page, serve }) => {
+test("a question mark shows the keys, but not while somebody types", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -48,7 +48,7 @@ test("a question mark shows the keys, but not where somebody writes", async ({ p
   await expect(help).toHaveCount(0);
 });
 
-test("the guide is one step away from the keys, the settings and the palette", async ({ page, serve }) => {
+test("the keys, the settings and the palette link to the guide", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server);
   const opens = async (press: () => Promise<void>) => {
@@ -85,7 +85,7 @@ test("the theme follows the system until one is chosen", async ({ page, serve })
   await expect(shown).toHaveAttribute("data-theme", "light");
 });
 
-test("sessions are renamed, pinned and found by what was said in them", async ({ page, serve }) => {
+test("sessions are renamed, pinned and found by their content", async ({ page, serve }) => {
   const server = await serve({
     args: ["--approve", "auto"],
     script: {
@@ -137,7 +137,7 @@ test("a session is listed as soon as it is opened, and by its first prompt", asy
   await expect(list.getByRole("listitem")).toContainText("hello there", { timeout: 5_000 });
 });
 
-test("the list tells at once what an open session does", async ({ page, serve }) => {
+test("the list shows at once what an open session does", async ({ page, serve }) => {
   const server = await serve({
     script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },
   });
@@ -223,7 +223,7 @@ async function smallTargets({ page }: Person): Promise<void> {
   expect(low).toEqual([]);
 }
 
-test("what is tapped on a phone is large enough", async ({ browser, serve }) => {
+test("buttons are large enough on a phone", async ({ browser, serve }) => {
   const server = await serve({ script: { wipe: [call("bash", { command: "rm -rf x" }), say("Done.")] } });
   const id = await server.session();
   const context = await browser.newContext({ viewport: { width: 390, height: 844 }, hasTouch: true });
@@ -350,7 +350,7 @@ test("a linked device is signed in once, and a shared page only watches", async 
   expect(existsSync(join(server.work, "made"))).toBe(true);
 });
 
-test("several hosts have a table instead of a terminal", async ({ page, serve, sshd }) => {
+test("a session with several hosts has a table instead of a terminal", async ({ page, serve, sshd }) => {
   const far = await sshd("", "app01 app02 app03");
   const gate = join(far.home, "go");
   const wait = `mkdir first 2>/dev/null && exit 3; until [ -e ${gate} ]; do sleep 0.05; done`;

@@ -33,7 +33,7 @@ test("a chosen image and a pasted one are sent with the prompt", async ({ page, 
   await expect(person.conversation).toContainText("Also red.");
 });
 
-test("a file that is no image is refused with the reason, and an attached image can be removed", async ({
+test("a file that is not an image is refused with the reason, and an attached image can be removed", async ({
   page,
   serve,
 }) => {

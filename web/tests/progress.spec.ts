@@ -11,7 +11,10 @@ const delta = (content: string, finish: string | null = null) => ({
   choices: [{ index: 0, delta: { content }, finish_reason: finish }],
 });
 
-test("how far a slow model is shows above the prompt until it has answered", async ({ page, serve }) => {
+test("the progress of a slow model is shown above the prompt until it has answered", async ({
+  page,
+  serve,
+}) => {
   let reply: ServerResponse | undefined;
   const model = createServer((request, response) => {
     if (request.method !== "POST") {

@@ -8,7 +8,7 @@ const script = {
   "the long job": [call("bash", { command: waits("ran") }, { content: "I begin." }), say("It is **done**.")],
 };
 
-test("a reload in the middle of a turn goes on where it was", async ({ page, serve }) => {
+test("a reload in the middle of a turn continues it", async ({ page, serve }) => {
   const server = await serve({ script, args: ["--approve", "auto"] });
   const person = await visit(page, server, await server.session());
   await person.says("the long job");
@@ -23,7 +23,7 @@ test("a reload in the middle of a turn goes on where it was", async ({ page, ser
   expect(readFileSync(join(server.work, "lines"), "utf8")).toBe("ran\n");
 });
 
-test("a server that is killed and comes back is taken up again, and nothing runs twice", async ({
+test("the page reconnects to a server that was killed and restarted, and nothing runs twice", async ({
   page,
   serve,
 }) => {

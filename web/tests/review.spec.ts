@@ -10,7 +10,7 @@ const script = {
   ],
 };
 
-test("a proposal is edited, and what was written runs", async ({ page, serve }) => {
+test("a proposal is edited, and the edited command runs", async ({ page, serve }) => {
   const server = await serve({ script });
   const person = await visit(page, server, await server.session());
   await person.says("make it");
@@ -53,7 +53,7 @@ test("the effect of a command is shown, and follows an edit", async ({ page, ser
   expect(existsSync(join(server.work, "old"))).toBe(true);
 });
 
-test("a proposal is refused by keys, with a word to the model", async ({ page, serve }) => {
+test("a proposal is refused by keys, with a message to the model", async ({ page, serve }) => {
   const server = await serve({ script });
   const person = await visit(page, server, await server.session());
   await person.says("make it");
@@ -69,7 +69,10 @@ test("a proposal is refused by keys, with a word to the model", async ({ page, s
   expect(existsSync(join(server.work, "made"))).toBe(false);
 });
 
-test("no single letter runs anything, and a dangerous command wants a capital Y", async ({ page, serve }) => {
+test("no single letter runs anything, and a dangerous command requires a capital Y", async ({
+  page,
+  serve,
+}) => {
   const server = await serve({
     script: { "wipe it": [call("bash", { command: "rm -rf gone" }), say("It is gone.")] },
   });
@@ -97,11 +100,7 @@ test("no single letter runs anything, and a dangerous command wants a capital Y"
   expect(existsSync(join(server.work, "gone"))).toBe(false);
 });
 
-test("two tabs are in step, and a decision in one closes the card in the other", async ({
-  page,
-  context,
-  serve,
-}) => {
+test("a decision in one tab closes the card in the other", async ({ page, context, serve }) => {
   const server = await serve({ script });
   const id = await server.session();
   const here = await visit(page, server, id);
@@ -147,7 +146,7 @@ test("always shows the rule, and writes it on a click", async ({ page, serve }) 
   await expect(person.review).toHaveCount(0);
 });
 
-test("always is not offered for what always asks", async ({ page, serve }) => {
+test("always is not offered for a command that always asks", async ({ page, serve }) => {
   const server = await serve({
     script: { "wipe it": [call("bash", { command: "rm -rf /etc" }), say("Done.")] },
   });

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { Page } from "@playwright/test";
 import { call, expect, say, test, visit } from "./fixtures";
 
-test("a passphrase is asked for, masked, and is nowhere afterwards", async ({ page, serve, sshd }) => {
+test("a passphrase is masked, and is stored nowhere", async ({ page, serve, sshd }) => {
   const secret = `Sesam-page-${process.pid}`;
   const far = await sshd(secret);
   const server = await serve({
@@ -68,7 +68,10 @@ const EVIL = [
   "\u202Eevil\u202C\u200B",
 ].join("\n\n");
 
-test("what models, files and commands say is text, whatever is in it", async ({ page, serve }) => {
+test("the output of models, files and commands is shown as text, whatever it contains", async ({
+  page,
+  serve,
+}) => {
   const server = await serve({
     args: ["--approve", "auto"],
     script: {
@@ -113,7 +116,10 @@ function watch(page: Page, own: string): { asked: string[] } {
   return { asked };
 }
 
-test("the page obeys its policy, and no other page may hold or call it", async ({ page, serve }) => {
+test("the page follows its content security policy, and no other page may embed or call it", async ({
+  page,
+  serve,
+}) => {
   const server = await serve({});
   const broken: string[] = [];
   page.on("console", (message) => {

@@ -67,7 +67,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await expect(person.conversation).toContainText(/Show earlier messages|Describe a task/);
 });
 
-test("a chat without tools offers its commands, and sends what is selected to the model", async ({
+test("a chat without tools offers commands, and sends the selected terminal text to the model", async ({
   page,
   serve,
 }) => {
@@ -94,7 +94,7 @@ test("a chat without tools offers its commands, and sends what is selected to th
   await expect(person.prompt).toHaveValue("From the terminal:\n```\nfrom-a-chip\n```\n");
 });
 
-test("the chat of seed 002 streams, and forgets when it is told to", async ({ page, serve }) => {
+test("the chat of seed 002 streams, and is cleared on request", async ({ page, serve }) => {
   const server = await serve({
     args: ["--approve", "auto"],
     script: {
@@ -128,7 +128,7 @@ test("the chat of seed 002 streams, and forgets when it is told to", async ({ pa
   expect(said.cleared).toEqual({ status: "ok" });
 });
 
-test("a person has to show who they are, once", async ({ page, serve }) => {
+test("a person has to sign in once", async ({ page, serve }) => {
   const server = await serve({});
   const turned = await page.goto(`${server.url}/`);
   expect(turned?.status()).toBe(401);

@@ -12,7 +12,7 @@ async function paste(page: Page, text: string): Promise<void> {
   }, text);
 }
 
-test("what is typed runs, and a reload shows the same screen", async ({ page, serve }) => {
+test("typed commands run, and a reload shows the same screen", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -25,7 +25,7 @@ test("what is typed runs, and a reload shows the same screen", async ({ page, se
   await person.sees("😀 wide");
 });
 
-test("a reload keeps what was above the screen, with its colors", async ({ page, serve }) => {
+test("a reload keeps the scrollback with its colors", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -45,7 +45,7 @@ test("a reload keeps what was above the screen, with its colors", async ({ page,
   await expect(page.locator(".terminal-search [role=status]")).toHaveText("1 of 1");
 });
 
-test("a reload shows beneath a program's screen what it will leave", async ({ page, serve }) => {
+test("a reload restores the main screen under the alternate screen of a program", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -59,7 +59,7 @@ test("a reload shows beneath a program's screen what it will leave", async ({ pa
   await person.sees("before-2");
 });
 
-test("a paste of several lines is looked at first, and control characters never arrive", async ({
+test("a paste of several lines has to be confirmed, and control characters never arrive", async ({
   page,
   serve,
 }) => {
@@ -86,7 +86,7 @@ test("a paste of several lines is looked at first, and control characters never 
   await person.sees("echo [201~marked");
 });
 
-test("text is found by keys", async ({ page, serve }) => {
+test("the search is used by keys", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -105,7 +105,7 @@ test("text is found by keys", async ({ page, serve }) => {
   await person.sees("back-in-the-1-terminal");
 });
 
-test("the keyboard leaves the terminal, which takes Tab too", async ({ page, serve }) => {
+test("the focus leaves the terminal by keys, and Tab reaches the shell", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -119,7 +119,10 @@ test("the keyboard leaves the terminal, which takes Tab too", async ({ page, ser
   await expect(terminal).not.toBeFocused();
 });
 
-test("the shell has the size of the page, and is told when that changes", async ({ page, serve }) => {
+test("the shell has the size of the terminal on the page and follows its changes", async ({
+  page,
+  serve,
+}) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -142,7 +145,7 @@ test("the shell has the size of the page, and is told when that changes", async 
   }).toPass();
 });
 
-test("two people see one terminal, and the agent waits until it is given back", async ({
+test("two people share one terminal, and the agent waits until it is handed back", async ({
   page,
   context,
   serve,
@@ -167,7 +170,7 @@ test("two people see one terminal, and the agent waits until it is given back", 
   await there.sees("the-agent-2");
 });
 
-test("a shell that ends is told of, and another one can be opened", async ({ page, serve }) => {
+test("the end of a shell is reported, and another one can be opened", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -181,7 +184,7 @@ test("a shell that ends is told of, and another one can be opened", async ({ pag
   await person.sees("another-2");
 });
 
-test("a flood leaves the page responsive and ends with the right screen", async ({ page, serve }) => {
+test("a flood leaves the page responsive, and the last screen is right", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");
@@ -211,7 +214,7 @@ async function watchTasks(page: Page): Promise<void> {
   });
 }
 
-test("several tabs have a terminal each", async ({ page, serve }) => {
+test("each tab has its own terminal", async ({ page, serve }) => {
   const server = await serve({});
   const person = await visit(page, server, await server.session());
   await person.sees("here:");

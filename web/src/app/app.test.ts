@@ -5,7 +5,7 @@ import { findActions } from "./CommandPalette";
 import { hostStates } from "./HostTable";
 import { pinnedFirst } from "./Sidebar";
 
-test("the palette finds each word in names and details, beginnings first", () => {
+test("the palette searches names and details for each word, and lists matches at the beginning first", () => {
   const action = (name: string, detail = "") => ({ name, detail, run: () => undefined });
   const actions = [
     action("Show the terminal"),
@@ -20,14 +20,14 @@ test("the palette finds each word in names and details, beginnings first", () =>
   expect(found("nothing")).toEqual([]);
 });
 
-test("pinned sessions come first, and both parts stay in their order", () => {
+test("pinned sessions come first, and both groups keep their order", () => {
   const rows = [["a"], ["b", true], ["c"], ["d", true]].map(
     ([sessionId, pinned]) => ({ sessionId, pinned }) as SessionRow,
   );
   expect(pinnedFirst(rows).map(({ sessionId }) => sessionId)).toEqual(["b", "d", "a", "c"]);
 });
 
-test("a host's state is how the call ended there, or as far as it is known while it runs", () => {
+test("a host's state is the outcome of the call there, or what is known of it during the call", () => {
   const hostsEnded = [{ host: "web1", status: "failed", exitCode: 3, durationMs: 5 }];
   const running = { hostsEnded, outcome: undefined } as unknown as Step;
   const statuses = (step: Step | undefined) => hostStates(["web1", "web2"], step).map(({ status }) => status);

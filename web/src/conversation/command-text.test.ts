@@ -9,7 +9,7 @@ const found = (start: number, end: number, risk: Finding["class"], why: string):
   why,
 });
 
-test("a command is cut at its findings, which are counted in bytes", () => {
+test("a command is split at its findings, whose offsets are in bytes", () => {
   const parts = partsOf("rm -rf /ü; ls", [found(0, 10, "dangerous", "recursive delete")]);
   expect(parts).toEqual([
     { text: "rm -rf /ü", class: "dangerous", why: "recursive delete" },
@@ -17,7 +17,7 @@ test("a command is cut at its findings, which are counted in bytes", () => {
   ]);
 });
 
-test("where findings overlap the worst counts, and all reasons are told", () => {
+test("where findings overlap, the worst class applies and all reasons are shown", () => {
   const parts = partsOf("eval x", [
     found(0, 6, "opaque", "eval"),
     found(5, 6, "dangerous", "x"),
@@ -30,12 +30,12 @@ test("where findings overlap the worst counts, and all reasons are told", () => 
   expect(parts.map(({ text }) => text).join("")).toBe("eval x");
 });
 
-test("a mark that files may begin with is kept where a part begins with it: it is shown then", () => {
+test("a byte order mark at the beginning of a part is kept, so that it is shown", () => {
   const parts = partsOf("ls; \ufeffrm x", [found(4, 11, "dangerous", "x")]);
   expect(parts.map(({ text }) => text)).toEqual(["ls; ", "\ufeffrm x"]);
 });
 
-test("what is found about the same word is told once, the worst first", () => {
+test("findings about the same word are grouped, and the worst comes first", () => {
   const finding = (start: number, end: number, why: string, risk: "changes" | "dangerous" = "changes") =>
     ({ start, end, why, class: risk }) as const;
   const found = groupedFindings("é; sudo a; rm b; sudo c", [

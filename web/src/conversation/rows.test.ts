@@ -20,19 +20,19 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
 });
 const ids = (shown: SessionView) => rowsOf(shown).map(({ id }) => id);
 
-test("a new chat puts away what was said before, until it is wanted", () => {
+test("a new chat hides earlier items until they are requested", () => {
   const items: Item[] = [prompt("a"), { kind: "cleared", id: "c" }, prompt("b")];
   expect(ids(view(items))).toEqual(["earlier", "b"]);
   expect(ids(view(items, { showsAll: true }))).toEqual(["a", "b"]);
 });
 
-test("a clear puts away what this tab has seen", () => {
+test("a clear hides what this tab has shown", () => {
   const items = [prompt("a"), prompt("b")];
   expect(ids(view(items, { clearedTo: 2 }))).toEqual(["earlier"]);
   expect(ids(view([...items, prompt("c")], { clearedTo: 2 }))).toEqual(["earlier", "c"]);
 });
 
-test("a row is the same object as long as its item is", () => {
+test("a row stays the same object while its item does", () => {
   const items = [prompt("a")];
   expect(rowsOf(view(items))[0]).toBe(rowsOf(view([...items, prompt("b")]))[0]);
 });

@@ -6,7 +6,7 @@ const at = (seq: number | undefined, more?: boolean, content = "") =>
   ({ type: "user.message", sessionId: "s", seq, more, content }) as ServerMessage;
 
 describe("messages", () => {
-  test("are taken once and in order, and those without a place always", () => {
+  test("are taken once and in order, and those without a number always", () => {
     const sequencer = new Sequencer();
     const verdicts = [at(1), at(1), at(undefined), at(2), at(1), at(3)].map((message) =>
       sequencer.judge(message),
@@ -15,7 +15,7 @@ describe("messages", () => {
     expect(sequencer.complete).toBe(3);
   });
 
-  test("of one event count as here only with the last of them", () => {
+  test("of one event complete it only with the last of them", () => {
     const sequencer = new Sequencer();
     expect(sequencer.judge(at(1, true))).toBe("take");
     expect(sequencer.complete).toBe(0);
@@ -23,7 +23,7 @@ describe("messages", () => {
     expect(sequencer.complete).toBe(1);
   });
 
-  test("of an event that a connection broke in are not taken again, however often it breaks", () => {
+  test("of an event that disconnects interrupted are not taken again", () => {
     const sequencer = new Sequencer();
     const taken: string[] = [];
     const give = (message: ServerMessage) => {
@@ -42,7 +42,7 @@ describe("messages", () => {
     expect(sequencer.complete).toBe(2);
   });
 
-  test("that are missing are asked for once, and then done without", () => {
+  test("that are missing are requested once and then skipped", () => {
     const sequencer = new Sequencer();
     sequencer.judge(at(1));
     expect(sequencer.judge(at(3))).toBe("gap");

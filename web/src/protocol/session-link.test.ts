@@ -79,14 +79,14 @@ afterEach(() => {
 });
 
 describe("a link", () => {
-  test("is open once it is greeted, and tells listeners how it is at once", () => {
+  test("is open after the greeting, and reports its state to a new listener at once", () => {
     const states: string[] = [];
     link.onState((state) => states.push(state));
     last().greet(0);
     expect(states).toEqual(["connecting", "open"]);
   });
 
-  test("begins again where it was, and passes nothing on twice", async () => {
+  test("resumes after the last event it had, and delivers nothing twice", async () => {
     last().greet(2);
     last().says(1);
     last().says(2);
@@ -105,7 +105,7 @@ describe("a link", () => {
     expect(heard).toEqual(["m1", "m2", "m3"]);
   });
 
-  test("hears nothing of a connection that ended", async () => {
+  test("ignores messages of a connection that ended", async () => {
     const old = last();
     old.greet(0);
     await old.breaks();
@@ -115,7 +115,7 @@ describe("a link", () => {
     expect(heard).toEqual([]);
   });
 
-  test("waits longer and longer while nobody answers, and says so", async () => {
+  test("waits longer with each failed attempt, and reports that it is offline", async () => {
     reachable = 0;
     last().greet(0);
     await last().breaks();
@@ -133,7 +133,7 @@ describe("a link", () => {
     expect(link.status.state).toBe("open");
   });
 
-  test("goes by events where the server answers and its socket does not", async () => {
+  test("falls back to server-sent events if the server responds but its socket does not", async () => {
     await last().breaks({ worked: false });
     expect(last().kind).toBe("socket");
     await last().breaks({ worked: false });
@@ -144,7 +144,7 @@ describe("a link", () => {
     expect(last().sent).toMatchObject([{ type: "user.message", content: "hi" }]);
   });
 
-  test("looks after a while whether a socket gets through by now", async () => {
+  test("checks after a while whether a socket can be opened again", async () => {
     await last().breaks({ worked: false });
     await last().breaks({ worked: false });
     last().greet(0);
@@ -157,19 +157,19 @@ describe("a link", () => {
     expect(last().kind).toBe("socket");
   });
 
-  test("takes one socket that nobody answers for all", async () => {
+  test("falls back after a single socket that times out", async () => {
     await last().breaks({ worked: false, late: true });
     expect(last().kind).toBe("events");
   });
 
-  test("stays with the socket where the server itself was away", async () => {
+  test("keeps using sockets if the server itself was unreachable", async () => {
     reachable = 0;
     await last().breaks({ worked: false });
     await vi.advanceTimersByTimeAsync(1_000);
     expect(last().kind).toBe("socket");
   });
 
-  test("gives up where the session is no more or nobody lets it in", async () => {
+  test("gives up if the session was deleted or access is denied", async () => {
     for (const [status, why] of [
       [404, "the session was deleted"],
       [401, "access denied"],
@@ -186,7 +186,7 @@ describe("a link", () => {
     }
   });
 
-  test("does not believe in a connection that is silent", async () => {
+  test("replaces a connection that stays silent", async () => {
     last().greet(0);
     const silent = last();
     await vi.advanceTimersByTimeAsync(20_000);
@@ -198,7 +198,7 @@ describe("a link", () => {
     expect(opened).toHaveLength(2);
   });
 
-  test("asks again where events are missing", () => {
+  test("reconnects if events are missing", () => {
     last().greet(5);
     last().says(1);
     last().says(3);
@@ -211,7 +211,7 @@ describe("a link", () => {
 describe("a prompt", () => {
   const prompts = (played: Played) => played.sent.filter(({ type }) => type === "user.message");
 
-  test("waiting for the connection, and for the end of the history", () => {
+  test("waits for the connection and for the end of the history", () => {
     link.send({ type: "user.message", content: "go", messageId: "p1" });
     expect(link.pending).toHaveLength(1);
     last().greet(2);
@@ -223,7 +223,7 @@ describe("a prompt", () => {
     expect(link.pending).toHaveLength(0);
   });
 
-  test("is sent again with its name if the connection broke before the log had it, and not if it has", async () => {
+  test("is sent again with the same id after a disconnect, unless it is in the log", async () => {
     last().greet(0);
     link.send({ type: "user.message", content: "one", messageId: "p1" });
     link.send({ type: "user.message", content: "two", messageId: "p2" });
@@ -236,7 +236,7 @@ describe("a prompt", () => {
     expect(prompts(last())).toMatchObject([{ content: "two", messageId: "p2" }]);
   });
 
-  test("is not taken for one that was said earlier in the same words", () => {
+  test("is not confused with an earlier one of the same text", () => {
     last().greet(1);
     last().says(1, "go");
     link.send({ type: "user.message", content: "go" });
@@ -253,7 +253,7 @@ describe("a prompt", () => {
     expect(prompts(last())).toMatchObject([{ content: "kept", messageId: "p1" }]);
   });
 
-  test("that was refused goes back to where it was written", () => {
+  test("that was refused is handed back", () => {
     const back: string[] = [];
     link.onRefused(({ content }) => back.push(content));
     last().greet(0);
@@ -263,7 +263,7 @@ describe("a prompt", () => {
     expect(link.pending).toHaveLength(0);
   });
 
-  test("can be taken back while it waits", () => {
+  test("can be withdrawn while it waits", () => {
     link.send({ type: "user.message", content: "no, wait", messageId: "p1" });
     expect(link.takeBack("p1")).toBe("no, wait");
     last().greet(0);
@@ -279,7 +279,7 @@ describe("a prompt", () => {
 });
 
 describe("the events of a stream", () => {
-  test("have the point to resume from", () => {
+  test("carry the id to resume from", () => {
     const events = new EventStreamParser().push("id: 3\ndata: a\n\ndata: b\n\nid: 4\ndata: c\n\n");
     expect(events.map(({ id }) => id)).toEqual(["3", undefined, "4"]);
   });
@@ -287,7 +287,7 @@ describe("the events of a stream", () => {
   const stream =
     'id: 3\ndata: {"type":"a"}\n\n: comment\n\ndata: {"type":\ndata: "b"}\r\n\r\ndata:{"type":"c"}\n\n';
 
-  test("are read whole however they were split", () => {
+  test("are parsed however the stream is split", () => {
     for (let size = 1; size < stream.length; size += 1) {
       const reader = new EventStreamParser();
       const events: string[] = [];

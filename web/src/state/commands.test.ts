@@ -32,7 +32,7 @@ test("a command that the page cannot carry out says so", () => {
   expect(told("/cost")).toMatch(/^12 k tokens in \(3000 cached\), 900 out so far; /);
 });
 
-test("the beginning of a name is completed by commands and skills", () => {
+test("the beginning of a name is completed to commands and skills", () => {
   const skill = { kind: "skill" as const, source: "user" as const, path: "p", listed: true };
   const skills = [
     { ...skill, name: "check-disk", description: "Look at disks", arguments: "HOST" },

@@ -71,7 +71,7 @@ afterEach(() => {
 });
 
 describe("an answer to a proposal", () => {
-  test("is given once, and can be given again if it was lost with its connection", async () => {
+  test("is sent once, and can be given again if the connection was lost", async () => {
     greet(1);
     request(1, "c1");
     await settle();
@@ -82,7 +82,7 @@ describe("an answer to a proposal", () => {
     expect(store.snapshot().answered.has("c1")).toBe(false);
   });
 
-  test("that did not count is told with what to do, and can be given again", async () => {
+  test("that was not accepted is shown with a hint, and can be given again", async () => {
     greet(1);
     request(1, "c1");
     store.decide("c1", "allow");
@@ -97,8 +97,8 @@ describe("an answer to a proposal", () => {
   });
 });
 
-describe("what cannot be done without a connection", () => {
-  test("is told, and nothing is sent later by itself", async () => {
+describe("without a connection", () => {
+  test("a stop or answer is reported as failed, and is not sent later", async () => {
     store.stop();
     store.answer({ type: "question.answer", id: 1, answer: "secret" });
     expect(store.snapshot().troubles.length).toBeGreaterThan(0);
@@ -109,21 +109,21 @@ describe("what cannot be done without a connection", () => {
     expect(store.snapshot().stopping).toBe(false);
   });
 
-  test("leaves a command where it was written", () => {
+  test("a command stays in the draft", () => {
     const drafts: string[] = [];
     store.onDraft((text) => drafts.push(text));
     store.say("!uptime");
     expect(drafts).toEqual(["!uptime"]);
   });
 
-  test("leaves a request to compact where it was written", () => {
+  test("a request to compact stays in the draft", () => {
     const drafts: string[] = [];
     store.onDraft((text) => drafts.push(text));
     store.say("/compact ports");
     expect(drafts).toEqual(["/compact ports"]);
   });
 
-  test("but a prompt waits, and a refused one comes back", async () => {
+  test("a prompt waits, and goes back to the draft if it is refused", async () => {
     const drafts: string[] = [];
     store.onDraft((text) => drafts.push(text));
     store.say("go");
@@ -147,7 +147,7 @@ test("/compact is a message of its own, with or without a focus", async () => {
   expect(named("user.message")).toMatchObject([{ content: "/compacted is a prompt" }]);
 });
 
-test("/effort configures the session, and /cost and /trust are answered here", async () => {
+test("/effort configures the session, and the page itself answers /cost and /trust", async () => {
   greet(0);
   store.say("/effort high");
   store.say("/cost");
@@ -190,7 +190,7 @@ test("a stop is shown at once and until the turn has ended", async () => {
   expect(store.snapshot().stopping).toBe(false);
 });
 
-test("people who look elsewhere are told of what is new, not of history", async () => {
+test("a hidden page sends notifications of new events, not of history", async () => {
   const shown: [string, string][] = [];
   class FakeNotification extends EventTarget {
     static permission = "granted";
@@ -231,7 +231,7 @@ test("people who look elsewhere are told of what is new, not of history", async 
   expect(shown).toHaveLength(3);
 });
 
-test("the toggle shows as described by the server, and a chat is said to the session", async () => {
+test("the mode follows the server, and a prompt in chat mode goes to the session", async () => {
   greet(0);
   await settle();
   store.setMode("chat");
@@ -244,6 +244,6 @@ test("the toggle shows as described by the server, and a chat is said to the ses
   expect(named("user.message")).toMatchObject([{ content: "how full?" }]);
 });
 
-test("what a terminal shows cannot end the fence around it", () => {
+test("terminal output cannot end the fence around it", () => {
   expect(fromTerminal("a\n```\nb\n\n")).toBe("From the terminal:\n````\na\n```\nb\n````\n");
 });

@@ -126,7 +126,7 @@ const task = log(
 );
 
 describe("a turn", () => {
-  test("is prompt, answer, one card for a call, its summary, and its end", () => {
+  test("has a prompt, an answer, one card for a call, a summary and an end", () => {
     const transcript = fold(emptyTranscript, task);
     expect(kinds(transcript)).toEqual(["prompt", "answer", "step", "complete", "end"]);
     expect(lastStep(transcript)).toMatchObject({
@@ -147,7 +147,7 @@ describe("a turn", () => {
     expect(kinds(fold(emptyTranscript, messages))).toEqual(["prompt"]);
   });
 
-  test("is the same however its messages were cut into batches, and what was given is not changed", () => {
+  test("is the same however its messages are batched, and earlier transcripts are not changed", () => {
     const whole = fold(emptyTranscript, task);
     let one = emptyTranscript;
     for (const message of task) {
@@ -159,7 +159,7 @@ describe("a turn", () => {
     expect(one).toEqual(whole);
   });
 
-  test("keeps the items that did not change as they were", () => {
+  test("keeps unchanged items as the same objects", () => {
     const before = fold(emptyTranscript, task);
     const after = fold(before, log(...Array(13).fill([]), prompt("more", 2)).slice(-2));
     expect(after.items[2]).toBe(before.items[2]);
@@ -196,14 +196,14 @@ describe("a turn", () => {
   });
 });
 
-describe("who was sent what tools showed", () => {
+describe("the models that received tool output", () => {
   const finished = { type: "step.finished", iteration: 1, usage };
   const output = { type: "tool.finished", toolCallId: "c1", name: "bash", status: "ok", output: "shown" };
   const shown = [first, prompt("x", 1), step(1, 1), finished, output];
   const next = (model: string) => state("thinking", 1, 2, { event: "step_started", model });
   const failed = (kind: string) => ({ type: "step.failed", iteration: 2, kind, message: "no" });
 
-  test("is nobody who was asked before, and each who was asked since", () => {
+  test("are those that were asked after it, not before", () => {
     const models = (...events: object[]) => fold(emptyTranscript, log(...shown, ...events)).readers.models;
     expect(models()).toEqual([]);
     expect(models(next("gemini/flash"), finished)).toEqual(["gemini/flash"]);
@@ -222,7 +222,7 @@ describe("who was sent what tools showed", () => {
 describe("a stream", () => {
   const begun = fold(emptyTranscript, log(first, prompt("x", 1), step(1, 1)));
 
-  test("grows, and the whole message takes its place", () => {
+  test("grows, and the whole message replaces it", () => {
     let transcript = fold(begun, [
       live("assistant.reasoning", { content: "hm" }),
       live("assistant.delta", { content: "I lo" }),
@@ -237,7 +237,7 @@ describe("a stream", () => {
     expect(transcript.items.at(-1)).toMatchObject({ text: "I look.", state: "whole" });
   });
 
-  test("is void when the request is made again", () => {
+  test("is dropped when the request is repeated", () => {
     const transcript = fold(begun, [
       live("assistant.reasoning", { content: "bad" }),
       live("assistant.delta", { content: "half" }),
@@ -248,7 +248,7 @@ describe("a stream", () => {
     expect(textOf(transcript, "answer")).toBe("whole");
   });
 
-  test("tells how far the model is until its step ends", () => {
+  test("shows the progress of the model until its step ends", () => {
     const reading = { promptDone: 512, promptTotal: 2_048, received: 0, receivingMs: 0 };
     const told = fold(begun, [live("assistant.progress", reading)]);
     expect(told.progress).toEqual({ prompt: { done: 512, total: 2_048 }, received: 0, receivingMs: 0 });
@@ -261,12 +261,12 @@ describe("a stream", () => {
     expect(fold(over, [live("assistant.progress", receiving)]).progress).toBeUndefined();
   });
 
-  test("of a step that ended is late and dropped", () => {
+  test("of a step that ended is dropped", () => {
     const over = fold(begun, [{ type: "step.finished", sessionId, seq: 4, iteration: 1, usage }]);
     expect(fold(over, [live("assistant.delta", { content: "late" })]).items).toEqual(over.items);
   });
 
-  test("that broke off stays, and says so", () => {
+  test("that broke off stays and is marked as broken", () => {
     const transcript = fold(begun, [
       live("assistant.delta", { content: "half" }),
       { type: "step.failed", sessionId, seq: 4, iteration: 1, kind: "unreachable", message: "gone" },
@@ -283,7 +283,7 @@ describe("a stream", () => {
     expect(textOf(transcript, "answer")).toHaveLength(LIVE_TEXT_MAX);
   });
 
-  test("shows a gap where pieces of it were missed between two connections", () => {
+  test("shows a gap where chunks were missed between two connections", () => {
     const half = fold(begun, [live("assistant.delta", { content: "one" })]);
     const again = fold(half, [{ ...opening, seq: undefined, more: undefined, lastSeq: 3 } as ServerMessage]);
     const after = fold(again, [live("assistant.delta", { content: "three" })]);
@@ -327,7 +327,7 @@ describe("a proposal", () => {
     expect(lastStep(started)).toMatchObject({ command: "df -h /", editedFrom: "df -h", started: true });
   });
 
-  test("that nobody can answer any more is no proposal", () => {
+  test("is closed when its turn is stopped", () => {
     const after = fold(asked, [
       {
         ...ends("c1", "run_command", "the turn was stopped", "rejected"),
@@ -352,7 +352,7 @@ describe("a call", () => {
     ),
   );
 
-  test("shows the newest of its output, and how much came before", () => {
+  test("shows the end of its output, and how much came before", () => {
     const pieces = Array.from({ length: 50 }, (_, at) =>
       live("tool.output", { toolCallId: "c1", content: `${"y".repeat(4_000)}${at}\n` }),
     );
@@ -362,7 +362,7 @@ describe("a call", () => {
     expect((shown?.tail.length ?? 0) + (shown?.skipped ?? 0)).toBe(50 * 4_001 + 90);
   });
 
-  test("is no command where only an argument says so", () => {
+  test("of another tool with an argument `command` is not shown as a command", () => {
     const args = { path: "f", content: "x", command: "ls" };
     const step = lastStep(
       fold(
@@ -378,7 +378,7 @@ describe("a call", () => {
     expect(step).toMatchObject({ cardKind: "tool", command: 'write_file("f", ...)' });
   });
 
-  test("tells on which of several hosts it has ended, however its output is cut", () => {
+  test("shows on which of several hosts it has ended, however its output is split", () => {
     const text =
       "web1 | [9/9 hosts] web3: ok, 1 ms\n[1/2 hosts] web1: failed, exit code 3, 8 ms\n[2/2 hosts] web2: timeout, 30000 ms\n";
     for (const size of [1, 7, 1000]) {
@@ -391,7 +391,7 @@ describe("a call", () => {
     }
   });
 
-  test("keeps its whole outcome and takes no output after its end", () => {
+  test("keeps its whole outcome and ignores output after its end", () => {
     const after = fold(runs, [
       { ...ends("c1", "run_command", "all", "failed", 2), sessionId, seq: 6 } as ServerMessage,
       live("tool.output", { toolCallId: "c1", content: "late" }),
@@ -402,7 +402,7 @@ describe("a call", () => {
     });
   });
 
-  test("that the policy refused has a card of what was wanted", () => {
+  test("that the policy refused has a card with its command", () => {
     const before = fold(
       emptyTranscript,
       log(first, prompt("x", 1), step(1, 1), reply("", 1, call("c1", "run_command", df))),
@@ -462,7 +462,7 @@ describe("what waits", () => {
     expect(stopped.queued).toEqual([]);
   });
 
-  test("questions are told again by each connection, and closed by whoever answers", () => {
+  test("questions are repeated by each connection, and closed when anybody answers", () => {
     const question = { id: 3, kind: "secret" as const, from: "sudo", prompt: "Password:" };
     const asked = fold(emptyTranscript, [
       live("question", { question }),
@@ -479,7 +479,7 @@ describe("what waits", () => {
     expect(again.questions.map(({ id }) => id)).toEqual([3]);
   });
 
-  test("a pause is told with its reason where nobody asked for it", () => {
+  test("a pause that nobody asked for is shown with its reason", () => {
     const paused = (pauseReason: string) =>
       fold(
         emptyTranscript,
@@ -492,7 +492,7 @@ describe("what waits", () => {
 });
 
 describe("history", () => {
-  test("is all that comes up to `lastSeq`", () => {
+  test("ends at `lastSeq`", () => {
     const greeting = { ...opening, seq: undefined, more: undefined, lastSeq: 13 } as ServerMessage;
     const part = fold(emptyTranscript, [greeting, ...task.slice(0, 5)]);
     expect(isCaughtUp(part)).toBe(false);
@@ -500,7 +500,7 @@ describe("history", () => {
     expect(isCaughtUp(fold(emptyTranscript, [{ ...greeting, lastSeq: 0 } as ServerMessage]))).toBe(true);
   });
 
-  test("that was forgotten is behind a line", () => {
+  test("that was cleared is above a line", () => {
     const cleared = fold(fold(emptyTranscript, task), [
       {
         ...state("idle", 1, 2, { event: "history_cleared", historyCleared: true }),
@@ -524,7 +524,7 @@ describe("history", () => {
   });
 });
 
-describe("what is not known", () => {
+describe("an unknown message", () => {
   test("changes nothing", () => {
     const before = fold(emptyTranscript, task);
     const after = fold(before, [
@@ -538,7 +538,7 @@ describe("what is not known", () => {
     );
   });
 
-  test("the mode is that of the session, and a change of it is told", () => {
+  test("the mode of the session is shown, and a change of it is reported", () => {
     expect(fold(emptyTranscript, task).facts?.mode).toBe("agent");
     const told = fold(emptyTranscript, [{ ...opening, mode: "chat" } as ServerMessage]);
     expect(told.facts?.mode).toBe("chat");
@@ -550,7 +550,7 @@ describe("what is not known", () => {
     });
   });
 
-  test("a change of model or approval is told and kept", () => {
+  test("a change of model or approval is reported and kept", () => {
     const after = fold(fold(emptyTranscript, task), [
       { type: "configured", sessionId, seq: 14, model: "ollama/phi3", approve: "auto" },
     ]);
@@ -575,7 +575,7 @@ describe("the plan of a read-only session", () => {
   const commands = (...more: (object | object[])[]) =>
     proposedSteps(fold(emptyTranscript, log(...denied, ...more))).map(({ command }) => command);
 
-  test("is the calls that were denied, without those that ran since", () => {
+  test("lists the calls that were denied, without those that ran since", () => {
     expect(commands()).toEqual(["touch one", "touch two"]);
     const ran = { ...starts("d1", "run_command", touch("one")), origin: "routine" };
     const direct = [state("running", 2, 0, { event: "turn_started" }), ran];
@@ -583,12 +583,12 @@ describe("the plan of a read-only session", () => {
     expect(commands(prompt("something else", 2))).toEqual([]);
   });
 
-  test("has no calls that a person refused", () => {
+  test("does not list calls that a person refused", () => {
     expect(commands(ends("c1", "run_command", "the person refused this", "rejected"))).toEqual(["touch two"]);
   });
 });
 
-test("an approval keeps its conditions and who has allowed it, once each", () => {
+test("an approval keeps its conditions, and lists each person who allowed it once", () => {
   const asked = {
     type: "approval.request",
     toolCallId: "c1",
@@ -607,7 +607,7 @@ test("an approval keeps its conditions and who has allowed it, once each", () =>
   expect(step).toMatchObject({ expiresAt: 9_000, people: 2, given: ["ann"] });
 });
 
-test("the bounds of auto are those of the newest state", () => {
+test("the bounds of auto come from the newest state", () => {
   const auto = { commands: 2 };
   const begun = fold(emptyTranscript, log([opening], [state("idle", 0, 0, { approve: "auto", auto })]));
   expect(begun.facts?.auto).toEqual(auto);

@@ -18,7 +18,7 @@ function world() {
 const HALF = "x".repeat(WAITING_MAX / 2);
 
 describe("a terminal's flow", () => {
-  it("draws nothing before the picture", () => {
+  it("draws nothing before the first screen", () => {
     const { flow, told } = world();
     expect(flow.takes(false)).toBe(false);
     flow.connected();
@@ -28,7 +28,7 @@ describe("a terminal's flow", () => {
     expect(flow.takes(false)).toBe(true);
   });
 
-  it("stops a flood, and goes on with a picture once all is drawn", () => {
+  it("stops a flood, and continues with a new screen once all is drawn", () => {
     const { flow, told, draw } = world();
     flow.connected();
     flow.takes(true);
@@ -45,7 +45,7 @@ describe("a terminal's flow", () => {
     expect(told).toHaveLength(3);
   });
 
-  it("asks once for each connection, whatever was waiting", () => {
+  it("asks once per connection, whatever is still waiting", () => {
     const { flow, told, draw } = world();
     flow.connected();
     flow.takes(true);

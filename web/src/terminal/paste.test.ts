@@ -2,12 +2,12 @@ import { describe, expect, it } from "vitest";
 import { isWeb } from "./links";
 import { keysFor, prepareInput } from "./paste";
 
-describe("what is pasted", () => {
-  it("is typed as it is where it is one line", () => {
+describe("pasted text", () => {
+  it("of one line is typed unchanged", () => {
     expect(prepareInput("ls -l\tx é 😀")).toEqual({ text: "ls -l\tx é 😀", why: undefined });
   });
 
-  it("is looked at first where it would run", () => {
+  it("has to be confirmed if it would run", () => {
     expect(prepareInput("a\r\nb\rc")).toMatchObject({
       text: "a\nb\nc",
       why: expect.stringContaining("3 lines"),
@@ -15,7 +15,7 @@ describe("what is pasted", () => {
     expect(prepareInput("rm -r x\n").why).toContain("line break");
   });
 
-  it("holds no control characters, and cannot end its own marks", () => {
+  it("loses its control characters, and cannot end bracketed paste", () => {
     const { text, why } = prepareInput("a\u001b[201~; rm -r /\u009b\u0003\u007f");
     expect(text).toBe("a[201~; rm -r /");
     expect(why).toContain("Control characters");
@@ -24,8 +24,8 @@ describe("what is pasted", () => {
   });
 });
 
-describe("addresses", () => {
-  it("lead to the web and nowhere else", () => {
+describe("links", () => {
+  it("lead only to http and https addresses", () => {
     for (const good of ["http://example.org/x", "https://example.org"]) expect(isWeb(good)).toBe(true);
     for (const bad of [
       "javascript:alert(1)",

@@ -4,13 +4,13 @@ import { diffLines, editOf } from "./diff";
 const shown = (old: string | undefined, text: string) =>
   diffLines({ path: "f", old, text }).map(({ side, text: line }) => `${side[0]} ${line}`);
 
-test("an edit is removed and added lines with what is around them", () => {
+test("an edit is shown as removed and added lines with their context", () => {
   const old = "one\ntwo\nthree\n";
   expect(shown(old, "one\n2\nthree\n")).toEqual(["s one", "r two", "a 2", "s three"]);
   expect(shown("a", "a")).toEqual(["s ⋮ 1 unchanged"]);
 });
 
-test("a written file is all added", () => {
+test("all lines of a written file are added", () => {
   expect(shown(undefined, "one\n\ntwo\n")).toEqual(["a one", "a ", "a two"]);
 });
 
@@ -20,12 +20,12 @@ test("unchanged lines far from a change are counted", () => {
   expect(lines).toEqual(["s ⋮ 16 unchanged", "s line 16", "s line 17", "s line 18", "r line 19", "a other"]);
 });
 
-test("a changed end of the last line is told", () => {
+test("a line break added to or removed from the last line is shown", () => {
   expect(shown("a", "a\n")).toEqual(["s a", "a (newline at end of file)"]);
   expect(shown("a\n", "a")).toEqual(["s a", "r (newline at end of file)"]);
 });
 
-test("only complete calls of file tools are edits", () => {
+test("only complete calls of file tools count as edits", () => {
   expect(editOf("write_file", { path: "f", content: "x" })).toEqual({ path: "f", old: undefined, text: "x" });
   expect(editOf("edit_file", { path: "f", old_string: "x" })).toBeUndefined();
   expect(editOf("bash", { path: "f", content: "x" })).toBeUndefined();

@@ -25,7 +25,7 @@ describe("hostile text", () => {
     }
   });
 
-  test("links of other schemes are none, and pictures are not loaded", () => {
+  test("links of other schemes are text, and images are not loaded", () => {
     expect(html("[x](javascript:alert(1)) <javascript:alert(1)>")).not.toContain("href");
     expect(html("[x](JAVASCRIPT&#58;alert(1))")).not.toContain("href");
     expect(html("[x](data:text/html,hi)")).not.toContain("href");
@@ -34,7 +34,7 @@ describe("hostile text", () => {
     expect(picture).toContain('rel="noopener noreferrer"');
   });
 
-  test("a link whose text does not say where it leads shows its host", () => {
+  test("a link whose text does not match its address shows its host", () => {
     expect(html("[the docs](https://evil.example/x)")).toContain("</a> (evil.example)");
     expect(html("[https://good.example](https://evil.example/x)")).toContain("</a> (https://evil.example/x)");
     expect(html("[https://good.example/](https://good.example)")).not.toContain("</a> (");
@@ -46,7 +46,7 @@ describe("hostile text", () => {
     expect(html("[**good.example**](https://evil.example/)")).toContain("</a> (https://evil.example/)");
   });
 
-  test("what turns text around or hides in it is shown", () => {
+  test("bidirectional and invisible characters are shown", () => {
     expect(html("a\u202eb")).toContain("\\u{202e}");
     expect(html("`a\u200bb`")).toContain("\\u{200b}");
     expect(html("```sh\nls\u202e\n```")).toContain("\\u{202e}");
@@ -63,12 +63,12 @@ describe("commands", () => {
     expect(shown).toContain("<code>df -h</code>");
   });
 
-  test("that hold what is not seen cannot be run from here", () => {
+  test("with invisible characters cannot be run from the page", () => {
     expect(html("<cmd>ls\u202e</cmd>")).toMatch(/<button[^>]*disabled/);
     expect(html("<cmd>ls</cmd>")).not.toMatch(/<button[^>]*disabled/);
   });
 
-  test("without an end are text", () => {
+  test("without an end tag are text", () => {
     expect(html("a <cmd>ls")).not.toContain("chip");
   });
 
@@ -81,7 +81,7 @@ const text =
   "# Title\n\nOne *two* three.\n\n- a\n- b\n\n  more of b\n\n1. x\n\n```sh\ndu -sh\n\n\ndf\n```\n\nlast | line\n--- | ---\n1 | 2\n\n> quote\n> more\n\nend\n===\n\n    indented\n\ttab\n\nfin";
 
 describe("blocks", () => {
-  test("of a text that came in pieces are those of the whole", () => {
+  test("do not depend on the chunks in which the text arrives", () => {
     const whole = new BlockParser().of(text, true).map(({ token }) => token.raw.trimEnd());
     for (const size of [1, 2, 3, 7, 19, 64]) {
       const grows = new BlockParser();
@@ -90,7 +90,7 @@ describe("blocks", () => {
     }
   });
 
-  test("that are finished stay the same objects, and are not looked at again", () => {
+  test("that are finished stay the same objects", () => {
     const grows = new BlockParser();
     const before = grows.of("one\n\ntwo\n\nthree\n\nfour", false);
     const after = grows.of("one\n\ntwo\n\nthree\n\nfour and more", false);
@@ -100,7 +100,7 @@ describe("blocks", () => {
     expect(new Set(keys).size).toBe(keys.length);
   });
 
-  test("of a text that does not go on where it was are begun anew", () => {
+  test("are replaced if the text is not a continuation", () => {
     const grows = new BlockParser();
     grows.of("one\n\ntwo\n\nthree\n\nfour", false);
     expect(grows.of("other", true).map(({ token }) => token.raw)).toEqual(["other"]);

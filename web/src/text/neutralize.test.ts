@@ -8,7 +8,7 @@ import {
   stripInvisible,
 } from "./neutralize";
 
-test("control, bidirectional and invisible characters are shown as the core shows them", () => {
+test("control, bidirectional and invisible characters are escaped as in sysop-core", () => {
   expect(neutralize("a\u001b[31mb\u0007\u0000")).toBe("a\\x1b[31mb\\x07\\x00");
   expect(neutralize("x\u202etxt.exe\u2066")).toBe("x\\u{202e}txt.exe\\u{2066}");
   expect(neutralize("zero\u200bwidth\u{e0041}\ufeff")).toBe("zero\\u{200b}width\\u{e0041}\\u{feff}");
@@ -16,24 +16,24 @@ test("control, bidirectional and invisible characters are shown as the core show
   expect(neutralize("plain ü 漢 👍\ufe0f")).toBe("plain ü 漢 👍\ufe0f");
 });
 
-test("a text of one line shows line breaks, tabs and odd blanks too", () => {
+test("line breaks, tabs and unusual spaces are escaped in text of one line", () => {
   expect(neutralizeLine("a\nb\tc\u00a0d\u3000e")).toBe(
     "a\\nb\\tc\\u{a0}d\\u{3000}e".replace("\\u{a0}", "\\xa0"),
   );
   expect(stripInvisible("a\u202e\nb\u0000\u00a0c\td")).toBe("a\nbc\td");
 });
 
-test("of a program's output colors and movements are left out", () => {
+test("colors and cursor movements are removed from the output of a program", () => {
   expect(plainOutput("\u001b[1;32mok\u001b[0m\r\n\u001b]0;title\u0007x\u001b[2K")).toBe("ok\nx");
   expect(plainOutput("half \u001b")).toBe("half \\x1b");
 });
 
-test("letters that only look Latin are named", () => {
+test("letters that only look Latin are listed", () => {
   expect(confusableCharacters("rm /hоme; привет")).toEqual(["о (U+043E)"]);
   expect(confusableCharacters("ls /home")).toEqual([]);
 });
 
-test("only addresses of known schemes are followed", () => {
+test("only addresses of known schemes become links", () => {
   expect(safeHref("https://example.org/a")).toBe("https://example.org/a");
   expect(safeHref("mailto:me@example.org")).toBe("mailto:me@example.org");
   for (const bad of [
@@ -50,7 +50,7 @@ test("only addresses of known schemes are followed", () => {
   }
 });
 
-test("a joiner stays between emoji and is shown elsewhere", () => {
+test("a joiner is kept between emoji and escaped elsewhere", () => {
   expect(neutralize("👩‍💻 👨‍👩‍👧 🏳️‍🌈 👩🏽‍🚀")).toBe("👩‍💻 👨‍👩‍👧 🏳️‍🌈 👩🏽‍🚀");
   expect(neutralize("a\u200db 👩\u200d \u200d💻")).toBe("a\\u{200d}b 👩\\u{200d} \\u{200d}💻");
 });

@@ -110,7 +110,7 @@ describe("a message without an item of its own is one line", () => {
     expect(line({ ...message, how: "none" }).text).toBe("ada could not undo c");
   });
 
-  test("control characters do not reach a person", () => {
+  test("control characters are escaped", () => {
     const text = line({ type: "guard.armed", toolCallId: "c", host: "\u001b[2Jweb\u202e1", seconds: 1 }).text;
     expect(text).not.toMatch(/[\u001b\u202e]/);
   });
