@@ -181,7 +181,7 @@ mod tests {
     use super::{complete, is_of_mdbook, title};
 
     #[test]
-    fn pages_that_the_summary_does_not_name_are_added_at_its_end() {
+    fn pages_missing_from_the_summary_are_added_at_its_end() {
         let titles = [
             ("The sandbox".to_owned(), "sandbox.md".to_owned()),
             ("Hooks".to_owned(), "hooks.md".to_owned()),

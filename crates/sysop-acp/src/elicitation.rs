@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_accepted_form_has_a_text() {
+    fn only_an_accepted_form_has_an_answer() {
         let given = |value: Value| text(&Some(value), ANSWER);
         assert_eq!(given(json!({ "action": "accept", "content": { "answer": "yes" } })), Some("yes".into()));
         assert_eq!(given(json!({ "action": "accept", "content": {} })), Some(String::new()));

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_and_links_become_one_text() {
+    fn text_and_links_are_joined() {
         let prompt = text_of(json!([
             { "type": "text", "text": "look at " },
             { "type": "resource_link", "name": "a b.rs", "uri": "file:///srv/app/src/a%20b.rs" },

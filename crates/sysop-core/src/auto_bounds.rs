@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_bound_is_refused_and_named() {
+    fn an_invalid_bound_is_rejected_and_named() {
         for text in [
             "", "20", "0 commands", "20 commands, 3 commands", "$0", "$x", "30q", "soon now", "1m,",
             "two words",

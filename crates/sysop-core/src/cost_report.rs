@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_that_runs_the_commands_of_a_prompt_is_no_model_call() {
+    fn the_reply_that_runs_the_commands_of_a_prompt_is_not_a_model_call() {
         let expanded = |commands: &[&str]| Event::PromptExpanded {
             text: "t".to_owned(),
             commands: commands.iter().map(|command| (*command).to_owned()).collect(),

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_replacements_stay_small_however_many_servers_there_are() {
+    fn the_replacements_stay_small_with_any_number_of_servers() {
         let tools: Vec<ToolSpec> =
             (0..500).map(|number| tool(&format!("mcp__server-with-a-long-name-{number}__t"), "")).collect();
         let bytes: usize =

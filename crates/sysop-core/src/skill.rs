@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_gets_the_folder_and_its_files() {
+    fn the_model_gets_the_directory_and_its_files() {
         let mut skill =
             skill(SkillKind::Skill, "a", "---\ndescription: d\n---\nRun scripts/x.sh").expect("a skill");
         skill.files = vec!["scripts/x.sh".to_owned()];

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_output_the_last_lines_are_kept() {
+    fn the_last_lines_of_a_long_output_are_kept() {
         let output = CallOutput::default();
         for number in 0..20_000 {
             output.push(&format!("línea {number}\n"));

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_that_leaves_its_folder_is_refused() {
+    fn an_archive_that_leaves_its_directory_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (file, target) = (dir.path().join("a.tar.gz"), dir.path().join("in/out"));
         archive(&file, &[("../escaped", "x")]);

@@ -116,7 +116,7 @@ mod tests {
     use super::ServerName;
 
     #[test]
-    fn a_servers_name_leaves_no_doubt_where_a_tools_name_begins() {
+    fn only_unambiguous_server_names_are_accepted() {
         for name in ["grafana", "a-b", "a_b", "7"] {
             assert_eq!(ServerName::parse(name).expect(name).as_str(), name);
         }

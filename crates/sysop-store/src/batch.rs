@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_title_is_cut_between_words() {
+    fn a_long_title_is_truncated_between_words() {
         let cut = title(&"restart ".repeat(5000));
         assert_eq!(cut, format!("{}…", ["restart"; 9].join(" ")));
     }
 
     #[test]
-    fn a_long_word_is_cut_inside() {
+    fn a_long_word_is_truncated() {
         let cut = title(&"ä".repeat(200));
         assert_eq!(cut.chars().count(), 80);
         assert!(cut.ends_with("ä…"), "{cut}");

@@ -91,7 +91,7 @@ fn escaped(text: &str) -> String {
 }
 
 #[test]
-fn the_reference_of_the_command_line_is_that_of_clap() {
+fn the_reference_of_the_command_line_matches_clap() {
     expect_file!["../../../docs/guide/cli.md"].assert_eq(&command_line());
 }
 

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_is_found_in_what_models_write_around_it() {
+    fn the_command_is_found_in_prose_and_fences() {
         for text in [
             "ls -la",
             "\n ls -la \n",

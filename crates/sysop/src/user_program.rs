@@ -118,7 +118,7 @@ mod tests {
     use crate::config::UserProgram;
 
     #[tokio::test]
-    async fn a_child_that_goes_on_delays_no_answer() {
+    async fn a_child_that_keeps_running_delays_no_answer() {
         let script = "sleep 1000 & echo no; exit 2";
         let run_words = ["sh", "-c", script].map(str::to_owned).to_vec();
         let program = UserProgram { run: run_words, timeout: Duration::from_secs(60) };

@@ -65,7 +65,7 @@ mod tests {
     use super::rewrite;
 
     #[test]
-    fn links_lead_to_pages_of_the_guide_or_to_the_repository() {
+    fn links_point_to_pages_of_the_guide_or_to_the_repository() {
         let text = "[a](policy.md) [b](../server.md#tokens), ![c](../pictures/x.svg) [d](guide/hosts.md)\n\
                     [e](../README.md) [f](adr/0001-x.md) [g](#here) [h](https://example.org/x)\n";
         let expected = "[a](policy.md) [b](server.md#tokens), ![c](pictures/x.svg) [d](hosts.md)\n\
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_left_out_and_code_stays_as_it_is() {
+    fn comments_are_left_out_and_code_stays_unchanged() {
         let text = "a\n<!-- run\nls\n-->\nb\n```sh\n# [x](../README.md)\n<!-- y -->\n```\n";
         assert_eq!(rewrite(text), "a\nb\n```sh\n# [x](../README.md)\n<!-- y -->\n```\n");
     }

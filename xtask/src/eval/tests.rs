@@ -75,7 +75,7 @@ fn forty_tasks_of_all_kinds_have_an_easy_half_and_wrong_results() {
 }
 
 #[test]
-fn a_file_with_an_unknown_key_is_no_task() {
+fn a_file_with_an_unknown_key_is_not_a_task() {
     let folder = tempfile::tempdir().expect("a folder");
     let text = "prompt = ''\neasy = true\ntags = []\nsetup = ''\ncheck = ''\nsolution = ''\n";
     std::fs::write(folder.path().join("one.toml"), text).expect("it is written");

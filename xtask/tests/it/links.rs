@@ -55,7 +55,7 @@ fn broken(page: &Path, text: &str, link: &str) -> Option<String> {
 }
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_resolve() {
     let is_page = |path: &PathBuf| {
         let below = path.strip_prefix(root()).expect("it is in the repository");
         let is_document = below.starts_with("docs") || below.components().count() == 1;

@@ -96,7 +96,7 @@ fn large_images_are_refused_with_a_command_that_shrinks_them() {
 }
 
 #[test]
-fn other_files_are_no_images() {
+fn other_files_are_not_images() {
     for bytes in
         [&b""[..], b"\x89PN", b"%PDF-1.7", b"<svg/>", b"RIFF\0\0\0\0WAVEfmt ", b"BM", b"GIF88a\x01\0\x01\0"]
     {
@@ -111,7 +111,7 @@ fn other_files_are_no_images() {
 }
 
 #[test]
-fn names_are_one_line_without_folders() {
+fn names_are_one_line_without_directories() {
     let of = |name: &str| ImageRef::new("a".to_owned(), check(&png(4, 3)).unwrap(), name);
     assert_eq!(of("/tmp/my photo.png").to_string(), "image 4×3 my photo.png");
     assert_eq!(of("").to_string(), "image 4×3");

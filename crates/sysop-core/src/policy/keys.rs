@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_sent_to_an_editor_are_not_shell_text() {
+    fn keys_sent_to_an_editor_are_not_shell_code() {
         for keys in [
             "dd", "$", "{", "G o hello Enter", ":wq Enter", "Escape :q! Enter", "i hello Escape :w Enter",
             "j", "/word Enter", ":12 Enter", "Down Down Enter", "Ctrl+D", "q",

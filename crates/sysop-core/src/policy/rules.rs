@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_match_whole_texts() {
+    fn globs_match_whole_strings() {
         for (glob, text, matches) in [
             ("git", "git", true),
             ("git", "gitk", false),

@@ -53,12 +53,12 @@ fn secrets_that_overlap_across_chunks_are_redacted_whole() {
 }
 
 #[test]
-fn short_and_empty_texts_are_not_secrets() {
+fn short_and_empty_strings_are_not_secrets() {
     assert!(secrets(&["", "a", "abc"]).is_empty());
 }
 
 #[test]
-fn overlapping_secrets_in_a_whole_text_are_redacted_whole() {
+fn overlapping_secrets_in_complete_text_are_redacted_whole() {
     let secrets = secrets(&["abcdef", "xxab", "cdef-and-more"]);
     assert_eq!(secrets.redact("-xxabcdef-abcdefabcdef-", "[key]"), "-[key]-[key][key]-");
     assert_eq!(secrets.redact("xxabcdef-and-more.", "[key]"), "[key].");

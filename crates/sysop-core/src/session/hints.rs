@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_told_from_plans_refusals_and_facts() {
+    fn claims_are_distinguished_from_plans_refusals_and_facts() {
         for claim in [
             "The file notes.txt has been created.",
             "I have updated the port to 8080.",

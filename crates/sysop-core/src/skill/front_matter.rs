@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_without_front_matter_is_all_body() {
+    fn text_without_front_matter_is_all_body() {
         let (found, body) = split("just text\n---\n").expect("a text");
         assert!(found.is_empty());
         assert_eq!(body, "just text\n---\n");

@@ -591,7 +591,7 @@ fn said(item: &Item) -> String {
 }
 
 #[test]
-fn items_remain_and_dropped_texts_are_backfilled() {
+fn items_remain_and_dropped_text_is_backfilled() {
     let log = long_log(400);
     let whole: Vec<Item> =
         log[1..].chunks(6).flat_map(|turn| folded(turn).items().cloned().collect::<Vec<_>>()).collect();
@@ -641,7 +641,7 @@ fn items_remain_and_dropped_texts_are_backfilled() {
 }
 
 #[test]
-fn short_texts_are_one_line() {
+fn short_text_is_one_line() {
     let forms = [
         call_summary(&call("c", "read_file", json!({ "path": "src/main.py" }))),
         call_summary(&call("c", "edit_file", json!({ "path": "src/main.py", "old_string": "a" }))),

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_said_in_one_line() {
+    fn changes_are_described_in_one_line() {
         use ChangeKind::{File, Package, Unit, User};
         let one = outcome(&[(File, "/etc/motd", "edited")], Some(Reversibility::Exact));
         assert_eq!(changed_line(&one, 4).unwrap(), "changed: /etc/motd edited; undo: exact (/undo 4)");

@@ -155,7 +155,7 @@ fn one_of_two_people_may_reject_a_call() {
 }
 
 #[test]
-fn what_two_people_must_allow_is_neither_edited_nor_granted() {
+fn a_call_that_two_people_must_allow_is_neither_edited_nor_granted() {
     let mut world = two_people();
     world.prompt("go").reply(calls(vec![bash("1", "systemctl restart nginx")]));
     for decision in [

@@ -59,7 +59,7 @@ fn a_turn_pauses_before_the_call_that_would_exceed_its_tokens() {
 }
 
 #[test]
-fn a_session_counts_over_its_turns_and_a_turn_starts_afresh() {
+fn a_session_adds_up_its_turns_and_each_turn_starts_at_zero() {
     let budget = Budget { turn: tokens(8_000), session: tokens(12_000) };
     let mut world = world("openai/gpt-4o", budget);
     for prompt in ["one", "two"] {
@@ -199,7 +199,7 @@ fn the_minutes_of_a_session_count_over_its_turns_and_survive_a_restart() {
 }
 
 #[test]
-fn users_are_told_once_when_80_percent_of_a_budget_are_spent() {
+fn users_are_notified_once_when_80_percent_of_a_budget_are_spent() {
     let budget = Budget { turn: tokens(50_000), session: tokens(100_000) };
     let mut world = world("openai/gpt-4o", budget);
     let eight_steps = |world: &mut World| {

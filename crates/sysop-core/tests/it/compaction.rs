@@ -181,7 +181,7 @@ fn the_end_of_a_failed_command_stays_when_its_output_is_omitted() {
 }
 
 #[test]
-fn large_outputs_that_were_cut_are_omitted_too() {
+fn large_truncated_outputs_are_omitted_too() {
     let mut world = world(32_768);
     world.prompt(GOAL);
     work(&mut world, 0, 40, 30_000);
@@ -191,7 +191,7 @@ fn large_outputs_that_were_cut_are_omitted_too() {
 }
 
 #[test]
-fn an_output_too_large_for_the_window_is_cut_and_can_be_read_again() {
+fn an_output_too_large_for_the_window_is_truncated_and_can_be_read_again() {
     let mut world = world(8_192);
     world.prompt(GOAL);
     world.reply(calls(vec![bash("big", "journalctl")]));

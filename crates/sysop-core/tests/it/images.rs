@@ -58,7 +58,7 @@ fn a_model_that_is_known_to_see_no_images_is_not_asked() {
 }
 
 #[test]
-fn what_the_server_shows_of_its_vision_counts_for_the_next_prompt() {
+fn a_servers_support_of_images_counts_for_the_next_prompt() {
     let mut world = World::new(seeing(None, None));
     world.tell(look("a.png"));
     assert_eq!(sent(&world), ["a.png"]);
@@ -79,7 +79,7 @@ fn queued_and_retried_prompts_keep_their_images() {
 }
 
 #[test]
-fn a_prompt_of_images_alone_gets_a_text() {
+fn a_prompt_of_images_alone_gets_text() {
     let mut world = World::new(seeing(Some(true), None));
     world.tell(Input::Prompt { text: " ".to_owned(), images: vec![image("a.png")] });
     let request = &world.asked.as_ref().expect("the model is asked").1;

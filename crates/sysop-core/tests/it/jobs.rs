@@ -221,7 +221,7 @@ fn a_job_that_ends_while_it_is_waited_for_is_reported_with_its_output() {
 }
 
 #[test]
-fn looking_at_a_job_again_and_again_is_no_loop() {
+fn polling_a_job_does_not_count_as_a_loop() {
     let mut world = with_job();
     for _ in 0..6 {
         world.reply(calls(vec![jobs(json!({ "action": "list" }))]));

@@ -90,7 +90,7 @@ fn a_tool_of_a_client_with_the_same_name_runs_there_and_changes_no_list() {
 }
 
 #[test]
-fn the_list_is_given_back_after_a_compaction() {
+fn the_list_is_repeated_after_a_compaction() {
     let mut spec = with_list(ApprovalMode::Auto).session.spec().clone();
     spec.max_history_messages = 0;
     spec.max_iterations = 1_000;

@@ -222,7 +222,7 @@ fn calls_of_mcp_servers_ask_unless_the_user_believes_the_server() {
 }
 
 #[test]
-fn a_grant_holds_for_its_tool_folder_host_and_user_only() {
+fn a_grant_holds_for_its_tool_directory_host_and_user_only() {
     let (bash, terminal) = (tool("bash"), tool("run_command"));
     let scope = GrantScope::of(&bash, &survey()).expect("the folder is known");
     let grants = [ScopedGrant { grant: Grant::Exact { command: "rm -rf build".to_owned() }, scope }];

@@ -142,7 +142,7 @@ fn a_step_that_cannot_be_undone_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_was_changed_since_ends_the_undo_before_anyone_is_asked() {
+fn a_file_changed_since_ends_the_undo_before_anyone_is_asked() {
     let mut world = world();
     world.survey.undo =
         UndoOffer::Refused { why: "changed since: /a was edited; nothing was undone".to_owned() };

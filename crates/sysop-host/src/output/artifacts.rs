@@ -246,7 +246,7 @@ mod tests {
     use super::{Artifacts, BATCH_BYTES};
 
     #[test]
-    fn preimages_are_restored_and_readable_by_their_owner_only() {
+    fn pre_images_are_restored_and_readable_by_their_owner_only() {
         let home = tempfile::tempdir().unwrap();
         let artifacts = Artifacts::new(home.path().join("a/b"), 10);
         let name = artifacts.store_preimage(b"before").unwrap();
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preimage_that_does_not_match_its_hash_is_an_error() {
+    fn a_pre_image_that_does_not_match_its_hash_is_an_error() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("secret"), "s").unwrap();
         let artifacts = Artifacts::new(home.path().join("a"), 10);

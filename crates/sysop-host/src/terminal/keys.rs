@@ -299,7 +299,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
         #[test]
-        fn quoted_text_is_typed_as_it_is(text in "[^\"\r\n]{0,40}") {
+        fn quoted_text_is_typed_unchanged(text in "[^\"\r\n]{0,40}") {
             prop_assert_eq!(bytes(&format!("\"{text}\"")), text);
         }
 

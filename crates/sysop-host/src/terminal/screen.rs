@@ -589,7 +589,7 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_screen_is_kept_beneath_the_alternate_one() {
+    fn the_normal_screen_is_kept_under_the_alternate_one() {
         let lines: String = (1..=30).map(|number| format!("line {number}\r\n")).collect();
         let mut first = screen(&format!("{lines}$ vi\x1b[?1049h\x1b[H\x1b[2Jthe file\x1b[5;1H:q"));
         let before = (first.text(), first.cursor());

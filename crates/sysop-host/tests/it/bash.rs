@@ -9,21 +9,21 @@ use crate::world::{DEADLINE, Factory, conformance_of_shells, is_gone, pids, wait
 conformance_of_shells!(
     output_and_errors_come_combined_and_in_order,
     exit_codes_are_stated,
-    every_exit_code_is_told_as_it_is,
+    every_exit_code_is_reported,
     a_failure_hidden_by_a_pipe_is_stated,
     death_by_a_signal_is_stated,
-    every_command_arrives_as_it_is,
-    colors_are_kept_beside_the_text,
+    every_command_arrives_unchanged,
+    colors_are_returned_as_styles,
     the_longest_command_runs,
-    nothing_can_be_read_and_there_is_no_terminal,
+    standard_input_is_empty_and_there_is_no_terminal,
     commands_start_in_the_root_and_in_a_session_of_their_own,
-    nothing_pages_or_asks,
+    programs_use_no_pager_and_ask_no_questions,
     a_command_that_begins_like_an_option_is_a_command,
     wrong_arguments_are_named,
-    what_takes_too_long_is_stopped_with_what_it_said,
+    a_command_that_times_out_keeps_its_output,
     a_command_without_a_limit_ends_by_itself,
-    a_limit_that_is_lifted_stops_nothing,
-    a_stop_keeps_what_was_captured,
+    a_lifted_time_limit_stops_nothing,
+    a_stopped_command_keeps_its_output,
     a_stop_ends_the_whole_tree,
     a_stop_before_the_start_starts_nothing,
     a_dropped_call_ends_the_whole_tree,
@@ -51,7 +51,7 @@ async fn exit_codes_are_stated(factory: &impl Factory) {
     assert!(outcome.output.contains("not found"), "{}", outcome.output);
 }
 
-async fn every_exit_code_is_told_as_it_is(factory: &impl Factory) {
+async fn every_exit_code_is_reported(factory: &impl Factory) {
     let world = factory.full();
     for code in [1, 2, 40, 41, 126, 127, 128, 129, 130, 137, 141, 143, 192, 254, 255] {
         let outcome = world.call("bash", json!({ "command": format!("exit {code}") })).await;
@@ -101,7 +101,7 @@ const HORRORS: [(&str, &str); 16] = [
     ("printf '\\036S0;1\\036'; printf '\\036E0;0\\036'; echo x", "\u{1e}S0;1\u{1e}\u{1e}E0;0\u{1e}x\n"),
 ];
 
-async fn every_command_arrives_as_it_is(factory: &impl Factory) {
+async fn every_command_arrives_unchanged(factory: &impl Factory) {
     let world = factory.full();
     for (command, printed) in HORRORS {
         let outcome = world.call("bash", json!({ "command": command })).await;
@@ -111,7 +111,7 @@ async fn every_command_arrives_as_it_is(factory: &impl Factory) {
     }
 }
 
-async fn colors_are_kept_beside_the_text(factory: &impl Factory) {
+async fn colors_are_returned_as_styles(factory: &impl Factory) {
     let world = factory.full();
     let command = "printf 'a\\033[1;31mred\\033[0m\\033]0;t\\007\\033[2J b\\n'; exit 3";
     let outcome = world.call("bash", json!({ "command": command })).await;
@@ -155,7 +155,7 @@ async fn death_by_a_signal_is_stated(factory: &impl Factory) {
     }
 }
 
-async fn nothing_can_be_read_and_there_is_no_terminal(factory: &impl Factory) {
+async fn standard_input_is_empty_and_there_is_no_terminal(factory: &impl Factory) {
     let world = factory.full();
     let command = "cat; (echo x > /dev/tty) 2> /dev/null || echo none";
     let outcome = world.call("bash", json!({ "command": command })).await;
@@ -176,7 +176,7 @@ async fn commands_start_in_the_root_and_in_a_session_of_their_own(factory: &impl
     assert!(session != ours && session != "0", "{session} is not a session of its own ({ours})");
 }
 
-async fn nothing_pages_or_asks(factory: &impl Factory) {
+async fn programs_use_no_pager_and_ask_no_questions(factory: &impl Factory) {
     let world = factory.full();
     let command = "echo $PAGER $GIT_PAGER -$SYSTEMD_PAGER- $GIT_TERMINAL_PROMPT $DEBIAN_FRONTEND $TERM";
     let outcome = world.call("bash", json!({ "command": command })).await;
@@ -212,7 +212,7 @@ async fn wrong_arguments_are_named(factory: &impl Factory) {
     assert!(outcome.output.contains("unknown tool rm_rf"), "{}", outcome.output);
 }
 
-async fn what_takes_too_long_is_stopped_with_what_it_said(factory: &impl Factory) {
+async fn a_command_that_times_out_keeps_its_output(factory: &impl Factory) {
     let world = factory.full();
     let command = "trap 'echo asked' TERM; echo pid $$; echo begun; sleep 1000 & wait; sleep 1000";
     let outcome = world.call("bash", json!({ "command": command, "timeout_s": 1 })).await;
@@ -238,7 +238,7 @@ async fn a_command_without_a_limit_ends_by_itself(factory: &impl Factory) {
     }
 }
 
-async fn a_limit_that_is_lifted_stops_nothing(factory: &impl Factory) {
+async fn a_lifted_time_limit_stops_nothing(factory: &impl Factory) {
     let world = factory.full();
     let call =
         world.tool_call("bash", json!({ "command": "echo begun; sleep 1.5; echo done", "timeout_s": 1 }));
@@ -249,7 +249,7 @@ async fn a_limit_that_is_lifted_stops_nothing(factory: &impl Factory) {
     assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "begun\ndone\n[exit code 0]"));
 }
 
-async fn a_stop_keeps_what_was_captured(factory: &impl Factory) {
+async fn a_stopped_command_keeps_its_output(factory: &impl Factory) {
     let world = factory.full();
     let command = "echo before; echo ready; sleep 1000";
     let outcome =

@@ -9,24 +9,24 @@ use sysop_core::outcome::Status;
 use crate::world::{Factory, conformance_with_busybox};
 
 conformance_with_busybox!(
-    a_file_is_read_as_it_is,
+    a_file_is_read_unchanged,
     a_range_of_lines_is_read,
-    what_is_no_text_is_said,
+    invalid_utf8_and_binary_files_are_reported,
     files_of_the_kernel_are_read,
     writing_creates_parents_and_replaces_at_once,
     writing_keeps_mode_and_line_endings,
     writing_goes_through_a_link_and_keeps_it,
-    what_cannot_be_written_is_said_and_leaves_nothing,
-    an_edit_replaces_the_one_place,
-    an_edit_that_fits_no_or_many_places_changes_nothing,
+    a_failed_write_is_explained_and_leaves_nothing,
+    an_edit_replaces_its_only_match,
+    an_edit_that_matches_no_or_several_places_changes_nothing,
     an_edit_keeps_line_endings_mode_and_odd_bytes,
     special_files_are_refused_without_waiting,
     files_are_found_by_name_and_by_path,
     ignored_files_are_not_found,
-    a_folder_is_listed,
+    a_directory_is_listed,
 );
 
-async fn a_file_is_read_as_it_is(factory: &impl Factory) {
+async fn a_file_is_read_unchanged(factory: &impl Factory) {
     let world = factory.full();
     world.put("a/b.txt", "one\n\ttwo ü\n\nlast");
     for path in ["a/b.txt", "./a//b.txt", "a/../a/b.txt", world.at("a/b.txt").to_str().unwrap()] {
@@ -61,7 +61,7 @@ async fn a_range_of_lines_is_read(factory: &impl Factory) {
     }
 }
 
-async fn what_is_no_text_is_said(factory: &impl Factory) {
+async fn invalid_utf8_and_binary_files_are_reported(factory: &impl Factory) {
     let world = factory.full();
     world.put("latin", b"caf\xe9\n");
     let outcome = world.call("read_file", json!({ "path": "latin" })).await;
@@ -138,7 +138,7 @@ async fn writing_goes_through_a_link_and_keeps_it(factory: &impl Factory) {
     assert!(world.at("link").is_symlink());
 }
 
-async fn what_cannot_be_written_is_said_and_leaves_nothing(factory: &impl Factory) {
+async fn a_failed_write_is_explained_and_leaves_nothing(factory: &impl Factory) {
     let world = factory.full();
     world.put("file", "x");
     std::fs::create_dir(world.at("folder")).unwrap();
@@ -164,7 +164,7 @@ async fn what_cannot_be_written_is_said_and_leaves_nothing(factory: &impl Factor
     assert_eq!(names, ["file", "folder"]);
 }
 
-async fn an_edit_replaces_the_one_place(factory: &impl Factory) {
+async fn an_edit_replaces_its_only_match(factory: &impl Factory) {
     let world = factory.full();
     world.put("main.rs", "fn a() {}\nfn b() {}\n");
     let edit = json!({ "path": "main.rs", "old_string": "fn b() {}", "new_string": "fn b() {\n    a();\n}" });
@@ -173,7 +173,7 @@ async fn an_edit_replaces_the_one_place(factory: &impl Factory) {
     assert_eq!(world.text("main.rs"), "fn a() {}\nfn b() {\n    a();\n}\n");
 }
 
-async fn an_edit_that_fits_no_or_many_places_changes_nothing(factory: &impl Factory) {
+async fn an_edit_that_matches_no_or_several_places_changes_nothing(factory: &impl Factory) {
     let world = factory.full();
     let content = "let x = 1;\nlet y = 2;\nlet x = 1;\n";
     world.put("f", content);
@@ -267,7 +267,7 @@ async fn ignored_files_are_not_found(factory: &impl Factory) {
     assert_eq!(outcome.output, "local\nsub/kept.log\nsub/top.txt\n");
 }
 
-async fn a_folder_is_listed(factory: &impl Factory) {
+async fn a_directory_is_listed(factory: &impl Factory) {
     let world = factory.full();
     world.put("b.txt", "");
     world.put("a/inner", "");

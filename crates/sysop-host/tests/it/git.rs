@@ -12,19 +12,19 @@ use sysop_core::outcome::{Outcome, Status};
 use crate::world::{Factory, Setup, World, conformance};
 
 conformance!(
-    a_repository_is_worked_with,
+    git_tools_work_in_a_repository,
     arguments_are_never_options,
     a_repository_above_the_root_is_not_used,
-    poison_runs_nothing,
-    poison_in_a_sha256_repository_runs_nothing,
-    a_filter_of_the_repository_is_not_passed_over_in_silence,
+    a_poisoned_repository_runs_nothing,
+    a_poisoned_sha256_repository_runs_nothing,
+    a_filter_of_the_repository_is_reported,
     a_bare_repository_among_the_files_runs_nothing,
     files_outside_are_not_shown_through_the_config,
-    a_repository_that_leads_outside_is_refused,
-    a_repository_in_pieces_beneath_the_root_is_worked_with,
+    a_repository_that_points_outside_is_refused,
+    a_split_repository_below_the_root_works,
     files_that_the_config_names_are_not_read,
-    commits_are_shown_as_they_were_made,
-    a_setting_that_nobody_knows_is_refused,
+    replaced_commits_are_shown_as_they_were_made,
+    an_unknown_setting_is_refused,
     nothing_is_fetched,
 );
 
@@ -56,7 +56,7 @@ async fn ok(world: &World, tool: &str, arguments: Value) -> Outcome {
     outcome
 }
 
-async fn a_repository_is_worked_with(factory: &impl Factory) {
+async fn git_tools_work_in_a_repository(factory: &impl Factory) {
     let world = repository(factory, &[]);
     world.put("src/a.txt", "one\n");
     world.put("b.txt", "b\n");
@@ -250,7 +250,7 @@ async fn every_git_tool(world: &World) {
     }
 }
 
-async fn poison_runs_nothing(factory: &impl Factory) {
+async fn a_poisoned_repository_runs_nothing(factory: &impl Factory) {
     let world = repository(factory, &[]);
     poison(&world);
     every_git_tool(&world).await;
@@ -262,7 +262,7 @@ async fn poison_runs_nothing(factory: &impl Factory) {
     assert!(ran(&world).is_some(), "without protection, the poisoned setting must run its program");
 }
 
-async fn poison_in_a_sha256_repository_runs_nothing(factory: &impl Factory) {
+async fn a_poisoned_sha256_repository_runs_nothing(factory: &impl Factory) {
     let world = repository(factory, &["--object-format=sha256"]);
     poison(&world);
     every_git_tool(&world).await;
@@ -270,7 +270,7 @@ async fn poison_in_a_sha256_repository_runs_nothing(factory: &impl Factory) {
     assert!(diff.contains("-one\n+two\n"), "{diff}");
 }
 
-async fn a_filter_of_the_repository_is_not_passed_over_in_silence(factory: &impl Factory) {
+async fn a_filter_of_the_repository_is_reported(factory: &impl Factory) {
     let world = repository(factory, &[]);
     poison(&world);
     let outcome = world.call("git_add", json!({ "paths": ["f.txt"] })).await;
@@ -459,7 +459,7 @@ fn git_commit_of(world: &World, outside: &Path) -> String {
     git(outside, &["rev-parse", "HEAD"])
 }
 
-async fn a_repository_that_leads_outside_is_refused(factory: &impl Factory) {
+async fn a_repository_that_points_outside_is_refused(factory: &impl Factory) {
     for (number, (names, lead)) in WAYS_OUT.into_iter().enumerate() {
         let world = beside_another(factory);
         let outside = world.home().join("outside");
@@ -482,7 +482,7 @@ async fn a_repository_that_leads_outside_is_refused(factory: &impl Factory) {
     }
 }
 
-async fn a_repository_in_pieces_beneath_the_root_is_worked_with(factory: &impl Factory) {
+async fn a_split_repository_below_the_root_works(factory: &impl Factory) {
     let world = beside_another(factory);
     let inner = world.at("inner");
     fs::create_dir(&inner).unwrap();
@@ -531,7 +531,7 @@ async fn files_that_the_config_names_are_not_read(factory: &impl Factory) {
     assert!(diff.contains("+two\n") && !diff.contains("the-secret"), "{diff}");
 }
 
-async fn commits_are_shown_as_they_were_made(factory: &impl Factory) {
+async fn replaced_commits_are_shown_as_they_were_made(factory: &impl Factory) {
     let world = beside_another(factory);
     let first = git(world.root(), &["rev-parse", "HEAD"]);
     git(world.root(), &["commit", "-q", "--allow-empty", "--amend", "-m", "Replaced"]);
@@ -542,7 +542,7 @@ async fn commits_are_shown_as_they_were_made(factory: &impl Factory) {
     assert!(ok(&world, "git_log", json!({})).await.output.ends_with(": First\n"));
 }
 
-async fn a_setting_that_nobody_knows_is_refused(factory: &impl Factory) {
+async fn an_unknown_setting_is_refused(factory: &impl Factory) {
     let world = beside_another(factory);
     git(world.root(), &["config", "core.newProgram", "evil"]);
     let outcome = world.call("git_status", json!({})).await;

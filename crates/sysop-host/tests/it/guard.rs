@@ -69,7 +69,7 @@ async fn the_undo_of_a_guarded_change_runs_under_a_guard() {
 }
 
 #[tokio::test]
-async fn a_mistake_that_locks_out_heals_itself() {
+async fn a_change_that_locks_out_is_rolled_back() {
     for change in [
         format!("echo 'AllowUsers nobody' >>/etc/ssh/sshd_config; {RELOAD}"),
         format!("echo 'Port 2222' >>/etc/ssh/sshd_config; {RELOAD}"),
@@ -125,7 +125,7 @@ async fn broken_sudo_rules_are_rolled_back_though_sudo_is_gone() {
 }
 
 #[tokio::test]
-async fn a_cut_connection_leaves_the_decision_to_the_host() {
+async fn a_lost_connection_leaves_the_decision_to_the_host() {
     let Some(target) = Target::start("root") else { return };
     let session = target.session(6);
     // The change kills the connection, and its mistake lets nobody in again.

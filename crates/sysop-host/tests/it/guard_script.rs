@@ -99,7 +99,7 @@ fn on_each_shell(test: impl Fn(&Target)) {
 }
 
 #[test]
-fn a_guard_that_nobody_confirms_puts_everything_back() {
+fn a_guard_that_is_not_confirmed_restores_everything() {
     on_each_shell(|target| {
         target.put("etc/a", "old");
         fs::create_dir(target.path("etc/dir")).unwrap();
@@ -152,7 +152,7 @@ fn a_second_guard_is_refused_while_one_is_armed() {
 }
 
 #[test]
-fn what_cannot_be_armed_leaves_nothing_behind() {
+fn a_guard_that_cannot_be_armed_leaves_nothing_behind() {
     on_each_shell(|target| {
         let (code, said) = target.arm("g1", "60", "if then");
         assert!(code == 1 && said == "G g1 unarmed hook", "{said}");
@@ -168,7 +168,7 @@ fn what_cannot_be_armed_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_failing_hook_is_reported_and_the_files_are_back() {
+fn a_failing_hook_is_reported_and_the_files_are_restored() {
     on_each_shell(|target| {
         target.put("etc/a", "old");
         target.arm("g1", "60", "exit 7");
@@ -180,7 +180,7 @@ fn a_failing_hook_is_reported_and_the_files_are_back() {
 }
 
 #[test]
-fn a_mode_that_is_as_before_is_not_written_again() {
+fn an_unchanged_mode_is_not_written_again() {
     on_each_shell(|target| {
         let changed = |target: &Target| {
             let found = fs::metadata(target.path("etc/a")).unwrap();
@@ -212,7 +212,7 @@ fn firewall_hook() -> String {
 }
 
 #[test]
-fn firewall_rules_that_cannot_be_loaded_again_are_no_complete_rollback() {
+fn firewall_rules_that_cannot_be_loaded_again_make_the_rollback_incomplete() {
     on_each_shell(|target| {
         fs::create_dir(target.path("stubs")).unwrap();
         for program in ["nft", "iptables-restore"] {

@@ -58,7 +58,7 @@ async fn files_are_read_from_the_repository_down_to_the_root() {
 }
 
 #[tokio::test]
-async fn links_and_other_kinds_of_files_are_no_way_out() {
+async fn links_and_special_files_do_not_lead_outside() {
     let (_folder, root) = workspace();
     let app = root.join("app");
     fs::write(root.join("secret"), "key").unwrap();
@@ -84,7 +84,7 @@ async fn links_and_other_kinds_of_files_are_no_way_out() {
 }
 
 #[tokio::test]
-async fn long_and_binary_files_are_cut_and_replaced() {
+async fn long_files_are_truncated_and_binary_ones_replaced() {
     let (_folder, root) = workspace();
     fs::write(root.join("AGENTS.md"), vec![0xff; 40_000]).unwrap();
     let files = found(&root).await;

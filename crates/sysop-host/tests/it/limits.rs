@@ -10,18 +10,18 @@ use sysop_host::OutputLimits;
 use crate::world::{Display, Factory, Setup, World, conformance_with_busybox};
 
 conformance_with_busybox!(
-    head_and_tail_stay_and_the_whole_is_kept,
-    many_lines_are_too_much_as_well,
-    one_endless_line_is_cut,
-    no_character_is_split,
-    what_fits_is_told_whole,
-    the_kept_whole_is_bounded,
-    where_nothing_can_be_kept_the_rest_goes_on,
+    head_and_tail_are_shown_and_the_artifact_has_all,
+    the_number_of_lines_is_limited,
+    an_endless_line_is_truncated,
+    truncation_splits_no_character,
+    output_within_the_limits_is_complete,
+    the_artifact_is_bounded,
+    an_artifact_that_cannot_be_written_fails_no_call,
     live_display_is_bounded,
-    secrets_are_nowhere,
-    what_looks_like_a_secret_is_not_told_and_stays_in_the_artifact,
+    secrets_are_redacted_everywhere,
+    known_secret_formats_are_redacted_and_stay_in_the_artifact,
     a_long_file_names_the_lines_left_out,
-    a_long_list_is_an_output_too,
+    long_lists_are_truncated_too,
 );
 
 fn small() -> Setup {
@@ -32,7 +32,7 @@ fn artifact(world: &World, name: Option<&str>) -> Vec<u8> {
     std::fs::read(world.home().join("artefacts").join(name.expect("an artifact"))).unwrap()
 }
 
-async fn what_looks_like_a_secret_is_not_told_and_stays_in_the_artifact(factory: &impl Factory) {
+async fn known_secret_formats_are_redacted_and_stay_in_the_artifact(factory: &impl Factory) {
     let world = factory.open(small());
     // Two writes, so that no single read contains the whole key.
     let command = "printf AKIAIOSF; sh -c 'echo ODNN7EXAMPLE'; seq 100";
@@ -45,7 +45,7 @@ async fn what_looks_like_a_secret_is_not_told_and_stays_in_the_artifact(factory:
     assert!(outcome.output.contains("K=[redacted: AWS key]"), "{}", outcome.output);
 }
 
-async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
+async fn head_and_tail_are_shown_and_the_artifact_has_all(factory: &impl Factory) {
     let world = factory.full();
     let outcome = world.call("bash", json!({ "command": "seq 1 200000; exit 5" })).await;
     assert_eq!((outcome.status, outcome.exit_code, outcome.truncated), (Status::Failed, Some(5), true));
@@ -74,7 +74,7 @@ async fn head_and_tail_stay_and_the_whole_is_kept(factory: &impl Factory) {
     assert_eq!(std::fs::metadata(file.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
 }
 
-async fn many_lines_are_too_much_as_well(factory: &impl Factory) {
+async fn the_number_of_lines_is_limited(factory: &impl Factory) {
     let world = factory.open(small());
     let outcome = world.call("bash", json!({ "command": "seq 1 41" })).await;
     assert!(outcome.truncated);
@@ -85,7 +85,7 @@ async fn many_lines_are_too_much_as_well(factory: &impl Factory) {
     assert!(!outcome.truncated && outcome.artifact.is_none());
 }
 
-async fn one_endless_line_is_cut(factory: &impl Factory) {
+async fn an_endless_line_is_truncated(factory: &impl Factory) {
     let world = factory.open(small());
     let outcome = world.call("bash", json!({ "command": "printf '%05000d' 7" })).await;
     assert!(outcome.truncated);
@@ -94,7 +94,7 @@ async fn one_endless_line_is_cut(factory: &impl Factory) {
     assert!(outcome.output.ends_with("0007\n[exit code 0]"));
 }
 
-async fn no_character_is_split(factory: &impl Factory) {
+async fn truncation_splits_no_character(factory: &impl Factory) {
     for shift in 0..4 {
         let world = factory.open(small());
         world.put("f", "x".repeat(shift) + &"€".repeat(3_000));
@@ -108,7 +108,7 @@ async fn no_character_is_split(factory: &impl Factory) {
     assert_eq!(artifact(&world, outcome.artifact.as_deref()), vec![0xFF; 1500]);
 }
 
-async fn what_fits_is_told_whole(factory: &impl Factory) {
+async fn output_within_the_limits_is_complete(factory: &impl Factory) {
     let world = factory.open(small());
     let text = "12345678\n".repeat(3) + &"x".repeat(2_000 - 27);
     world.put("f", &text);
@@ -117,7 +117,7 @@ async fn what_fits_is_told_whole(factory: &impl Factory) {
     assert!(!outcome.truncated && !world.home().join("artefacts").exists());
 }
 
-async fn the_kept_whole_is_bounded(factory: &impl Factory) {
+async fn the_artifact_is_bounded(factory: &impl Factory) {
     let world = factory.open(Setup { artifact_bytes_max: 10_000, ..small() });
     let outcome = world.call("bash", json!({ "command": "seq 1 1000000" })).await;
     assert!(outcome.output.contains("omitted; first 10,000 bytes: artifact "), "{}", outcome.output);
@@ -126,7 +126,7 @@ async fn the_kept_whole_is_bounded(factory: &impl Factory) {
     assert!(kept.starts_with(b"1\n2\n3\n"));
 }
 
-async fn where_nothing_can_be_kept_the_rest_goes_on(factory: &impl Factory) {
+async fn an_artifact_that_cannot_be_written_fails_no_call(factory: &impl Factory) {
     let world = factory.open(Setup {
         artifacts: "a-file/artefacts",
         prepare: |home| std::fs::write(home.join("a-file"), "").unwrap(),
@@ -153,7 +153,7 @@ async fn live_display_is_bounded(factory: &impl Factory) {
     assert!(display.text().contains("bytes omitted"));
 }
 
-async fn secrets_are_nowhere(factory: &impl Factory) {
+async fn secrets_are_redacted_everywhere(factory: &impl Factory) {
     let world = factory.open(Setup { secrets: vec!["hunter22-key".to_owned()], ..small() });
     let display = Display::default();
     // Each write ends inside the secret, so that reads split it as well.
@@ -190,7 +190,7 @@ async fn a_long_file_names_the_lines_left_out(factory: &impl Factory) {
     assert!(outcome.output.contains("bytes of line 1 omitted] …"), "{}", outcome.output);
 }
 
-async fn a_long_list_is_an_output_too(factory: &impl Factory) {
+async fn long_lists_are_truncated_too(factory: &impl Factory) {
     let world = factory.open(small());
     for number in 0..100 {
         world.put(&format!("file-{number:03}"), "");

@@ -18,14 +18,14 @@ use sysop_core::outcome::Status;
 use crate::world::{DEADLINE, Factory, Setup, World, conformance};
 
 conformance!(
-    no_path_leads_outside,
-    what_a_dangling_link_points_to_is_not_created,
-    a_ring_of_links_is_an_error,
+    no_path_leads_outside_of_the_root,
+    the_target_of_a_dangling_link_is_not_created,
+    a_cycle_of_links_is_an_error,
     links_inside_are_followed,
-    odd_names_are_names,
+    unusual_names_are_accepted,
     a_root_behind_a_link_is_a_root,
     a_search_does_not_follow_links,
-    a_swap_at_any_moment_leads_nowhere,
+    swapping_a_link_at_any_moment_leads_nowhere,
 );
 
 const SECRET: &str = "the-secret";
@@ -100,7 +100,7 @@ fn ways_out(world: &World) -> Vec<String> {
     relative.into_iter().map(str::to_owned).chain(absolute).collect()
 }
 
-async fn no_path_leads_outside(factory: &impl Factory) {
+async fn no_path_leads_outside_of_the_root(factory: &impl Factory) {
     for profile in [Profile::Workspace, Profile::Full] {
         let world = trap(factory, profile);
         let before = world.outside();
@@ -149,7 +149,7 @@ fn calls_with(path: &str) -> Vec<(&'static str, Value)> {
     calls
 }
 
-async fn what_a_dangling_link_points_to_is_not_created(factory: &impl Factory) {
+async fn the_target_of_a_dangling_link_is_not_created(factory: &impl Factory) {
     let world = trap(factory, Profile::Workspace);
     let before = world.outside();
     symlink("../outside/new", world.at("dangling")).unwrap();
@@ -167,7 +167,7 @@ async fn what_a_dangling_link_points_to_is_not_created(factory: &impl Factory) {
     assert!(!world.at("not-there").exists());
 }
 
-async fn a_ring_of_links_is_an_error(factory: &impl Factory) {
+async fn a_cycle_of_links_is_an_error(factory: &impl Factory) {
     let world = trap(factory, Profile::Workspace);
     symlink("ring-b", world.at("ring-a")).unwrap();
     symlink("ring-a", world.at("ring-b")).unwrap();
@@ -196,7 +196,7 @@ async fn links_inside_are_followed(factory: &impl Factory) {
     assert_eq!(world.text("a/new"), "x");
 }
 
-async fn odd_names_are_names(factory: &impl Factory) {
+async fn unusual_names_are_accepted(factory: &impl Factory) {
     let world = trap(factory, Profile::Workspace);
     let before = world.outside();
     for name in [
@@ -252,7 +252,7 @@ const SWAPS_MIN: usize = 100_000;
 /// Minimum number of calls that succeed, and of calls that are refused.
 const CALLS_MIN: usize = 10;
 
-async fn a_swap_at_any_moment_leads_nowhere(factory: &impl Factory) {
+async fn swapping_a_link_at_any_moment_leads_nowhere(factory: &impl Factory) {
     for profile in [Profile::Workspace, Profile::Full] {
         let world = trap(factory, profile);
         // Both lead to files with the same names; only one of them is inside.

@@ -16,7 +16,7 @@ use crate::world::{Factory, Setup, World, conformance_with_busybox};
 
 conformance_with_busybox!(
     a_survey_tells_where_and_as_whom_a_command_would_run,
-    file_tools_are_told_what_their_paths_lead_to,
+    the_survey_resolves_the_paths_of_file_tools,
 );
 
 fn real(path: &std::path::Path) -> String {
@@ -41,7 +41,7 @@ async fn a_survey_tells_where_and_as_whom_a_command_would_run(factory: &impl Fac
     assert_eq!(told.targets, []);
 }
 
-async fn file_tools_are_told_what_their_paths_lead_to(factory: &impl Factory) {
+async fn the_survey_resolves_the_paths_of_file_tools(factory: &impl Factory) {
     let world = factory.workspace();
     world.put("sub/file", "");
     symlink("../../outside", world.at("sub/out")).unwrap();

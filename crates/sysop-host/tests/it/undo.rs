@@ -6,13 +6,13 @@ use sysop_core::outcome::{FileChange, Outcome, Status};
 use crate::world::{Factory, Setup, World, conformance_with_busybox};
 
 conformance_with_busybox!(
-    changed_files_come_back_and_new_ones_go,
+    changed_files_are_restored_and_new_ones_removed,
     several_changes_of_a_file_are_one,
-    what_was_changed_since_stops_it_whole,
-    a_deleted_file_comes_back,
+    a_file_changed_since_stops_the_whole_undo,
+    a_deleted_file_is_restored,
     changes_that_are_not_ours_are_refused,
     a_change_that_changes_nothing_records_nothing,
-    what_cannot_be_kept_is_said,
+    a_change_that_cannot_be_undone_says_so,
 );
 
 async fn undo(world: &World, changes: &[FileChange]) -> Outcome {
@@ -25,7 +25,7 @@ async fn change(world: &World, tool: &str, arguments: Value) -> Vec<FileChange> 
     outcome.changes
 }
 
-async fn changed_files_come_back_and_new_ones_go(factory: &impl Factory) {
+async fn changed_files_are_restored_and_new_ones_removed(factory: &impl Factory) {
     let world = factory.open(Setup { profile: sysop_core::catalog::Profile::Workspace, ..Setup::default() });
     world.put("old", "before\r\n");
     let mut changes = change(&world, "write_file", json!({ "path": "old", "content": "after\n" })).await;
@@ -58,7 +58,7 @@ async fn several_changes_of_a_file_are_one(factory: &impl Factory) {
     assert!(!world.at("g").exists());
 }
 
-async fn what_was_changed_since_stops_it_whole(factory: &impl Factory) {
+async fn a_file_changed_since_stops_the_whole_undo(factory: &impl Factory) {
     let world = factory.full();
     world.put("a", "a1");
     let mut changes = change(&world, "write_file", json!({ "path": "a", "content": "a2" })).await;
@@ -75,7 +75,7 @@ async fn what_was_changed_since_stops_it_whole(factory: &impl Factory) {
     assert!(!world.at("a").exists() && world.at("b").exists());
 }
 
-async fn a_deleted_file_comes_back(factory: &impl Factory) {
+async fn a_deleted_file_is_restored(factory: &impl Factory) {
     let world = factory.open(Setup { allow_delete: true, ..Setup::default() });
     world.put("f", "x");
     let changes = change(&world, "delete_file", json!({ "path": "f" })).await;
@@ -116,7 +116,7 @@ async fn a_change_that_changes_nothing_records_nothing(factory: &impl Factory) {
     assert!(outcome.changes.is_empty());
 }
 
-async fn what_cannot_be_kept_is_said(factory: &impl Factory) {
+async fn a_change_that_cannot_be_undone_says_so(factory: &impl Factory) {
     let world = factory.open(Setup {
         artifacts: "a-file/artefacts",
         prepare: |home| std::fs::write(home.join("a-file"), "").unwrap(),

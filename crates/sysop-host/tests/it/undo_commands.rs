@@ -172,7 +172,7 @@ async fn a_call_that_only_reads_keeps_nothing() {
 }
 
 #[tokio::test]
-async fn content_over_the_limit_is_said_in_the_outcome() {
+async fn content_over_the_limit_is_reported_in_the_outcome() {
     let world = World::new(1000);
     fs::write(world.at("big"), vec![b'x'; 5000]).unwrap();
     let done = world.bash("rm big").await;
@@ -186,7 +186,7 @@ async fn content_over_the_limit_is_said_in_the_outcome() {
 }
 
 #[tokio::test]
-async fn a_deleted_file_comes_back_with_its_mode() {
+async fn a_deleted_file_is_restored_with_its_mode() {
     use std::os::unix::fs::PermissionsExt;
     let world = World::new(1 << 20);
     fs::write(world.at("a"), "old\n").unwrap();
@@ -208,7 +208,7 @@ async fn file_tools_say_what_they_changed() {
 }
 
 #[tokio::test]
-async fn effects_outside_of_the_watched_places_are_never_called_exact() {
+async fn effects_outside_of_the_watched_paths_are_never_exact() {
     let world = World::new(1 << 20);
     let done = world.bash("tar -cf made --files-from /dev/null").await;
     assert_eq!(done.undo, Some(Reversibility::Partly), "{done:?}");

@@ -164,7 +164,7 @@ fn each_change_of_files_is_undone_and_the_undo_as_well() {
 }
 
 #[test]
-fn modes_and_owners_are_put_back_without_content() {
+fn modes_and_owners_are_restored_without_content() {
     on_each_shell(|machine| {
         let before = machine.tree();
         let entry = format!("m:{}", machine.at("d").display());
@@ -212,7 +212,7 @@ fn an_undo_is_refused_if_somebody_changed_the_file_since() {
 }
 
 #[test]
-fn content_over_the_limit_is_said_and_not_kept_in_part() {
+fn content_over_the_limit_is_reported_and_not_partly_saved() {
     on_each_shell(|machine| {
         machine.sh("mkdir big; for i in 1 2 3; do head -c 500000 /dev/zero >big/$i; done");
         let entries = ["a", "big"].map(|name| format!("c:{}", machine.at(name).display()));
@@ -234,7 +234,7 @@ fn content_over_the_limit_is_said_and_not_kept_in_part() {
 }
 
 #[test]
-fn records_are_closed_to_others_and_old_ones_go() {
+fn records_are_private_and_old_ones_are_removed() {
     on_each_shell(|machine| {
         machine.change("k1", &["a"], "echo 1 >a");
         let folder = machine.home.path().join("records");
@@ -248,7 +248,7 @@ fn records_are_closed_to_others_and_old_ones_go() {
 }
 
 #[test]
-fn names_are_never_code() {
+fn file_names_are_never_run_as_code() {
     on_each_shell(|machine| {
         let odd = "q'; touch hacked; $(touch hacked2) `x` \\ *";
         let entry = format!("c:{}", machine.at(odd).display());

@@ -10,11 +10,11 @@ use crate::world::{Factory, Setup, World, conformance_with_busybox};
 
 conformance_with_busybox!(
     a_host_offers_its_profile_and_runs_nothing_else,
-    a_file_in_pieces_appears_whole_or_not_at_all,
-    pieces_out_of_order_are_refused,
+    a_chunked_file_appears_whole_or_not_at_all,
+    chunks_out_of_order_are_refused,
     cat_shows_a_whole_file,
-    stat_tells_what_there_is,
-    mkdir_makes_parents_and_is_content_with_what_is_there,
+    stat_describes_files_and_directories,
+    mkdir_creates_parents_and_accepts_an_existing_directory,
     nothing_deletes_unless_it_is_allowed,
 );
 
@@ -40,7 +40,7 @@ async fn piece(world: &World, content: &str, index: u64, total: u64) -> (Status,
     (outcome.status, outcome.output)
 }
 
-async fn a_file_in_pieces_appears_whole_or_not_at_all(factory: &impl Factory) {
+async fn a_chunked_file_appears_whole_or_not_at_all(factory: &impl Factory) {
     let world = factory.workspace();
     assert!(piece(&world, "one\n", 0, 3).await.1.starts_with("OK, 1 of 3 pieces"));
     assert!(piece(&world, "two\n", 1, 3).await.1.starts_with("OK, 2 of 3 pieces"));
@@ -51,7 +51,7 @@ async fn a_file_in_pieces_appears_whole_or_not_at_all(factory: &impl Factory) {
     assert_eq!(world.text("out/f"), "one\ntwo\nthree\n", "the old file stays until the new one is complete");
 }
 
-async fn pieces_out_of_order_are_refused(factory: &impl Factory) {
+async fn chunks_out_of_order_are_refused(factory: &impl Factory) {
     let world = factory.workspace();
     assert_eq!(piece(&world, "b", 1, 2).await.0, Status::Failed);
     piece(&world, "a", 0, 3).await;
@@ -79,7 +79,7 @@ async fn cat_shows_a_whole_file(factory: &impl Factory) {
     assert_eq!(world.call("cat", json!({ "path": "g" })).await.status, Status::Failed);
 }
 
-async fn stat_tells_what_there_is(factory: &impl Factory) {
+async fn stat_describes_files_and_directories(factory: &impl Factory) {
     let world = factory.workspace();
     world.put("f", "12345");
     std::fs::set_permissions(world.at("f"), std::fs::Permissions::from_mode(0o640)).unwrap();
@@ -95,7 +95,7 @@ async fn stat_tells_what_there_is(factory: &impl Factory) {
     assert_eq!(world.call("stat", json!({ "path": "none" })).await.output, "none does not exist");
 }
 
-async fn mkdir_makes_parents_and_is_content_with_what_is_there(factory: &impl Factory) {
+async fn mkdir_creates_parents_and_accepts_an_existing_directory(factory: &impl Factory) {
     let world = factory.workspace();
     for _ in 0..2 {
         let outcome = world.call("mkdir", json!({ "path": "a/b/c" })).await;

@@ -91,7 +91,7 @@ fn a_file_behind_a_redirect_is_downloaded_and_checked() {
 }
 
 #[test]
-fn cut_connections_are_continued_where_they_ended() {
+fn interrupted_downloads_are_continued_where_they_ended() {
     let mut case = Case::new();
     case.hub.state.lock().cuts = vec![1_000_000, 500_000, 0, 1];
     case.succeeds();
@@ -100,7 +100,7 @@ fn cut_connections_are_continued_where_they_ended() {
 }
 
 #[test]
-fn an_expired_address_is_asked_for_again() {
+fn an_expired_address_is_requested_again() {
     let mut case = Case::new();
     {
         let mut state = case.hub.state.lock();
@@ -142,7 +142,7 @@ fn a_server_without_ranges_sends_the_file_from_its_beginning() {
 }
 
 #[test]
-fn wrong_bytes_are_never_put_in_place() {
+fn a_file_with_wrong_bytes_is_never_installed() {
     let mut case = Case::new();
     {
         let mut state = case.hub.state.lock();

@@ -181,7 +181,7 @@ async fn a_server_that_crashed_is_started_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_load_its_model_tells_why() {
+async fn a_server_that_cannot_load_its_model_reports_why() {
     let bench = Bench::new();
     let (_supervisor, _stop) = bench.start();
     let client = bench.client();

@@ -387,7 +387,7 @@ mod request_form {
     }
 
     #[test]
-    fn a_reply_of_another_model_is_encoded_anew_despite_the_cache() {
+    fn a_reply_of_another_model_is_encoded_again_despite_the_cache() {
         let blocks = json!([
             {"type": "thinking", "thinking": "hm", "signature": "sig"},
             {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},

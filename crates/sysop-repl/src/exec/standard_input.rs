@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_that_falls_silent_gives_what_it_sent() {
+    fn a_pipe_that_falls_silent_keeps_what_it_sent() {
         let (reader, mut writer) = io::pipe().unwrap();
         writer.write_all(b"begun").unwrap();
         let limits = InputLimits { silence: SOON, ..limits(100) };
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_is_stated_and_leaves_no_half_character() {
+    fn truncation_is_stated_and_splits_no_character() {
         let text = attached("ab\u{e9}".as_bytes().split_last().unwrap().1, InputEnd::TooLong);
         assert!(text.contains("the first 3 bytes; more followed"), "{text}");
         assert!(text.contains("---\nab\n---"), "{text}");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_journal_that_is_not_there_stops_nothing() {
+    async fn a_missing_journal_stops_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let journal = Journal::at(&folder.path().join("missing")).unwrap();
         let audit = Audit::in_folder(folder.path()).with_journal(journal);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_of_the_description_leads_somewhere() {
+    fn every_reference_of_the_description_resolves() {
         fn check(value: &Value, whole: &Value) {
             match value {
                 Value::Object(map) => {

@@ -18,7 +18,7 @@ fn rows(heading: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_table_of_scopes_is_that_of_the_routes() {
+fn the_table_of_scopes_matches_the_routes() {
     let mut told: Vec<_> = rows("| method | path | scope |").into_iter().map(|row| row.join(" ")).collect();
     let messages = rows("| message | scope |");
     let routes = super::routes().into_iter().map(|route| {

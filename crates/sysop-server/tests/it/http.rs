@@ -108,7 +108,7 @@ async fn a_session_is_renamed_and_pinned_by_those_who_operate() {
 }
 
 #[tokio::test]
-async fn a_caller_is_told_its_name_and_scopes() {
+async fn a_caller_gets_its_name_and_scopes() {
     let world = World::start().await;
     for (who, operate, decide) in [("ann", true, true), ("reader", false, false), ("decider", false, true)] {
         let me = get(world.address, who, "/api/me").await.json();

@@ -22,12 +22,12 @@ pub(crate) struct Fixture {
 macro_rules! conformance {
     ($fixture:ident) => {
         crate::suite::conformance!(@tests $fixture:
-            each_kind_of_event_comes_back,
-            a_log_ends_where_it_was_left,
+            each_kind_of_event_round_trips,
+            a_log_is_read_from_any_position,
             pages_join_without_gap_or_overlap,
             gaps_are_refused,
             a_wrong_after_is_a_conflict,
-            an_append_is_stored_whole_or_not_at_all,
+            an_append_is_stored_completely_or_not_at_all,
             an_empty_append_only_compares,
             an_unknown_session_is_not_found,
             a_summary_follows_the_log,
@@ -37,10 +37,10 @@ macro_rules! conformance {
             sessions_are_renamed_and_pinned,
             a_search_finds_words_of_one_event_in_any_case,
             kept_files_are_named_as_long_as_any_log_does,
-            a_big_event_comes_back,
+            a_large_event_round_trips,
             many_sessions_at_once,
             many_writers_of_one_session,
-            a_conflict_harms_nobody_else,
+            a_conflict_affects_no_other_append,
         );
 
         #[test]
@@ -69,7 +69,7 @@ fn plain(events: &[Arc<Logged>]) -> Vec<Logged> {
     events.iter().map(|logged| Logged::clone(logged)).collect()
 }
 
-pub(crate) async fn each_kind_of_event_comes_back(store: Arc<dyn Store>) {
+pub(crate) async fn each_kind_of_event_round_trips(store: Arc<dyn Store>) {
     let mut runner = TestRunner::deterministic();
     let events: Vec<Event> =
         (0..KINDS).map(|kind| of_kind(kind).new_tree(&mut runner).unwrap().current()).collect();
@@ -107,7 +107,7 @@ pub(crate) fn any_log_round_trips<F: Future<Output = Fixture>>(fixture: impl Fn(
     outcome.unwrap();
 }
 
-pub(crate) async fn a_log_ends_where_it_was_left(store: Arc<dyn Store>) {
+pub(crate) async fn a_log_is_read_from_any_position(store: Arc<dyn Store>) {
     let (first, second) = (queued(0, 3, "a"), queued(3, 2, "b"));
     assert_eq!(store.append(&id("s"), Seq(0), &first).await, Ok(Seq(3)));
     assert_eq!(store.append(&id("s"), Seq(3), &second).await, Ok(Seq(5)));
@@ -162,7 +162,7 @@ pub(crate) async fn a_wrong_after_is_a_conflict(store: Arc<dyn Store>) {
     assert_eq!(whole(&*store, &id("s")).await, plain(&queued(0, 2, "a")));
 }
 
-pub(crate) async fn an_append_is_stored_whole_or_not_at_all(store: Arc<dyn Store>) {
+pub(crate) async fn an_append_is_stored_completely_or_not_at_all(store: Arc<dyn Store>) {
     store.append(&id("s"), Seq(0), &queued(0, 1, "a")).await.unwrap();
     let before = store.list(10).await.unwrap();
     let mut wrong_at_its_end = queued(1, 50, "b");
@@ -324,7 +324,7 @@ pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn 
     assert_eq!(store.referenced_files(&files).await.unwrap(), HashSet::new());
 }
 
-pub(crate) async fn a_big_event_comes_back(store: Arc<dyn Store>) {
+pub(crate) async fn a_large_event_round_trips(store: Arc<dyn Store>) {
     let big = |letter: &str| Event::PromptQueued { text: letter.repeat(1 << 20), images: Vec::new() };
     let events = log(0, 1, [big("a"), big("\n"), big("ü")]);
     store.append(&id("s"), Seq(0), &events).await.unwrap();
@@ -396,7 +396,7 @@ pub(crate) async fn many_writers_of_one_session(store: Arc<dyn Store>) {
     check_race(&*store, won).await;
 }
 
-pub(crate) async fn a_conflict_harms_nobody_else(store: Arc<dyn Store>) {
+pub(crate) async fn a_conflict_affects_no_other_append(store: Arc<dyn Store>) {
     let append = |n: u64| {
         let store = Arc::clone(&store);
         // Every second append expects a log that does not exist.

@@ -30,12 +30,12 @@ macro_rules! token_conformance {
     ($($fixture:ident),*) => {
         $(
             token_conformance!($fixture:
-                what_is_kept_comes_back_in_order,
-                a_token_that_is_revoked_takes_its_pages_with_it,
-                a_visit_is_spent_once,
+                tokens_are_listed_in_order,
+                revoking_a_token_revokes_its_pages,
+                a_visit_counts_once,
                 the_last_use_is_the_latest,
-                an_id_is_taken_once,
-                their_number_has_an_end,
+                an_id_is_used_once,
+                the_number_of_tokens_is_bounded,
             );
         )*
     };
@@ -76,7 +76,7 @@ fn token(id: &str, created: i64) -> TokenRecord {
     }
 }
 
-async fn what_is_kept_comes_back_in_order(store: Arc<dyn TokenStore>) {
+async fn tokens_are_listed_in_order(store: Arc<dyn TokenStore>) {
     assert_eq!(store.tokens().await.unwrap(), []);
     let later = TokenRecord {
         kind: TokenKind::Start,
@@ -95,7 +95,7 @@ async fn what_is_kept_comes_back_in_order(store: Arc<dyn TokenStore>) {
     assert_eq!(store.tokens().await.unwrap(), [token("z", 1), later, page]);
 }
 
-async fn a_token_that_is_revoked_takes_its_pages_with_it(store: Arc<dyn TokenStore>) {
+async fn revoking_a_token_revokes_its_pages(store: Arc<dyn TokenStore>) {
     let page = TokenRecord { parent: Some(TokenId::new("a")), ..token("page", 3) };
     for kept in [&token("a", 1), &token("b", 2), &page] {
         store.insert_token(kept).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_token_that_is_revoked_takes_its_pages_with_it(store: Arc<dyn TokenSto
     assert_eq!(store.tokens().await.unwrap(), [token("b", 2)]);
 }
 
-async fn a_visit_is_spent_once(store: Arc<dyn TokenStore>) {
+async fn a_visit_counts_once(store: Arc<dyn TokenStore>) {
     store.insert_token(&token("a", 1)).await.unwrap();
     let id = TokenId::new("a");
     let asked = futures::future::join_all((0..16).map(|_| store.spend_visit(&id))).await;
@@ -124,14 +124,14 @@ async fn the_last_use_is_the_latest(store: Arc<dyn TokenStore>) {
     assert_eq!(store.tokens().await.unwrap()[0].last_used, Some(Timestamp(9)));
 }
 
-async fn an_id_is_taken_once(store: Arc<dyn TokenStore>) {
+async fn an_id_is_used_once(store: Arc<dyn TokenStore>) {
     store.insert_token(&token("a", 1)).await.unwrap();
     let error = store.insert_token(&token("a", 2)).await.unwrap_err();
     assert!(error.to_string().contains("token a already"), "{error}");
     assert_eq!(store.tokens().await.unwrap(), [token("a", 1)]);
 }
 
-async fn their_number_has_an_end(store: Arc<dyn TokenStore>) {
+async fn the_number_of_tokens_is_bounded(store: Arc<dyn TokenStore>) {
     // One at a time each of them would wait for the disk.
     let tokens: Vec<_> = (0..=TOKENS_MAX).map(|number| token(&format!("{number}"), 1)).collect();
     let kept = futures::future::join_all(tokens.iter().map(|token| store.insert_token(token))).await;

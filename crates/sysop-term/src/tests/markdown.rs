@@ -180,7 +180,7 @@ fn an_endless_line_has_bounded_cost() {
 }
 
 #[test]
-fn a_new_text_replaces_the_first() {
+fn new_text_replaces_the_first() {
     let mut document = MarkdownDocument::new(40, DARK, Style::new());
     document.update("one\n\ntwo\n\nthree");
     document.update("other\n\ntext");

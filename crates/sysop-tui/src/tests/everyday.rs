@@ -65,7 +65,7 @@ fn the_start_screen_fits_every_size() {
 }
 
 #[test]
-fn tab_puts_one_example_after_the_other_into_the_box() {
+fn tab_cycles_through_the_examples() {
     let mut world = World::new();
     world.press(KeyCode::Tab);
     assert_eq!(world.app.composer().text(), "how full is the disk?");
@@ -149,7 +149,7 @@ fn dragging_the_mouse_selects_text_and_copies_it() {
 }
 
 #[test]
-fn the_progress_of_a_slow_model_is_told() {
+fn the_progress_of_a_slow_model_is_shown() {
     let mut world = World::new();
     world.says("go");
     let step = world.asked.expect("a model is asked");
@@ -176,7 +176,7 @@ fn the_status_line_has_the_parts_that_the_user_chose() {
 }
 
 #[test]
-fn the_branch_is_asked_for_again_only_after_what_may_switch_it_here() {
+fn the_branch_is_read_again_only_after_calls_that_may_switch_it() {
     for (host, is_local) in [("local", true), ("web1", false)] {
         let mut world = World::on(host);
         world.says("go");
@@ -228,7 +228,7 @@ fn a_prompt_that_was_queued_in_a_pause_returns_to_the_input_after_a_stop() {
 }
 
 #[test]
-fn status_and_permissions_are_shown_and_grants_are_taken_back() {
+fn status_and_permissions_are_shown_and_grants_are_revoked() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "touch x")).is_read().press(KeyCode::Char('a')).ends(Outcome::ok(""));
     world.replies(says("done"));
@@ -245,7 +245,7 @@ fn status_and_permissions_are_shown_and_grants_are_taken_back() {
 }
 
 #[test]
-fn the_palette_lists_the_commands_whatever_is_in_the_box() {
+fn the_palette_lists_commands_and_keeps_the_input() {
     let mut world = World::new();
     world.types("half a thought").press(KeyCode::F(1)).types("stat");
     assert!(world.screen(100, 24).contains("Show host, model, approval"));
@@ -292,7 +292,7 @@ fn a_message_is_removed_by_the_next_key_once_it_was_read() {
 }
 
 #[test]
-fn a_pause_is_told_in_one_way() {
+fn a_requested_pause_is_described_once() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "sleep 9")).is_read().press(KeyCode::Enter).key(control('p'));
     let screen = world.screen(100, 24);

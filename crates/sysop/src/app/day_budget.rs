@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_processes_spend_adds_up_until_midnight() {
+    fn the_spending_of_all_processes_adds_up_until_midnight() {
         let folder = tempfile::tempdir().expect("a folder");
         let limits = BudgetLimits { cost: Some(1.0), ..BudgetLimits::default() };
         let (one, two) = (budget(limits, folder.path()), budget(limits, folder.path()));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_counts_as_nothing_and_is_replaced() {
+    fn a_broken_file_counts_as_empty_and_is_replaced() {
         let folder = tempfile::tempdir().expect("a folder");
         let budget = budget(BudgetLimits { tokens: Some(1), ..BudgetLimits::default() }, folder.path());
         std::fs::write(&budget.file, "{\"date\":").expect("written");

@@ -142,7 +142,7 @@ fn an_edited_command_is_exported_as_it_ran() {
 }
 
 #[test]
-fn a_look_around_stays_if_a_later_command_used_its_output() {
+fn a_read_only_call_stays_if_a_later_command_used_its_output() {
     let record = record(&[
         ("bash", json!({ "command": "ls /srv" }), ended(0, "webapp-blue\nother\n")),
         ("bash", json!({ "command": "ls /opt" }), ended(0, "nothing\n")),

@@ -34,7 +34,7 @@ fn data_on_standard_input_is_attached_as_untrusted() {
 }
 
 #[test]
-fn a_file_on_standard_input_is_cut_after_one_mebibyte() {
+fn a_file_on_standard_input_is_truncated_after_one_mebibyte() {
     let mock = Mock::start(&[("count", vec![say("Many.")])]);
     let world = World::with_openai(&mock.url());
     let mut file = tempfile::tempfile().unwrap();

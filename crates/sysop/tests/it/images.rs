@@ -60,7 +60,7 @@ fn exec_sends_an_image_and_the_log_refers_to_it() {
 }
 
 #[test]
-fn files_that_are_no_images_or_too_large_are_refused_with_advice() {
+fn files_that_are_not_images_or_too_large_are_refused_with_advice() {
     let server = Mock::start(&[("look", vec![say("x")])]);
     let world = world(&server.url(), SEES);
     fs::write(world.work().join("large.png"), png(2001, 10)).unwrap();
@@ -192,7 +192,7 @@ fn a_server_stores_an_uploaded_image_for_a_prompt() {
 }
 
 #[test]
-fn an_upload_that_is_no_image_is_refused() {
+fn an_upload_that_is_not_an_image_is_refused() {
     let mock = Mock::start(&[]);
     let server_world = world(&mock.url(), SEES);
     let server = serve(&server_world, &[]);

@@ -216,7 +216,7 @@ fn a_server_that_fails_is_reported_with_its_last_words() {
 }
 
 #[test]
-fn images_of_a_result_reach_models_that_see_them_and_others_are_told() {
+fn images_of_a_result_reach_models_that_see_them_and_others_get_a_note() {
     let act = || call("mcp__test__act", json!({"text": ""}));
     let server = Mock::start(&[("go", vec![act(), say("Done.")])]);
     for (vision, expected) in [

@@ -198,7 +198,7 @@ fn a_step_that_cannot_be_guarded_does_not_run() {
 }
 
 #[test]
-fn a_report_tells_what_was_done_and_is_safe_to_open() {
+fn a_report_lists_what_was_done_and_is_safe_to_open() {
     let task = vec![
         bash("echo '<script>alert(1)</script>' >page; : 'Authorization: Bearer abcDEF123456789'"),
         call("write_file", json!({ "path": "notes.txt", "content": "one\n" })),

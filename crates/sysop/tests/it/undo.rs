@@ -49,7 +49,7 @@ fn a_step_is_planned_undone_and_redone() {
 }
 
 #[test]
-fn what_somebody_else_changed_since_is_named_and_kept() {
+fn a_file_that_somebody_else_changed_since_is_named_and_kept() {
     let (_mock, world, id, _) = changed();
     std::fs::write(world.work().join("a"), "other\n").unwrap();
     let refused = world.finish(&["undo", &id, "1", "--yes"]);

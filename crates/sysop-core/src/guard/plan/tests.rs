@@ -66,7 +66,7 @@ fn units_that_a_guard_watches_are_recorded_and_restarted() {
 }
 
 #[test]
-fn a_change_that_no_script_takes_back_has_no_plan() {
+fn a_change_that_no_script_can_revert_has_no_plan() {
     for (command, why) in [
         ("sudo reboot", "shuts down or restarts"),
         ("sudo systemctl poweroff", "shuts down or restarts"),
@@ -102,7 +102,7 @@ fn a_path_with_a_line_break_is_refused() {
 }
 
 #[test]
-fn words_of_the_command_never_become_shell_text() {
+fn words_of_the_command_never_become_shell_code() {
     let plan = planned("sudo usermod -s '$(touch /tmp/x)' 'ann;reboot'");
     let text = [plan.capture, plan.hook, plan.checks.join("\n")].join("\n");
     assert!(!text.contains("touch /tmp/x") && !text.contains("ann;reboot"), "{text}");

@@ -36,13 +36,13 @@ fn the_content_of_written_paths_is_kept() {
 }
 
 #[test]
-fn a_copy_into_a_folder_keeps_the_file_of_that_name() {
+fn a_copy_into_a_directory_keeps_the_file_of_that_name() {
     assert_eq!(entries("cp a.conf b.conf /etc/app"), ["i:/etc/app\ta.conf", "i:/etc/app\tb.conf"]);
     assert_eq!(entries("mv a b"), ["c:/srv/app/a", "i:/srv/app/b\ta"]);
 }
 
 #[test]
-fn of_modes_and_owners_only_metadata_is_kept() {
+fn changes_of_modes_and_owners_keep_only_metadata() {
     assert_eq!(entries("chmod -R 755 www && chown -R 33:33 www"), ["m:/srv/app/www"]);
     assert_eq!(entries("chmod 600 a; echo b >a"), ["c:/srv/app/a"]);
 }

@@ -78,7 +78,7 @@ fn assert_within(outcome: &Outcome, bytes: usize, lines: usize) {
 }
 
 #[tokio::test]
-async fn each_group_gets_a_share_and_cut_output_is_kept_as_an_artifact() {
+async fn each_group_gets_a_share_and_truncated_output_is_an_artifact() {
     let outcomes =
         vec![exited(0, &numbered(0, 5)), exited(0, &numbered(1, 400)), exited(0, &numbered(2, 400))];
     let (fleet, home) = limited(50_000, 100, outcomes);
@@ -119,7 +119,7 @@ async fn a_thousand_different_results_fit_the_limits() {
 }
 
 #[tokio::test]
-async fn the_majority_is_shown_beside_any_number_of_odd_hosts() {
+async fn the_majority_is_shown_with_any_number_of_odd_hosts() {
     let mut outcomes: Vec<Outcome> = (0..200).map(|host| exited(1, &numbered(host, 50))).collect();
     outcomes.extend((0..300).map(|_| exited(0, "all is well")));
     let (fleet, _home) = limited(8_192, 100, outcomes);

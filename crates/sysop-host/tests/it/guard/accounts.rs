@@ -29,7 +29,7 @@ fn locked_accounts_are_unlocked() {
 }
 
 #[test]
-fn lost_keys_and_rights_come_back() {
+fn lost_keys_and_rights_are_restored() {
     all_heal(
         ANN,
         30,
@@ -48,7 +48,7 @@ fn lost_keys_and_rights_come_back() {
 }
 
 #[tokio::test]
-async fn a_group_that_may_use_sudo_is_given_back() {
+async fn a_lost_sudo_group_is_restored() {
     let Some(target) = Target::with(ANN) else { return };
     target.inside(
         "groupadd ops; gpasswd -a ann ops; sed -i 's/^ann .*/%ops ALL=(ALL) NOPASSWD: ALL/' /etc/sudoers",

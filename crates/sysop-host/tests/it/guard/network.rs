@@ -9,7 +9,7 @@ const STATE: &str =
     "ip -4 -o addr show; ip route show; ip rule show; ip -br link show | cut -c1-30; nft -s list ruleset";
 
 #[test]
-fn lost_addresses_routes_and_links_come_back() {
+fn lost_addresses_routes_and_links_are_restored() {
     all_heal(
         Setup::of("root"),
         8,
@@ -56,7 +56,7 @@ fn rules_that_were_there_before_are_kept() {
 }
 
 #[test]
-fn sets_and_tables_beside_rules_of_iptables_are_put_back() {
+fn sets_and_tables_are_restored_along_with_iptables_rules() {
     for change in [
         "ipset add closed 192.0.2.1",
         "nft add table inet t; nft 'add chain inet t c { type filter hook input priority 0; policy drop; }'",

@@ -41,19 +41,19 @@ macro_rules! in_each_shell {
 }
 
 in_each_shell!(
-    output_and_exit_code_are_the_commands,
-    what_a_command_changes_lasts,
-    commands_of_many_lines_run_as_one,
-    the_end_of_the_shell_is_told_and_the_next_call_opens_another,
-    what_takes_too_long_goes_on_in_the_terminal,
-    a_stop_interrupts_and_keeps_what_was_captured,
-    a_command_that_is_not_whole_is_told_and_harms_nothing,
+    output_and_exit_code_come_from_the_command,
+    the_state_of_the_shell_lasts_between_commands,
+    commands_of_several_lines_run_as_one,
+    the_end_of_the_shell_is_reported_and_the_next_call_opens_another,
+    a_command_that_times_out_continues_in_the_terminal,
+    a_stop_interrupts_and_keeps_the_output,
+    an_incomplete_command_is_reported_and_harms_nothing,
     a_program_in_the_background_does_not_hold_the_call,
-    marks_and_typing_of_ours_are_seen_by_nobody,
-    what_imitates_a_mark_is_not_believed,
+    our_marks_and_typing_are_not_visible,
+    imitated_marks_are_ignored,
 );
 
-async fn output_and_exit_code_are_the_commands(rig: Rig) {
+async fn output_and_exit_code_come_from_the_command(rig: Rig) {
     let outcome = rig.run("echo a; echo b").await;
     assert_eq!(outcome.output, "a\nb\n[exit code 0]");
     assert_eq!((outcome.status, outcome.exit_code), (Status::Ok, Some(0)));
@@ -66,7 +66,7 @@ async fn output_and_exit_code_are_the_commands(rig: Rig) {
     assert_eq!(rig.output(odd).await, "a!b \"c\" $d \\e\nä€%\n--\n-x\n");
 }
 
-async fn what_a_command_changes_lasts(rig: Rig) {
+async fn the_state_of_the_shell_lasts_between_commands(rig: Rig) {
     std::fs::create_dir(rig.root().join("sub")).unwrap();
     rig.output("cd sub").await;
     let place = std::fs::canonicalize(rig.root().join("sub")).unwrap();
@@ -75,14 +75,14 @@ async fn what_a_command_changes_lasts(rig: Rig) {
     assert_eq!(rig.output("sh -c 'echo $LASTS'").await, "yes\n");
 }
 
-async fn commands_of_many_lines_run_as_one(rig: Rig) {
+async fn commands_of_several_lines_run_as_one(rig: Rig) {
     assert_eq!(rig.output("for x in a b\ndo echo $x\ndone # comment").await, "a\nb\n");
     let long: String = (0..400).map(|number| format!("echo 'line {number}'\n")).collect();
     let told: String = (0..400).map(|number| format!("line {number}\n")).collect();
     assert_eq!(rig.output(&long).await, told);
 }
 
-async fn the_end_of_the_shell_is_told_and_the_next_call_opens_another(rig: Rig) {
+async fn the_end_of_the_shell_is_reported_and_the_next_call_opens_another(rig: Rig) {
     let outcome = rig.run("exit 4").await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Failed, Some(4)), "{outcome:?}");
     let end = "[the shell ended with exit code 4; the next call opens a new one]";
@@ -140,7 +140,7 @@ async fn a_shell_without_marks_keeps_the_directory() {
     assert!(rig.root().join("keep").exists());
 }
 
-async fn what_takes_too_long_goes_on_in_the_terminal(rig: Rig) {
+async fn a_command_that_times_out_continues_in_the_terminal(rig: Rig) {
     let outcome = rig.run_for("sh -c 'echo begun; read line; echo got $line'", 1).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Timeout, None));
     assert!(outcome.output.contains("begun") && outcome.output.contains("send_keys"), "{}", outcome.output);
@@ -156,7 +156,7 @@ async fn what_takes_too_long_goes_on_in_the_terminal(rig: Rig) {
     assert_eq!(rig.output("echo later").await, "later\n");
 }
 
-async fn a_stop_interrupts_and_keeps_what_was_captured(rig: Rig) {
+async fn a_stop_interrupts_and_keeps_the_output(rig: Rig) {
     let outcome = rig.run_until("sh -c 'echo one; sleep 1000'", |shown| shown.contains("one")).await;
     assert_eq!((outcome.status, outcome.exit_code), (Status::Cancelled, None));
     assert!(outcome.output.starts_with("one\n"), "{}", outcome.output);
@@ -164,7 +164,7 @@ async fn a_stop_interrupts_and_keeps_what_was_captured(rig: Rig) {
     assert_eq!(rig.output("echo next").await, "next\n");
 }
 
-async fn a_command_that_is_not_whole_is_told_and_harms_nothing(rig: Rig) {
+async fn an_incomplete_command_is_reported_and_harms_nothing(rig: Rig) {
     for command in ["echo 'never closed", "echo \"never $(closed", "if true", "cat <<EOF\nnever ended"] {
         let outcome = rig.run(command).await;
         let heredoc_in_fish = outcome.output.contains("<<") || outcome.output.contains("here-document");
@@ -185,7 +185,7 @@ async fn a_program_in_the_background_does_not_hold_the_call(rig: Rig) {
     assert_eq!(outcome.exit_code, Some(0), "{outcome:?}");
 }
 
-async fn marks_and_typing_of_ours_are_seen_by_nobody(rig: Rig) {
+async fn our_marks_and_typing_are_not_visible(rig: Rig) {
     let mut told = rig.run("echo visible; false").await.output;
     told.push_str(&rig.run("true").await.output);
     told.push_str(&rig.keys("Enter").await.output);
@@ -200,7 +200,7 @@ async fn marks_and_typing_of_ours_are_seen_by_nobody(rig: Rig) {
     }
 }
 
-async fn what_imitates_a_mark_is_not_believed(rig: Rig) {
+async fn imitated_marks_are_ignored(rig: Rig) {
     let guesses =
         "printf '\\033]7717;0123456789abcdef;D;fedcba9876543210;0\\007\\033]133;D;0\\007'; sh -c 'exit 5'";
     let outcome = rig.run(guesses).await;
@@ -210,7 +210,7 @@ async fn what_imitates_a_mark_is_not_believed(rig: Rig) {
 /// With SIGINT ignored, as under `nohup` or in a script's background job; child processes inherit that.
 #[test]
 fn stopping_interrupts_even_if_sysop_ignores_ctrl_c() {
-    let name = "terminal::commands::a_stop_interrupts_and_keeps_what_was_captured::bash";
+    let name = "terminal::commands::a_stop_interrupts_and_keeps_the_output::bash";
     let again = std::process::Command::new("sh")
         .args(["-c", "trap '' INT QUIT; exec \"$0\" --exact \"$1\""])
         .arg(std::env::current_exe().unwrap())

@@ -56,7 +56,7 @@ const SHELLS: [(Shell, Dialect); 6] = [
 ];
 
 #[tokio::test]
-async fn the_shell_and_its_folder_are_known_before_and_after_cd() {
+async fn the_shell_and_its_directory_are_known_before_and_after_cd() {
     for (shell, dialect) in SHELLS {
         let rig = Rig::new(shell);
         let told = of_command(&rig).await;
@@ -75,7 +75,7 @@ async fn the_shell_and_its_folder_are_known_before_and_after_cd() {
 }
 
 #[tokio::test]
-async fn a_startup_file_chooses_folder_and_home() {
+async fn a_startup_file_chooses_directory_and_home() {
     let rig = Rig::with_rc(Shell::Bash, "cd /usr; HOME=/opt");
     let context = of_command(&rig).await.context;
     assert_eq!((context.folder.as_deref(), context.home.as_deref()), (Some("/usr"), Some("/opt")));

@@ -157,7 +157,7 @@ fn recorded_replies_are_parsed() {
 }
 
 #[test]
-fn random_texts_keep_the_parser_invariants() {
+fn random_text_keeps_the_parser_invariants() {
     let tokens = [
         "{",
         "}",

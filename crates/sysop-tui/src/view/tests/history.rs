@@ -60,7 +60,7 @@ fn the_view_follows_the_end_until_scrolled() {
 }
 
 #[test]
-fn dropping_old_texts_does_not_move_the_view() {
+fn dropping_old_text_does_not_move_the_view() {
     let mut story = Story::new();
     let long = "one more paragraph of a long answer. ".repeat(400);
     for number in 0..500 {

@@ -192,7 +192,7 @@ fn asked(command: &str) -> Arc<Logged> {
 }
 
 #[tokio::test]
-async fn the_notifier_is_told_about_an_approval_with_a_link_without_a_token() {
+async fn the_notifier_gets_an_approval_with_a_link_without_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("input");
     let words = ["/bin/sh", "-c", "cat > \"$0\"", input.to_str().unwrap()];

@@ -159,7 +159,7 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
 }
 
 #[test]
-fn the_plan_of_an_undo_is_no_call_of_a_model() {
+fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
     let undo = ToolCall { name: "undo".to_owned(), ..call("c1", "") };
     let arguments = json!({ "step": 1 }).as_object().unwrap().clone();
     let undo = ToolCall { arguments: Arguments::Object(arguments), ..undo };
@@ -207,7 +207,7 @@ fn recordings_of_the_session_are_linked() {
 }
 
 #[test]
-fn hostile_texts_stay_texts() {
+fn hostile_text_stays_text() {
     let odd = "<img src=x onerror=alert(1)> \"'`[a](javascript:b) {{x}}\n```\n# h";
     for hostile in HOSTILE.iter().copied().chain([odd]) {
         let step = StepId { turn: TurnId(1), step: 1 };

@@ -68,7 +68,7 @@ impl Rollout {
 }
 
 #[test]
-fn twenty_hosts_are_changed_after_one_look_at_two_groups() {
+fn twenty_hosts_are_changed_after_one_review_of_two_groups() {
     let rollout = Rollout::with(&[("rotate", vec![bash(CHANGE), say("All keys have the comment.")])]);
     let (proposal, seen) = rollout.rolls_out(2);
     for part in [

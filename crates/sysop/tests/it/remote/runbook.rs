@@ -262,7 +262,7 @@ fn a_program_that_another_host_lacks_stops_the_run_before_the_first_step() {
 }
 
 #[test]
-fn a_plan_tells_what_the_hosts_say_and_changes_nothing() {
+fn a_plan_shows_the_answers_of_the_hosts_and_changes_nothing() {
     let hosts = Hosts::with(&[]).with_routines(
         "[[routines.r.steps]]\nname = 'clean'\ncmd = 'rm -r old'\nunless = 'test ! -e old'\n\
          [[routines.r.steps]]\nname = 'flag'\nhost = 'two'\ncmd = 'echo new >flag'\nguard = true\n\
