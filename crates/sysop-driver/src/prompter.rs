@@ -86,8 +86,8 @@ pub trait Terminal: Send + Sync {
     /// shell can be started.
     async fn watch(&self) -> Result<TerminalView, String>;
 
-    /// Like `watch`, but for viewers with a scrollback. The picture begins with up to `scrollback_rows` rows from above
-    /// the screen, and replaces the viewer's scrollback. Fails with one sentence if no shell can be started.
+    /// Like `watch`, but for viewers with a scrollback. The snapshot begins with up to `scrollback_rows` rows from
+    /// above the screen, and replaces the viewer's scrollback. Fails with one sentence if no shell can be started.
     async fn watch_back(&self, scrollback_rows: usize) -> Result<TerminalView, String> {
         let _ = scrollback_rows; // a terminal without scrollback returns only the screen
         self.watch().await

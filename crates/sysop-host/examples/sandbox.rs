@@ -14,7 +14,7 @@ use sysop_host::{LocalHost, LocalSettings, SandboxSupport};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Commands of each kind.
+/// Number of commands of each kind.
 const RUNS: usize = 300;
 
 fn call(number: usize) -> ToolCall {

@@ -30,7 +30,7 @@ const MEGABYTES: f64 = (LINES * LINE_BYTES) as f64 / 1e6;
 const READ_BYTES: usize = 64 * 1024;
 /// Size of the plain terminal (rows, columns), the same as ours.
 const SIZE: (u16, u16) = (40, 120);
-/// Measurements of each kind, in turns; the best one counts.
+/// Number of measurements of each kind. The kinds take turns, and the best measurement counts.
 const FLOODS: usize = 5;
 /// Number of screens to wait for.
 const SCREENS: usize = 7;

@@ -8,7 +8,7 @@
 //!
 //! # Design
 //!
-//! 1. `live_shell` runs the shell in a PTY (`pty_reader`). `sequences` cuts its output into text and escape sequences
+//! 1. `live_shell` runs the shell in a PTY (`pty_reader`). `sequences` splits its output into text and escape sequences
 //!    once, for all consumers: `state` with its `screen`, watchers through `output_filter`, and captures as
 //!    `plain_text`.
 //! 2. `shell_setup` and `shells` type a few lines that make the shell report its prompt and the end of each command as

@@ -25,7 +25,7 @@ pub(crate) use part::free_bytes;
 
 /// Maximum consecutive attempts that fail without a new byte.
 const FRUITLESS_ATTEMPTS_MAX: u32 = 5;
-/// Longest wait before an attempt, whatever the server asks for.
+/// Maximum wait before an attempt, whatever the server asks for.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 /// Bytes to leave free on the disk.
 const DISK_RESERVE_BYTES: u64 = 64 * 1024 * 1024;

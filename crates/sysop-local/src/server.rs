@@ -21,16 +21,16 @@ use crate::launcher;
 pub const START_MAX: Duration = Duration::from_secs(300);
 /// Time between two health checks.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Longest wait for the answer to a health check.
+/// Maximum wait for the answer to a health check.
 const CHECK_MAX: Duration = Duration::from_secs(5);
 /// Time that a server has to exit by itself.
 const STOP_MAX: Duration = Duration::from_secs(5);
 /// Maximum starts, each with another port, in case another program takes the port first.
 const PORTS_TRIED_MAX: u32 = 3;
-/// Last lines of output that are kept for an error message.
+/// Maximum number of output lines kept for an error message, counted from the end.
 const LINES_MAX: usize = 12;
 const LINE_BYTES_MAX: u64 = 400;
-/// Random bytes of the key.
+/// Number of random bytes in the key.
 const KEY_BYTES: usize = 32;
 
 /// Everything needed to start a server.

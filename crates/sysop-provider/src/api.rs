@@ -28,7 +28,7 @@ pub(crate) struct HttpRequest {
     pub(crate) headers: Vec<(String, secrecy::SecretString)>,
     pub(crate) body: String,
     pub(crate) framing: Framing,
-    /// Longest wait for the first byte of the response.
+    /// Maximum wait for the first byte of the response.
     pub(crate) first_byte: Duration,
 }
 

@@ -21,7 +21,7 @@ pub struct Endpoint {
     pub api_key: Option<SecretString>,
     /// Additional headers. They replace sysop's own headers of the same name.
     pub headers: Vec<(String, SecretString)>,
-    /// Longest silence between two bytes; `None` means [`SILENCE_MAX`].
+    /// Maximum time between two bytes; `None` means [`SILENCE_MAX`].
     pub timeout: Option<Duration>,
 }
 

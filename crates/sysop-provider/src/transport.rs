@@ -40,9 +40,9 @@ pub const ERROR_BODY_BYTES_MAX: usize = 64 * 1024;
 const ERROR_BODY_WAIT_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of times one request changes form because the server refused the previous form.
 const QUIRK_RETRIES_MAX: u32 = 8;
-/// Longest wait for the end of the body after the end of the reply. Only a body read to its end frees the connection.
+/// Maximum wait for the end of the body after the end of the reply. Only a body read to its end frees the connection.
 const END_WAIT_MAX: Duration = Duration::from_millis(50);
-/// Longest time for a query about models.
+/// Maximum time for a query about models.
 const QUERY_MAX: Duration = Duration::from_secs(3);
 const QUERY_BYTES_MAX: usize = 8 * 1024 * 1024;
 const QUIRK_MODELS_MAX: usize = 256;
@@ -98,7 +98,7 @@ pub(crate) struct CallContext {
     pub(crate) base_url: String,
     /// Address shown to the user, if it differs from the one used to connect.
     pub(crate) shown: Option<String>,
-    /// Longest silence between two bytes.
+    /// Maximum time between two bytes.
     pub(crate) silence: Duration,
     pub(crate) retry: RetrySettings,
     pub(crate) known_quirks: Arc<QuirkCache>,

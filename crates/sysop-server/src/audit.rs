@@ -93,7 +93,7 @@ impl Audit {
         }
     }
 
-    /// Also sends each line to the journal, after writing it to the file.
+    /// Adds the journal: each line is sent there after it was written to the file.
     #[cfg(unix)]
     #[must_use]
     pub fn with_journal(self, journal: Journal) -> Self {

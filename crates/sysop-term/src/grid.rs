@@ -23,8 +23,8 @@ const SCROLLBACK_ROWS: usize = 2_000;
 const CELLS_MAX: u16 = 1_000;
 /// Maximum number of combining marks to draw per character. More marks only serve to garble the screen.
 const MARKS_MAX: usize = 8;
-/// Sequences that reset modes which an earlier program may have left enabled. A picture of the screen does
-/// not reset them.
+/// Sequences that reset modes which an earlier program may have left enabled. A snapshot of the screen
+/// does not reset them.
 const MODES_OFF: &[u8] = b"\x1b[?6;1000;1002;1003;1006l\x1b[4;20l\x1b[?7h\x1b(B\x0f";
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Dimensions for GridSize {
 }
 
 impl Grid {
-    /// Creates a screen and draws `picture`, which is terminal output, on it.
+    /// Creates a screen that shows `picture`, a snapshot in the form of terminal output.
     pub fn new(size: GridSize, picture: &[u8]) -> Self {
         let config = Config { scrolling_history: SCROLLBACK_ROWS, ..Config::default() };
         let mut grid = Self { term: Term::new(config, &size, VoidListener), parser: Processor::new() };
@@ -107,7 +107,7 @@ impl Grid {
         self.parser.advance(&mut self.term, bytes);
     }
 
-    /// Draws `picture` over the screen after part of the output has been lost. Keeps the scrollback.
+    /// Replaces the screen with `picture`, a snapshot, after part of the output has been lost. Keeps the scrollback.
     pub fn redraw(&mut self, picture: &[u8]) {
         // An incomplete sequence belongs to the lost output.
         self.parser.stop_sync(&mut self.term);

@@ -330,7 +330,7 @@ fn doctor(settings: Result<Settings, CommandError>, arguments: cli::DoctorArgume
     Ok(exit)
 }
 
-/// Longest wait for blocking tasks at the end of a command.
+/// Maximum wait for blocking tasks at the end of a command.
 const BLOCKED_MAX: Duration = Duration::from_millis(200);
 
 fn wait_for<T>(command: impl Future<Output = Result<T>>) -> Result<T> {

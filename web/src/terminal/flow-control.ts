@@ -1,6 +1,6 @@
 /**
  * Flow control for terminal output. If drawing falls behind, the server is told to stop; once the buffered output is
- * drawn, a picture of the current screen is requested. A flood of output thus never accumulates or blocks the page.
+ * drawn, a snapshot of the current screen is requested. A flood of output thus never accumulates or blocks the page.
  */
 
 /** Maximum characters waiting to be drawn. */
@@ -12,12 +12,12 @@ export interface FlowHooks {
   write(data: string, done: () => void): void;
   /** Tells the server to send no more. */
   stop(): void;
-  /** Requests a picture and all output after it. `first` is true for the first request on this connection. */
+  /** Requests a snapshot and all output after it. `first` is true for the first request on this connection. */
   ask(first: boolean): void;
 }
 
 /**
- * `idle`: nothing was requested. `asked`: output before the picture is dropped. `live`: output is drawn. `behind`: the
+ * `idle`: nothing was requested. `asked`: output before the snapshot is dropped. `live`: output is drawn. `behind`: the
  * server was told to stop, and output in flight is dropped.
  */
 type FlowPhase = "idle" | "asked" | "live" | "behind";
@@ -30,7 +30,7 @@ export class FlowControl {
 
   constructor(private readonly hooks: FlowHooks) {}
 
-  /** Called on connect: requests a picture. */
+  /** Called on connect: requests a snapshot. */
   connected(): void {
     this.connection += 1;
     this.ask(true);
@@ -42,7 +42,7 @@ export class FlowControl {
     this.phase = "idle";
   }
 
-  /** True if new output should be drawn; a full picture replaces skipped output. */
+  /** True if new output should be drawn; a snapshot of the screen replaces skipped output. */
   takes(reset: boolean): boolean {
     if (this.phase === "asked" && reset) this.phase = "live";
     return this.phase === "live";

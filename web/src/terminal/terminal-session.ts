@@ -7,7 +7,7 @@ import { makeScreen, SCROLLBACK_ROWS, type TerminalScreen, type Theme, textOf } 
 
 /** Delay, in milliseconds, before a size change is sent to the terminal. */
 const SETTLED_MS = 120;
-/** Sent before a picture: ends an unfinished sequence and resets the modes. */
+/** Written before a snapshot: ends an unfinished sequence and resets the modes. */
 const AFRESH = "\u0018\u001b[!p";
 
 /** Text that waits for confirmation. */

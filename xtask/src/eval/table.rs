@@ -48,12 +48,12 @@ impl Sum {
         sum
     }
 
-    /// Returns a mean for each run.
+    /// Returns the mean of a total over all runs.
     fn mean(&self, total: f64) -> f64 {
         if self.runs == 0 { 0.0 } else { total / self.runs as f64 }
     }
 
-    /// Returns the cells after the names: solved, requests, tokens, and seconds, the latter as means for each run.
+    /// Returns the cells after the names: solved, requests, tokens, and seconds, the last three as means per run.
     fn cells(&self) -> String {
         let mark = if self.estimated > 0 { "~" } else { "" };
         let solved = format!("{}/{}", self.solved, self.runs);

@@ -330,7 +330,7 @@ fn guard_refusal(call: &ToolCall, survey: &Survey) -> Option<String> {
     Some(format!("this call must run under a guard, but cannot: {why}; nothing ran"))
 }
 
-/// A call that requests a guard may lock people out, whatever its command looks like.
+/// Raises the risk of a call that requests a guard: it may lock people out, whatever its command looks like.
 fn with_requested_guard(mut assessment: Assessment, command: &str) -> Assessment {
     let (start, end, class) = (0, command.len(), RiskClass::Lockout);
     if assessment.risk.class < class {
@@ -350,8 +350,8 @@ fn not_guarded(why: &str, command_bytes: usize) -> Finding {
     Finding { start: 0, end: command_bytes, class: RiskClass::Lockout, why }
 }
 
-/// If several people must allow a call, only reads run without approval, because a mode, a rule or a grant is
-/// the decision of one person.
+/// Adapts the verdict if several people must allow a call: only reads then run without approval, because a mode, a
+/// rule or a grant is the decision of one person.
 fn with_people(mut assessment: Assessment, mode: ApprovalMode, people: u32) -> Assessment {
     let changes = assessment.risk.class > RiskClass::ReadOnly;
     if people > 1 && changes && mode != ApprovalMode::Never && assessment.verdict == Verdict::Allow {

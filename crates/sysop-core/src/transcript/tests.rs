@@ -658,7 +658,7 @@ fn short_text_is_one_line() {
     .assert_eq(&forms.join("\n"));
 }
 
-/// Events over few ids in any order, well-formed or not, with deltas in between.
+/// Generates events and deltas in any order, well-formed or not. They share few ids, so that they affect each other.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let id = prop_oneof![Just("c1"), Just("c2"), Just("done")];
     let at = (1..3u32, 1..3u32).prop_map(|(turn, n)| step(turn, n));

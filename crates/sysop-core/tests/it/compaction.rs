@@ -14,7 +14,7 @@ use crate::world::{World, bash, call, calls, failure, says, spec};
 
 const GOAL: &str = "find out why port 8443 of web1 refuses connections";
 
-/// A world whose model has a window of this many tokens.
+/// Creates a world whose model has a window of this many tokens.
 fn world(window: u32) -> World {
     World::new(windowed(window, ApprovalMode::Auto))
 }
@@ -57,7 +57,7 @@ fn text(request: &ModelRequest) -> String {
     text
 }
 
-/// A reply whose words fill the context, with one command.
+/// Returns a reply with one command and enough text to fill the context soon.
 fn thinks_aloud(n: usize) -> Reply {
     Reply {
         text: format!("{GOAL} {}", "x".repeat(3_000)),

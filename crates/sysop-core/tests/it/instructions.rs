@@ -33,7 +33,7 @@ fn agents(text: &str) -> Instructions {
     Instructions { files: vec![file], ..Instructions::default() }
 }
 
-/// The attempt of the request for instructions in the last output.
+/// Returns the attempt number of the request for instructions in the last output, if there is one.
 fn requested(world: &World) -> Option<u32> {
     world.last.effects.iter().find_map(|effect| match effect {
         Effect::ReadInstructions { attempt } => Some(*attempt),

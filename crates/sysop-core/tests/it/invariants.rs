@@ -237,7 +237,7 @@ fn decision_on_nothing() -> Input {
     Input::Decision { call: CallId::new("gone"), decision, by: "late".to_owned(), person: None }
 }
 
-/// Invariant 7: an answer with a stale id changes nothing.
+/// Checks invariant 7: an answer with a stale id changes nothing.
 fn stale(world: &mut World, input: Input) -> &mut World {
     let before = world.session.clone();
     world.tell(input);

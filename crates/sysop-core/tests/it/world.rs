@@ -379,7 +379,7 @@ impl World {
         assert!(finished.is_superset(&started.difference(&open).copied().collect()));
     }
 
-    /// Invariant 2: every call that ran was allowed in exactly that form.
+    /// Checks invariant 2: every call that ran was allowed in exactly that form.
     fn check_permission(&self) {
         let spec = self.session.spec();
         let policy = &self.policy;
@@ -453,7 +453,7 @@ impl World {
         }
     }
 
-    /// Invariant 2 for plain chats: no call of the model runs or asks in a turn that began as chat.
+    /// Checks invariant 2 for plain chats: no call of the model runs or asks in a turn that began as chat.
     fn check_chat(&self) {
         let (mut mode, mut chats) = (Mode::Agent, false);
         for event in &self.log {
@@ -469,7 +469,7 @@ impl World {
         assert_eq!(self.session.mode(), mode, "the newest mode applies");
     }
 
-    /// Invariant 6: cancel, plus the running tool's outcome, leads to idle from every state.
+    /// Checks invariant 6: a cancel and the running tool's outcome lead to idle from every state.
     fn check_not_stuck(&self) {
         let mut session = self.session.clone();
         let _ = session.handle(Input::Cancel);
@@ -510,8 +510,8 @@ impl World {
     }
 }
 
-/// Invariant 5: the system prompt comes first, the window is bounded and begins with a user message, no call without
-/// its result.
+/// Checks invariant 5: the system prompt comes first, the window is bounded and begins with a user message, and no call
+/// lacks its result.
 fn check_request(request: &ModelRequest, session: &Session) {
     let (spec, client_tools) = (session.spec(), session.client_tools());
     if request.mode == Mode::Chat {
@@ -554,7 +554,7 @@ fn check_request(request: &ModelRequest, session: &Session) {
     assert!(expected.is_empty(), "invariant 5: {expected:?} have no result");
 }
 
-/// Invariant 5 for plain chats: their own system prompt, no tools, text only, user and model alternating.
+/// Checks invariant 5 for plain chats: their own system prompt, no tools, text only, user and model alternating.
 fn check_chat_request(request: &ModelRequest, spec: &SessionSpec) {
     assert!(request.system.starts_with(CHAT_PROMPT), "invariant 5: no system prompt");
     assert!(request.tools.is_empty(), "invariant 5: tools in a plain chat");

@@ -13,7 +13,7 @@ use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-/// Longest wait for anything that should happen soon, on a busy machine.
+/// Maximum wait for anything that should happen soon, on a busy machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 /// X11 event codes of a key press and a key release.
 const KEYS: [u8; 2] = [2, 3];

@@ -24,12 +24,12 @@ use crate::world::{World, events, spec};
 
 const SEEDS: u64 = 80;
 const NODES: usize = 3;
-/// Total turns of all nodes while faults are injected.
+/// Total number of turns of all nodes while faults are injected.
 const TURNS: u32 = 500;
 /// Maximum further turns until everything is idle.
 const REST_TURNS: u32 = 4000;
 
-/// Turns without a change that count as idle.
+/// Number of turns without a change after which the nodes count as idle.
 const STILL_TURNS: u32 = 40;
 
 fn session_id() -> SessionId {
@@ -166,7 +166,7 @@ impl Node {
     }
 }
 
-/// No text of a reply appears before its step.
+/// Checks that no text of a reply appears before its step.
 fn check_delta(delta: &Delta, told: &[Arc<Logged>]) {
     let (Delta::Text { step, .. } | Delta::Reasoning { step, .. } | Delta::Restarted { step }) = delta else {
         return;
@@ -347,7 +347,7 @@ fn rest(shared: &Arc<SharedDatabase>, nodes: &mut [Node]) {
     panic!("the session does not end: {:?}, {} events, shown {told:?}", session.activity(), log.len());
 }
 
-/// Every event shown to a user is durable.
+/// Checks that every event shown to a user is durable.
 fn check_told(shared: &SharedDatabase, told: &[Arc<Logged>]) {
     shared.with(|tables| {
         let log = &tables.logs[&session_id()].log;
@@ -357,7 +357,8 @@ fn check_told(shared: &SharedDatabase, told: &[Arc<Logged>]) {
     });
 }
 
-/// Every prompt accepted by a node that lives or was shut down is in the log, even if the node lost the session since.
+/// Checks that every prompt accepted by a node that lives or was shut down is in the log, even if the node has lost the
+/// session since.
 fn check_said(shared: &SharedDatabase, said: &[String]) {
     let log = shared.with(|tables| tables.logs[&session_id()].log.clone());
     for text in said {
@@ -370,7 +371,7 @@ fn check_said(shared: &SharedDatabase, said: &[String]) {
     }
 }
 
-/// The log has no gap and matches what the hosts ran, and each queued input was consumed once.
+/// Checks that the log has no gap and matches what the hosts ran, and that each queued input was consumed once.
 fn check_log(shared: &SharedDatabase, counts: &mut Counts) {
     let tables = shared.tables.lock();
     assert_eq!(tables.taken_twice, 0, "inputs were consumed twice");

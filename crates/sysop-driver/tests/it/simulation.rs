@@ -89,7 +89,7 @@ async fn open(world: &Arc<World>) -> Result<Handle, DriverError> {
     }
 }
 
-/// One life: a user who acts at random and reads updates.
+/// Simulates one life of the process: a user acts at random and reads updates.
 async fn live(world: &Arc<World>, told: &mut SeenEvents) -> Result<(), DriverError> {
     let handle = open(world).await?;
     let mut updates = handle.subscribe(Seq(0));
@@ -134,7 +134,7 @@ fn deed(world: &World, told: &SeenEvents) -> Input {
     }
 }
 
-/// The last life: everything is canceled and must become idle.
+/// Simulates the last life: everything is canceled and must become idle.
 async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
     let handle = open(world).await?;
     let mut updates = handle.subscribe(Seq(0));
@@ -158,7 +158,7 @@ async fn rest(world: &Arc<World>) -> Result<(), DriverError> {
     Ok(())
 }
 
-/// No text of a reply appears before its step, and no output before the start of its call.
+/// Checks that no text of a reply appears before its step, and no output before the start of its call.
 fn check_delta(delta: &Delta, told: &SeenEvents) {
     if let Delta::Output { call, .. } = delta {
         let starts = |logged: &Arc<Logged>| matches!(&logged.event, Event::ToolStarted { call: c, .. } if c.id == *call);
@@ -171,7 +171,7 @@ fn check_delta(delta: &Delta, told: &SeenEvents) {
     assert!(told.events.iter().any(asked), "{delta:?} came before its step");
 }
 
-/// Every event shown to a user is durable, in order, without gaps or duplicates.
+/// Checks that the events shown to a user are durable and in order, without gaps or duplicates.
 fn check_told(world: &World, told: &SeenEvents) {
     let disk = world.disk.lock();
     let log = disk.get(&session_id()).map_or(&[][..], Vec::as_slice);
@@ -181,7 +181,7 @@ fn check_told(world: &World, told: &SeenEvents) {
     }
 }
 
-/// The log has no gap and matches what the host ran.
+/// Checks that the log has no gap and matches what the host ran.
 fn check_log(world: &World, life: usize) {
     let disk = world.disk.lock();
     let Some(log) = disk.get(&session_id()) else {

@@ -20,7 +20,7 @@ impl Progress {
         Self { all, ended: Arc::default(), display }
     }
 
-    /// Display that the output of the hosts shares with these lines.
+    /// Returns the display, for the output of the hosts.
     pub(super) fn sink(&self) -> DeltaSink {
         self.display.clone()
     }

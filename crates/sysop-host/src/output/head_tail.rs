@@ -2,7 +2,7 @@
 
 use super::OutputLimits;
 
-/// Maximum distance in bytes over which a cut is moved to the end of a line.
+/// Maximum distance in bytes by which a truncation is moved so that it falls at the end of a line.
 const ALIGN_BYTES_MAX: usize = 1024;
 /// Bytes of the limit reserved for the notice about the gap, unless the limit is under four times this.
 const NOTICE_BYTES: usize = 256;
@@ -34,7 +34,8 @@ pub(crate) struct Gap {
 }
 
 impl HeadTail {
-    /// If there is no line limit (`usize::MAX`), lines are not counted, and the number of lines in a gap is 0.
+    /// Creates an empty buffer. If there is no line limit (`usize::MAX`), lines are not counted, and the number of
+    /// lines in a gap is 0.
     pub(crate) fn new(limits: OutputLimits) -> Self {
         let limits = OutputLimits { bytes: limits.bytes.max(1), lines: limits.lines.max(1) };
         Self {

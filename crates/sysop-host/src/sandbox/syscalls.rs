@@ -185,7 +185,7 @@ fn unequal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value)
 }
 
-/// Condition on a 64-bit argument, such as a pointer.
+/// Returns the condition that a 64-bit argument, such as a pointer, differs from `value`.
 fn wide_unequal(place: u8, value: u64) -> Result<SeccompCondition, BackendError> {
     SeccompCondition::new(place, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, value)
 }

@@ -20,7 +20,8 @@ const BEGIN_MAX: Duration = Duration::from_secs(5);
 /// Maximum time to find and kill all processes. A host may have thousands of processes and may be busy.
 const END_MAX: Duration = Duration::from_secs(15);
 
-/// `$1` is the mark, `$2` the process id of the session's script, or empty.
+/// Kills the processes of a command. `$1` is the mark in their environment, and `$2` is the process id of the command's
+/// script, or empty.
 const SCRIPT: &str = r#"
 mark=$1 leader=$2
 case $leader in *[!0-9]*|''|0|1) leader=none ;; esac

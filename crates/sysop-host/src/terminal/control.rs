@@ -22,7 +22,7 @@ use crate::machine::Echo;
 
 /// Minimum time without a key before a person loses control.
 const LEASE: Duration = Duration::from_secs(3);
-/// Longest pause within one stretch of typing.
+/// Maximum pause within one stretch of typing.
 const STRETCH: Duration = Duration::from_secs(1);
 const STRETCH_BYTES_MAX: usize = 4096;
 /// Maximum characters in one notice to the model about people's typing.

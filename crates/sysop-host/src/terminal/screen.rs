@@ -19,7 +19,7 @@ use super::keys::KeyMode;
 /// Maximum rows kept above the screen.
 const SCROLLBACK_ROWS: usize = 10_000;
 
-/// Maximum bytes of a picture that are used for rows above the screen.
+/// Maximum bytes that rows above the screen take up in a snapshot.
 const PICTURE_SCROLLBACK_BYTES_MAX: usize = 512 * 1024;
 
 /// Cell flags that change the look of a character.

@@ -346,7 +346,7 @@ impl TerminalState {
         reply
     }
 
-    /// Fast path for chunks of pure text, as in most floods: avoids a copy for each consumer.
+    /// Processes a chunk of pure text without copying it for each consumer. Most chunks of a flood are pure text.
     fn take_text(&mut self, text: &[u8], secrets: &Secrets) {
         self.screen.push_text(text);
         self.private_use.push_text(text);

@@ -1,6 +1,6 @@
-//! System that was booted with systemd, for tests that change it: `cargo xtask test --all` makes it, and names its
-//! directory in `SYSOP_BOOTED`. There are the ssh config with the hosts `box` (root), `boxann` (may use sudo) and
-//! `boxbob`, and the process id of its systemd.
+//! System that was booted with systemd, for tests that change it. `cargo xtask test --all` creates it, and sets
+//! `SYSOP_BOOTED` to its directory. The directory contains an ssh config with the hosts `box` (root), `boxann` (may use
+//! sudo) and `boxbob`, and the process id of its systemd.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Proxy that simulates a failing network: it silently stops forwarding while frozen, or cuts a connection after a
+//! Proxy that simulates a failing network: it silently stops forwarding while frozen, or breaks a connection after a
 //! number of bytes.
 
 use std::io::{Read, Write};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
 
-/// Proxy to a port. Connections that were frozen stay dead; new ones pass after a thaw.
+/// Proxy to a port. Connections that were open during a freeze never recover; new ones work once the freeze is over.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     port: u16,

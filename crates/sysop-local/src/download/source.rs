@@ -19,7 +19,7 @@ use super::{DownloadError, DownloadOptions};
 const HUGGING_FACE: &str = "https://huggingface.co";
 const REDIRECTS_MAX: usize = 5;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
-/// Longest silence between two bytes.
+/// Maximum time without data before a download counts as interrupted.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Bytes read from a local file at a time.
 const CHUNK_BYTES: usize = 1024 * 1024;

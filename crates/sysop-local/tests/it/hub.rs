@@ -15,7 +15,7 @@ pub(crate) struct HubState {
     pub(crate) file: Vec<u8>,
     /// Hash in `X-Linked-Etag`; empty to send none.
     pub(crate) linked_etag: String,
-    /// Bytes after which each of the next transfers is cut off.
+    /// Bytes after which each of the next transfers is interrupted.
     pub(crate) cuts: Vec<usize>,
     /// Number of signed addresses that have expired when they are used.
     pub(crate) expired: usize,
@@ -23,7 +23,7 @@ pub(crate) struct HubState {
     pub(crate) ignores_ranges: bool,
     /// Status of the next answers at the first address.
     pub(crate) statuses: Vec<u16>,
-    /// After a cut, the connection stays open and sends nothing.
+    /// An interrupted connection stays open and sends nothing, instead of being closed.
     pub(crate) hangs: bool,
     signatures: usize,
     /// Requests so far.
@@ -37,10 +37,10 @@ pub(crate) struct HubRequest {
     pub(crate) authorization: Option<String>,
 }
 
+/// A model hub that redirects downloads to a storage server. The storage has another port, so it is another origin.
 #[derive(Clone)]
 pub(crate) struct Hub {
     address: SocketAddr,
-    /// Address of the storage, another port of the same machine, so that it is another origin.
     pub(crate) state: Arc<Mutex<HubState>>,
 }
 

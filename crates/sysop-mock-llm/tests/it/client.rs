@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use sysop_mock_llm::{MockServer, Scenarios};
 
-/// Longest wait of any test.
+/// Maximum wait of any test.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::encode::quirk;
 use crate::api::{ErrorAction, ModelQuirks};
 use crate::server_text::{failure, quote_server_text};
 
-/// Longest wait that counts as a rate limit. A longer wait means that the quota is used up.
+/// Maximum wait that counts as a rate limit. A longer wait means that the quota is used up.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
 /// Backend that refused the request; determines the wording of messages and hints.

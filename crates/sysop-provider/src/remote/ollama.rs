@@ -18,7 +18,7 @@ use crate::transport::HttpClients;
 
 use super::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 
-/// Longest wait for the remote Ollama to report its version.
+/// Maximum wait for the remote Ollama to report its version.
 const PROBE_WAIT_MAX: Duration = Duration::from_secs(10);
 /// URL that selects the HTTP client for tunnels, which uses neither proxy nor certificates.
 const LOOPBACK_URL: &str = "http://127.0.0.1";

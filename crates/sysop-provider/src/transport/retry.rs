@@ -17,7 +17,7 @@ pub struct RetrySettings {
     pub wait: Duration,
     /// Longest backoff.
     pub wait_max: Duration,
-    /// Longest wait accepted from a server. If the server requests a longer one, the request fails.
+    /// Maximum wait accepted from a server. If the server requests a longer one, the request fails.
     pub server_wait_max: Duration,
 }
 

@@ -31,7 +31,7 @@ const MARGIN: Duration = Duration::from_secs(240);
 const LIFE_MIN: Duration = Duration::from_secs(60);
 const LIFE_MAX: Duration = Duration::from_secs(24 * 3_600);
 const TOKEN_WAIT_MAX: Duration = Duration::from_secs(30);
-/// Longest wait for the metadata server. Short, because outside Google Cloud nothing answers.
+/// Maximum wait for the metadata server. Short, because outside Google Cloud nothing answers.
 const METADATA_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Maximum number of attempts to fetch a token if the server fails.
 const TRIES: u32 = 3;

@@ -15,7 +15,7 @@ fn providers(base_url: &str, api: OpenAiApi) -> Providers {
     Providers::new(settings).with_retries(QUICK)
 }
 
-/// A stream of these items, complete.
+/// Returns a complete stream of these items.
 fn stream(items: &[Value]) -> Answer {
     let mut body = String::new();
     let mut push = |event: Value| {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Longest wait of any test.
+/// Maximum time that any test waits.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Response to one connection.

@@ -24,7 +24,7 @@ fn grid(size: TerminalSize, picture: &[u8]) -> Grid {
 }
 
 impl TerminalMirror {
-    /// Creates a screen and draws `picture` on it.
+    /// Creates a mirror that shows `picture`, a snapshot of the terminal.
     pub(super) fn new(size: TerminalSize, picture: &[u8]) -> Self {
         Self { grid: grid(size, picture), size, drawn: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl TerminalMirror {
         self.grid.feed(bytes);
     }
 
-    /// Starts over with a new screen and draws `picture` on it.
+    /// Replaces the content with `picture`, a snapshot of the terminal.
     pub(super) fn redraw(&mut self, picture: &[u8]) {
         self.grid = grid(self.size, picture);
     }

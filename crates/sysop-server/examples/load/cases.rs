@@ -13,17 +13,17 @@ use crate::{now, quantile, tell};
 
 const SESSIONS: &str = "/api/agent/sessions";
 const HELLO: &str = r#"{"type":"hello","clientVersion":"load"}"#;
-/// Requests or handshakes in flight.
+/// Number of requests or handshakes in flight.
 const AT_ONCE: usize = 64;
-/// Simultaneous turns, chunks per second of each, and duration.
+/// Number of simultaneous turns. Each receives `RATE` chunks per second for `SECONDS`.
 const TURNS: usize = 500;
 const RATE: u32 = 40;
 const SECONDS: u32 = 15;
 /// Time excluded at the start and the end of a measurement, when not all turns run.
 const UNEVEN: Duration = Duration::from_secs(3);
-/// Tool calls per turn: fewer than the server lets a client's tools do in a minute.
+/// Number of tool calls per turn: fewer than a server lets the tools of a client run in a minute.
 const CALLS: u32 = 100;
-/// Reconnects per second, and duration.
+/// Number of reconnects per second, for the duration `STORM`.
 const STORMS_A_SECOND: usize = 1000;
 const STORM: Duration = Duration::from_secs(10);
 /// Maximum time for the server to evict sessions without connections.
@@ -214,7 +214,7 @@ fn hear(message: &str, heard: &Latencies) {
     }
 }
 
-/// The model calls a client tool repeatedly; the client answers at once.
+/// Measures client tools: the model calls one repeatedly, and the client answers at once.
 pub(crate) async fn calls(target: Target) -> Result<()> {
     let sessions = target.sessions(target.count).await?;
     let mut clients = JoinSet::new();

@@ -18,7 +18,7 @@ use super::tracker::{Actor, AuditTracker, is_audited};
 use super::{Audit, CommandRedactor};
 use crate::spans::SpanRecorder;
 
-/// Events per page when reading a log.
+/// Number of events per page when reading a log.
 const PAGE_EVENTS: usize = 4096;
 
 /// Behavior when a line cannot be written.
@@ -56,7 +56,7 @@ impl AuditedStore {
         Self { inner, clock, audit, failure_policy, watch, spans: None, listener: None }
     }
 
-    /// Also derives tracing spans from appended events, if `spans` is set.
+    /// Adds a recorder that derives tracing spans from appended events, if `spans` is set.
     #[must_use]
     pub fn with_spans(self, spans: Option<Arc<SpanRecorder>>) -> Self {
         Self { spans, ..self }

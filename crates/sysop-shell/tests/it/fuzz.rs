@@ -23,9 +23,10 @@ use namespace::{Batch, Case, Outcome};
 /// Default number of commands to run.
 const COMMANDS: usize = 2_000;
 const BATCH_COMMANDS: usize = 200;
-/// Batches that run in parallel: part of their time they wait for programs that end only when killed.
+/// Number of batches that run in parallel. They spend part of their time waiting for programs that end only when
+/// killed.
 const WORKERS: usize = 4;
-/// Changes to bisect before the fuzz gives up.
+/// Maximum number of changes to bisect before the fuzzer gives up.
 const FAILURES_MAX: usize = 25;
 
 /// Result of a fuzz run.

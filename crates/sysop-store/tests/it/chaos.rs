@@ -24,11 +24,12 @@ const NODES: usize = 3;
 const SESSIONS: usize = 6;
 /// Number of faults.
 const FAULTS: u32 = 8;
-/// Jobs completed between two faults.
+/// Number of jobs completed between two faults.
 const JOBS_BETWEEN_FAULTS: u32 = 12;
-/// Calls that ran between two faults. They are fewer than the jobs, because the users of a session cancel each other.
+/// Number of calls that ran between two faults. There are fewer calls than jobs, because the users of a session
+/// cancel each other.
 const CALLS_BETWEEN_FAULTS: usize = 2;
-/// Attempts to bring a session to its end, and the timeout of each.
+/// Maximum number of attempts to bring a session to its end. Each takes at most `TRY_TIME`.
 const TRIES_MAX: u32 = 6;
 const TRY_TIME: std::time::Duration = std::time::Duration::from_secs(10);
 const NAMES: [&str; NODES] = ["a", "b", "c"];
@@ -72,7 +73,7 @@ impl Chaos {
     }
 }
 
-/// A user who works on a session, and moves to another node when theirs dies.
+/// Simulates a user who works on a session, and who moves to another node when theirs dies.
 async fn work(chaos: Arc<Chaos>, name: String) {
     let mut number = 0;
     while !chaos.over.load(Ordering::SeqCst) {
@@ -191,7 +192,7 @@ async fn idle(store: &PostgresStore, name: &str) -> Vec<Logged> {
     }
 }
 
-/// Every session ends, its log has no gap and matches what the hosts ran.
+/// Checks that every session ends, and that its log has no gap and matches what the hosts ran.
 async fn check(chaos: &Chaos, names: &[String]) {
     let store = PostgresStore::connect(&chaos.url).await.unwrap();
     let mut ends = Vec::new();

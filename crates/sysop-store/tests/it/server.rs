@@ -115,7 +115,7 @@ impl Server {
         self.expect("promoted");
     }
 
-    /// Directory of its socket.
+    /// Returns the directory of the server's socket.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -186,7 +186,8 @@ fn programs() -> PathBuf {
     })
 }
 
-/// PostgreSQL refuses to run as root: uses the user that its package created, if this is root.
+/// Returns the user and group to run PostgreSQL as, if this process is root: those of its package's user, because
+/// PostgreSQL refuses to run as root.
 fn server_user() -> Option<(u32, u32)> {
     use std::os::unix::fs::MetadataExt;
     let me = std::fs::metadata("/proc/self").map(|me| me.uid()).expect("Linux has /proc");

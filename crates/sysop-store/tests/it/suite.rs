@@ -372,7 +372,7 @@ pub(crate) async fn race(store: Arc<dyn Store>, mark: String, end: u64) -> Vec<(
     won
 }
 
-/// The log contains exactly the events that the racers won.
+/// Checks that the log contains exactly the events whose appends succeeded.
 pub(crate) async fn check_race(store: &dyn Store, mut won: Vec<(Seq, String)>) {
     won.sort();
     let log = whole(store, &id("raced")).await;

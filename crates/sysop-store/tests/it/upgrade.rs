@@ -66,7 +66,7 @@ async fn check_sessions(store: &SqliteStore) {
     }
 }
 
-/// The log yields a session and a transcript.
+/// Checks that a session and a transcript can be restored from the log.
 fn check_replay(log: &[Logged]) {
     Session::replay(log.iter().map(|logged| &logged.event)).unwrap();
     let mut transcript = Transcript::new();

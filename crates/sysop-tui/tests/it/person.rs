@@ -72,7 +72,7 @@ impl Person {
         Self::opens_after("")
     }
 
-    /// Starts the front end after something was typed.
+    /// Starts the front end in a terminal in which `typed` was already entered.
     pub(crate) fn opens_after(typed: &str) -> Self {
         let (program, arguments) = Self::face();
         Self::starts(&program, &arguments, typed)

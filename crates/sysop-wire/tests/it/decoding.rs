@@ -138,7 +138,7 @@ fn an_incomplete_event_does_not_leak_into_another() {
     assert_eq!(decoder.seq(), Seq(3));
 }
 
-/// The same bytes for the same seed (xorshift).
+/// Returns pseudorandom bytes, which depend only on the seed (xorshift).
 fn bytes(seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let next = || {

@@ -14,7 +14,7 @@ fn kinds(schema: &Value) -> BTreeSet<String> {
     messages.iter().map(|message| kind(message).expect("a type")).collect()
 }
 
-/// Every example round-trips and fits the schema, and every message has one.
+/// Checks that every example round-trips and fits the schema, and that every message has an example.
 fn check<M: DeserializeOwned + Serialize>(schema: &Value, examples: &str) {
     let validator = jsonschema::validator_for(schema).expect("a schema");
     let mut shown = BTreeSet::new();

@@ -261,7 +261,7 @@ fn a_person_renames_variables_and_chooses_expected_lines() {
     assert_eq!(routine.steps[0].expect.pattern.as_deref(), Some("^all is well$"));
 }
 
-/// Pieces of awkward commands.
+/// Generates parts of commands that are hard to quote.
 fn piece() -> impl Strategy<Value = String> {
     prop_oneof![
         Just("'it'\\''s'".to_owned()),

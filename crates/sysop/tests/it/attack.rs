@@ -24,7 +24,7 @@ use crate::support::{Mock, call, say};
 const CANARY: &str = "canary-5c1f0e";
 const COMMANDS: &str = include_str!("attack/commands.txt");
 
-/// Commands that one session refuses in the mode `never`.
+/// Number of commands that one session refuses in the mode `never`.
 const COMMANDS_A_SESSION: usize = 10;
 
 /// Paths that lead out of the root, or to a file that is executed later.

@@ -13,7 +13,7 @@ use crate::support::{
 };
 use crate::viewer::Viewer;
 
-/// The edited command is previewed and judged again before the answer counts.
+/// Edits and allows a command. Checks that the edited command is previewed and judged again before the answer counts.
 fn edits_and_runs(arguments: &[&str]) -> String {
     let mock = Mock::start(&[("clean", vec![bash("rm one"), say("All clean.")])]);
     let world = World::with_openai(&mock.url())

@@ -55,7 +55,7 @@ impl ServeProcess {
         stream
     }
 
-    /// Sends a request with the usual headers and these.
+    /// Sends a request with the usual headers and the header lines in `lines`.
     pub(crate) fn ask(&self, method: &str, path: &str, lines: &[&str], body: &str) -> HttpResponse {
         let mut head = vec![format!("{method} {path} HTTP/1.1"), "connection: close".to_owned()];
         if !lines.iter().any(|line| line.starts_with("host:")) {

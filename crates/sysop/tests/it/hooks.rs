@@ -27,7 +27,7 @@ fn documented(page: &str, text: &str) -> String {
     block.replace("/usr/local/bin/", &format!("{DOCS}/examples/"))
 }
 
-/// HTTP server that accepts everything. Each request arrives whole in the channel.
+/// Starts an HTTP server that accepts everything. The channel receives each complete request.
 fn listener() -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

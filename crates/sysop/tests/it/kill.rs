@@ -19,13 +19,13 @@ use sysop_store::SqliteStore;
 use crate::World;
 use crate::support::{Mock, bash, calls, lines_of_json, say, wait_until_gone, wait_until_there};
 
-/// Kills in one run of the test, if `SYSOP_TEST_KILLS` does not say otherwise.
+/// Number of kills in one run of the test, unless `SYSOP_TEST_KILLS` sets another.
 const KILLS: usize = 60;
-/// Kills per session.
+/// Number of kills per session.
 const KILLS_A_SESSION: usize = 10;
-/// Sessions tested at once.
+/// Number of sessions tested at the same time.
 const THREADS: usize = 4;
-/// Steps of the scenario; each appends two lines.
+/// Number of steps of the scenario; each appends two lines.
 const STEPS: usize = 8;
 /// File of the lines, in the workspace.
 const FILE: &str = "lines";
@@ -221,7 +221,7 @@ fn torment(seed: u64, whole: Duration) -> usize {
     interrupted.len()
 }
 
-/// Time that an undisturbed process takes on this machine now.
+/// Measures the time that an undisturbed process takes on this machine now.
 fn whole_life() -> Duration {
     let mock = scenario();
     let world = World::with_openai(&mock.url());

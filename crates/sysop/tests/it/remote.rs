@@ -84,7 +84,7 @@ impl RemoteMachineRig {
         }
     }
 
-    /// Also checks that sysop has removed its sockets.
+    /// Checks that every `ssh` of this rig and its connections have ended, and that sysop has removed its sockets.
     fn nothing_is_left(&self) {
         self.nothing_runs();
         assert_eq!(self.sockets(), Vec::<String>::new());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::World;
 use crate::support::{Mock, bash, call, say};
 
-/// A user who owns no files.
+/// Id of a user who owns no files.
 const NOBODY: u32 = 65_534;
 
 /// Returns true if this kernel supports the sandbox, according to the doctor.

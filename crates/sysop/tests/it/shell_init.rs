@@ -12,7 +12,7 @@ const ALT_S: &str = "\u{1b}s";
 /// Prompt of the shells in these tests.
 const PROMPT: &str = "PS> ";
 
-/// A shell with its arguments and its start file, which `{init}` and `{prompt}` complete.
+/// A shell with its arguments and its start file, in which `{prompt}` stands for [`PROMPT`].
 struct Shell {
     name: &'static str,
     arguments: &'static [&'static str],

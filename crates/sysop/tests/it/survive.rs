@@ -54,7 +54,7 @@ fn sentence(run: &Run) -> String {
     [errors, hints].concat().join("; ")
 }
 
-/// Checks that the task failed with exit code 1 and these words, and that the session has them too.
+/// Checks that the task failed with exit code 1, and that its output and the session contain `words`.
 fn check_model_failure(world: &World, run: &Run, words: &[&str]) {
     check_clean(world, run);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");

@@ -417,7 +417,7 @@ fn a_routine_runs_with_its_variables_and_prints_its_output() {
     assert_eq!(world.finish(&["run", "greeet"]).code, Some(2));
 }
 
-/// A command with children that runs until it is stopped, with a unique name.
+/// Returns a command with children that runs until it is stopped. `mark` makes its arguments unique.
 fn long_command(mark: u32) -> String {
     format!("sleep 3{mark}.1 & (sleep 3{mark}.2; true) & echo ready; sleep 3{mark}.3")
 }

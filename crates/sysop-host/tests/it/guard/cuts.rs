@@ -21,7 +21,7 @@ const STEPS: [(&str, &str); 5] = [
 ];
 /// Seconds after which the host rolls back; a busy machine needs most of them for a whole change.
 const SECONDS: u32 = 12;
-/// Seconds of a guard that is to be confirmed, also on a busy machine.
+/// Seconds after which a guard rolls back if the test expects it to be confirmed; enough for a busy machine.
 const CONFIRM_SECONDS: u32 = 15;
 
 /// Way in which the client is lost.
@@ -38,7 +38,7 @@ fn find_guard(guards: &Path) -> Option<std::path::PathBuf> {
     found.into_iter().find(|path| path.join("pre").is_dir())
 }
 
-/// Waits until the guard has the file.
+/// Waits until `file` exists in the guard's directory.
 fn wait_for(target: &Target, file: &str) {
     let file = if file.is_empty() { "pre" } else { file };
     wait_until(&format!("ls -d {}/*/{file}", target.guards().display()));

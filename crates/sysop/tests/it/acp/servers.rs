@@ -8,7 +8,7 @@ use crate::support::{Mock, call, say};
 
 const SERVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sysop-mcp/tests/it/server.py");
 
-/// A list with one server, which leaves a mark when it starts.
+/// Returns a list with one MCP server, which creates a file when it starts.
 fn servers(world: &World, argument: &std::path::Path) -> Value {
     let command =
         format!("touch {}; exec python3 {SERVER} rug-pull \"$1\"", world.work().join("started").display());

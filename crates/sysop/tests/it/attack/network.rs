@@ -94,7 +94,7 @@ fn a_hostile_visitor_gets_no_access() {
     assert_eq!(there["sessions"].as_array().or(there.as_array()).map(Vec::len), Some(0), "{there}");
 }
 
-/// Calls that a hostile server makes to one client.
+/// Number of calls that a hostile server makes to one client.
 const CALLS: usize = 25;
 
 #[test]

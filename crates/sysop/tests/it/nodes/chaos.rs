@@ -15,11 +15,11 @@ use crate::World;
 use crate::pg::Server;
 use crate::support::{DEADLINE, bash, say};
 
-/// Nodes behind the load balancer.
+/// Number of nodes behind the load balancer.
 const NODES: usize = 3;
-/// Clients, each with its own session.
+/// Number of clients, each with its own session.
 const SESSIONS: usize = 6;
-/// Scripted turns per session; more than fit into the test's duration.
+/// Number of scripted turns per session; more than fit into the test's duration.
 const TURNS_MAX: usize = 200;
 /// Maximum attempts for one turn.
 const TIMES_MAX: usize = 8;

@@ -37,7 +37,7 @@ impl Fleet {
     }
 }
 
-/// Host, status, exit code, group.
+/// Returns host, status, exit code and group of each result.
 fn by_host(hosts: &Value) -> Vec<(String, String, Value, Value)> {
     let hosts = hosts.as_array().unwrap_or_else(|| panic!("no hosts: {hosts}")).iter();
     let code = |host: &Value| host.get("exit_code").or(host.get("exitCode")).cloned().unwrap_or_default();

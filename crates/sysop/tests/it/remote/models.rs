@@ -16,7 +16,7 @@ fn with_server(scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig
     with_sshd_and_server("", scenarios)
 }
 
-/// The same, with more lines for the config of sshd.
+/// Like [`with_server`], with more lines for the config of sshd.
 fn with_sshd_and_server(lines: &str, scenarios: &[(&str, Vec<serde_json::Value>)]) -> RemoteMachineRig {
     let far = RemoteMachineRig::with_sshd(lines, scenarios);
     let address = far.mock.address();

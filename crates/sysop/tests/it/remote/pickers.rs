@@ -101,13 +101,13 @@ fn the_next_turn_uses_the_picked_model() {
     });
 }
 
-/// Last row, which shows the host and the model.
 /// Returns true if the status line names this host, and a model whose name begins like this.
 fn is_on(screen: &str, host: &str, model: &str) -> bool {
     let status = status(screen);
     status.starts_with(&format!("{host} · ")) && status.contains(&format!(" · {model}"))
 }
 
+/// Returns the last row, which shows the host and the model.
 fn status(screen: &str) -> &str {
     screen.lines().last().unwrap_or_default().trim()
 }

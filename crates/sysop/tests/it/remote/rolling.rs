@@ -11,7 +11,7 @@ use crate::sshd::{Login, Sshd};
 use crate::support::{Mock, bash, say};
 
 const HOSTS: usize = 20;
-/// The host whose file differs.
+/// Index of the host whose file differs.
 const ODD: usize = 7;
 /// A change of login keys, which is guarded.
 const CHANGE: &str = "sed -i 's/^#old/#new/' .ssh/authorized_keys";

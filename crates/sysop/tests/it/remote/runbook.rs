@@ -19,7 +19,7 @@ struct Hosts {
 }
 
 const NAMES: [&str; 3] = ["one", "two", "three"];
-/// Steps of the runbook that the session becomes.
+/// Number of steps in the runbook that is made from the session.
 const STEPS: usize = 12;
 
 impl Hosts {
@@ -65,7 +65,7 @@ fn write(path: &str, content: &str) -> Value {
     call("write_file", json!({ "path": path, "content": content }))
 }
 
-/// Task with a failed command and one that only looks, besides the steps.
+/// Returns the replies of the task: the steps, a failed command, and a command that only reads.
 fn the_task() -> Vec<Value> {
     vec![
         bash("mkdir -p site"),
