@@ -156,7 +156,11 @@ mod tests {
         let raise: RaiseRequest = hears.recv_timeout(Duration::from_secs(10)).unwrap();
         assert_eq!(raise.session.as_deref(), Some("s-1"));
         assert!(matches!(take(folder.path(), Some("a/../b")).unwrap(), LockOutcome::AlreadyRunning));
-        assert_eq!(hears.recv_timeout(Duration::from_secs(10)).unwrap().session, None, "the request names no session");
+        assert_eq!(
+            hears.recv_timeout(Duration::from_secs(10)).unwrap().session,
+            None,
+            "the request names no session"
+        );
         only.close();
         let path = folder.path().to_owned();
         let next = std::thread::spawn(move || matches!(take(&path, None).unwrap(), LockOutcome::Acquired(_)));

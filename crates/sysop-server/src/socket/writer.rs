@@ -77,8 +77,7 @@ impl<'a> SocketWriter<'a> {
         };
         // A peer that does not accept the reason is disconnected without it.
         // Boxed, as in `write`: a future takes the room of all that it may wait for, and sockets mostly idle.
-        let _ =
-            Box::pin(tokio::time::timeout(self.inner.settings.socket.close_timeout, closing)).await;
+        let _ = Box::pin(tokio::time::timeout(self.inner.settings.socket.close_timeout, closing)).await;
     }
 
     async fn run_until_end(&mut self, sink: &mut Sink) -> SocketEnd {
