@@ -23,6 +23,8 @@ const SCREEN_MAX: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time for which the screen must not change before it is captured.
 const STILL_FOR: Duration = Duration::from_millis(400);
+/// Arguments that replace each file. A file that would look too different fails the run.
+const PNGQUANT: [&str; 5] = ["--force", "--ext=.png", "--quality=70-98", "--speed=1", "--strip"];
 const PICTURE_BYTES_MAX: usize = 100 * 1024;
 /// Program that draws a screen, from crates.io: package and version. `anstyle-svg` 1.1 is not a replacement: it draws a
 /// word's background at the wrong position if the word is preceded by `&`.
@@ -90,11 +92,17 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
 }
 
 fn take_page(sysop: &Path) -> Result<()> {
+    setup::need(&[("pngquant", "pngquant")])?;
     web::build()?;
     web::browser()?;
     let mut playwright = web::playwright(sysop);
     playwright.args(["--grep", "@picture"]).env("PICTURES", root().join("docs/pictures"));
-    step("pictures of the page", &mut playwright)
+    step("pictures of the page", &mut playwright)?;
+    // The guide shows some of them, and the binary carries the guide: 256 colors take a third of the bytes.
+    let pictures = fs::read_dir(root().join("docs/pictures"))?.collect::<std::io::Result<Vec<_>>>()?;
+    let pictures =
+        pictures.iter().map(fs::DirEntry::path).filter(|path| path.extension() == Some("png".as_ref()));
+    step("reduce their colors", Command::new("pngquant").args(PNGQUANT).args(pictures))
 }
 
 fn take_all(session: &TmuxSession) -> Result<()> {
