@@ -427,6 +427,16 @@ impl State {
             "unknown" => {
                 self.ends_with("reboot", Outcome::new(Status::Unknown, "the connection to web1 broke"))
             }
+            "changed" => {
+                self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
+            }
+            "denied" => {
+                let call = self.call("bash", json!({ "command": "touch it" }));
+                self.reply("", vec![call.clone()]);
+                let outcome = Outcome::new(Status::Rejected, "denied by a hook: no ticket; nothing ran");
+                self.publish(Event::ToolFinished { call: call.id, outcome });
+                self.end(StopReason::EndTurn, None);
+            }
             _ => {
                 self.say("Hello **there**, how are you?");
                 self.end(StopReason::EndTurn, None);
@@ -438,8 +448,15 @@ impl State {
         let call = self.call("bash", json!({ "command": command }));
         self.reply("", vec![call.clone()]);
         self.publish(Event::ToolStarted { call: call.clone(), origin: Origin::Model });
-        if !outcome.hosts.is_empty() {
-            self.delta(Delta::Output { call: call.id.clone(), text: "db1: inactive\n".into() });
+        let text = if outcome.status == Status::Rejected {
+            format!("{}\n", outcome.output)
+        } else if outcome.hosts.is_empty() {
+            String::new()
+        } else {
+            "db1: inactive\n".to_owned()
+        };
+        if !text.is_empty() {
+            self.delta(Delta::Output { call: call.id.clone(), text });
         }
         self.publish(Event::ToolFinished { call: call.id, outcome });
         self.end(StopReason::EndTurn, None);

@@ -456,19 +456,10 @@ impl PanelView {
         self.newest_line.clear();
         self.exit_code = outcome.exit_code.or(self.exit_code);
         let plan = transcript.plan(call);
-        if outcome.status == Status::Rejected {
-            let by_policy = plan.is_some_and(|plan| {
-                matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. })
-            });
-            if by_policy {
-                let text = format!("not run: {}", outcome.output);
-                screen.rows(&wrap(
-                    &row(&text, StyleRole::Warn),
-                    screen.render_options().width.saturating_sub(1),
-                    2,
-                ))?;
-            }
-            return Ok(());
+        // A call that a user allowed can be rejected after its start, for example by an MCP server that has changed.
+        let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));
+        if outcome.status == Status::Rejected && !was_allowed {
+            return not_run(plan, outcome, screen);
         }
         let streamed = self.output.as_ref().is_some_and(|output| output.call == *call);
         let is_screen = plan.is_none_or(|plan| {
@@ -600,6 +591,21 @@ impl PanelView {
         }
         Some(out)
     }
+}
+
+/// Names a call that the policy or a hook rejected, with the reason. A call that a user rejected was shown in the question.
+fn not_run(plan: Option<&Proposal>, outcome: &Outcome, screen: &mut InlineScreen) -> io::Result<()> {
+    let by_policy =
+        |plan: &&Proposal| matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. });
+    let Some(plan) = plan.filter(by_policy) else { return Ok(()) };
+    let columns = screen.render_options().width.saturating_sub(1);
+    let called = match plan.call.text_argument("command") {
+        Some(_) => command_rows(&plan.command, &plan.risk.findings, columns, THEME),
+        None => vec![row(&words::tool_line(&plan.call), StyleRole::Dim)],
+    };
+    screen.rows(&called)?;
+    let text = format!("not run: {}", outcome.output);
+    screen.rows(&wrap(&row(&text, StyleRole::Warn), columns, 2))
 }
 
 fn running_words(transcript: &Transcript) -> String {

@@ -6,7 +6,9 @@ use sysop_core::event::{Delta, Event, Origin, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Neutralizer, Stripper};
-use sysop_core::transcript::{ItemBody, ItemId, Proposal, Transcript, approval_label};
+use sysop_core::transcript::{
+    Decider, ItemBody, ItemId, Proposal, ProposalState, Transcript, approval_label,
+};
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::ApprovalPrompt;
@@ -248,10 +250,19 @@ impl PlainView {
             screen.text(&safe(&outcome.output))?;
         }
         screen.end_text()?;
-        if outcome.status != Status::Ok {
-            screen.text(&format!("({})\n", words::outcome_summary(outcome)))?;
+        let state = transcript.plan(call).map(|plan| &plan.state);
+        match (outcome.status, state) {
+            (Status::Ok, _) => Ok(()),
+            (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. })) => {
+                let named =
+                    transcript.plan(call).map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
+                screen.text(&format!("{named}\n(not run: {})\n", safe(&outcome.output)))
+            }
+            (Status::Rejected, Some(ProposalState::Allowed { .. })) => {
+                screen.text(&format!("({})\n", safe(&outcome.output)))
+            }
+            _ => screen.text(&format!("({})\n", words::outcome_summary(outcome))),
         }
-        Ok(())
     }
 }
 

@@ -240,3 +240,22 @@ async fn slash_commands_work_in_the_plain_layout() {
     "#]]
     .assert_eq(&text);
 }
+
+#[tokio::test]
+async fn plain_rejections_say_why() {
+    let (text, _) = plain("denied\nchanged\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: denied
+        [Tool: bash("touch it")]
+        (not run: denied by a hook: no ticket; nothing ran)
+
+        You: changed
+        [Tool: bash("act")]
+        (not called: the definition changed)
+
+        You: 
+    "#]]
+    .assert_eq(&text);
+}

@@ -429,6 +429,29 @@ async fn every_host_of_a_fleet_is_named_before_the_answer() {
 }
 
 #[tokio::test]
+async fn a_call_that_a_hook_denied_is_named() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("denied\r").await;
+    let text = person.sees("STATUS").await;
+    let command = text.find("$ touch it").expect("the command");
+    let reason = text.find("not run: denied by a hook: no ticket").expect("the reason");
+    assert!(command < reason, "{text}");
+}
+
+#[tokio::test]
+async fn the_output_of_a_call_that_was_rejected_after_its_start_ends_with_its_outcome() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("changed\r").await;
+    let text = person.sees("STATUS").await;
+    let output = text.find("│ not called: the definition changed").expect("the output");
+    let rest = &text[output..];
+    let closed = rest.find("╰─").unwrap_or_else(|| panic!("the panel is open: {text}"));
+    assert!(rest[closed..].contains("rejected"), "{text}");
+}
+
+#[tokio::test]
 async fn each_terminal_action_of_others_is_one_line() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
