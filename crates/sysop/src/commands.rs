@@ -270,15 +270,8 @@ pub(crate) async fn token(settings: Settings, maker: &TokenMaker, command: Token
     let storage = Storage::open(&settings).await?;
     let store = storage.tokens();
     let clock = sysop_driver::system_clock();
-    let done = crate::token::run(
-        store.as_ref(),
-        clock.as_ref(),
-        maker,
-        command,
-        &mut io::stdout(),
-        &mut io::stderr(),
-    )
-    .await;
+    let (out, err) = (&mut crate::StandardOutput, &mut io::stderr());
+    let done = crate::token::run(store.as_ref(), clock.as_ref(), maker, command, out, err).await;
     storage.close().await;
     done
 }
@@ -297,14 +290,10 @@ pub(crate) async fn mock_llm(arguments: MockLlmArguments) -> Result<Exit> {
         ))
     })?;
     let address = listener.local_addr().context("the socket has an address")?;
-    let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "Mock model server listening on http://{address} (OpenAI: http://{address}/v1). Press Ctrl+C to \
-     stop."
-    )?;
-    out.flush()?;
-    drop(out);
+    let line = format!(
+        "Mock model server listening on http://{address} (OpenAI: http://{address}/v1). Press Ctrl+C to stop.\n"
+    );
+    crate::emit(line.as_bytes())?;
     tokio::select! {
         served = sysop_mock_llm::serve(listener, scenarios) => served.context("the server stopped")?,
         stopped = tokio::signal::ctrl_c() => stopped.context("cannot listen for Ctrl+C")?,
@@ -324,8 +313,7 @@ pub(crate) async fn probe_model(settings: Arc<Settings>, model: ModelRef) -> Res
     let server =
         if report.server.is_empty() { String::new() } else { format!("\nserver: {}", report.server) };
     let text = format!("{model}: {report}{server}\n");
-    io::stdout().write_all(neutralize(&text).as_bytes()).context("cannot write to standard output")?;
-    Ok(Exit::Done)
+    crate::emit(neutralize(&text).as_bytes())
 }
 
 /// Doctor probe that checks the database, the providers and the hosts through the services that a task would use.

@@ -90,7 +90,7 @@ fn latest(guards: Vec<GuardStatus>) -> Option<GuardStatus> {
 fn say(status: &GuardStatus) -> Result<(), CommandError> {
     let GuardStatus { id, state, details } = status;
     let line = format!("{id}  {state:<9}  {details}");
-    let written = writeln!(io::stdout(), "{}", neutralize_line(&line));
+    let written = writeln!(crate::StandardOutput, "{}", neutralize_line(&line));
     written.map_err(|error| CommandError::failed(error.to_string()))
 }
 

@@ -200,7 +200,7 @@ fn report((text, exit): (String, Exit)) -> Result<Exit> {
 
 fn approve_command(settings: &Settings, arguments: &ApproveArguments) -> Result<Exit> {
     let clock = sysop_driver::system_clock();
-    wait_for(async move { approve::run(settings, clock.as_ref(), arguments, &mut io::stdout().lock()).await })
+    wait_for(approve::run(settings, clock.as_ref(), arguments, &mut StandardOutput))
 }
 
 fn undo(mut flags: GlobalFlags, arguments: UndoArguments) -> Result<Exit> {
@@ -345,14 +345,31 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")
 }
 
-/// Writes to standard output; a closed pipe is not an error.
-fn emit(bytes: &[u8]) -> Result<Exit> {
-    let mut output = io::stdout().lock();
-    match output.write_all(bytes).and_then(|()| output.flush()) {
-        Ok(()) => Ok(Exit::Done),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Done),
-        Err(error) => Err(error).context("cannot write to standard output"),
+/// Standard output. A closed pipe is not an error, so that `sysop approve | head -1` ends quietly.
+struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        or_if_closed(io::stdout().write(bytes), bytes.len())
     }
+
+    fn flush(&mut self) -> io::Result<()> {
+        or_if_closed(io::stdout().flush(), ())
+    }
+}
+
+fn or_if_closed<T>(written: io::Result<T>, value: T) -> io::Result<T> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(value),
+        Ok(_) | Err(_) => written,
+    }
+}
+
+/// Writes to standard output.
+fn emit(bytes: &[u8]) -> Result<Exit> {
+    let written = StandardOutput.write_all(bytes).and_then(|()| StandardOutput.flush());
+    written.context("cannot write to standard output")?;
+    Ok(Exit::Done)
 }
 
 /// Prints a message to standard error.

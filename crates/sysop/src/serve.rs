@@ -1,6 +1,6 @@
 //! `sysop serve`: sessions for browsers and other programs.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,13 +243,6 @@ fn raise_open_files() {
     }
 }
 
-/// Prints a line; a closed pipe is not an error.
 fn tell(line: &str) -> Result<()> {
-    let mut out = io::stdout().lock();
-    match writeln!(out, "{line}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(error).context("cannot write to standard output")
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    crate::emit(format!("{line}\n").as_bytes()).map(drop)
 }

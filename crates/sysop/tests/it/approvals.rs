@@ -43,6 +43,8 @@ fn an_approval_is_listed_allowed_once_and_gone() {
     let session = asked(&server, &json!({}));
     let list = world.finish(&["approve"]);
     assert!(list.out.contains("touch made") && list.out.contains("expires in 1h"), "{list:?}");
+    let unread = world.run_unread(&["approve"]);
+    assert_eq!((unread.code, unread.err.as_str()), (Some(0), ""), "as for `sysop approve | head -1`");
     let id = only_id(&list);
     let wrong = world.finish(&["approve", "ffffff-1"]);
     assert!(wrong.code == Some(2) && wrong.err.contains("no approval ffffff-1 is waiting"), "{wrong:?}");

@@ -110,6 +110,17 @@ impl World {
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         Run::of(self.command(arguments).output().unwrap())
     }
+
+    /// Runs the binary with a pipe as standard output that nobody reads any more.
+    pub(crate) fn run_unread(&self, arguments: &[&str]) -> Run {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sysop"));
+        command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
+        command.env("HOME", self.home()).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let child = command.current_dir(self.work()).stdout(writer).stderr(std::process::Stdio::piped());
+        Run::of(child.spawn().unwrap().wait_with_output().unwrap())
+    }
 }
 
 /// Exit code and output of a run.
