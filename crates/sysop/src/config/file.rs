@@ -112,7 +112,13 @@ impl ConfigFileReader {
                 (Some("policy"), DeValue::Table(inner)) => self.rules(inner),
                 _ if keys::is_steps(&path) => self.steps(&path, name.span().start, raw),
                 (Some("hooks" | "notify"), _) => self.program(name.get_ref(), raw),
-                (_, DeValue::Table(inner)) if keys::is_table(&path) => self.table(&path, inner),
+                (_, DeValue::Table(inner)) if keys::is_table(&path) => {
+                    let before = self.layer.entries.len();
+                    self.table(&path, inner);
+                    if self.layer.entries.len() == before {
+                        self.host_without_keys(&path, name.span().start);
+                    }
+                }
                 (Some("model"), found) => self.model(found, raw.span().start),
                 (_, found) => match keys::find(&path) {
                     Some(key) => self.leaf(&path, key.kind, raw),
@@ -125,6 +131,15 @@ impl ConfigFileReader {
                     None => self.unknown(&path, name.span().start),
                 },
             }
+        }
+    }
+
+    /// Keeps a host whose table sets nothing: its name is its address.
+    fn host_without_keys(&mut self, path: &KeyPath, at: usize) {
+        if let [outer, host] = path.names()
+            && outer == "hosts"
+        {
+            self.keep(path.child("host"), ConfigValue::Text(host.clone()), at);
         }
     }
 
