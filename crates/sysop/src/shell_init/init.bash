@@ -4,13 +4,14 @@ if [[ $- == *i* ]]; then
     __sysop_propose() {
         [[ ${READLINE_LINE-} == *[![:space:]]* ]] || return 0
         local answer code=0 interrupt
-        printf '\rsysop: asking the model …' >&2
-        # With a trap, Ctrl+C ends the wait and keeps the line.
+        # With a trap, Ctrl+C ends the wait and keeps the line. It is set before the user sees that there is a wait.
         interrupt=$(trap -p INT)
-        trap : INT
-        answer=$(printf '%s' "$READLINE_LINE" | command sysop shell-init bash --propose 2>/dev/null) || code=$?
-        if [[ -n $interrupt ]]; then eval "$interrupt"; else trap - INT; fi
+        trap code=130 INT
+        printf '\rsysop: asking the model …' >&2
+        ((code)) ||
+            answer=$(printf '%s' "$READLINE_LINE" | command sysop shell-init bash --propose 2>/dev/null) || code=$?
         printf '\r\033[K' >&2
+        if [[ -n $interrupt ]]; then eval "$interrupt"; else trap - INT; fi
         if ((code == 0)) && [[ -n $answer ]]; then
             READLINE_LINE=$answer
             READLINE_POINT=${#READLINE_LINE}

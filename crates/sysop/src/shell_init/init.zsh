@@ -6,9 +6,9 @@ if [[ -o interactive ]]; then
         [[ $BUFFER == *[^[:space:]]* ]] || return 0
         local answer
         local -i code=0
-        zle -R 'sysop: asking the model …'
         # With a trap, which ends with this function, Ctrl+C ends the wait and keeps the line.
         trap : INT
+        zle -R 'sysop: asking the model …'
         answer=$(print -rn -- "$BUFFER" | command sysop shell-init zsh --propose 2>/dev/null) || code=$?
         if (( code == 0 )) && [[ -n $answer ]]; then
             BUFFER=$answer
