@@ -14,7 +14,6 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService, ServiceError,
 };
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::{RoleClient, model::ErrorCode};
 use secrecy::ExposeSecret;
@@ -29,6 +28,7 @@ use crate::activity::Activity;
 use crate::client_handler::ClientHandler;
 use crate::definition::ToolDefinition;
 use crate::settings::{ServerSettings, ServerTransport};
+use crate::transport::AnyTransport;
 
 /// Maximum size of a message from a server, in bytes; larger ones are dropped.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -136,47 +136,25 @@ impl Connection {
     ) -> Result<Self, ConnectionError> {
         let stderr = StderrTail::default();
         let activity = handler.activity();
-        let (service, program) = match &settings.transport {
+        let (transport, program) = match &settings.transport {
             ServerTransport::Stdio(command) => {
-                let (mut program, pipes) = PipedProgram::start(command)
+                let (program, pipes) = PipedProgram::start(command)
                     .map_err(|error| ConnectionError::Start(error.to_string()))?;
                 stderr.read(pipes.stderr);
-                let transport =
-                    AsyncRwTransport::new(pipes.stdout, pipes.stdin).with_max_line_length(MESSAGE_BYTES_MAX);
-                let opening = handler.serve_with_lifecycle(transport, lifecycle());
-                let opened = match timeout(settings.startup_timeout, opening).await {
-                    Err(_) => Err(None),
-                    Ok(Err(error)) => Err(Some(initialize_error(&error))),
-                    Ok(Ok(service)) => Ok(service),
-                };
-                match opened {
-                    Ok(service) => (service, Some(program)),
-                    Err(why) => {
-                        let ended = timeout(LAST_WORDS, program.ended()).await.ok();
-                        program.stop(Duration::ZERO).await;
-                        let suffix = stderr.suffix();
-                        return Err(match (why, ended) {
-                            (None, _) => start_timeout(settings, suffix),
-                            (Some(_), Some(end)) => {
-                                ConnectionError::Open { why: format!("the program {end}"), stderr: suffix }
-                            }
-                            (Some(why), None) => ConnectionError::Open { why, stderr: suffix },
-                        });
-                    }
-                }
+                (AnyTransport::stdio(pipes.stdout, pipes.stdin, MESSAGE_BYTES_MAX), Some(program))
             }
             ServerTransport::Http { url, headers } => {
-                let transport = http_transport(url, headers)?;
-                let opening = handler.serve_with_lifecycle(transport, lifecycle());
-                let service = timeout(settings.startup_timeout, opening)
-                    .await
-                    .map_err(|_| start_timeout(settings, String::new()))?
-                    .map_err(|error| ConnectionError::Open {
-                        why: initialize_error(&error),
-                        stderr: String::new(),
-                    })?;
-                (service, None)
+                (AnyTransport::Http(http_transport(url, headers)?), None)
             }
+        };
+        let opening = handler.serve_with_lifecycle(transport, lifecycle());
+        let service = match timeout(settings.startup_timeout, opening).await {
+            Ok(Ok(service)) => service,
+            Ok(Err(error)) => {
+                let why = Some(initialize_error(&error));
+                return Err(not_opened(settings, why, program, &stderr).await);
+            }
+            Err(_) => return Err(not_opened(settings, None, program, &stderr).await),
         };
         let connection = Self {
             service,
@@ -323,6 +301,26 @@ fn lifecycle() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+/// Ends the program of a connection that did not open. Without `why`, the time was up.
+async fn not_opened(
+    settings: &ServerSettings,
+    why: Option<String>,
+    program: Option<PipedProgram>,
+    stderr: &StderrTail,
+) -> ConnectionError {
+    let mut ended = None;
+    if let Some(mut program) = program {
+        ended = timeout(LAST_WORDS, program.ended()).await.ok();
+        program.stop(Duration::ZERO).await;
+    }
+    let stderr = stderr.suffix();
+    match (why, ended) {
+        (None, _) => start_timeout(settings, stderr),
+        (Some(_), Some(end)) => ConnectionError::Open { why: format!("the program {end}"), stderr },
+        (Some(why), None) => ConnectionError::Open { why, stderr },
     }
 }
 

@@ -25,6 +25,7 @@ mod elicitation;
 mod host;
 pub mod record;
 pub mod settings;
+mod transport;
 
 use std::sync::Arc;
 
