@@ -31,7 +31,7 @@ pub(crate) fn request(session: &str, plan: &Proposal, place: &Place, can_edit: b
     call.insert("content".into(), content(plan, place));
     let mut options = vec![json!({ "optionId": ONCE, "name": "Run once", "kind": "allow_once" })];
     if let Some(grant) = plan.session_grant() {
-        let name = format!("Run {} in this session", ui_text::covers(grant));
+        let name = format!("Run in this session: {}", ui_text::covers(grant));
         options.push(json!({ "optionId": SESSION, "name": name, "kind": "allow_always" }));
     }
     if can_edit {
