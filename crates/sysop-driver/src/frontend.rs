@@ -149,7 +149,7 @@ pub trait SessionService: Send + Sync {
     async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String>;
 
     /// Completes paths below the root of a session's file tools. Returns at most `limit` paths that contain
-    /// `word`, first those that begin with it. Directories have a trailing `/`. Slow listings give no paths.
+    /// `word`, first those that begin with it. Directories have a trailing `/`. Returns no paths if listing takes long.
     async fn paths(&self, session: &SessionId, word: &str, limit: usize) -> Vec<String>;
 
     /// Checks an image file on this machine and stores it for a prompt of the session. A leading `~/` means the user's
@@ -241,11 +241,11 @@ pub struct NamedItem {
     pub description: String,
 }
 
-/// A server outside the session's host whose tools the session offers (MCP).
+/// An MCP server from the config, as listed by `/mcp`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolServer {
     pub name: String,
-    /// State, possibly with the server's last words: `not started; starts with its first call`, `failed: …`.
+    /// State as a phrase for users, such as `not started; starts with its first call` or `failed: ` with the reason.
     pub state: String,
     /// Names of the server's tools that the session offers.
     pub tools: Vec<String>,

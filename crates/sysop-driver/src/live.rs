@@ -121,9 +121,9 @@ struct Worker {
     /// Positions of forwarded inputs that were handled. They are marked as consumed with the next append.
     consumed: Vec<QueuePosition>,
     model: Option<(StepId, CancellationToken)>,
-    /// Attempt and cancellation of the pending request for a summary, if any.
+    /// Attempt number and cancellation token of the pending request for a summary, if any.
     summary: Option<(u32, CancellationToken)>,
-    /// Attempt and cancellation of the running probe of a preview, if any.
+    /// Attempt number and cancellation token of the running probe of a preview, if any.
     preview: Option<(u32, CancellationToken)>,
     /// Running calls, including those in the background.
     tools: HashMap<CallId, RunningCall>,

@@ -25,8 +25,8 @@ pub trait TokenStore: Send + Sync {
     /// Removes a token and the pages opened with it. Returns true if the token existed.
     async fn revoke_token(&self, id: &TokenId) -> Result<bool, StoreError>;
 
-    /// Spends the single page visit that a token in an address allows. Returns true if the visit was still
-    /// unspent. If several callers try at the same time, exactly one of them gets true.
+    /// Marks the single page visit that a token in a URL allows as used. Returns true if it was unused before. If
+    /// several callers try at the same time, exactly one of them gets true.
     async fn spend_visit(&self, id: &TokenId) -> Result<bool, StoreError>;
 
     /// Records when tokens were last used; unknown tokens are ignored.
@@ -52,7 +52,7 @@ pub struct TokenRecord {
     pub last_used: Option<Timestamp>,
     /// Token with which the page was opened; `None` if this is not a page token.
     pub parent: Option<TokenId>,
-    /// True if the single page visit that the token allows has been spent.
+    /// True if the single page visit that the token allows has been used.
     pub visited: bool,
     /// True if the creator of the token may not be a user: the token was created by a process of unknown
     /// origin, possibly one that a session's command left behind.
@@ -82,12 +82,12 @@ impl fmt::Display for TokenId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     Issued,
-    /// Created by a server at startup and printed in the page's address.
+    /// Created by a server at startup and printed as part of the page's URL.
     Start,
     /// Given to a browser as a cookie.
     Page,
-    /// Put into the address of a link by another token's page. Valid for one visit and nothing else;
-    /// afterwards it represents the browser that opened the link.
+    /// Put into a link's URL by a page that was opened with another token. Grants one visit and nothing else. After the
+    /// visit, it is kept as the parent of the page token of the browser that opened the link.
     Link,
 }
 

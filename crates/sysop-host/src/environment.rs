@@ -1,4 +1,5 @@
-//! Environment for programs: this process's own, without API keys, other secrets, prompts and pagers.
+//! Environment for programs: the variables of this process without API keys and other secrets, plus variables that turn
+//! prompts and pagers off.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
@@ -93,8 +94,8 @@ impl Environment {
         Self(ours.filter(|(name, _)| !is_key(&name.to_string_lossy())).collect())
     }
 
-    /// Returns the variables for git when a tool runs it. Removes all `GIT_*` variables except `GIT_VARIABLES_ALLOWED`.
-    /// Also removes relative directories from `PATH`, which could lead to programs in the workspace.
+    /// Returns a copy for git when a tool runs it. The copy lacks all `GIT_*` variables except `GIT_VARIABLES_ALLOWED`,
+    /// and the relative directories in `PATH`, through which git could run programs from the workspace.
     pub(crate) fn for_git(&self) -> Self {
         let kept = |name: &OsStr| {
             name.to_str()
@@ -142,8 +143,8 @@ impl Environment {
             .collect()
     }
 
-    /// Searches for a program in the absolute directories of `PATH` only. A relative directory would lead into the
-    /// workspace, depending on the working directory.
+    /// Returns the path of a program, or `None` if it is in no absolute directory of `PATH`. Relative directories are
+    /// skipped, because with the workspace as the working directory they would lead to programs in the workspace.
     pub(crate) fn program(&self, name: &str) -> Option<CString> {
         let path = self.0.get(OsStr::new("PATH"))?;
         std::env::split_paths(path)

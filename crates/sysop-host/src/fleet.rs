@@ -78,7 +78,7 @@ impl FleetSettings {
     }
 }
 
-/// Reason these hosts cannot form a fleet. `Display` is one sentence that says what to do next.
+/// Reason why hosts cannot form a fleet. `Display` is one sentence that says what to do next.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
     #[error("no host given; set --host")]
@@ -139,7 +139,7 @@ impl Fleet {
             return Err(if TERMINAL_TOOLS.contains(&name.as_str()) {
                 format!("{name} needs a single terminal, but several hosts are selected; use bash")
             } else {
-                format!("no tool {name} on all of these hosts; available: {}", names.join(", "))
+                format!("the tool {name} is not available on all hosts; available: {}", names.join(", "))
             });
         }
         let job = |member: &Arc<Member>| HostCall { member: Arc::clone(member), call: call.clone(), guard };
@@ -163,7 +163,10 @@ impl Fleet {
         let mut of_member = vec![Vec::new(); self.members.len()];
         for change in changes {
             let (place, path) = self.split_host_path(&change.path).ok_or_else(|| {
-                format!("{} is not on any of these hosts; nothing was undone", neutralize_line(&change.path))
+                format!(
+                    "{} is not on a host of this session; nothing was undone",
+                    neutralize_line(&change.path)
+                )
             })?;
             of_member[place].push(FileChange { path, ..change });
         }
@@ -190,7 +193,7 @@ impl Fleet {
         let is_here = |host: &str| self.members.iter().any(|member| &*member.name == host);
         if let Some(record) = records.iter().find(|record| !is_here(&record.host)) {
             let host = neutralize_line(&record.host).into_owned();
-            return Err(format!("{host} is not one of these hosts; nothing was undone"));
+            return Err(format!("{host} is not a host of this session; nothing was undone"));
         }
         let of_member = |member: &Arc<Member>| {
             let own = records.iter().filter(|record| *record.host == *member.name);
@@ -246,7 +249,7 @@ impl Fleet {
         })
     }
 
-    /// Returns the number of jobs that run first. This is the number of all jobs if there is no canary, if the tool is
+    /// Returns the number of jobs that run first. All jobs run first if there is no canary, if the tool is
     /// read-only, or if it is `undo`.
     fn first(&self, tool: &str, jobs: usize) -> usize {
         let looks = self.specs.iter().any(|spec| spec.name == tool && spec.effect == ToolEffect::Reads);
@@ -302,7 +305,8 @@ impl Fleet {
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Vec<HostResult> {
-        let unrun = || Outcome::new(Status::Cancelled, "not run: the call was stopped first");
+        let unrun =
+            || Outcome::new(Status::Cancelled, "not run: the call was stopped before it reached this host");
         let mut told: Vec<HostResult> =
             jobs.iter().map(|job| HostResult::new(&job.member.name, unrun())).collect();
         let mut waiting = jobs.into_iter().enumerate();

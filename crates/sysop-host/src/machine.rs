@@ -157,7 +157,7 @@ pub(crate) enum Echo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Foreground {
     pub(crate) is_shell: bool,
-    /// True if keys are read one by one, as line editors do.
+    /// True if the program reads keys one by one, as a line editor does.
     pub(crate) is_raw: bool,
     /// Name of the program; empty if unknown.
     pub(crate) program: String,
@@ -178,14 +178,14 @@ pub(crate) enum Program {
     },
     /// Script of a probe, for the shell that runs the commands.
     Probe { text: String },
-    /// Script for `sh`, with its arguments. The script runs git with the same isolation.
+    /// Script for `sh`, with its arguments. The script runs git, isolated as in `Git`.
     GitScript { text: &'static str, arguments: Vec<String>, settings: Vec<(String, String)> },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ExecResult {
     pub(crate) end: ExitReason,
-    /// True if a process that the program started still holds its output.
+    /// True if a process that the program started still holds the output pipe open.
     pub(crate) left_running: bool,
 }
 
@@ -240,7 +240,7 @@ pub(crate) struct FileStat {
     pub(crate) mode: u32,
     /// User id and group id.
     pub(crate) owner: (u32, u32),
-    /// Seconds since 1970.
+    /// Seconds since the Unix epoch.
     pub(crate) modified_s: i64,
 }
 
@@ -274,7 +274,7 @@ pub(crate) struct FileSearchResult {
     pub(crate) incomplete: Option<&'static str>,
 }
 
-/// Reason that an operation failed. The model sees its text.
+/// Reason why an operation failed. The model sees the text of its `Display`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum MachineError {
     #[error("{0} does not exist")]
@@ -298,7 +298,7 @@ pub(crate) enum MachineError {
     /// The machine cannot be reached; nothing was done.
     #[error("{0}")]
     Unreachable(SshError),
-    /// The connection was lost during the operation.
+    /// The connection was lost during the operation, which may or may not have taken effect.
     #[error("the result is unknown: {0}")]
     Unknown(SshError),
     #[error("stopped")]

@@ -115,7 +115,7 @@ impl RemoteSettings {
     }
 }
 
-/// Reason a host cannot be opened. `Display` is one sentence that says what to do next.
+/// Reason why a host cannot be opened. `Display` is one sentence that says what to do next.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The root does not exist, is not a directory, or cannot be opened.

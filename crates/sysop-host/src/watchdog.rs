@@ -16,8 +16,8 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::spawn::{SpawnSpec, spawn};
 
-/// Script that reads `add GROUP` and `del GROUP`, and kills the remaining groups at the end of its input. Only the form
-/// `kill -KILL -GROUP` is accepted by each of dash, bash and busybox.
+/// Script that reads `add GROUP` and `del GROUP`, and kills the remaining groups at the end of its input. The form
+/// `kill -KILL -GROUP` is the only one that dash, bash and busybox all accept.
 const SCRIPT: &CStr = c"groups=
 while read -r verb group; do
   case $verb in

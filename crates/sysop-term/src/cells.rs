@@ -381,7 +381,7 @@ pub fn hang(rows: Vec<TextRow>, first: &Span, rest: &Span) -> Vec<TextRow> {
         .collect()
 }
 
-/// Turns the addresses in a line into links.
+/// Turns the URLs in a line into hyperlinks. Existing links are kept.
 pub fn linked(line: Vec<Span>, theme: Theme) -> Vec<Span> {
     if !line.iter().any(|span| span.link.is_none() && span.text().contains("http")) {
         return line;

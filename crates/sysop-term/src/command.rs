@@ -76,7 +76,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
 /// Message for `/mcp` if the config has no servers.
 pub const NO_TOOL_SERVERS: &str = "no MCP servers; add one with `sysop mcp add NAME -- COMMAND`";
 
-/// Form of `/jobs`.
+/// Subcommand of `/jobs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobsCommand {
     List,
@@ -84,7 +84,7 @@ pub enum JobsCommand {
     Stop(JobId),
 }
 
-/// Form of `/permissions`.
+/// Subcommand of `/permissions`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PermissionsCommand {
     List,
@@ -93,7 +93,7 @@ pub enum PermissionsCommand {
     RevokeAll,
 }
 
-/// Parsed line.
+/// Line typed by the user, parsed as a prompt or a command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputLine {
     Empty,
@@ -351,7 +351,8 @@ fn nearest(word: &str) -> Option<&'static str> {
         .map(|(_, name)| name)
 }
 
-/// Returns the maximum edit distance for `word` to mean a command: a short word resembles too many others.
+/// Returns the maximum edit distance at which `word` counts as a misspelled command. It is smaller for a short word,
+/// because a short word is similar to many commands.
 fn edits_max(word: &str) -> usize {
     if word.len() <= "/cost".len() { 1 } else { 2 }
 }

@@ -1,23 +1,23 @@
 //! Links: checks targets, decides when a target must be shown next to a link's text, and writes the OSC 8 sequence
 //! around a cell.
 //!
-//! Only plain http(s) addresses become links. The text of a link cannot be mistaken for another address: if it does not
-//! state the target, the target or its host is shown next to it.
+//! Only plain http(s) URLs become links. The text of a link cannot be mistaken for another URL: if the text does not
+//! state the target, the target or its host is shown next to the text.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 pub const TARGET_BYTES_MAX: usize = 2_000;
 
-/// Returns the address as a link target for a terminal, or `None` if it is not a plain http(s) address. A
-/// plain address is printable ASCII and has a host but no user name.
+/// Returns `address` as a link target for a terminal, or `None` if it is not a plain http(s) URL. A plain URL is
+/// printable ASCII and has a host but no user name.
 pub fn target(address: &str) -> Option<Arc<str>> {
     let plain =
         address.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'<' | b'>' | b'\\' | b'`'));
     (plain && address.len() <= TARGET_BYTES_MAX && host(address).is_some()).then(|| Arc::from(address))
 }
 
-/// Returns the host of a plain http(s) address, or `None` for other addresses.
+/// Returns the host of a plain http(s) URL, or `None` for other text.
 fn host(address: &str) -> Option<&str> {
     let authority = after_scheme(address)?.split(['/', '?', '#']).next()?;
     let name = authority.rsplit_once(':').map_or(authority, |(name, port)| {
@@ -34,7 +34,7 @@ fn after_scheme(address: &str) -> Option<&str> {
     })
 }
 
-/// Returns the address or host to show next to a link's text, so that users are not misled. Returns `None` if the text
+/// Returns the URL or host to show next to a link's text, so that users are not misled. Returns `None` if the text
 /// itself states the target.
 pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     let text = text.trim();
@@ -47,13 +47,13 @@ pub fn disclosed_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>
     }
 }
 
-/// Returns the address to write next to a link's text, for output in which links cannot be clicked. Returns `None` if
-/// the text itself states the address.
+/// Returns the URL to write next to a link's text, for output in which links cannot be clicked. Returns `None` if the
+/// text itself states the URL.
 pub fn written_target<'a>(text: &str, address: &'a str) -> Option<Cow<'a, str>> {
     (text.trim() != address).then_some(Cow::Borrowed(address))
 }
 
-/// Returns true if text equals the address, ignoring the scheme, a leading `www.` and a final slash.
+/// Returns true if the text equals the URL, ignoring the scheme, a leading `www.` and a final slash.
 fn same_place(text: &str, address: &str) -> bool {
     let Some(bare) = after_scheme(address) else { return false };
     let said = after_scheme(text).unwrap_or(text);
@@ -66,7 +66,7 @@ fn same_place(text: &str, address: &str) -> bool {
         && (trim(said) == trim(bare) || trim(said) == trim(bare.trim_start_matches("www.")))
 }
 
-/// Returns true if text may be mistaken for an address: one of its words has a dot, a scheme or an `@`.
+/// Returns true if the text may be mistaken for a URL: one of its words has a dot, a scheme or an `@`.
 fn looks_like_address(text: &str) -> bool {
     text.split_whitespace().any(|word| {
         let inner = word.trim_matches(|c: char| !c.is_alphanumeric());
@@ -76,7 +76,7 @@ fn looks_like_address(text: &str) -> bool {
     })
 }
 
-/// Finds the first address in text, as a byte range. It ends before blanks, quotes and sentence punctuation.
+/// Returns the byte range of the first URL in the text. A URL ends before blanks, quotes and sentence punctuation.
 pub fn find(text: &str) -> Option<(usize, usize)> {
     let mut from = 0;
     while let Some(found) = text.get(from..)?.find("http") {
@@ -98,7 +98,7 @@ pub fn find(text: &str) -> Option<(usize, usize)> {
     None
 }
 
-/// Removes the punctuation of the surrounding sentence from an address.
+/// Removes the punctuation of the surrounding sentence from a URL.
 fn trimmed(mut address: &str) -> &str {
     loop {
         let Some(last) = address.chars().next_back() else { return address };

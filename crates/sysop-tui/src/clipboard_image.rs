@@ -17,7 +17,7 @@ const READ_MAX: Duration = Duration::from_secs(5);
 /// Maximum size of an image, in bytes.
 const IMAGE_BYTES_MAX: u64 = 20 * 1024 * 1024;
 /// Error message for a clipboard without an image.
-const NO_IMAGE: &str = "no image on the clipboard; paste text with the terminal's own key";
+const NO_IMAGE: &str = "no image on the clipboard; paste text with the terminal's own paste key";
 
 /// Reads an image from the clipboard and writes it to a new file in `folder` that only its owner can read.
 /// The error is one sentence for the user.

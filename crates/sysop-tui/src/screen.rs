@@ -247,7 +247,8 @@ fn size() -> Size {
     Size::new(found.ws_col.min(SIZE_MAX), found.ws_row.min(SIZE_MAX))
 }
 
-/// Returns true if there may be a shell that can continue this process: false in the leader's process group.
+/// Returns true if there may be a shell that can continue this process. In the session leader's process group, there is
+/// none.
 fn has_shell() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }

@@ -80,7 +80,7 @@ impl ClusterLease {
         let lease = Arc::clone(&self.lease);
         self.executor.spawn(async move {
             if let Err(error) = lease.release().await {
-                tracing::debug!(%error, "an idle session stays until this node stops");
+                tracing::debug!(%error, "cannot release an idle session; this node owns it until it stops");
             }
         });
     }

@@ -20,7 +20,7 @@ impl Progress {
         Self { all, ended: Arc::default(), display }
     }
 
-    /// Returns the display, for the output of the hosts.
+    /// Returns the sink for the live output of the hosts; the progress lines go to the same sink.
     pub(super) fn sink(&self) -> DeltaSink {
         self.display.clone()
     }

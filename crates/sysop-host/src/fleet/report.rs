@@ -52,7 +52,10 @@ pub(super) async fn canary_failure(
     artifacts: &Artifacts,
 ) -> Option<(Status, String)> {
     if told.iter().any(|told| told.outcome.status == Status::Cancelled) {
-        return Some((Status::Cancelled, "not run: the call was stopped first".to_owned()));
+        return Some((
+            Status::Cancelled,
+            "not run: the call was stopped before it reached this host".to_owned(),
+        ));
     }
     if let Some(bad) = told.iter().find(|told| told.outcome.status != Status::Ok) {
         let why = format!("not run: {} in the canary group ended with: {}", bad.name, end(&bad.outcome));
@@ -361,7 +364,7 @@ impl<'a> ReportWriter<'a> {
         let mut places: Vec<usize> = left_out.iter().flat_map(|&number| groups[number].0.clone()).collect();
         places.sort_unstable();
         let hosts = counted(places.len() as u64, "host");
-        let endings = counted(left_out.len() as u64, "other ending");
+        let endings = counted(left_out.len() as u64, "other result");
         let names = names(places.into_iter().map(|place| &self.told[place]), self.names_bytes_max());
         format!("… [{hosts} with {endings} omitted: {names}; select fewer hosts at once] …\n")
     }

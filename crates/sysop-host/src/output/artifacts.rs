@@ -224,7 +224,7 @@ impl ArtifactWriter {
     }
 }
 
-/// Returns how many of `bytes` fit into `room`, and subtracts them. Sets `cut` if some bytes do not fit.
+/// Returns how many of `bytes` fit into `room`, and subtracts that number from `room`. Sets `cut` if some do not fit.
 fn fitting(room: &mut u64, cut: &mut bool, bytes: usize) -> usize {
     let fits = usize::try_from(*room).unwrap_or(usize::MAX).min(bytes);
     *cut |= fits < bytes;

@@ -33,7 +33,8 @@ pub(crate) struct Capture<'a> {
     stream: CaptureSinks<'a>,
 }
 
-/// Buffer of read bytes: those that wait for the artifact, a possible beginning of a secret, free space.
+/// Buffer in three parts: redacted bytes that wait for the artifact, bytes that may be the beginning of a secret, and
+/// free space for the next read.
 struct CaptureBuffer {
     bytes: Vec<u8>,
     /// Number of bytes that were passed on and wait for the artifact.
@@ -205,7 +206,7 @@ impl CaptureBuffer {
         self.bytes.resize(self.bytes.len().max(fresh.end).max(READ_BYTES_MIN), 0);
     }
 
-    /// Drops the bytes that were passed on, which are needed only for an artifact.
+    /// Drops the `clean` bytes. Called if no artifact is being written, because only an artifact needs them.
     fn forget_clean(&mut self) {
         self.bytes.copy_within(self.clean..self.clean + self.pending.bytes, 0);
         self.clean = 0;

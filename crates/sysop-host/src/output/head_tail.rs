@@ -4,7 +4,7 @@ use super::OutputLimits;
 
 /// Maximum distance in bytes by which a truncation is moved so that it falls at the end of a line.
 const ALIGN_BYTES_MAX: usize = 1024;
-/// Bytes of the limit reserved for the notice about the gap, unless the limit is under four times this.
+/// Bytes of the limit reserved for the notice about the gap, unless the limit is less than four times as large.
 const NOTICE_BYTES: usize = 256;
 
 #[derive(Debug)]

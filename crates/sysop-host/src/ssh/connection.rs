@@ -49,7 +49,7 @@ pub(super) struct ConnectionInner {
     facts: Lock<Option<Arc<MachineInfo>>>,
     people: Lock<Option<Arc<dyn Prompter>>>,
     askpass: OnceLock<Askpass>,
-    /// Marks of the shells of terminals that run in the container, if this is one.
+    /// Environment variables that mark the terminal shells running in the container; empty for an ssh host.
     shell_marks: Lock<Vec<String>>,
     /// Notifies waiters when the connection is closed.
     closed: watch::Sender<()>,
@@ -190,7 +190,7 @@ impl ConnectionInner {
         &self.shell_marks
     }
 
-    /// Returns the permit to open another session, and waits until one is free.
+    /// Waits until another session may be opened, and returns the permit for it.
     pub(super) async fn permit(&self) -> OwnedSemaphorePermit {
         Arc::clone(&self.sessions).acquire_owned().await.expect("the semaphore is never closed")
     }
@@ -250,8 +250,8 @@ impl ConnectionInner {
         Ok(started)
     }
 
-    /// Returns the settings for `ssh`, changed so that it prompts the session's users if that is possible, and the
-    /// prompts that a login may wait for.
+    /// Returns the settings for `ssh`, and the prompts that a login may wait for. If the session has a prompter and
+    /// `askpass_helper` is set, the settings make `ssh` prompt the session's users.
     pub(super) fn login_settings(&self) -> Result<(Cow<'_, SshSettings>, LoginPrompts), SshError> {
         let people = self.people.lock().clone();
         let (Some(program), Some(people)) = (&self.settings.askpass_helper, people) else {

@@ -22,7 +22,7 @@ pub(super) struct ContainerShell {
 }
 
 impl ContainerShell {
-    /// Prepares a shell whose command line has to begin with `prefix`.
+    /// Registers the mark of a shell that is about to start. Its command line must begin with [`Self::prefix`].
     pub(super) fn new(inner: &Arc<ConnectionInner>) -> Self {
         let mark = format!("SYSOP_CALL_{:016x}", rand::random::<u64>());
         inner.shell_marks().lock().push(mark.clone());

@@ -1,8 +1,8 @@
 //! Forwards a local port to a port that the remote host can reach, for as long as the [`PortForward`] exists.
 //!
-//! Each connection becomes a channel of the shared connection. Therefore, the port belongs to sysop from the start,
-//! while `ssh -L` would need the number of a free port. For the same reason, each refusal is reported separately. If
-//! the server forbids forwarding, a program on the host makes each connection instead (`relay`).
+//! sysop listens on the local port itself, and opens a channel of the shared connection for each client. With `ssh -L`,
+//! sysop would have to find a free port number first, and could not report why a single channel was refused. If the
+//! server forbids forwarding, a program on the host makes each connection instead (`relay`).
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

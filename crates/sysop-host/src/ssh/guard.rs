@@ -1,4 +1,5 @@
-//! Guards on a remote host: the script on the target (`guard/guard.sh`), and fresh logins that prove that they work.
+//! Guards on a remote host: the script on the target (`guard/guard.sh`), and the fresh logins that prove that users can
+//! still log in.
 //!
 //! A guard is armed before a change that may lock people out, and rolls the change back unless it is confirmed in time.
 //! The confirmation travels over a connection of its own that was opened after the change, because an open connection
@@ -182,7 +183,7 @@ pub(super) async fn arm(
     words.extend(plan.paths.iter().map(String::as_str));
     let ran = run(inner, rights, &words, SCRIPT_MAX).await.map_err(|failed| {
         let maybe = if failed.may_have_run {
-            "; if the guard was armed after all, its rollback changes nothing"
+            "; even if the guard was armed, its rollback has nothing to undo, because the command did not run"
         } else {
             ""
         };
@@ -235,8 +236,9 @@ impl std::fmt::Display for LoginFailure {
     }
 }
 
-/// Logs in over a new connection. The login must behave like `before`: if that prompted nobody, this must not
-/// either. If `confirm` is set, confirms that guard in the same session, so that the login is the proof.
+/// Logs in over a new connection. Fails if the login behaves differently from `before`: `sudo -n` must give the same
+/// result, and a login that prompted no user before must not prompt one now. If `confirm` is set, confirms that guard
+/// in the same session, so that the confirmation itself proves that a fresh login works.
 pub(super) async fn fresh_login(
     inner: &ConnectionInner,
     before: Option<&FreshLogin>,
@@ -336,7 +338,8 @@ pub(super) async fn fire(
     answer
 }
 
-/// Runs the plan's checks. Returns what fails only now; `None` if nothing does or the checks could not run.
+/// Runs the plan's checks. Returns the messages of the checks that passed before the change and fail now, or `None` if
+/// there are no such checks or the checks could not run.
 pub(super) async fn check(inner: &ConnectionInner, guard: &ArmedOnHost, limit: Duration) -> Option<String> {
     let ran = run(inner, guard.rights, &["check", &guard.id], limit).await.ok()?;
     line_of(&ran, &guard.id).filter(|line| line.word == "bad").map(|line| line.rest)

@@ -379,7 +379,8 @@ fn short(why: &str) -> String {
     why.chars().filter(|c| !c.is_control()).take(200).collect()
 }
 
-/// Returns a call with the command that an undo reverts, whose guard the undo needs; `None` for other calls.
+/// If `call` undoes a command, returns a `bash` call of that command, because the undo needs the same guard as the
+/// command. Returns `None` for all other calls.
 pub(crate) fn guarded_command(call: &ToolCall) -> Option<ToolCall> {
     let command = undone_command(call).filter(|_| call.name == UNDO)?;
     let arguments = [("command".to_owned(), command.into())].into_iter().collect();

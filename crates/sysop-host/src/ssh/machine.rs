@@ -60,7 +60,7 @@ pub(crate) struct SshMachine {
 /// Facts about the host that are determined once.
 struct Surroundings {
     context: CommandContext,
-    /// Start of the session by the host's clock, in seconds since 1970.
+    /// Start of the session by the host's clock, in seconds since the Unix epoch.
     session_start_s: i64,
 }
 

@@ -15,7 +15,7 @@ const RESOLVE_MAX: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Resolves targets and omits those that cannot be resolved. Returns `None` if the host does not respond.
-/// `session_start_s` is the start of the session by the host's clock, in seconds since 1970.
+/// `session_start_s` is the start of the session by the host's clock, in seconds since the Unix epoch.
 pub(super) async fn resolve(
     inner: &Arc<ConnectionInner>,
     targets: Vec<Target>,

@@ -32,7 +32,7 @@ const OPEN_MAX: Duration = Duration::from_secs(15);
 pub(super) const SILENT: &str = "the host is not responding";
 /// Default size of a pipe buffer, in bytes.
 const PIPE_BYTES: usize = 64 * 1024;
-/// Size of an enlarged pipe buffer in bytes, if the system allows it. With it, floods of output rarely wait.
+/// Size of an enlarged pipe buffer in bytes, if the system allows it. A program with much output then rarely waits.
 const PIPE_BYTES_LARGE: usize = 1024 * 1024;
 
 /// An open session. Dropping this closes the session, but its processes may survive.

@@ -200,7 +200,7 @@ impl TerminalCall<'_> {
                 }
                 SecretPromptOutcome::Refused => "no one answered the prompt; stopped with Ctrl+C",
                 SecretPromptOutcome::Closed { entered: true } => ENTERED,
-                SecretPromptOutcome::Closed { entered: false } => "the prompt is gone",
+                SecretPromptOutcome::Closed { entered: false } => "the prompt closed without an answer",
             };
             self.settle(false).await;
             let screen = self.live.state().shared_text();
@@ -346,7 +346,7 @@ impl TerminalCall<'_> {
         LineAcceptance::Rejected
     }
 
-    /// Interrupts a line that we typed, or deletes it if it was not read yet.
+    /// Interrupts a line that we typed, or deletes the line if the shell has not read it yet.
     fn retract_line(&self) {
         {
             let mut inner = self.live.state();
@@ -606,7 +606,8 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// Shows output again, because a shell that does not report its commands did not run the typed line.
+    /// Shows output to watchers again, in case the shell did not run the line that `type_blind` typed. The start of that
+    /// line would have ended the hiding.
     fn reveal_blind(&self) {
         let mut inner = self.live.state();
         inner.hidden = None;

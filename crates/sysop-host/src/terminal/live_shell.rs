@@ -382,7 +382,7 @@ impl std::fmt::Debug for LiveShell {
     }
 }
 
-/// Returns the echo mode of a terminal, which may be given by either end of its PTY.
+/// Returns the echo mode of a terminal, or `None` if it cannot be read. `terminal` may be either end of the PTY.
 pub(super) fn echo(terminal: impl AsFd) -> Option<Echo> {
     let modes = tcgetattr(terminal).ok()?.local_modes;
     let hidden = modes.contains(LocalModes::ICANON) && !modes.contains(LocalModes::ECHO);

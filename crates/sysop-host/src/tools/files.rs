@@ -52,7 +52,7 @@ pub(super) struct EditFile {
 
 pub(super) struct ChangeRecord {
     pub(super) change: Option<FileChange>,
-    /// Reason that the change cannot be undone.
+    /// Remark for the model: the reason why the change cannot be undone, or that the file was not changed.
     pub(super) note: Option<String>,
 }
 

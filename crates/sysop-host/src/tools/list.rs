@@ -62,7 +62,7 @@ impl Toolbox {
             FileKind::Special => "special file".to_owned(),
         };
         let modified = Timestamp::from_second(found.modified_s)
-            .map_or_else(|_| format!("{} s since 1970", found.modified_s), |time| time.to_string());
+            .map_or_else(|_| format!("{} s since the Unix epoch", found.modified_s), |time| time.to_string());
         let (user, group) = found.owner;
         Ok(Outcome::ok(format!(
             "{kind}\nsize: {} bytes\nmode: {:04o}\nowner: {user}:{group}\nmodified: {modified}",

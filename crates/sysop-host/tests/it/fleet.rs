@@ -147,7 +147,7 @@ async fn an_unknown_tool_runs_on_no_host() {
     let fleet = fleet([("web1", fake(|_, _, _| async { panic!("a host ran the call") }))]);
     for (tool, why) in [
         ("run_command", "several hosts are selected; use bash"),
-        ("nothing", "no tool nothing on all of these hosts"),
+        ("nothing", "the tool nothing is not available on all hosts"),
     ] {
         let outcome = run(&fleet, call(tool, json!({}))).await;
         assert_eq!(outcome.status, Status::Failed);
@@ -298,7 +298,11 @@ async fn stopping_ends_running_hosts_and_starts_no_more() {
     assert_eq!(outcome.status, Status::Unknown);
     let statuses: Vec<Status> = outcome.hosts.iter().map(|host| host.status).collect();
     assert_eq!(statuses, [Status::Cancelled, Status::Unknown, Status::Cancelled]);
-    assert!(outcome.output.contains("== web3 (1 of 3): stopped ==\nnot run: the call was stopped first"));
+    assert!(
+        outcome.output.contains(
+            "== web3 (1 of 3): stopped ==\nnot run: the call was stopped before it reached this host"
+        )
+    );
 }
 
 #[tokio::test]

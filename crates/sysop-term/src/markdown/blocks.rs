@@ -257,8 +257,8 @@ impl BlockRenderer {
         self.put(text, style);
     }
 
-    /// Adds text to the current line, joining it with preceding text in the same style. This rejoins an
-    /// address that the parser split at an underscore.
+    /// Adds text to the current line, joining it with preceding text in the same style. This rejoins a
+    /// URL that the parser split at an underscore.
     fn put(&mut self, text: &str, style: Style) {
         let target = self.link.as_mut().and_then(|link| {
             link.text.push_str(text);

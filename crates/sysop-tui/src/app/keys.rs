@@ -82,7 +82,7 @@ impl App {
         self.paste_file(text, text, now)
     }
 
-    /// Pastes `mention` into a draft, or `text`, the path of a file, into anything else.
+    /// Pastes a file. The composer gets `mention`, the file as `@PATH`; any other text field gets `text`, its path.
     pub fn paste_file(&mut self, text: &str, mention: &str, now: Duration) -> Vec<Action> {
         self.done = false;
         if self.are_keys_muted(now) {
@@ -315,7 +315,7 @@ impl App {
             // The user types the answer into the terminal instead.
             PromptReply::NoSecret => actions.push(Action::ShowTerminal),
             PromptReply::Refused if self.is_working() => {
-                self.show_flash("declined; Esc to stop the turn", now)
+                self.show_flash("declined; press Esc to stop the turn", now)
             }
             PromptReply::Refused => self.show_flash("refused", now),
             PromptReply::Given { .. } => {}

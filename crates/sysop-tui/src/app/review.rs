@@ -66,7 +66,7 @@ pub(super) enum ReviewEvent {
     Message(&'static str),
 }
 
-const NOT_EDITABLE: &str = "only commands can be edited; r to reject with feedback";
+const NOT_EDITABLE: &str = "only commands can be edited; press r to reject with feedback";
 
 const NO_RULE: &str = "cannot write a rule for this command";
 
@@ -388,7 +388,7 @@ impl Review {
     fn allow(&self, decision: impl FnOnce(Option<String>) -> Decision) -> ReviewEvent {
         let command = self.command();
         if self.editable && command.trim().is_empty() {
-            return ReviewEvent::Message("the command is empty; Esc Esc to cancel");
+            return ReviewEvent::Message("the command is empty; press Esc twice to cancel");
         }
         ReviewEvent::Decided(decision(self.is_edited().then_some(command)))
     }

@@ -1,4 +1,4 @@
-//! States shown to the user (the six of agent-rs), derived from the transcript and the user's last action.
+//! States shown to the user, derived from the transcript and the user's last action.
 
 use sysop_core::event::Decision;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};

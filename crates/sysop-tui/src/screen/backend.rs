@@ -14,7 +14,7 @@ use unicode_width::UnicodeWidthStr;
 pub struct Hyperlink {
     /// Area of the link, within one row.
     pub area: Rect,
-    /// Target of the link. Only plain `http` and `https` addresses become clickable.
+    /// Target of the link. Only plain `http` and `https` URLs become clickable.
     pub address: String,
 }
 
@@ -102,7 +102,7 @@ impl CellBackend {
     }
 }
 
-/// Returns true for an `http` or `https` address that is printable ASCII and not too long.
+/// Returns true for an `http` or `https` URL that is printable ASCII and not too long.
 fn is_plain(address: &str) -> bool {
     let web = address.starts_with("https://") || address.starts_with("http://");
     web && address.len() <= ADDRESS_BYTES_MAX && address.bytes().all(|byte| byte.is_ascii_graphic())

@@ -77,7 +77,7 @@ async fn a_change_of_an_unknown_host_is_not_undone() {
     let mut changed = write(&fleet, "new\n").await.changes;
     changed[1].path = "db1:etc/app.conf".to_owned();
     let refused = undo(&fleet, &changed).await;
-    assert_eq!(refused.output, "db1:etc/app.conf is not on any of these hosts; nothing was undone");
+    assert_eq!(refused.output, "db1:etc/app.conf is not on a host of this session; nothing was undone");
     assert_eq!(worlds[0].1.text("etc/app.conf"), "new\n", "not even the known host changes its file");
     for wrong in [json!({}), json!({ "changes": [] }), json!({ "changes": "x" })] {
         let refused = run(&fleet, call("undo", wrong)).await;

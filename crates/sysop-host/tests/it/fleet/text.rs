@@ -138,7 +138,7 @@ async fn tiny_limits_still_name_the_worst_host() {
     let (fleet, _home) = limited(1, 1, vec![exited(0, "fine"), exited(0, "fine"), exited(1, "bad")]);
     let outcome = bash(&fleet).await;
     assert!(outcome.truncated && outcome.output.contains("== web0 and 1 more (2 of 3)"), "{outcome:?}");
-    assert!(outcome.output.contains("1 host with 1 other ending omitted: web2"), "{outcome:?}");
+    assert!(outcome.output.contains("1 host with 1 other result omitted: web2"), "{outcome:?}");
 }
 
 #[tokio::test]
