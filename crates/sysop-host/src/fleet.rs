@@ -52,7 +52,7 @@ use crate::undo::records_of;
 /// Default number of hosts on which a call runs concurrently.
 pub const HOSTS_AT_ONCE: usize = 16;
 
-/// Terminal tools; several hosts cannot share a terminal.
+/// Tools that a fleet does not offer, because several hosts cannot share a terminal.
 const TERMINAL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 
 #[derive(Debug, Clone)]

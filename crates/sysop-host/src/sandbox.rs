@@ -103,7 +103,7 @@ impl SandboxSupport {
 
     /// Lists the effects that fences do not prevent on this kernel.
     pub fn gaps(self) -> Vec<&'static str> {
-        let mut gaps = vec!["chmod, chown and file times (enforced only in `never`)"];
+        let mut gaps = vec!["chmod, chown and file times (prevented only in approval mode `never`)"];
         if self.abi < 9 {
             gaps.push("path-based sockets, such as docker.sock and D-Bus");
         }
@@ -114,7 +114,7 @@ impl SandboxSupport {
             gaps.push("ioctl on devices");
         }
         if self.abi < 3 {
-            gaps.push("truncate (enforced only in `never`)");
+            gaps.push("truncate (prevented only in approval mode `never`)");
         }
         gaps
     }

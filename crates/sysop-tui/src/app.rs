@@ -447,7 +447,7 @@ impl App {
         Some(plan.risk.clone())
     }
 
-    /// Tells the review the risk of its command, and the command whose effect is known.
+    /// Updates the review with the risk of its command, and with the command to which the known effect belongs.
     fn assess_review(&mut self) {
         let class = self.risk().map(|risk| risk.class);
         let (Some(review), Some(class)) = (&mut self.review, class) else { return };
@@ -665,7 +665,7 @@ impl App {
         [spins, flash, pending_ack, debounce, self.leave_asked].into_iter().flatten().min()
     }
 
-    /// Shows a flash message.
+    /// Shows a flash message for [`FLASH`], in place of the current one.
     pub fn show_flash(&mut self, text: impl Into<String>, now: Duration) {
         self.flash = Some(Flash { text: text.into(), since: now, until: now + FLASH });
     }

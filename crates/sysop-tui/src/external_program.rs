@@ -32,7 +32,7 @@ pub enum EditorResult {
     Text(String),
     /// The editor exited with a nonzero code: keep the old text.
     Unchanged,
-    /// Editing failed: keep the old text. The reason is one sentence; it names the draft file unless empty.
+    /// Editing failed: keep the old text. Holds the reason in one sentence, which names the draft file if it was kept.
     Failed(String),
 }
 

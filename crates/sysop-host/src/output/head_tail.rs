@@ -206,7 +206,8 @@ pub(crate) fn unfinished(bytes: &[u8]) -> usize {
         .unwrap_or(0)
 }
 
-/// Returns the last `lines` lines of the tail, but at most `bytes` bytes. Starts at a line if one is near.
+/// Returns the last `lines` lines of the tail, but at most `bytes` bytes. The result begins with a whole line if one
+/// starts near that limit.
 fn newest(tail: &[u8], lines: usize, bytes: usize) -> &[u8] {
     let mut start = tail.len().saturating_sub(bytes);
     let body = &tail[..tail.len() - usize::from(tail.last() == Some(&b'\n'))];

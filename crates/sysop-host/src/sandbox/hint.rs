@@ -49,7 +49,7 @@ pub(crate) fn hint(fence: &Fence, root: &Path, escape: Escape, printed: &str) ->
              sandbox."
         }
     };
-    Some(format!("[sysop: this ran in a sandbox (write: {writes}{network}). {next}]"))
+    Some(format!("[sysop: this ran in a sandbox (writable: {writes}{network}). {next}]"))
 }
 
 #[cfg(test)]
@@ -67,22 +67,22 @@ mod tests {
         assert_eq!(
             told(&workspace(false, &["/usr", "/no/such"]), Escape::Offered).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp, /usr; no network). \
-                 If the sandbox is the cause, call again with outside_sandbox=true and a reason; the user will be asked.]"
+                "[sysop: this ran in a sandbox (writable: /srv/app, /tmp, /var/tmp, /usr; no network). If the sandbox \
+                 is the cause, call again with outside_sandbox=true and a reason; the user will be asked.]"
             )
         );
         assert_eq!(
             told(&workspace(true, &[]), Escape::Missing).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: /srv/app, /tmp, /var/tmp). This session cannot run commands \
+                "[sysop: this ran in a sandbox (writable: /srv/app, /tmp, /var/tmp). This session cannot run commands \
                  outside the sandbox.]"
             )
         );
         assert_eq!(
             told(&Fence::ReadOnly { network: false }, Escape::Offered).as_deref(),
             Some(
-                "[sysop: this ran in a sandbox (write: $TMPDIR only; no network). This session is read-only; it cannot \
-                 run commands outside the sandbox.]"
+                "[sysop: this ran in a sandbox (writable: $TMPDIR only; no network). This session is read-only; it \
+                 cannot run commands outside the sandbox.]"
             )
         );
         assert_eq!(told(&Fence::Off, Escape::Offered), None);

@@ -46,7 +46,8 @@ pub(super) fn has_network(fence: &Fence) -> bool {
     }
 }
 
-/// Returns the writable paths other than the root and the paths that every fence allows. A missing path gets no rule.
+/// Returns the writable paths of a workspace fence outside the root: temporary directories, devices, and the configured
+/// paths. A missing path gets no rule.
 ///
 /// A path below another writable path is left out. It needs no rule, and an earlier call that may write to
 /// its parent could have replaced the path with a link to anywhere.

@@ -86,12 +86,13 @@ impl SshConnection {
         self.0.name()
     }
 
-    /// Returns true if this process knows of a connection, without querying the host. A container needs no connection.
+    /// Returns true if this process has a connection to the host, or if the host is a container, which needs none. Does
+    /// not query the host.
     pub fn is_connected(&self) -> bool {
         self.0.settings.container().is_some() || self.0.master.try_lock().is_ok_and(|master| master.is_some())
     }
 
-    /// Connects if necessary.
+    /// Connects if there is no connection yet, which may prompt the session's users.
     pub async fn connect(&self) -> Result<(), SshError> {
         self.0.connect().await
     }

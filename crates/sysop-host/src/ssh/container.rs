@@ -1,4 +1,4 @@
-//! Containers as remote machines: `docker:NAME`, `podman:NAME`, `kube:NAMESPACE/POD` and `kube:NAMESPACE/POD/CONTAINER`.
+//! Containers as remote machines: `docker:NAME`, `podman:NAME`, `kube:NAMESPACE/POD` or `kube:NAMESPACE/POD/CONTAINER`.
 //!
 //! The user's own `docker`, `podman` or `kubectl` takes the place of `ssh`: each session is one `exec`, which
 //! runs the same scripts as over ssh. Nothing is installed in the container; it needs a POSIX `sh`. Killing

@@ -230,7 +230,8 @@ impl Guards {
         }
     }
 
-    /// Waits for a change whose connection broke to finish.
+    /// Waits until the change has finished on the host, after the connection of its call broke. Fails with the reason
+    /// for a rollback.
     async fn wait_for_end(&self, guard: &ArmedOnHost, deadline: Instant) -> Result<(), &'static str> {
         let mut pause = Duration::from_millis(500);
         loop {
@@ -249,7 +250,7 @@ impl Guards {
         }
     }
 
-    /// Logs in twice; the second login confirms.
+    /// Logs in twice. The second login confirms the guard.
     async fn prove(
         &self,
         guard: &ArmedOnHost,
@@ -398,7 +399,7 @@ fn runs_in_background(call: &ToolCall) -> bool {
     is("background", true.into()) || is("on_timeout", "background".into())
 }
 
-/// Returns the timeout that a call asks for, unless it is the default.
+/// Returns the timeout in seconds that a call requests, or `None` if it requests none or the default.
 fn timeout_of(call: &ToolCall) -> Option<u64> {
     let Arguments::Object(arguments) = &call.arguments else { return None };
     let seconds = arguments.get("timeout_s").and_then(serde_json::Value::as_u64)?;

@@ -36,9 +36,8 @@ const ECHO: &str = r#"stty -a <"$1""#;
 /// Prints the process group of process `$2`, the foreground group of its terminal, the program of that group, and the
 /// modes of the terminal `$1`.
 const FOREGROUND: &str = r#"set -- "$1" $(ps -o pgid= -o tpgid= -p "$2" 2>/dev/null || { read -r l </proc/"$2"/stat; set -- ${l##*) }; echo "$3" "$6"; }); echo "$2 $3"; ps -o comm= -p "$3" 2>/dev/null || cat /proc/"$3"/comm; stty -a <"$1""#;
-/// Prints the directory and user for commands, and the host's clock.
-///
-/// Guards that are open or have failed come first.
+/// Prints a line for each guard that is open or has failed, then the user's id and name, the host's clock in seconds
+/// since the Unix epoch, and the directory for commands.
 const CONTEXT: &str = r#"for d in "${SYSOP_GUARD_DIR:-/var/lib/sysop-guard}" "${HOME:-/nowhere}/.sysop-guard"; do for s in armed firing failed; do for f in "$d"/*/$s; do [ -f "$f" ] && echo "guard $f"; done; done; done; unset CDPATH; [ -z "$1" ] || cd -P -- "$1" 2>/dev/null || exit 40; id -u; id -un; date +%s; pwd -P"#;
 /// Maximum guards that are named when a session connects.
 const GUARDS_NAMED_MAX: usize = 4;

@@ -1,5 +1,5 @@
-//! The `ssh` process that holds a connection and multiplexes sessions. It is a child of sysop in its own session, without a
-//! terminal, and does not outlive sysop.
+//! The `ssh` process that holds a connection and multiplexes sessions. It is a child of sysop with a session of its
+//! own and no terminal, and does not outlive sysop.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};

@@ -41,7 +41,7 @@ command -v nc >/dev/null 2>&1 && echo nc && exit
 exit 127
 "#;
 
-/// Runs `connect`, a function that copies its input to host `$1`, port `$2`, and the response to its output.
+/// Runs the function `connect`, which copies its input to port `$2` of host `$1`, and the server's bytes to its output.
 ///
 /// `relay` reads the input through a pipe, because only the first part of the pipeline can see the end of the input.
 /// That part then signals the main shell (`$$`), the main shell signals `relay`, and `relay` ends the program. The

@@ -24,8 +24,8 @@ pub struct SshSettings {
     pub port: Option<u16>,
     /// Replaces `~/.ssh/config`.
     pub config_file: Option<PathBuf>,
-    /// Directory for the connection's socket, created with mode 0700. If it is unusable, because its path is too long or
-    /// others can enter it, another directory is used.
+    /// Directory for the connection's socket, created with mode 0700. Another directory is used if this one is
+    /// unusable because its path is too long or others can enter it.
     pub control_folder: PathBuf,
     /// Program that prompts the user on behalf of ssh (ssh(1), `SSH_ASKPASS`). If neither this nor `askpass_helper` is
     /// set, ssh never prompts.

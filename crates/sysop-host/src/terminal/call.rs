@@ -130,8 +130,8 @@ impl SharedTerminal {
                 ),
                 LineAcceptance::Unknown => CallEnd::new(
                     Status::Unknown,
-                    "it is unknown whether the shell accepted the command; it may still run. Ctrl+C was sent; check the \
-                     effects before you run the command again",
+                    "it is unknown whether the shell accepted the command, which may still run. Ctrl+C was sent; check \
+                     the effects before you run the command again",
                 ),
             }
         };
@@ -606,8 +606,8 @@ impl TerminalCall<'_> {
         Ok(())
     }
 
-    /// Shows output to watchers again, in case the shell did not run the line that `type_blind` typed. The start of that
-    /// line would have ended the hiding.
+    /// Shows output to watchers again, in case the shell did not run the line that `type_blind` typed. The start of
+    /// that line would have ended the hiding.
     fn reveal_blind(&self) {
         let mut inner = self.live.state();
         inner.hidden = None;

@@ -1,7 +1,6 @@
 //! Encoding of keys as terminal input, and names of typed keys.
 //!
-//! This module is pure. Key names follow the table of the juni-cli design, xterm's function keys, and the tool
-//! contract's rules for spaces and quotes.
+//! This module is pure. Keys are encoded as in xterm. The names of keys are those that `send_keys` accepts.
 
 pub(crate) use sysop_core::key_stroke::{KeyStroke, Modifiers, SpecialKey, parse};
 

@@ -205,8 +205,8 @@ async fn a_command_stopped_by_the_sandbox_gets_one_line_of_explanation() {
     let outcome = world.bash("echo x > ../outside/new", &workspace(false)).await;
     let root = fs::canonicalize(world.at("root")).unwrap();
     let line = format!(
-        "[exit code 1]\n[sysop: this ran in a sandbox (write: {}, /tmp, /var/tmp; no network). If the sandbox is the \
-         cause, call again with outside_sandbox=true and a reason; the user will be asked.]",
+        "[exit code 1]\n[sysop: this ran in a sandbox (writable: {}, /tmp, /var/tmp; no network). If the sandbox is \
+         the cause, call again with outside_sandbox=true and a reason; the user will be asked.]",
         root.display()
     );
     assert!(outcome.output.ends_with(&line), "{}", outcome.output);

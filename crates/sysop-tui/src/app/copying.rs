@@ -25,7 +25,7 @@ impl Selection {
         Self { from, to: from, is_complete: false }
     }
 
-    /// Returns true if the mouse has not left the cell where the button was pressed.
+    /// Returns true if the selection begins and ends in the same cell, so that it counts as a click.
     pub(super) fn is_click(&self) -> bool {
         self.from == self.to
     }

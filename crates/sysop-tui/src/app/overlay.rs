@@ -58,7 +58,7 @@ pub enum PickerTarget {
     Theme(ThemeName),
     /// Earlier prompt to put into the composer.
     Message(String),
-    /// Nothing: the entry is read-only.
+    /// No action, because the entry is read-only.
     Nothing,
     /// Turn before which the fork branches off, and the text of its prompt.
     Fork(TurnId, String),

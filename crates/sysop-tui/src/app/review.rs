@@ -34,7 +34,7 @@ pub struct Review {
     editable: bool,
     /// Risk of the command in its current form.
     class: RiskClass,
-    /// Command whose effect and risk are known and can be seen.
+    /// Command, as last previewed, to which the displayed effect and risk belong.
     described: String,
     /// True if the call can be allowed for the rest of the session.
     session: bool,
@@ -133,7 +133,7 @@ impl Review {
         matches!(self.class, RiskClass::Dangerous | RiskClass::Lockout)
     }
 
-    /// Sets the risk of the command in its current form, and the command whose effect is known.
+    /// Sets the risk of the command in its current form, and the command to which the known effect belongs.
     pub(super) fn set_assessment(&mut self, class: RiskClass, described: &str) {
         self.class = class;
         described.clone_into(&mut self.described);

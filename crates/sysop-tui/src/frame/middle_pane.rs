@@ -30,8 +30,8 @@ pub(super) enum MiddlePane {
         rows: Vec<TextRow>,
         content: MiddleContent,
     },
-    /// The command editor: a title, the rows above the editor, the number of rows that the editor needs, and
-    /// the rows below it. `least` is the minimum number of rows.
+    /// The command editor, between the rows `above` and `below`. The editor needs `wants` rows. The pane has at least
+    /// `least` rows, so that it does not shrink when editing begins.
     Editing {
         title: TextRow,
         above: Vec<TextRow>,

@@ -46,7 +46,7 @@ pub(super) fn notification(kind: TerminalKind, text: &str) -> String {
     }
 }
 
-/// Returns the query for the background color.
+/// Returns the query for the background color; empty for a terminal that would print the query.
 pub(super) fn background_query(kind: TerminalKind) -> &'static str {
     if kind.rich { "\x1b]11;?\x07" } else { "" }
 }
