@@ -601,7 +601,8 @@ impl LiveSession {
         });
     }
 
-    /// Waits until a survey has timed out. Time stops while a question is open, such as for a passphrase.
+    /// Waits until a survey has timed out. If a question is open at that time, such as for a passphrase, the timeout
+    /// starts over.
     async fn survey_overdue(&self) {
         loop {
             self.ports.clock.sleep(SURVEY_TIME_MAX).await;
@@ -644,7 +645,7 @@ impl Worker {
         effects.extend(output.effects);
     }
 
-    /// If `input` is the result of a call, drops that call's entry.
+    /// If `input` is the result of a tool call, model call, probe or summary, drops the entry of that work.
     fn forget(&mut self, input: &Input) {
         if let Input::Outcome { call, .. } | Input::JobRead { call, .. } = input
             && let Some(ended) = self.tools.remove(call)

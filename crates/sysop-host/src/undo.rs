@@ -200,7 +200,7 @@ impl Toolbox {
                 lines.iter().filter(|line| line.word == "changed").map(|line| line.name.as_str()).collect();
             if !drift.is_empty() {
                 return UndoOffer::Refused {
-                    why: format!("changed since: {}; nothing was undone", drift.join("; ")),
+                    why: format!("changed since the call: {}; nothing was undone", drift.join("; ")),
                 };
             }
             if !lines.iter().any(|line| line.word == "end") {
@@ -243,7 +243,10 @@ impl Toolbox {
             let drift: Vec<&str> =
                 lines.iter().filter(|line| line.word == "changed").map(|line| line.name.as_str()).collect();
             if !drift.is_empty() {
-                return Outcome::failed(format!("changed since: {}; nothing was undone", drift.join("; ")));
+                return Outcome::failed(format!(
+                    "changed since the call: {}; nothing was undone",
+                    drift.join("; ")
+                ));
             }
             let open = OpenRecord { record: next, folder, is_complete: true, notes: notes(&lines) };
             conclude(open, &lines, &mut outcome);

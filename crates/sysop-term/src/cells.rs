@@ -207,7 +207,7 @@ fn is_sound_mark(c: char) -> bool {
     matches!(c, '\u{ff9e}' | '\u{ff9f}')
 }
 
-/// Returns true for characters that only modify an emoji, because not every terminal supports them.
+/// Returns true for characters that only modify an emoji. They are dropped, because not every terminal supports them.
 fn is_dropped(c: char) -> bool {
     matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }

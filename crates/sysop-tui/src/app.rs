@@ -111,7 +111,7 @@ struct Flash {
 pub struct App {
     transcript: Transcript,
     session: Option<SessionId>,
-    /// Number of the last event in the log when the session was opened; events up to it are replayed.
+    /// Position of the last event in the log when the session was opened. Events up to this position are replayed.
     replay_until: Seq,
     rules: (Vec<String>, Vec<String>),
     /// Policy that is built from `rules` when it is first needed.
@@ -152,7 +152,7 @@ pub struct App {
     /// True if the list of messages to fork from must open once the session has been loaded.
     fork_next: bool,
     focus: Focus,
-    /// Flash message, and the time until which it is shown.
+    /// Flash message that is being shown.
     flash: Option<Flash>,
     /// Input that was sent but is not in the log yet, and the time at which it was sent.
     pending_ack: Option<(PendingAck, Duration)>,
@@ -345,7 +345,7 @@ impl App {
         self.review.as_ref()
     }
 
-    /// Returns the proposal under review, for drawing.
+    /// Returns the review of the current proposal, for drawing.
     pub fn review_mut(&mut self) -> Option<&mut Review> {
         self.review.as_mut()
     }

@@ -163,7 +163,7 @@ struct RunLoop {
     programs: ExternalPrograms,
     drafts: PathBuf,
     clipboard: ClipboardAccess,
-    /// Time at which the terminal was queried for its background color; `None` once it has replied.
+    /// Time at which the terminal was queried for its background color; `None` if no reply is expected.
     asked_background: Option<Duration>,
     /// True if something has changed since the last frame.
     dirty: bool,

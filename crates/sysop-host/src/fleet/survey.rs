@@ -28,7 +28,8 @@ pub(super) fn merged(names: &str, surveys: Vec<Survey>) -> Survey {
     all
 }
 
-/// Returns the guard that all hosts offer, or the first refusal.
+/// Returns the refusal if a host refuses a guard. Otherwise, returns the longer of the guards offered, or that no host
+/// needs one.
 fn common_guard(one: GuardOffer, other: GuardOffer) -> GuardOffer {
     match (one, other) {
         (refused @ GuardOffer::Refused { .. }, _) | (_, refused @ GuardOffer::Refused { .. }) => refused,

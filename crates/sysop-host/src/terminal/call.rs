@@ -491,7 +491,7 @@ impl TerminalCall<'_> {
         } else if full || still < PROGRAM_QUIET {
             return None;
         } else if is_pager(&line) {
-            "a pager is still open; page with send_keys (Space), quit with q"
+            "a pager is still open; use send_keys to show the next page (Space) or to quit (q)"
         } else if self.has_lost_marks().await {
             set_up_again(self.live).await;
             return self.ended().or_else(|| {
@@ -499,7 +499,7 @@ impl TerminalCall<'_> {
             });
         } else if let Some(kind) = self.enter_nested(Some(command)).await {
             let note = format!(
-                "another shell ({}) is running inside this one; it receives all commands until `exit`",
+                "a nested shell ({}) is running; the nested shell receives all commands until `exit`",
                 kind.name()
             );
             return Some(CallEnd::new(Status::Unknown, note));

@@ -87,10 +87,10 @@ fn described(reader: &ReaderProcess) -> String {
     let rights = if reader.is_setuid_root { ", which runs as root (set-user-ID)" } else { "" };
     let program = match &reader.executable {
         Some(path) => neutralize_line(&path.to_string_lossy()).into_owned(),
-        None => {
-            let name = neutralize_line(&reader.name);
-            format!("{name} (the system does not reveal the path of its executable)")
-        }
+        None => format!(
+            "{} (the system does not reveal the path of its executable)",
+            neutralize_line(&reader.name)
+        ),
     };
     format!("Program: {program}{rights}. Its command line: `{}`.", reader.command_line)
 }

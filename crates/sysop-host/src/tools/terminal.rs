@@ -93,8 +93,10 @@ fn terminal_outcome(mut end: CallEnd, captured: CapturedOutput) -> sysop_core::o
     if end.exit_code.is_some_and(|code| code != 0)
         && INCOMPLETE.iter().any(|said| captured.text.contains(said))
     {
-        let note = "the command seems to be incomplete: check for an unclosed quote, bracket or block";
-        end.notes.insert(0, note.to_owned());
+        end.notes.insert(
+            0,
+            "the command seems to be incomplete: check for an unclosed quote, bracket or block".to_owned(),
+        );
     }
     let mut outcome = outcome(end.status, captured);
     outcome.exit_code = end.exit_code;

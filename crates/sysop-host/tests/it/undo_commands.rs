@@ -152,7 +152,7 @@ async fn a_file_that_was_changed_since_is_named_and_nothing_is_undone() {
     let done = world.bash("echo new | tee a b").await;
     fs::write(world.at("b"), "other\n").unwrap();
     let UndoOffer::Refused { why } = world.offer(&done).await else { panic!("an offer") };
-    assert!(why.starts_with("changed since: ") && why.contains("/b was edited; nothing"), "{why}");
+    assert!(why.starts_with("changed since the call: ") && why.contains("/b was edited; nothing"), "{why}");
     let refused = world.undo(&done).await;
     assert_eq!(refused.status, Status::Failed);
     assert_eq!((world.text("a"), world.text("b")), ("new\n".to_owned(), "other\n".to_owned()));

@@ -147,7 +147,8 @@ impl App {
         Vec::new()
     }
 
-    /// Handles keys that work in every layer.
+    /// Handles keys that work whatever has the focus, such as Ctrl+P. Returns `None` for all other keys, and for keys
+    /// that an open overlay, question or completion list handles itself.
     fn global_key(&mut self, key: KeyEvent, now: Duration) -> Option<Vec<Action>> {
         if self.overlay.is_none() && self.question_prompt.is_none() && self.completion.is_none() {
             match key.code {
@@ -211,7 +212,8 @@ impl App {
         }
     }
 
-    /// Handles Ctrl+C: closes the frontmost layer, otherwise cancels the turn, otherwise exits.
+    /// Handles Ctrl+C: closes the overlay, else declines the question, else cancels the turn. Exits if there is nothing
+    /// to cancel and the key is pressed twice, or if the turn is still running at the second press.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
@@ -239,7 +241,7 @@ impl App {
         Vec::new()
     }
 
-    /// Saves drafts to the prompt history and exits.
+    /// Saves drafts to the prompt history and exits. Cancels a running turn first if it would end with this process.
     pub fn leave(&mut self, left: ExitReason) -> Vec<Action> {
         let mut actions = Vec::new();
         for text in [self.input.take(), self.next.take()] {
@@ -597,7 +599,7 @@ impl App {
         }
     }
 
-    /// Applies the text from the user's editor. `text` is `None` if the editor failed or left no text.
+    /// Applies the text from the user's editor. `text` is `None` if the old text must be kept.
     pub fn edited(&mut self, what: EditTarget, text: Option<String>, now: Duration) -> Vec<Action> {
         let Some(text) = text else { return Vec::new() };
         match what {
