@@ -149,7 +149,7 @@ impl LocalMachine {
     ) -> Result<T, MachineError> {
         let (root, path) = (Arc::clone(&self.root), path.clone());
         let acting = tokio::task::spawn_blocking(move || act(&root, &path));
-        acting.await.unwrap_or_else(|error| Err(MachineError::Refused(format!("files: {error}"))))
+        acting.await.unwrap_or_else(|error| Err(MachineError::Refused(format!("internal error: {error}"))))
     }
 
     /// Like `with_root`, but stops waiting when canceled. Only for operations that change nothing.

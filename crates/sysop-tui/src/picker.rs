@@ -103,7 +103,7 @@ impl Picker {
         &self.typed
     }
 
-    /// Sets the search text, as if the user had typed it.
+    /// Inserts text into the search field, as if the user had typed it.
     pub fn type_text(&mut self, text: &str) {
         self.field.insert(text);
         self.search();

@@ -193,7 +193,8 @@ impl Screen {
         Ok(SuspendResult::Continued)
     }
 
-    /// Takes over the terminal again after another process stopped and continued us. Fails if it is gone.
+    /// Takes over the terminal again after another process stopped and continued this process. Fails if the terminal is
+    /// gone.
     pub fn continued(&mut self) -> io::Result<()> {
         if let Some(before) = self.before.take() {
             self.take()?;

@@ -11,8 +11,9 @@ use crate::machine::{REPOSITORIES_MAX, SCRIPT_TEXT_BYTES_MAX};
 /// Exit code of git outside of a repository.
 const NO_REPOSITORY: i32 = 128;
 
-/// Returns the names of the settings of a directory's repository and of the repositories inside it, one per line. The
-/// text is empty if there is no repository or no git. Returns `None` if the settings are unknown.
+/// Returns the names of the settings of a directory's repository and of the repositories inside it, one per line.
+/// Leaves out settings that git writes for a clone or a branch. The text is empty if there is no repository or no git.
+/// Returns `None` if the settings are unknown.
 pub(super) fn settings(folder: &Path) -> Option<String> {
     let mut names = String::new();
     let mut folders = VecDeque::from([folder.to_owned()]);

@@ -72,7 +72,9 @@ pub enum SshError {
     Root { destination: String, root: String },
     #[error("`{program}` not found on PATH; install it to reach {destination}")]
     NoContainerProgram { destination: String, program: &'static str },
-    #[error("cannot run commands in {destination} ({why}); check that it runs and has `sh`: `{list}`")]
+    #[error(
+        "cannot run commands in {destination} ({why}); check with `{list}` that it runs, and that it has `sh`"
+    )]
     Container {
         destination: String,
         /// Last line that the program printed.

@@ -499,7 +499,7 @@ impl TerminalCall<'_> {
             });
         } else if let Some(kind) = self.enter_nested(Some(command)).await {
             let note = format!(
-                "a nested shell ({}) is running; the nested shell receives all commands until `exit`",
+                "another shell ({}) is running inside the terminal's shell and receives all commands until `exit`",
                 kind.name()
             );
             return Some(CallEnd::new(Status::Unknown, note));

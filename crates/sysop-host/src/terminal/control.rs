@@ -229,7 +229,8 @@ async fn watch_lease(terminal: Weak<SharedTerminal>) {
     }
 }
 
-/// Returns true if the agent may type again: the shell is at its prompt, or was not when the person began.
+/// Returns true if the agent may type again: the shell is at its prompt, has exited, or does not report its prompt, or
+/// it was not at its prompt when the person began to type.
 fn agent_may_resume(live: &LiveShell, at_prompt: bool) -> bool {
     let inner = live.state();
     inner.ready || inner.ended.is_some() || inner.shells.is_empty() || !at_prompt

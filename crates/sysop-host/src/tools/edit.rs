@@ -14,7 +14,7 @@ const HINT_CHARS_MAX: usize = 120;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EditError {
-    #[error("old_string is empty; write_file creates files")]
+    #[error("old_string is empty; use write_file to create a file")]
     Empty,
     #[error("old_string and new_string are the same")]
     Same,
@@ -31,7 +31,7 @@ pub(crate) enum EditError {
 }
 
 fn nearest_hint((number, line): &(usize, String)) -> String {
-    format!("; the closest is line {number}: {line}")
+    format!("; the most similar line is line {number}: {line}")
 }
 
 fn listed(lines: &[usize]) -> String {
@@ -159,7 +159,10 @@ mod tests {
     #[test]
     fn missing_text_is_answered_with_the_nearest_line() {
         let error = edit(b"fn one() {}\n\tfn two(a: u8) {}\n", "  fn two(b: u8) {}", "x").unwrap_err();
-        assert_eq!(error.to_string(), "old_string was not found; the closest is line 2: fn two(a: u8) {}");
+        assert_eq!(
+            error.to_string(),
+            "old_string was not found; the most similar line is line 2: fn two(a: u8) {}"
+        );
         let error = edit(b"nothing like it\n", "zzzz", "x").unwrap_err();
         assert_eq!(error.to_string(), "old_string was not found");
     }

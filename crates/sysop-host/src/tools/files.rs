@@ -203,7 +203,9 @@ fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u
     let first = start.unwrap_or(1);
     let last = end.unwrap_or(u64::MAX);
     if first == 0 || last < first {
-        return Err("must be at least 1, and end_line not less than start_line".to_owned());
+        return Err(
+            "was not read: start_line must be at least 1, and end_line at least start_line".to_owned()
+        );
     }
     if start.is_none() && end.is_none() {
         return Ok((1, bytes));
@@ -222,7 +224,7 @@ fn lines(bytes: &[u8], start: Option<u64>, end: Option<u64>) -> Result<(u64, &[u
             break;
         }
     }
-    from.map(|from| (first, &bytes[from..to])).ok_or_else(|| format!("has {}", counted(count, "line")))
+    from.map(|from| (first, &bytes[from..to])).ok_or_else(|| format!("has only {}", counted(count, "line")))
 }
 
 fn change_record(path: &RootPath, kept: Result<Option<String>, String>, after_hash: String) -> ChangeRecord {

@@ -135,8 +135,8 @@ impl Toolbox {
         if let Some(filter) = repository.filters.first() {
             // Without the filter, the wrong bytes would be staged.
             return Err(ToolError::Refused(format!(
-                "the repository's own config defines programs for the filter {filter}, which this tool does not run; if \
-                 you trust them, stage the file in a shell"
+                "the repository's own config defines programs for the filter {filter}, which this tool does not run; \
+                 if you trust these programs, stage the file in a shell"
             )));
         }
         self.git_in(&repository, line, call).await
@@ -159,7 +159,10 @@ impl Toolbox {
         if let Some(revision) = revision {
             let odd = revision.is_empty() || revision.starts_with('-') || revision.contains(char::is_control);
             if odd {
-                return Err(ToolError::Arguments("invalid argument `revision`: not a revision".to_owned()));
+                return Err(ToolError::Arguments(
+                    "invalid argument `revision`: must not be empty, begin with `-` or contain control characters"
+                        .to_owned(),
+                ));
             }
             line.extend(["--end-of-options".to_owned(), revision]);
         }

@@ -53,7 +53,7 @@ async fn a_range_of_lines_is_read(factory: &impl Factory) {
         assert_eq!(world.call("read_file", range).await.output, expected);
     }
     let outcome = world.call("read_file", json!({ "path": "f", "start_line": 5 })).await;
-    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "f has 4 lines"));
+    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Failed, "f has only 4 lines"));
     for range in
         [json!({ "path": "f", "start_line": 3, "end_line": 2 }), json!({ "path": "f", "start_line": 0 })]
     {
@@ -179,7 +179,7 @@ async fn an_edit_that_matches_no_or_several_places_changes_nothing(factory: &imp
     world.put("f", content);
     for (old, why) in [
         ("let x = 1;", "occurs 2 times (lines 1, 3)"),
-        ("let y  = 2;", "the closest is line 2: let y = 2;"),
+        ("let y  = 2;", "the most similar line is line 2: let y = 2;"),
         ("", "old_string is empty"),
     ] {
         let outcome =

@@ -182,7 +182,8 @@ impl App {
         self.overlay.take().is_some()
     }
 
-    /// Opens an empty list at once and requests its entries, so that it does not pop up during later typing.
+    /// Opens an empty list and requests its entries. The list opens at once, so that it does not pop up while the user
+    /// is already typing something else.
     pub(super) fn fetch_list(&mut self, list: ListKind) -> Vec<Action> {
         let (title, action) = match list {
             ListKind::Sessions => ("Sessions · loading…", Action::ListSessions),

@@ -31,8 +31,8 @@ const HARMLESS_SETTINGS: [&str; 4] =
 /// Sections that no git tool uses: none signs, verifies, merges, connects or prompts.
 const HARMLESS_SECTIONS: [&str; 8] =
     ["credential", "diff", "gpg", "interactive", "merge", "protocol", "sequence", "trailer"];
-const ADVICE: &str = "choose a root that contains the whole repository, or, if you trust it, a profile with a shell to \
-    run git in";
+const ADVICE: &str = "choose a root that contains the whole repository, or, if you trust the repository, choose a \
+    profile with a shell and run git there";
 
 /// Relevant settings of a repository's own config.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -132,8 +132,8 @@ impl Repository {
             && !is_plain_git_setting(key)
         {
             return Err(format!(
-                "the repository sets {key}, which may run a program; unset it, or, if you trust the repository, choose a \
-                 profile with a shell to run git in"
+                "the repository sets {key}, which may run a program; unset {key}, or, if you trust the repository, \
+                 choose a profile with a shell and run git there"
             ));
         }
         Ok(())
