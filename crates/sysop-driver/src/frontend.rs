@@ -222,7 +222,7 @@ pub trait SessionService: Send + Sync {
     /// session's id. Returns one sentence for the user.
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {
         let _ = (session, file);
-        Err("cannot export from here; use `sysop sessions export` where the session lives".to_owned())
+        Err("cannot export from here; use `sysop sessions export` where the session runs".to_owned())
     }
 
     /// Marks the instruction files of a session's workspace, in their current form, as trusted. The model

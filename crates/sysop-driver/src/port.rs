@@ -56,7 +56,8 @@ pub enum ModelEvent {
 pub trait Host: Send + Sync {
     fn tools(&self) -> &[ToolSpec];
 
-    /// Returns the host that this one wraps. It handles every method that the wrapper does not implement.
+    /// Returns the host that this one wraps, if any. The wrapped host handles every method that this one does not
+    /// implement.
     fn wrapped(&self) -> Option<&dyn Host> {
         None
     }

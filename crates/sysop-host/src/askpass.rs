@@ -228,7 +228,7 @@ pub fn run_as_askpass() -> Option<u8> {
 }
 
 /// Returns the prompt if `ssh` started this process to ask a user: the prompt is then the only argument, and
-/// `SSH_ASKPASS` names this program. The socket variable alone proves nothing: it may be left over.
+/// `SSH_ASKPASS` names this program. The socket variable alone proves nothing, because other programs inherit it.
 fn prompt_argument(
     arguments: &[OsString],
     asks_by: Option<OsString>,

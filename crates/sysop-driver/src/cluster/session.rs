@@ -229,7 +229,7 @@ impl ClusterSession {
                 Ok(()) => return true,
                 Err(StoreError::Unavailable(why)) => {
                     if let Some(follow) = self.follower() {
-                        follow.notice(&format!("not forwarded yet: {why}"));
+                        follow.notice(&format!("your input has not reached the session's node yet: {why}"));
                     }
                     matches!(self.location(), Location::Closed(_)) && !self.is_node_leaving()
                 }

@@ -27,7 +27,7 @@ impl KeyDebounce {
         }
     }
 
-    /// Returns true if a key counts now. A key that comes too early restarts the delay.
+    /// Returns true if a key now counts as an answer. A key that comes too early restarts the delay.
     pub(super) fn accepts(&mut self, now: Duration) -> bool {
         match self.until {
             Some(until) if now >= until => true,
@@ -39,7 +39,7 @@ impl KeyDebounce {
         }
     }
 
-    /// Returns true if a key counts now. Unlike [`Self::accepts`], does not restart the delay.
+    /// Returns true if a key now counts as an answer. Unlike [`Self::accepts`], does not restart the delay.
     pub(super) fn is_over(self, now: Duration) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
