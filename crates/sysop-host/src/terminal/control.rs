@@ -22,7 +22,7 @@ use crate::machine::Echo;
 
 /// Minimum time without a key before a person loses control.
 const LEASE: Duration = Duration::from_secs(3);
-/// Maximum pause within one stretch of typing.
+/// Maximum pause within a stretch of typing. A stretch is classified as a whole: it is part of a secret or not.
 const STRETCH: Duration = Duration::from_secs(1);
 const STRETCH_BYTES_MAX: usize = 4096;
 /// Maximum characters in one notice to the model about people's typing.
@@ -363,7 +363,8 @@ impl UserControl {
         stretch.fill(0);
     }
 
-    /// Ends the stretch and returns its unreported activity. A secret is reported when its line ends.
+    /// Ends the stretch and returns the holder's activity that was not reported yet. A secret is reported when its line
+    /// ends.
     fn end_stretch(&mut self, line: impl FnOnce() -> Option<String>) -> Option<(String, TypedInput)> {
         self.examine(line);
         let holder = self.holder.as_mut().filter(|holder| holder.keys > 0)?;
