@@ -3,11 +3,11 @@
 
 /** Extent to which calls run without a user's consent (`--approve`). */
 export type ApprovalMode =
-  /** Every command asks. */
+  /** Every command needs approval. */
   | "each"
-  /** Read-only commands run; everything else asks. */
+  /** Read-only commands run; everything else needs approval. */
   | "ask"
-  /** Changes run; opaque and dangerous commands ask. */
+  /** Commands that make changes run; opaque and dangerous commands need approval. */
   | "auto"
   /** Read-only commands run; nothing else does. */
   | "never";
@@ -16,13 +16,13 @@ export type ApprovalMode =
 export type AutoBounds = {
   /** Maximum number of tool calls that start. */
   commands?: number;
-  /** Seconds after which the mode ends, active or not. */
+  /** Seconds after which the mode ends. Time without an active turn counts, too. */
   seconds?: number;
   /** Maximum cost of model calls, in US dollars. */
   cost?: number;
   /** Hosts and tags (`@TAG`) on which calls may run without approval. If empty, all hosts of the session. */
   hosts?: Array<string>;
-  /** Time at which the mode ends, set when the bounds take effect; milliseconds since 1970. */
+  /** Time at which the mode ends, in milliseconds since the Unix epoch. It is set when the bounds take effect. */
   until?: Timestamp;
 };
 
@@ -30,7 +30,7 @@ export type AutoBounds = {
 export type AutoLeft = {
   /** Number of tool calls that may still start. */
   commands?: number;
-  /** Time at which the mode ends, in milliseconds since 1970. */
+  /** Time at which the mode ends, in milliseconds since the Unix epoch. */
   until?: Timestamp;
   /** US dollars that model calls may still cost. */
   cost?: number;
@@ -81,7 +81,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Text of the prompt. */
     content: string;
@@ -99,7 +99,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Id of the call. */
     toolCallId: CallId;
@@ -113,7 +113,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** A user's decision on an `approval.request`. */
@@ -123,7 +123,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Id of the call. */
     toolCallId: CallId;
@@ -141,7 +141,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Id of the call. */
     toolCallId: CallId;
@@ -155,7 +155,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Stops a background job. */
@@ -165,7 +165,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Id of the job. */
     jobId: JobId;
@@ -177,15 +177,15 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Id of the question. */
     id: QuestionId;
     /** The answer, without the line end. Never logged if the question is for a secret. */
     answer?: string;
-    /** The question will not be answered. */
+    /** True if the user refuses to answer. */
     refuse?: boolean;
-    /** The prompt is not for a secret; it is answered in the terminal. */
+    /** True if the prompt does not ask for a secret; the user answers it in the terminal. */
     noSecret?: boolean;
   }
   /** Runs one call without a model. */
@@ -195,7 +195,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** A shell command; short for a call of `bash`. */
     command?: string;
@@ -213,13 +213,13 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Model of the next step. */
     model?: ModelRef;
     /** Approval mode. */
     approve?: ApprovalMode;
-    /** Bounds of the mode `auto`, such as `20 commands, 30m, $0.50, @lab`; needs `approve` to be `auto`. */
+    /** Bounds of the mode `auto`, such as `20 commands, 30m, $0.50, @lab`. Requires `approve` to be `auto`. */
     bounds?: string;
     /** Mode of the next turn. */
     mode?: Mode;
@@ -235,7 +235,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Continues after a pause. */
@@ -245,7 +245,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Runs the last prompt again with a fresh history. */
@@ -255,7 +255,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Drops the history. */
@@ -265,7 +265,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Replaces older messages with a summary, now or before the next step. */
@@ -275,7 +275,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Topic that the summary must keep. */
     focus?: string;
@@ -287,13 +287,13 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
-    /** Columns of the client's screen; without them the size does not change. */
+    /** Columns of the client's screen; if omitted, the size does not change. */
     cols?: number;
-    /** Rows of the client's screen. */
+    /** Rows of the client's screen; if omitted, the size does not change. */
     rows?: number;
-    /** Number of rows from above the screen to send first, for a client with a scrollback; they replace the client's scrollback. Default 0; at most about 500 KB are sent. */
+    /** Number of rows of scrollback to send first; they replace the client's scrollback. Default 0; at most about 500 KB are sent. */
     scrollback?: number;
   }
   /** Stops watching the live terminal. */
@@ -303,7 +303,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Keys for the live terminal. The agent waits from the first key on. */
@@ -313,7 +313,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Bytes sent by the keys. */
     data: string;
@@ -325,7 +325,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
     /** Width in columns. */
     cols: number;
@@ -339,7 +339,7 @@ export type ClientMessage =
     sessionId?: SessionId;
     /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
     messageId?: string;
-    /** Trace of the message, in the format of W3C Trace Context. */
+    /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** Keeps the connection alive. */
@@ -403,11 +403,11 @@ export type ErrorCode =
   | "stale"
   /** Not possible while a turn runs. */
   | "busy"
-  /** The client read too slowly; it may resume. */
+  /** The client read too slowly. It may reconnect and resume. */
   | "too_slow"
   /** The server shuts down; the session continues after its restart, or on another node. */
   | "draining"
-  /** The session ended here: its log cannot be written. */
+  /** The server closed the session, because it cannot write the session's log. */
   | "closed"
   /** The terminal does not exist or cannot be opened. */
   | "no_terminal"
@@ -418,7 +418,7 @@ export type ErrorCode =
 export type FailureKind =
   /** The prompt exceeds the model's context; a shorter history may fit. */
   | "context_overflow"
-  /** Key, region or permission. */
+  /** The server rejected the key, the region or the permissions. */
   | "auth"
   /** No such model. */
   | "unknown_model"
@@ -447,7 +447,7 @@ export type Finding = {
   why: string;
 };
 
-/** Calls covered by "for this session". */
+/** Set of calls that the answer "allow for this session" covers. */
 export type Grant =
   /** Exactly this command. */
   | {
@@ -468,7 +468,7 @@ export type Grant =
   /** Any call of this tool (file tools). */
   | {
     tool: {
-      /** The tool's name. */
+      /** Tool name, as in `write_file`. */
       name: string;
     };
   };
@@ -482,7 +482,7 @@ export type GuardEnd =
   /** The host was unreachable. */
   | "unknown";
 
-/** Time to confirm a guarded command. */
+/** Time in which a guarded change must be confirmed. */
 export type GuardTimeout = {
   /** Seconds until the change is rolled back. */
   seconds: number;
@@ -494,7 +494,7 @@ export type Hello = {
   sessionId?: SessionId;
   /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
   messageId?: string;
-  /** Trace of the message, in the format of W3C Trace Context. */
+  /** Trace context of the message: a W3C `traceparent` value. */
   traceparent?: string;
   /** Name and version of the client, for display. */
   clientVersion?: string;
@@ -575,7 +575,7 @@ export type Mode =
 /** Name of a model as users write it: `PROVIDER/NAME`.  ``` use sysop_core::message::ModelRef;  let model: ModelRef = "ollama/hf.co/org/phi3:mini".parse().unwrap(); assert_eq!((model.provider.as_str(), model.name.as_str()), ("ollama", "hf.co/org/phi3:mini")); ``` */
 export type ModelRef = string;
 
-/** A tool on offer. */
+/** A tool that the model can call. */
 export type OfferedTool = {
   /** Name as the model sees it. */
   name: string;
@@ -639,7 +639,7 @@ export type QuestionId = number;
 export type QuestionKind =
   /** A secret: typed without echo, never logged. */
   | "secret"
-  /** Visible text: the name of a one-time code, `yes`, a fingerprint. */
+  /** Visible text, such as `yes`, a user name or the fingerprint of a host key. */
   | "text"
   /** Probably a secret, but the terminal cannot tell; the user decides. */
   | "perhaps_secret";
@@ -664,7 +664,7 @@ export type RevokedGrant =
   /** Simple calls of a program. */
   | {
     kind: "program";
-    /** Name of the program. */
+    /** Program name, as in `git`. */
     program: string;
     /** Its subcommand, if the grant names one. */
     subcommand?: string;
@@ -682,15 +682,15 @@ export type RiskClass =
   | "read_only"
   /** Only reads, but connects to another machine or resolves a name. */
   | "reads_remote"
-  /** Makes changes that its text shows. */
+  /** Makes changes that the text of the command shows. */
   | "changes"
-  /** Has an effect that its text does not show: `eval`, a sourced file, a program given to an interpreter. */
+  /** Has an effect that the text of the command does not show: `eval`, a sourced file, a program given to an interpreter. */
   | "opaque"
   /** Reads a secret: a private key, a password file, a token. */
   | "reads_secret"
-  /** Matches a dangerous pattern, or destroys, or cannot be parsed. */
+  /** Matches a dangerous pattern, destroys data, or cannot be parsed. */
   | "dangerous"
-  /** May lock people out of the host: its logins, its network, its accounts. */
+  /** May lock people out of the host, because it affects logins, the network or accounts. */
   | "lockout";
 
 /** Position of an event in its session's log, counted from 1; 0 means before the first event. */
@@ -701,7 +701,7 @@ export type ServerMessage =
   /** A session was created. Without a `seq` it answers `hello` with the current configuration. */
   | {
     type: "session.created";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq?: Seq;
@@ -725,15 +725,15 @@ export type ServerMessage =
     tools: Array<OfferedTool>;
     /** Tools of a client, if one offers any. */
     lent?: ClientToolSet;
-    /** Last event at the time of sending: everything up to it is history. Only in the answer to `hello`. */
+    /** Last event in the log when this message was sent. Events up to this one are history. Only in the answer to `hello`. */
     lastSeq?: Seq;
-    /** The user who opened the session; omitted for sessions of 0.1.0. */
+    /** The user who opened the session; omitted if sysop 0.1.0 opened the session. */
     openedBy?: string;
   }
   /** The configuration changed; contains only the changed fields. */
   | {
     type: "configured";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -759,7 +759,7 @@ export type ServerMessage =
   /** A prompt was queued behind the current turn. */
   | {
     type: "prompt.queued";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -773,7 +773,7 @@ export type ServerMessage =
   /** A turn began with a user's prompt. */
   | {
     type: "user.message";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -787,7 +787,7 @@ export type ServerMessage =
   /** More text from the model. Not logged. */
   | {
     type: "assistant.delta";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** The next chunk, to append to the earlier ones. */
     content: string;
@@ -795,7 +795,7 @@ export type ServerMessage =
   /** More visible reasoning from the model. Not logged. */
   | {
     type: "assistant.reasoning";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** The next chunk, to append to the earlier ones. */
     content: string;
@@ -803,13 +803,13 @@ export type ServerMessage =
   /** The deltas of this step so far are void: the request is being retried. Not logged. */
   | {
     type: "assistant.restarted";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
   }
   /** The complete text of one step; replaces its deltas. */
   | {
     type: "assistant.message";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -823,7 +823,7 @@ export type ServerMessage =
   /** A model replied. The text of the reply is in `assistant.message`. */
   | {
     type: "step.finished";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -839,7 +839,7 @@ export type ServerMessage =
   /** A model call failed and its step is abandoned; the turn ends or the step is repeated. */
   | {
     type: "step.failed";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -855,7 +855,7 @@ export type ServerMessage =
   /** A turn ended. Each turn has exactly one such message. */
   | {
     type: "assistant.done";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -867,13 +867,13 @@ export type ServerMessage =
   /** A tool call began, on the client that provides the tool or on the session's host. */
   | {
     type: "tool.call";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** The call; a tool host runs each id once. */
+    /** Id of the call. A client must run each call at most once. */
     toolCallId: CallId;
     /** Name of the tool. */
     name: string;
@@ -883,13 +883,13 @@ export type ServerMessage =
     origin: Origin;
     /** True if the receiving client must run the call now and answer with `tool.result`. */
     run?: boolean;
-    /** Trace of the call, in the format of W3C Trace Context. */
+    /** Trace context of the call: a W3C `traceparent` value. */
     traceparent?: string;
   }
   /** The client that runs this call must stop it and still send its `tool.result`. Not logged. */
   | {
     type: "tool.cancel";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Id of the call. */
     toolCallId: CallId;
@@ -897,7 +897,7 @@ export type ServerMessage =
   /** More output of a running tool. Not logged. */
   | {
     type: "tool.output";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Id of the call. */
     toolCallId: CallId;
@@ -907,7 +907,7 @@ export type ServerMessage =
   /** A tool call ended, or was rejected before it began. */
   | {
     type: "tool.finished";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -915,7 +915,7 @@ export type ServerMessage =
     more?: boolean;
     /** Id of the call. */
     toolCallId: CallId;
-    /** Name of the tool; omitted if the encoder did not see the call. */
+    /** Name of the tool; omitted if the server does not know the call. */
     name?: string;
     /** Final status. */
     status: Status;
@@ -945,7 +945,7 @@ export type ServerMessage =
   /** A tool call waits for approval. */
   | {
     type: "approval.request";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -957,25 +957,25 @@ export type ServerMessage =
     name: string;
     /** The command that would run, byte for byte; for other tools a short form of the call. */
     command: string;
-    /** Complete arguments; the only place with the text that a file tool would write. */
+    /** Complete arguments. Only they contain the text that a file tool would write. */
     arguments: unknown;
     /** The model's reason; may be empty. */
     reason: string;
-    /** Class of its risk. */
+    /** Risk class of the call. */
     risk: RiskClass;
     /** Findings of the assessment. */
     findings?: Array<Finding>;
-    /** Scope of `allow_session`. */
+    /** Calls that the decision `allow_session` would allow for the rest of the session. */
     covers: Grant;
     /** Effects found by a probe that only reads: at most 2 lines of summary, then at most 20 lines of diff. */
     preview?: Array<string>;
-    /** Set if the call would run under a guard. */
+    /** Time limit of the guard under which the call would run; omitted if it would run without a guard. */
     guarded?: GuardTimeout;
     /** Time after which the call is rejected; omitted if the approval does not expire. */
     expiresAt?: Timestamp;
     /** Number of different people who must allow the call, if more than one. */
     approvals?: number;
-    /** The rule that `allow_always` would write, as TOML; omitted if that is not offered. */
+    /** The rule that `allow_always` would write, as TOML; omitted if `allow_always` is not offered. */
     always?: string;
     /** Target file of the rule, for display; present if `always` is. */
     rulesFile?: string;
@@ -983,7 +983,7 @@ export type ServerMessage =
   /** The preview of an open `approval.request`, computed after the request, or for an edited command. */
   | {
     type: "approval.preview";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -993,7 +993,7 @@ export type ServerMessage =
     toolCallId: CallId;
     /** The edited command that the preview describes; omitted for the command of the request. */
     command?: string;
-    /** Class of the risk of the edited command. */
+    /** Risk class of the edited command. */
     risk?: RiskClass;
     /** Findings of the assessment of the edited command. */
     findings?: Array<Finding>;
@@ -1003,7 +1003,7 @@ export type ServerMessage =
   /** One of several required users allowed a call. */
   | {
     type: "approval.given";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1019,7 +1019,7 @@ export type ServerMessage =
   /** An approval was answered, or closed because the turn ended. */
   | {
     type: "approval.closed";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1039,7 +1039,7 @@ export type ServerMessage =
   /** Older messages were replaced with a summary. */
   | {
     type: "context.compacted";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1051,15 +1051,15 @@ export type ServerMessage =
     after: number;
     /** Calls whose outputs are omitted from the prompt. */
     elided: Array<CallId>;
-    /** Facts taken from the log without a model. */
+    /** Facts that code extracted from the log, without a model. */
     ledger?: string;
     /** The model's summary; omitted if there is only a ledger. */
     summary?: string;
-    /** Focus requested by the user. */
+    /** Topic that the user asked the summary to keep. */
     focus?: string;
     /** Number of newest messages kept verbatim. */
     keptMessages: number;
-    /** Number of messages that ledger and summary replace; 0 if only outputs are omitted. */
+    /** Number of messages that the ledger and the summary replace; 0 if only outputs are omitted. */
     replacedMessages: number;
     /** Reason for the compaction. */
     reason: CompactionReason;
@@ -1069,7 +1069,7 @@ export type ServerMessage =
   /** Instructions from files that the model gets from now on. */
   | {
     type: "instructions";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1087,7 +1087,7 @@ export type ServerMessage =
   /** The prompt of the turn invoked a skill or command. */
   | {
     type: "prompt.expanded";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1101,7 +1101,7 @@ export type ServerMessage =
   /** The agent replaced its todo list. */
   | {
     type: "todo";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1113,7 +1113,7 @@ export type ServerMessage =
   /** A command continues in the background. */
   | {
     type: "job.started";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1128,10 +1128,10 @@ export type ServerMessage =
     /** Host that the command runs on. */
     host: string;
   }
-  /** A background job ended, or its process was lost; the status is then `unknown`. */
+  /** A background job ended. The status is `unknown` if sysop exited, or lost the connection, while the job ran. */
   | {
     type: "job.finished";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1139,9 +1139,9 @@ export type ServerMessage =
     more?: boolean;
     /** Id of the job. */
     jobId: JobId;
-    /** The command; empty if the encoder did not see its start. */
+    /** The command; empty if the server does not know the start of the job. */
     command: string;
-    /** Host that the command ran on; empty if the encoder did not see its start. */
+    /** Host that the command ran on; empty if the server does not know the start of the job. */
     host: string;
     /** Final status. */
     status: Status;
@@ -1153,7 +1153,7 @@ export type ServerMessage =
   /** A guard was armed on a host before a risky change. */
   | {
     type: "guard.armed";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1166,10 +1166,10 @@ export type ServerMessage =
     /** Seconds until the change is rolled back. */
     seconds: number;
   }
-  /** A guard was confirmed, fired or lost. */
+  /** A guard ended: the change was confirmed or rolled back, or the host became unreachable. */
   | {
     type: "guard.ended";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1185,7 +1185,7 @@ export type ServerMessage =
   /** The changes of a call were undone. */
   | {
     type: "undone";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1201,7 +1201,7 @@ export type ServerMessage =
   /** Output of a live terminal, for clients attached to it. Not logged. */
   | {
     type: "terminal.output";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** The text, with control sequences for colors and cursor movements only. */
     data?: string;
@@ -1211,13 +1211,13 @@ export type ServerMessage =
     cols?: number;
     /** New number of rows, if the size changed. */
     rows?: number;
-    /** Reason that the shell ended; the next use starts another. */
+    /** Reason why the shell ended. The next use of the terminal starts another shell. */
     ended?: string;
   }
-  /** Current state of the session; sent whenever any of it changed. */
+  /** Current state of the session; sent whenever a part of the state changed. */
   | {
     type: "state";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1231,7 +1231,7 @@ export type ServerMessage =
     iteration: number;
     /** Maximum model calls per turn. */
     maxIterations: number;
-    /** Model of the next step; omitted if the encoder did not see it. */
+    /** Model of the next step; omitted if the server does not know it. */
     model?: ModelRef;
     /** Approval mode. */
     approve: ApprovalMode;
@@ -1253,7 +1253,7 @@ export type ServerMessage =
   /** Progress of the model call in flight; a newer one replaces it. Not logged. */
   | {
     type: "assistant.progress";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Tokens of the prompt that the model's server has read; absent if the server does not report that. */
     promptDone?: number;
@@ -1267,7 +1267,7 @@ export type ServerMessage =
   /** Transient information, such as a retry or a model that is loading. Not logged. */
   | {
     type: "notice";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Text of the notice; one line. */
     content: string;
@@ -1275,7 +1275,7 @@ export type ServerMessage =
   /** A program waits for a user's answer: a password, a passphrase, the confirmation of a host key. Not logged. */
   | {
     type: "question";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** The question, with the program that asks and the kind of answer. */
     question: Question;
@@ -1283,17 +1283,17 @@ export type ServerMessage =
   /** A question was answered, or its program no longer waits. Not logged. */
   | {
     type: "question.closed";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Id of the question. */
     id: QuestionId;
-    /** The user who answered; omitted if the question went away by itself. */
+    /** The user who answered; omitted if the program stopped waiting. */
     by?: string;
   }
   /** Control of the terminal changed. Not logged. */
   | {
     type: "terminal.control";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** The user who types while the agent waits; omitted if the agent may type. */
     holder?: string;
@@ -1301,7 +1301,7 @@ export type ServerMessage =
   /** A user typed into the terminal, or answered a question. */
   | {
     type: "terminal.typed";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq: Seq;
@@ -1315,7 +1315,7 @@ export type ServerMessage =
   /** A request failed, or the connection is about to close. */
   | {
     type: "error";
-    /** Id of the session. */
+    /** Session to which the message belongs. */
     sessionId: SessionId;
     /** Position of the event in the log. */
     seq?: Seq;
@@ -1325,7 +1325,7 @@ export type ServerMessage =
     message: string;
     /** Kind of the error, for programs; omitted at the end of a turn. */
     code?: ErrorCode;
-    /** `messageId` of the message that is answered. */
+    /** `messageId` of the client message that caused this error. */
     replyTo?: string;
   }
   /** Keeps the connection alive. */
@@ -1363,7 +1363,7 @@ export type Skill = {
   path: string;
   /** Arguments that a user may give, such as `HOST [PORT]`. */
   arguments?: string;
-  /** True if the model may invoke it. */
+  /** True if the model may invoke this skill. */
   listed: boolean;
   /** Other files in the skill's directory, relative to that directory. */
   files?: Array<string>;
@@ -1400,13 +1400,13 @@ export type Status =
   | "ok"
   /** Failed; a command exited with another code. */
   | "failed"
-  /** Timed out: killed, or in a terminal left running for the next keys. */
+  /** The time limit was reached. The command was killed, or, in a terminal, left running for the next keys. */
   | "timeout"
   /** Canceled. */
   | "cancelled"
-  /** The process that ran the call died; its progress is unknown. */
+  /** The sysop process exited while the call was running; the outcome is unknown. */
   | "interrupted"
-  /** The connection or the capture broke; the end is unknown. */
+  /** The connection or the output capture broke; the outcome is unknown. */
   | "unknown"
   /** Rejected by a user or the policy; nothing ran. */
   | "rejected";
@@ -1489,11 +1489,11 @@ export type ToolEffect =
   | "keys"
   /** Ends the turn with its `summary` argument; nothing runs. */
   | "completes"
-  /** Reads or changes nothing but the session itself, which answers the call; nothing runs. */
+  /** Reads or changes only the session itself, which answers the call; nothing runs. */
   | "session"
   /** Runs on an MCP server, which alone knows the effect. */
   | "external"
-  /** Runs on an MCP server that calls the tool read-only, and the user believes this server. */
+  /** Runs on an MCP server that declares the tool read-only. The user's config trusts this declaration. */
   | "external_reads";
 
 /** Result of a call that a client ran. */
@@ -1502,7 +1502,7 @@ export type ToolResult = {
   sessionId?: SessionId;
   /** Id chosen by the client; an `error` that answers this message repeats it as `replyTo`. */
   messageId?: string;
-  /** Trace of the message, in the format of W3C Trace Context. */
+  /** Trace context of the message: a W3C `traceparent` value. */
   traceparent?: string;
   /** Id of the call. */
   toolCallId: CallId;
@@ -1510,7 +1510,7 @@ export type ToolResult = {
   output: string;
   /** Error message, if the call failed. */
   error?: string;
-  /** Final status; if omitted, `failed` with an `error` and `ok` without. */
+  /** Final status; if omitted, `failed` if there is an `error`, otherwise `ok`. */
   status?: Status;
   /** Exit code of a command that was not killed. */
   exitCode?: number;
@@ -1523,7 +1523,7 @@ export type ToolResult = {
 /** Number of a turn, counted from 1 per session. */
 export type TurnId = number;
 
-/** End of a turn and its cost. */
+/** Outcome of a turn, and the tokens and model calls that it took. */
 export type TurnSummary = {
   /** Reason why the turn ended. */
   stopReason: StopReason;
@@ -1551,7 +1551,7 @@ export type TypedInput =
   /** Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs written by 0.1.0. */
   | {
     keys: {
-      /** One stretch without a pause. */
+      /** The keys that were typed without a pause between them. */
       text: string;
     };
   }

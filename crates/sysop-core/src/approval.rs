@@ -31,7 +31,7 @@ impl ApprovalTerms {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Returns a phrase for users if several people must allow the call: `0 of 2 people have allowed this`.
+    /// Returns a phrase for users, such as `0 of 2 people have allowed this`, or `None` if one person is enough.
     pub fn progress(&self, given: usize) -> Option<String> {
         (self.people > 1).then(|| format!("{given} of {} people have allowed this", self.people))
     }

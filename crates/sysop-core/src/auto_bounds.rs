@@ -31,7 +31,7 @@ pub struct AutoBounds {
     /// Maximum number of tool calls that start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commands: Option<u32>,
-    /// Seconds after which the mode ends, active or not.
+    /// Seconds after which the mode ends. Time without an active turn counts, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
     /// Maximum cost of model calls, in US dollars.
@@ -40,7 +40,7 @@ pub struct AutoBounds {
     /// Hosts and tags (`@TAG`) on which calls may run without approval. If empty, all hosts of the session.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Time at which the mode ends, set when the bounds take effect; milliseconds since 1970.
+    /// Time at which the mode ends, in milliseconds since the Unix epoch. It is set when the bounds take effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -140,8 +140,8 @@ fn count_of_commands(count: u32) -> String {
 }
 
 impl AutoBounds {
-    /// Returns true if these bounds name hosts or tags that leave out one of the session's hosts. `hosts` is their
-    /// list, as in `web1, web2`; `tags` are the tags that all of them have.
+    /// Returns true if these bounds name hosts or tags, and these do not cover every host of the session. `hosts` lists
+    /// the session's hosts, as in `web1, web2`; `tags` are the tags that all of these hosts have.
     pub fn excludes(&self, hosts: &str, tags: &[String]) -> bool {
         let includes = |host: &str| {
             self.hosts.iter().any(|name| match name.strip_prefix('@') {

@@ -20,7 +20,7 @@ pub struct AutoLeft {
     /// Number of tool calls that may still start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<u32>,
-    /// Time at which the mode ends, in milliseconds since 1970.
+    /// Time at which the mode ends, in milliseconds since the Unix epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// US dollars that model calls may still cost.

@@ -1,4 +1,4 @@
-//! Paths as commands name them.
+//! Absolute paths of the words in a command.
 
 /// Returns the absolute path of a word of a command, without `.` and `..`. `?` stands for an unknown directory.
 pub(crate) fn absolute(word: &str, folder: Option<&str>, home: Option<&str>) -> String {

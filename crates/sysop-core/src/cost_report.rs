@@ -12,7 +12,7 @@ pub struct CostReport {
     calls: u32,
     usage: Usage,
     spending: Spending,
-    /// True if sysop itself makes the next reply, to run the commands of an expanded prompt.
+    /// True if the next reply comes from sysop itself instead of a model: it runs the commands of an expanded prompt.
     expects_own_reply: bool,
 }
 

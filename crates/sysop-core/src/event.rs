@@ -186,7 +186,7 @@ pub enum TypedInput {
     },
     /// Text and named keys: `ls -la Enter`, `Ctrl+C`. Only in logs written by 0.1.0.
     Keys {
-        /// One stretch without a pause.
+        /// The keys that were typed without a pause between them.
         text: String,
     },
     /// A secret that a program asked for. Neither its bytes nor its length are logged.
@@ -335,7 +335,7 @@ pub enum Event {
         /// The model's reason; may be empty.
         reason: String,
         risk: Risk,
-        /// Calls that "allow for this session" would cover.
+        /// Calls that the answer "allow for this session" would cover.
         covers: Grant,
         /// Effects that a dry run found; each element is one line.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -343,7 +343,7 @@ pub enum Event {
         /// Time limit of the guard under which the call would run; `None` if it would run without a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
-        /// Tool, directory, host and user to which "allow for this session" would apply; `None` in logs
+        /// Tool, directory, host and user to which the answer "allow for this session" would apply; `None` in logs
         /// written by 0.1.0, or if nothing can be granted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<GrantScope>,
@@ -446,7 +446,7 @@ pub enum Event {
         command: String,
         host: String,
     },
-    /// A background job ended. If its process was lost, the status is `unknown`.
+    /// A background job ended. The status is `unknown` if sysop exited, or lost the connection, while the job ran.
     JobFinished {
         job: JobId,
         status: Status,
@@ -463,7 +463,7 @@ pub enum Event {
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
-    /// A guard was confirmed, fired or lost.
+    /// A guard ended: the change was confirmed or rolled back, or the host became unreachable.
     GuardEnded {
         call: CallId,
         host: String,

@@ -15,7 +15,7 @@ pub const GUARD_ARGUMENT: &str = "guard";
 /// Maximum number of armed guards remembered per session; the oldest are dropped first.
 pub const GUARDS_MAX: usize = 64;
 
-/// Time to confirm a guarded command.
+/// Time in which a guarded change must be confirmed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GuardTimeout {
@@ -24,8 +24,8 @@ pub struct GuardTimeout {
 }
 
 impl GuardTimeout {
-    /// Returns the timeout for a command: the configured seconds, or more if the call itself requests a long
-    /// timeout, so that half of the configured seconds remain for the check.
+    /// Returns the time until the rollback for a call. It is `configured` seconds, but at least the call's own timeout
+    /// plus half of `configured`. That half is reserved for checking the logins after the command.
     pub fn for_call(configured: u32, call_timeout_s: Option<u64>) -> Self {
         let call = call_timeout_s.map_or(0, |seconds| u32::try_from(seconds).unwrap_or(u32::MAX));
         let seconds =
@@ -33,18 +33,19 @@ impl GuardTimeout {
         Self { seconds }
     }
 
-    /// Returns the number of seconds for which the command itself may run.
+    /// Returns the number of seconds for which the command itself may run, at least 1.
     pub fn command_seconds(self, configured: u32) -> u64 {
         u64::from(self.seconds.saturating_sub(configured / 2).max(1))
     }
 }
 
-/// Guard that a call requests. Such a call runs under a guard or not at all, whatever its command looks like.
+/// Guard that a call requests. If the host cannot arm the guard, the call does not run, even if its command looks
+/// harmless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardRequest {
-    /// A guard of what the command itself names.
+    /// A guard for the areas and files that the command affects.
     OfCommand,
-    /// A guard of this area, and of what the command names.
+    /// A guard for this area, and for the areas and files that the command affects.
     OfArea(Area),
 }
 

@@ -13,7 +13,8 @@ struct NumberedName<'a> {
 }
 
 impl<'a> NumberedName<'a> {
-    /// Splits a name around the last number in its first label, so that addresses stay whole.
+    /// Splits a name around the last number in its first label. Returns `None` if there is no number, or nothing before
+    /// the number, as in an IP address.
     fn of(name: &'a str) -> Option<Self> {
         let user = name.rfind('@').map_or(0, |at| at + 1);
         let label_end = name[user..].find(['.', ':']).map_or(name.len(), |at| user + at);

@@ -45,7 +45,7 @@ impl JobOutput {
 pub struct EndedJob {
     pub id: JobId,
     pub job: Job,
-    /// Final status; `Unknown` if the job's process was lost.
+    /// Final status; `Unknown` if sysop exited, or lost the connection, while the job ran.
     pub status: Status,
     /// Exit code of the command; `None` if it was killed, or if its result is unknown.
     pub exit_code: Option<i32>,

@@ -358,7 +358,7 @@ pub struct ToolResult {
     pub wire_id: Option<String>,
     pub name: String,
     pub output: String,
-    /// True if the call itself failed. A command's exit code does not matter here.
+    /// True if the call itself failed. A command that exits with an error code is not such a failure.
     pub is_error: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
@@ -417,7 +417,7 @@ pub struct ModelFailure {
 pub enum FailureKind {
     /// The prompt exceeds the model's context; a shorter history may fit.
     ContextOverflow,
-    /// Key, region or permission.
+    /// The server rejected the key, the region or the permissions.
     Auth,
     /// No such model.
     UnknownModel,

@@ -62,7 +62,7 @@ pub const OLLAMA: &ProviderInfo = &ProviderInfo {
     key_hint: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
 };
 
-/// Ollama on the remote machine.
+/// Ollama on the remote host. `base_url` is the address as seen from that host.
 pub const OLLAMA_SSH: &ProviderInfo = &ProviderInfo {
     name: "ollama+ssh",
     key_variables: &[],

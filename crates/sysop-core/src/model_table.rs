@@ -53,7 +53,8 @@ pub fn date() -> &'static str {
     TABLE.lines().find_map(|line| line.strip_prefix("# date ")).unwrap_or_default()
 }
 
-/// Returns the price of a model from the table, or `None` if it is unknown. Models on the user's machines are free.
+/// Returns the price of a model from the table, or `None` if it is unknown. Models that run on the user's machines cost
+/// nothing.
 pub fn price(model: &ModelRef) -> Option<ModelPrice> {
     match model.provider.as_str() {
         "ollama" | "ollama+ssh" | model_provider::DEMO => Some(ModelPrice::default()),

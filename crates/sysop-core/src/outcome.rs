@@ -38,7 +38,7 @@ pub struct Outcome {
     /// Extent to which the call can be undone; `None` if not determined.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo: Option<Reversibility>,
-    /// Records on the hosts that allow the call to be undone.
+    /// Records, stored on the hosts, from which the call can be undone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub records: Vec<UndoRecord>,
     /// Images for the model, if it accepts images.
@@ -156,13 +156,13 @@ pub enum Status {
     Ok,
     /// Failed; a command exited with another code.
     Failed,
-    /// Timed out: killed, or in a terminal left running for the next keys.
+    /// The time limit was reached. The command was killed, or, in a terminal, left running for the next keys.
     Timeout,
     /// Canceled.
     Cancelled,
-    /// The process that ran the call died; its progress is unknown.
+    /// The sysop process exited while the call was running; the outcome is unknown.
     Interrupted,
-    /// The connection or the capture broke; the end is unknown.
+    /// The connection or the output capture broke; the outcome is unknown.
     Unknown,
     /// Rejected by a user or the policy; nothing ran.
     Rejected,

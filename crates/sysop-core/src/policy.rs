@@ -27,12 +27,12 @@ use crate::tool::{ToolEffect, ToolSpec};
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalMode {
-    /// Every command asks.
+    /// Every command needs approval.
     Each,
-    /// Read-only commands run; everything else asks.
+    /// Read-only commands run; everything else needs approval.
     #[default]
     Ask,
-    /// Changes run; opaque and dangerous commands ask.
+    /// Commands that make changes run; opaque and dangerous commands need approval.
     Auto,
     /// Read-only commands run; nothing else does.
     Never,
@@ -217,7 +217,7 @@ pub enum Verdict {
 pub struct Assessment {
     pub verdict: Verdict,
     pub risk: Risk,
-    /// Calls that "allow for this session" would cover.
+    /// Calls that the answer "allow for this session" would cover.
     pub covers: Grant,
     /// Message for the model if the call is denied; empty otherwise.
     pub refusal: String,

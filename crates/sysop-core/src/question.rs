@@ -41,7 +41,7 @@ pub struct Question {
 pub enum QuestionKind {
     /// A secret: typed without echo, never logged.
     Secret,
-    /// Visible text: the name of a one-time code, `yes`, a fingerprint.
+    /// Visible text, such as `yes`, a user name or the fingerprint of a host key.
     Text,
     /// Probably a secret, but the terminal cannot tell; the user decides.
     PerhapsSecret,

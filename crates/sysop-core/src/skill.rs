@@ -42,7 +42,7 @@ pub struct Skill {
     /// Arguments that a user may give, such as `HOST [PORT]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// True if the model may invoke it.
+    /// True if the model may invoke this skill.
     pub listed: bool,
     /// Other files in the skill's directory, relative to that directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

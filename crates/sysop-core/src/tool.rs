@@ -58,11 +58,11 @@ pub enum ToolEffect {
     Keys,
     /// Ends the turn with its `summary` argument; nothing runs.
     Completes,
-    /// Reads or changes nothing but the session itself, which answers the call; nothing runs.
+    /// Reads or changes only the session itself, which answers the call; nothing runs.
     Session,
     /// Runs on an MCP server, which alone knows the effect.
     External,
-    /// Runs on an MCP server that calls the tool read-only, and the user believes this server.
+    /// Runs on an MCP server that declares the tool read-only. The user's config trusts this declaration.
     ExternalReads,
 }
 

@@ -305,7 +305,7 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
         SessionPhase::Paused { reason } => Some(
             match reason {
                 PauseReason::Asked => "paused",
-                PauseReason::Loop => "paused by the loop guard",
+                PauseReason::Loop => "paused: the model repeated a call",
                 PauseReason::Interrupted => "interrupted",
                 PauseReason::Budget => "paused: budget spent",
             }
@@ -328,18 +328,18 @@ pub fn covers(grant: &Grant) -> String {
     }
 }
 
-/// Returns a hint for a call that needs approval where nobody can be asked: the ways to run it.
+/// Returns a hint for a call that needs approval when no user can be asked. The hint names the ways to run the call.
 pub fn way_to_approve(plan: &Proposal) -> String {
     let call = deferred_tools::inner_call(&plan.call);
     if plan.risk.class.always_asks() {
-        return "run interactively: this call asks in every approval mode".to_owned();
+        return "run interactively: this call needs approval in every mode".to_owned();
     }
     match deferred_tools::server(&call.name) {
         Some(server) => {
             let server = safe(server);
             format!(
-                "calls of MCP tools ask in every approval mode: allow it in `sysop chat`, or set approve = \"reads\" in \
-                 [mcp.{server}] to run what this server calls read-only"
+                "MCP tools need approval in every mode: allow this call in `sysop chat`, or set approve = \"reads\" in \
+                 [mcp.{server}] to run the tools that this server declares read-only"
             )
         }
         None => "use --approve auto or run interactively".to_owned(),

@@ -121,7 +121,11 @@ fn process(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     let text = text(script, node);
     let inner = state.class_of(|state| script.visit_substitution(state, node));
     if inner > RiskClass::ReadOnly || !text.starts_with('<') {
-        state.note(script.span_of(node), RiskClass::Opaque, "a command in place of a file name");
+        state.note(
+            script.span_of(node),
+            RiskClass::Opaque,
+            "a process substitution that may do more than read",
+        );
     }
 }
 
@@ -202,7 +206,7 @@ fn operator(rest: &str) -> Option<&'static str> {
         return None;
     }
     if rest.starts_with('@') {
-        return Some("an expansion that may run a command in the value");
+        return Some("an expansion that may run a command contained in the variable's value");
     }
     if rest.starts_with('=') || rest.starts_with(":=") {
         return Some("an expansion that assigns a variable");

@@ -1,4 +1,4 @@
-//! Scope of "allow for this session", which is never wider than one kind of plain command.
+//! Scope of the answer "allow for this session", which is never wider than one kind of plain command.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
 use super::{Analysis, programs};
 use crate::risk::RiskClass;
 
-/// Calls covered by "for this session".
+/// Set of calls that the answer "allow for this session" covers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,7 +26,7 @@ pub enum Grant {
     },
     /// Any call of this tool (file tools).
     Tool {
-        /// The tool's name.
+        /// Tool name, as in `write_file`.
         name: String,
     },
 }

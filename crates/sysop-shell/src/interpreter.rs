@@ -115,7 +115,7 @@ fn shell(state: &mut State, call: &ProgramCall<'_>) {
         return;
     };
     if parsed.has("rcfile") || parsed.has("init-file") {
-        state.note(call.span, RiskClass::Opaque, "a shell that reads a file first");
+        state.note(call.span, RiskClass::Opaque, "a shell that runs a start-up file of the command's choice");
     }
     let operands = dashed.get(parsed.first_operand..).unwrap_or(&[]);
     if parsed.has("c") || parsed.has("command") {

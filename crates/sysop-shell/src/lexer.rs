@@ -25,19 +25,20 @@ pub(super) struct Word {
     /// The word after quote removal. Each expansion is replaced with [`UNKNOWN`], except that a leading `$HOME` becomes
     /// `~` and a leading `$PWD` becomes `.`.
     pub(super) shape: String,
-    /// The word contains an expansion or substitution.
+    /// True if the word contains an expansion or substitution.
     pub(super) expands: bool,
-    /// The word contains an expansion that may become several words or options, as expansions outside double quotes do.
+    /// True if the word contains an expansion that may become several words or options, as expansions outside double
+    /// quotes do.
     pub(super) splits: bool,
-    /// The word contains an unquoted `*`, `?` or `[…]`.
+    /// True if the word contains an unquoted `*`, `?` or `[…]`.
     pub(super) glob: bool,
-    /// The word contains an unquoted `{a,b}` or `{1..3}`.
+    /// True if the word contains an unquoted `{a,b}` or `{1..3}`.
     pub(super) brace: bool,
-    /// The word contains `$'…'` or `$"…"`.
+    /// True if the word contains `$'…'` or `$"…"`.
     pub(super) ansi: bool,
-    /// The word contains an escape that decodes to a control character.
+    /// True if the word contains an escape that decodes to a control character.
     pub(super) odd: bool,
-    /// The word contains text that an interactive shell replaces from its history (`!x`).
+    /// True if the word contains text that an interactive shell replaces from its history (`!x`).
     pub(super) history: bool,
     pub(super) quoted: bool,
     /// Offset in `source` after `NAME=`, if the word has the form of an assignment.

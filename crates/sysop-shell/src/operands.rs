@@ -18,7 +18,7 @@ const NAMES_ONLY: &str = "ls ll dir vdir exa eza lsd tree stat test [ cd pushd p
     mountpoint findmnt shred wc file truncate ln trash mktemp inotifywait sleep kill pgrep ps man id ssh-add \
     ssh systemctl service journalctl";
 
-/// Returns true if a program never shows file content.
+/// Returns true if a program with this name never shows file content, whatever its arguments are.
 pub(super) fn shows_names_only(name: &str) -> bool {
     is_listed(NAMES_ONLY, name.rsplit('/').next().unwrap_or(name))
 }

@@ -9,14 +9,14 @@ const OPEN: [char; 5] = ['*', '?', '[', '{', UNKNOWN];
 #[derive(Debug)]
 pub(super) struct PathParts<'p> {
     parts: Vec<&'p str>,
-    /// The path starts at the root.
+    /// True if the path starts at the root.
     absolute: bool,
     /// Indexes of the components right below somebody's home directory. Places that begin with `~` are matched from
     /// there.
     homes: Vec<usize>,
-    /// Somebody's home directory may lie below the path.
+    /// True if somebody's home directory may lie below the path.
     above_home: bool,
-    /// The path contains a glob or an expansion.
+    /// True if the path contains a glob or an expansion.
     open: bool,
 }
 
@@ -111,8 +111,10 @@ fn component_matches(part: &str, pattern: &str) -> bool {
     overlaps(&part, &pattern)
 }
 
-/// Like [`component_matches`], but for names that are matched in any directory. A glob that specifies too
-/// little of the name does not count as a match.
+/// Like [`component_matches`], but for patterns that are matched in any directory. Here `*` alone would match every
+/// pattern, so a glob must fix at least two letters or digits of the name, or one if both the name and the pattern
+/// begin with a dot. If the pattern begins with `*`, the glob must also fix the end of the name, unless both begin with
+/// a dot.
 fn specific_component_matches(part: &str, pattern: &str) -> bool {
     if !part.contains(OPEN) {
         return covers(pattern, part);

@@ -221,7 +221,8 @@ struct Planner<'a> {
     place: &'a PreviewPlace,
     command: &'a str,
     entries: Vec<Entry>,
-    /// Sections, each with the lines that the shell runs before it, and the user as whom it runs.
+    /// Sections, each with the shell lines that precede it (changes of directory and assignments) and the user as whom
+    /// it runs.
     sections: Vec<(Section, Vec<String>, RunsAs)>,
     /// Changes of directory and assignments so far.
     before: Vec<String>,
@@ -348,7 +349,9 @@ impl Planner<'_> {
         }
     }
 
-    /// Handles commands that are joined by `|`. Only their ends can change something that is known.
+    /// Handles commands that are joined by `|`. Previews `find … | xargs …`, `tee`, downloads that are run, and
+    /// redirections to files. Any other command in the table fails if it does not only read, because its input is
+    /// unknown.
     fn pipeline(
         &mut self,
         stages: &[SimpleText],
@@ -431,12 +434,12 @@ impl Planner<'_> {
     }
 }
 
-/// Returns true if the table has a row for the program.
+/// Returns true if `planned` handles the program.
 fn is_known(program: &str) -> bool {
     PROGRAMS.contains(&program) || program.starts_with("mkfs")
 }
 
-/// Programs with a row in the table.
+/// Programs that `planned` handles, apart from `mkfs` and its variants.
 const PROGRAMS: &[&str] = &[
     "rm", "rmdir", "unlink", "mv", "cp", "install", "chmod", "chown", "chgrp", "ln", "truncate", "sed",
     "find", "tee", "tar", "unzip", "rsync", "dd", "wipefs", "mount", "umount", "apt", "apt-get", "dpkg",
@@ -490,7 +493,7 @@ impl PreviewPlan {
         self.class
     }
 
-    /// Returns the time limit of the probe.
+    /// Returns the time after which the host must stop the probe.
     pub fn limit(&self) -> Duration {
         self.limit
     }
@@ -585,7 +588,7 @@ fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
         return Err("the probe did not finish".to_owned());
     }
     if let Some(count) = records.number("many") {
-        return Err(format!("the command names {}", report::counted(count, "path")));
+        return Err(format!("the command names {}, too many to check", report::counted(count, "path")));
     }
     let mut report = view.report(records)?;
     if records.has("nosudo") {

@@ -168,7 +168,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str, trust
     let found = state.class_of(|state| {
         judge_call(state, call, name);
         if !trusted {
-            state.note(call.span, RiskClass::Changes, "may not be the usual program of that name");
+            state.note(call.span, RiskClass::Changes, "may not be the usual program with that name");
         }
     });
     let Some(source) = call.argument_source else { return found };

@@ -11,16 +11,17 @@ pub enum RiskClass {
     ReadOnly,
     /// Only reads, but connects to another machine or resolves a name.
     ReadsRemote,
-    /// Makes changes that its text shows.
+    /// Makes changes that the text of the command shows.
     #[default]
     Changes,
-    /// Has an effect that its text does not show: `eval`, a sourced file, a program given to an interpreter.
+    /// Has an effect that the text of the command does not show: `eval`, a sourced file, a program given to an
+    /// interpreter.
     Opaque,
     /// Reads a secret: a private key, a password file, a token.
     ReadsSecret,
-    /// Matches a dangerous pattern, or destroys, or cannot be parsed.
+    /// Matches a dangerous pattern, destroys data, or cannot be parsed.
     Dangerous,
-    /// May lock people out of the host: its logins, its network, its accounts.
+    /// May lock people out of the host, because it affects logins, the network or accounts.
     Lockout,
 }
 

@@ -84,7 +84,7 @@ fn note_expansions(state: &mut State, script: &Script<'_>, word: &Word) {
         state.note(span, RiskClass::Opaque, "hides control characters in an escape sequence");
     }
     if word.history {
-        state.note(span, RiskClass::Opaque, "an interactive shell inserts an older command here");
+        state.note(span, RiskClass::Opaque, "an interactive shell would insert text from its history here");
     }
     if word.brace && builds_option(word.text()) {
         state.note(span, RiskClass::Opaque, "brace expansion");

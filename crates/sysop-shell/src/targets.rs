@@ -145,11 +145,11 @@ struct Found {
     paths: Vec<String>,
     /// Files that the host found; `None` if the host did not resolve the path.
     files: Option<Vec<ResolvedFile>>,
-    /// The text alone does not determine the path.
+    /// True if the text alone does not determine the path.
     open: bool,
-    /// The path starts from an unknown directory.
+    /// True if the path starts from an unknown directory.
     unplaced: bool,
-    /// The path is a plain name in the workspace, and it does not lead anywhere else.
+    /// True if the path is a plain name in the workspace and does not lead anywhere else.
     ordinary: bool,
     /// True if there were too many paths to look up all of them.
     beyond: bool,

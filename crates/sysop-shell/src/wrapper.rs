@@ -302,7 +302,7 @@ fn environment(state: &mut State, call: &ProgramCall<'_>, word: &Word) {
     }
 }
 
-/// Assesses those options of a wrapper that have an effect of their own.
+/// Assesses those options of a wrapper that have an effect by themselves, not only on the inner command.
 fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &options::ParsedOptions<'_>) {
     let span = call.span;
     match name {
@@ -333,7 +333,7 @@ fn own_options(state: &mut State, call: &ProgramCall<'_>, name: &str, parsed: &o
             }
         }
         "systemd-run" if parsed.has("p") || parsed.has("property") => {
-            state.note(span, RiskClass::Opaque, "a service with custom properties");
+            state.note(span, RiskClass::Opaque, "runs a service with properties from the command line");
         }
         _ => {}
     }

@@ -32,7 +32,7 @@ pub struct Envelope {
     /// Id chosen by the client; an `error` that answers this message repeats it as `replyTo`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message_id: Option<String>,
-    /// Trace of the message, in the format of W3C Trace Context.
+    /// Trace context of the message: a W3C `traceparent` value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,
 }
@@ -134,10 +134,10 @@ pub enum ClientMessage {
         /// The answer, without the line end. Never logged if the question is for a secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<Secret>,
-        /// The question will not be answered.
+        /// True if the user refuses to answer.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         refuse: bool,
-        /// The prompt is not for a secret; it is answered in the terminal.
+        /// True if the prompt does not ask for a secret; the user answers it in the terminal.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_secret: bool,
     },
@@ -172,7 +172,7 @@ pub enum ClientMessage {
         /// Approval mode.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approve: Option<ApprovalMode>,
-        /// Bounds of the mode `auto`, such as `20 commands, 30m, $0.50, @lab`; needs `approve` to be `auto`.
+        /// Bounds of the mode `auto`, such as `20 commands, 30m, $0.50, @lab`. Requires `approve` to be `auto`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bounds: Option<String>,
         /// Mode of the next turn.
@@ -229,14 +229,14 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Columns of the client's screen; without them the size does not change.
+        /// Columns of the client's screen; if omitted, the size does not change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cols: Option<u16>,
-        /// Rows of the client's screen.
+        /// Rows of the client's screen; if omitted, the size does not change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// Number of rows from above the screen to send first, for a client with a scrollback; they replace the
-        /// client's scrollback. Default 0; at most about 500 KB are sent.
+        /// Number of rows of scrollback to send first; they replace the client's scrollback. Default 0; at most about
+        /// 500 KB are sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scrollback: Option<u16>,
     },
@@ -327,7 +327,7 @@ pub struct ToolResult {
     /// Error message, if the call failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Final status; if omitted, `failed` with an `error` and `ok` without.
+    /// Final status; if omitted, `failed` if there is an `error`, otherwise `ok`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Status>,
     /// Exit code of a command that was not killed.
@@ -410,7 +410,7 @@ pub enum QuestionReply {
     Given(Secret),
     /// The prompt is not for a secret.
     NoSecret,
-    /// The question will not be answered.
+    /// The user refuses to answer.
     Refused,
 }
 
@@ -431,7 +431,7 @@ pub enum RevokedGrant {
     },
     /// Simple calls of a program.
     Program {
-        /// Name of the program.
+        /// Program name, as in `git`.
         program: String,
         /// Its subcommand, if the grant names one.
         #[serde(default, skip_serializing_if = "Option::is_none")]

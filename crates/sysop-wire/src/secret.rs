@@ -17,7 +17,7 @@ impl Secret {
         self.0.expose_secret()
     }
 
-    /// Converts to a [`SecretString`].
+    /// Returns the text as a [`SecretString`], which is wiped from memory when dropped, too.
     pub fn into_inner(self) -> SecretString {
         self.0
     }

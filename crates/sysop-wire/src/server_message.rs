@@ -51,7 +51,7 @@ pub enum ServerMessage {
     /// A session was created. Without a `seq` it answers `hello` with the current configuration.
     #[serde(rename = "session.created")]
     SessionCreated {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of its event; `None` in the answer to `hello`.
         #[serde(flatten)]
@@ -78,17 +78,18 @@ pub enum ServerMessage {
         /// Tools of a client, if one offers any.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lent: Option<ClientToolSet>,
-        /// Last event at the time of sending: everything up to it is history. Only in the answer to `hello`.
+        /// Last event in the log when this message was sent. Events up to this one are history. Only in the answer to
+        /// `hello`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last_seq: Option<Seq>,
-        /// The user who opened the session; omitted for sessions of 0.1.0.
+        /// The user who opened the session; omitted if sysop 0.1.0 opened the session.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         opened_by: Option<String>,
     },
     /// The configuration changed; contains only the changed fields.
     #[serde(rename = "configured")]
     Configured {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -121,7 +122,7 @@ pub enum ServerMessage {
     /// A prompt was queued behind the current turn.
     #[serde(rename = "prompt.queued")]
     PromptQueued {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -135,7 +136,7 @@ pub enum ServerMessage {
     /// A turn began with a user's prompt.
     #[serde(rename = "user.message")]
     UserMessage {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -149,7 +150,7 @@ pub enum ServerMessage {
     /// More text from the model. Not logged.
     #[serde(rename = "assistant.delta")]
     AssistantDelta {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// The next chunk, to append to the earlier ones.
         content: String,
@@ -157,7 +158,7 @@ pub enum ServerMessage {
     /// More visible reasoning from the model. Not logged.
     #[serde(rename = "assistant.reasoning")]
     AssistantReasoning {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// The next chunk, to append to the earlier ones.
         content: String,
@@ -165,13 +166,13 @@ pub enum ServerMessage {
     /// The deltas of this step so far are void: the request is being retried. Not logged.
     #[serde(rename = "assistant.restarted")]
     AssistantRestarted {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
     },
     /// The complete text of one step; replaces its deltas.
     #[serde(rename = "assistant.message")]
     AssistantMessage {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -185,7 +186,7 @@ pub enum ServerMessage {
     /// A model replied. The text of the reply is in `assistant.message`.
     #[serde(rename = "step.finished")]
     StepFinished {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -201,7 +202,7 @@ pub enum ServerMessage {
     /// A model call failed and its step is abandoned; the turn ends or the step is repeated.
     #[serde(rename = "step.failed")]
     StepFailed {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -216,7 +217,7 @@ pub enum ServerMessage {
     /// A turn ended. Each turn has exactly one such message.
     #[serde(rename = "assistant.done")]
     AssistantDone {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -227,12 +228,12 @@ pub enum ServerMessage {
     /// A tool call began, on the client that provides the tool or on the session's host.
     #[serde(rename = "tool.call")]
     ToolCall {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// The call; a tool host runs each id once.
+        /// Id of the call. A client must run each call at most once.
         tool_call_id: CallId,
         /// Name of the tool.
         name: String,
@@ -244,14 +245,14 @@ pub enum ServerMessage {
         /// True if the receiving client must run the call now and answer with `tool.result`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         run: bool,
-        /// Trace of the call, in the format of W3C Trace Context.
+        /// Trace context of the call: a W3C `traceparent` value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         traceparent: Option<String>,
     },
     /// The client that runs this call must stop it and still send its `tool.result`. Not logged.
     #[serde(rename = "tool.cancel")]
     ToolCancel {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Id of the call.
         tool_call_id: CallId,
@@ -259,7 +260,7 @@ pub enum ServerMessage {
     /// More output of a running tool. Not logged.
     #[serde(rename = "tool.output")]
     ToolOutput {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Id of the call.
         tool_call_id: CallId,
@@ -269,14 +270,14 @@ pub enum ServerMessage {
     /// A tool call ended, or was rejected before it began.
     #[serde(rename = "tool.finished")]
     ToolFinished {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// Id of the call.
         tool_call_id: CallId,
-        /// Name of the tool; omitted if the encoder did not see the call.
+        /// Name of the tool; omitted if the server does not know the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
         /// Final status.
@@ -315,7 +316,7 @@ pub enum ServerMessage {
     /// A tool call waits for approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -326,21 +327,21 @@ pub enum ServerMessage {
         name: String,
         /// The command that would run, byte for byte; for other tools a short form of the call.
         command: String,
-        /// Complete arguments; the only place with the text that a file tool would write.
+        /// Complete arguments. Only they contain the text that a file tool would write.
         arguments: Value,
         /// The model's reason; may be empty.
         reason: String,
-        /// Class of its risk.
+        /// Risk class of the call.
         risk: RiskClass,
         /// Findings of the assessment.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         findings: Vec<Finding>,
-        /// Scope of `allow_session`.
+        /// Calls that the decision `allow_session` would allow for the rest of the session.
         covers: Grant,
         /// Effects found by a probe that only reads: at most 2 lines of summary, then at most 20 lines of diff.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         preview: Vec<String>,
-        /// Set if the call would run under a guard.
+        /// Time limit of the guard under which the call would run; omitted if it would run without a guard.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guarded: Option<GuardTimeout>,
         /// Time after which the call is rejected; omitted if the approval does not expire.
@@ -349,7 +350,7 @@ pub enum ServerMessage {
         /// Number of different people who must allow the call, if more than one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approvals: Option<u32>,
-        /// The rule that `allow_always` would write, as TOML; omitted if that is not offered.
+        /// The rule that `allow_always` would write, as TOML; omitted if `allow_always` is not offered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         always: Option<String>,
         /// Target file of the rule, for display; present if `always` is.
@@ -359,7 +360,7 @@ pub enum ServerMessage {
     /// The preview of an open `approval.request`, computed after the request, or for an edited command.
     #[serde(rename = "approval.preview")]
     ApprovalPreview {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -369,7 +370,7 @@ pub enum ServerMessage {
         /// The edited command that the preview describes; omitted for the command of the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         command: Option<String>,
-        /// Class of the risk of the edited command.
+        /// Risk class of the edited command.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         risk: Option<RiskClass>,
         /// Findings of the assessment of the edited command.
@@ -381,7 +382,7 @@ pub enum ServerMessage {
     /// One of several required users allowed a call.
     #[serde(rename = "approval.given")]
     ApprovalGiven {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -396,7 +397,7 @@ pub enum ServerMessage {
     /// An approval was answered, or closed because the turn ended.
     #[serde(rename = "approval.closed")]
     ApprovalClosed {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -417,7 +418,7 @@ pub enum ServerMessage {
     /// Older messages were replaced with a summary.
     #[serde(rename = "context.compacted")]
     ContextCompacted {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -428,19 +429,19 @@ pub enum ServerMessage {
         after: u64,
         /// Calls whose outputs are omitted from the prompt.
         elided: Vec<CallId>,
-        /// Facts taken from the log without a model.
+        /// Facts that code extracted from the log, without a model.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         ledger: String,
         /// The model's summary; omitted if there is only a ledger.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
-        /// Focus requested by the user.
+        /// Topic that the user asked the summary to keep.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         focus: Option<String>,
         /// Number of newest messages kept verbatim.
         #[serde(default)]
         kept_messages: usize,
-        /// Number of messages that ledger and summary replace; 0 if only outputs are omitted.
+        /// Number of messages that the ledger and the summary replace; 0 if only outputs are omitted.
         #[serde(default)]
         replaced_messages: usize,
         /// Reason for the compaction.
@@ -453,7 +454,7 @@ pub enum ServerMessage {
     /// Instructions from files that the model gets from now on.
     #[serde(rename = "instructions")]
     Instructions {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -470,7 +471,7 @@ pub enum ServerMessage {
     /// The prompt of the turn invoked a skill or command.
     #[serde(rename = "prompt.expanded")]
     PromptExpanded {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -484,7 +485,7 @@ pub enum ServerMessage {
     /// The agent replaced its todo list.
     #[serde(rename = "todo")]
     Todo {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -495,7 +496,7 @@ pub enum ServerMessage {
     /// A command continues in the background.
     #[serde(rename = "job.started")]
     JobStarted {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -509,20 +510,20 @@ pub enum ServerMessage {
         /// Host that the command runs on.
         host: String,
     },
-    /// A background job ended, or its process was lost; the status is then `unknown`.
+    /// A background job ended. The status is `unknown` if sysop exited, or lost the connection, while the job ran.
     #[serde(rename = "job.finished")]
     JobFinished {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
         /// Id of the job.
         job_id: JobId,
-        /// The command; empty if the encoder did not see its start.
+        /// The command; empty if the server does not know the start of the job.
         #[serde(default)]
         command: String,
-        /// Host that the command ran on; empty if the encoder did not see its start.
+        /// Host that the command ran on; empty if the server does not know the start of the job.
         #[serde(default)]
         host: String,
         /// Final status.
@@ -537,7 +538,7 @@ pub enum ServerMessage {
     /// A guard was armed on a host before a risky change.
     #[serde(rename = "guard.armed")]
     GuardArmed {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -549,10 +550,10 @@ pub enum ServerMessage {
         /// Seconds until the change is rolled back.
         seconds: u32,
     },
-    /// A guard was confirmed, fired or lost.
+    /// A guard ended: the change was confirmed or rolled back, or the host became unreachable.
     #[serde(rename = "guard.ended")]
     GuardEnded {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -567,7 +568,7 @@ pub enum ServerMessage {
     /// The changes of a call were undone.
     #[serde(rename = "undone")]
     Undone {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -582,7 +583,7 @@ pub enum ServerMessage {
     /// Output of a live terminal, for clients attached to it. Not logged.
     #[serde(rename = "terminal.output")]
     TerminalOutput {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// The text, with control sequences for colors and cursor movements only.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -596,14 +597,14 @@ pub enum ServerMessage {
         /// New number of rows, if the size changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rows: Option<u16>,
-        /// Reason that the shell ended; the next use starts another.
+        /// Reason why the shell ended. The next use of the terminal starts another shell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ended: Option<String>,
     },
-    /// Current state of the session; sent whenever any of it changed.
+    /// Current state of the session; sent whenever a part of the state changed.
     #[serde(rename = "state")]
     State {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -618,7 +619,7 @@ pub enum ServerMessage {
     /// Progress of the model call in flight; a newer one replaces it. Not logged.
     #[serde(rename = "assistant.progress")]
     AssistantProgress {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Tokens of the prompt that the model's server has read; absent if the server does not report that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -634,7 +635,7 @@ pub enum ServerMessage {
     /// Transient information, such as a retry or a model that is loading. Not logged.
     #[serde(rename = "notice")]
     Notice {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Text of the notice; one line.
         content: String,
@@ -642,7 +643,7 @@ pub enum ServerMessage {
     /// A program waits for a user's answer: a password, a passphrase, the confirmation of a host key. Not logged.
     #[serde(rename = "question")]
     Question {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// The question, with the program that asks and the kind of answer.
         question: Question,
@@ -650,18 +651,18 @@ pub enum ServerMessage {
     /// A question was answered, or its program no longer waits. Not logged.
     #[serde(rename = "question.closed")]
     QuestionClosed {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Id of the question.
         id: QuestionId,
-        /// The user who answered; omitted if the question went away by itself.
+        /// The user who answered; omitted if the program stopped waiting.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
     /// Control of the terminal changed. Not logged.
     #[serde(rename = "terminal.control")]
     TerminalControl {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// The user who types while the agent waits; omitted if the agent may type.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -670,7 +671,7 @@ pub enum ServerMessage {
     /// A user typed into the terminal, or answered a question.
     #[serde(rename = "terminal.typed")]
     TerminalTyped {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log.
         #[serde(flatten)]
@@ -683,7 +684,7 @@ pub enum ServerMessage {
     /// A request failed, or the connection is about to close.
     #[serde(rename = "error")]
     Error {
-        /// Id of the session.
+        /// Session to which the message belongs.
         session_id: SessionId,
         /// Position of this message's event in the log, if it ends a turn; `None` if it answers a message.
         #[serde(flatten)]
@@ -693,7 +694,7 @@ pub enum ServerMessage {
         /// Kind of the error, for programs; omitted at the end of a turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<ErrorCode>,
-        /// `messageId` of the message that is answered.
+        /// `messageId` of the client message that caused this error.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reply_to: Option<String>,
     },

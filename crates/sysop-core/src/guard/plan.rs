@@ -26,7 +26,7 @@ pub enum Area {
     Firewall,
     /// Addresses, routes and links.
     Network,
-    /// Tcp wrappers and the resolver.
+    /// Name resolution, and TCP wrappers (`/etc/hosts.allow`).
     Names,
 }
 
@@ -61,19 +61,19 @@ impl Area {
     }
 }
 
-/// Pre-images, checks and hooks of the guard of one command.
+/// Files to save, state to record, rollback code and checks of the guard of one command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GuardPlan {
     pub areas: BTreeSet<Area>,
     /// Absolute paths whose content is saved. A path after `@` has only its mode and owner saved.
     pub paths: Vec<String>,
-    /// Shell code that records state before the change. It runs in the directory in which `hook` runs.
+    /// Shell code that records state before the change, in files that `hook` reads. Both run in the same directory.
     pub capture: String,
     /// Shell code that completes the rollback after the files have been restored.
     pub hook: String,
     /// Shell commands that must not fail after the change if they succeeded before.
     pub checks: Vec<String>,
-    /// True if only root can make this plan work.
+    /// True if carrying out the plan requires root privileges.
     pub needs_root: bool,
 }
 
@@ -244,7 +244,7 @@ const LOGIN_FILES: [&str; 9] = [
     ".cshrc",
 ];
 
-/// Plans the guard of a command. With a request, the guard also keeps the files that the command writes. The error
+/// Plans the guard of a command. If a guard is requested, it also saves the files that the command writes. The error
 /// says why no guard can undo the change, as a clause: `the command shuts down or restarts the machine`.
 pub fn plan(
     command: &str,
@@ -292,7 +292,7 @@ struct Found<'a> {
     areas: BTreeSet<Area>,
     /// Paths to save in addition to the paths of the areas.
     paths: BTreeSet<String>,
-    /// True if every file that the command writes is kept, not only the files of the areas.
+    /// True if every file that the command writes is saved, not only the files of the areas.
     keeps_targets: bool,
 }
 

@@ -28,16 +28,16 @@ pub enum RuleAction {
 pub struct CommandPattern {
     /// Program, by name or path.
     pub program: String,
-    /// Subcommand; `None`: any.
+    /// Subcommand; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subcommand: Option<String>,
-    /// Options. An allowing rule permits only these; a restricting rule requires all of these. `None`: any.
+    /// Options. An allowing rule permits only these; a restricting rule requires all of these. `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<String>>,
-    /// Operands. An allowing rule permits only these; a restricting rule requires one of these. `None`: any.
+    /// Operands. An allowing rule permits only these; a restricting rule requires one of these. `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operands: Option<Vec<String>>,
-    /// Host as the user names it, or `local`; `None`: any.
+    /// Host as the user names it, or `local`; `None` for any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
 }

@@ -44,7 +44,8 @@ pub fn targets_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey) -> Vec<Targ
     targets
 }
 
-/// Returns true if a command may run git and, by its text alone, changes nothing.
+/// Returns true if a command contains `git`, and the analysis of its text alone, without facts about its host, finds
+/// only reads.
 pub fn reads_with_git(command: &str, dialect: Dialect) -> bool {
     if !command.contains("git") {
         return false;

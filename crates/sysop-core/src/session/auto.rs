@@ -14,7 +14,8 @@ impl Session {
         self.state.auto.as_ref()
     }
 
-    /// Puts `auto` mode with bounds into effect. Refuses bounds that cannot be observed in this session.
+    /// Puts `auto` mode with bounds into effect. Refuses bounds that the session cannot enforce, such as a cost if the
+    /// price of the model is unknown.
     pub(super) fn on_auto(&mut self, out: &mut Output, bounds: AutoBounds) {
         let spec = &self.state.spec;
         let refused = if bounds.excludes(&spec.host, &spec.policy.tags) {

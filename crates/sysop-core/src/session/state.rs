@@ -64,7 +64,8 @@ pub(super) struct State {
     pub(super) empty_replies: u32,
     /// True if a tool has run in this turn.
     pub(super) ran_tool: bool,
-    /// Request for the evidence of the last reply, which claims actions although no tool ran in this turn.
+    /// State of the request that asks the model for evidence, made if a reply claims actions although no tool ran in
+    /// the turn.
     pub(super) evidence: EvidenceRequest,
     /// Number of consecutive calls of this turn that failed with the same output, with any arguments.
     pub(super) same_failures: SameFailures,
@@ -207,7 +208,7 @@ impl SameFailures {
 pub(super) enum EvidenceRequest {
     #[default]
     None,
-    /// Part of the next request to the model.
+    /// To be sent with the next request to the model.
     Due,
     Made,
 }

@@ -1,7 +1,8 @@
 //! Undo of earlier calls: which call a user means, and what the host needs to undo it.
 //!
 //! A command is undone from the records that hosts keep; the host plans the undo, a user allows the plan, and the call
-//! `undo` runs it. Changes made by file tools are undone at once, without a plan, a turn or a step at a time.
+//! `undo` runs it. Changes made by file tools are undone at once, without a plan: those of the step that the user
+//! names, or else those of the last turn that changed files.
 
 use serde_json::{Map, Value, json};
 
@@ -16,9 +17,9 @@ use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
 use crate::undo::{UNDOES, undone_command};
 
 impl Session {
-    /// Returns the arguments of the call that undoes the step that `arguments` names, or the last undoable
-    /// step. A step is named by its number (`step`) or by its call (`call`). The error is a sentence that
-    /// says why there is nothing to undo.
+    /// Returns the arguments of a call to `undo`. `arguments` names the step to undo by its number (`step`) or by its
+    /// call (`call`). If it names no step, the last undoable one is undone. Fails with a sentence that says why nothing
+    /// can be undone.
     pub(super) fn undo_arguments(
         &self,
         arguments: &Map<String, Value>,
@@ -34,7 +35,7 @@ impl Session {
                 let found = steps.iter().find(|step| step.call.as_str() == id);
                 Some(found.ok_or_else(|| "this step cannot be undone: nothing was saved for it".to_owned())?)
             }
-            Some(_) => return Err("`step` is a number from 1".to_owned()),
+            Some(_) => return Err("`step` must be a number, counted from 1".to_owned()),
             None => steps.iter().rev().find(|step| !step.is_undone && !step.is_undo),
         };
         match step {
@@ -58,7 +59,7 @@ impl Session {
                 format!("step {number} cannot be undone: it changed nothing, or nothing was saved for it")
             }
             Some(number) => format!("there is no step {number}; this session has {steps} tool calls"),
-            None => "`step` is a number from 1".to_owned(),
+            None => "`step` must be a number, counted from 1".to_owned(),
         }
     }
 

@@ -35,7 +35,7 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
         }
         Event::GuardEnded { host, how, .. } => guard_ended(host, *how),
         Event::ApprovalGiven { by, needed: 2, .. } => {
-            format!("1 of 2: allowed by {by}; another person must allow it, too")
+            format!("allowed by {by} (1 of 2 approvals); another person must allow it, too")
         }
         Event::ApprovalGiven { by, needed, .. } => {
             format!("allowed by {by}; {needed} different people must allow this command")
@@ -271,7 +271,7 @@ mod tests {
     fn notices_name_users() {
         let (call, by) = (CallId::new("c1"), "ada".to_owned());
         let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), person: None, needed: 2 };
-        assert_eq!(line(&given), note("1 of 2: allowed by ada; another person must allow it, too"));
+        assert_eq!(line(&given), note("allowed by ada (1 of 2 approvals); another person must allow it, too"));
         let undone = |how| line(&Event::Undone { call: call.clone(), by: by.clone(), how });
         assert_eq!(undone(Reversibility::Exact), note("ada undid c1"));
         assert_eq!(undone(Reversibility::Partly), warning("ada partly undid c1; check the rest"));

@@ -44,7 +44,7 @@ impl Resources {
 }
 
 impl Resources {
-    /// Follows the session's grants, as `Session::apply` does.
+    /// Updates the grants in the same way as `Session::apply`.
     fn apply_grants(&mut self, event: &Event) {
         if let Event::ApprovalAsked { covers, scope, risk, .. } = event {
             let grantable = scope.is_some() && !risk.class.always_asks();

@@ -109,7 +109,8 @@ impl SessionInfo {
         format!("{label} ({} left)", auto.left(now.unwrap_or(start)))
     }
 
-    /// Returns a label for the status line if every command in the model's own shells is fenced, otherwise `None`.
+    /// Returns a label for the status line if the settings require a fence for every command in the model's own shells,
+    /// otherwise `None`. The label says if the session's host cannot enforce the fence.
     pub fn fence_label(&self) -> Option<&'static str> {
         match (self.sandbox, self.approve) {
             // Fences exist on this machine only; with `on`, calls elsewhere are refused.
@@ -128,7 +129,9 @@ impl SessionInfo {
         let count = usize::try_from(self.canary?).ok()?;
         let names: Vec<&str> = self.host.split(',').map(str::trim).collect();
         let first = fold_names(names.get(..count).filter(|first| first.len() < names.len())?);
-        Some(format!("canary: {first} first; the others only if that ends well and alike"))
+        Some(format!(
+            "canary: {first} first; the other hosts only if all of these succeed with the same result"
+        ))
     }
 
     /// Returns the location of the tools: the host, or the client if the session has no host.

@@ -46,7 +46,8 @@ const IPTABLES_PROGRAMS: [&str; 8] = [
     "ipset", "ufw",
 ];
 const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
-/// Places that programs running as root may change without naming them.
+/// Directories to watch for changes if an unknown program runs as root. Such a program may change files that its
+/// command does not name.
 const WATCHED: [&str; 4] = ["/etc", "/var/spool/cron", "/usr/local", "/lib/systemd/system"];
 
 /// Files that `hostnamectl`, `timedatectl` and `localectl` write.
@@ -262,7 +263,8 @@ impl Found<'_> {
         self.is_complete = false;
     }
 
-    /// Watches the places where an unknown program may change something.
+    /// Adds the directories in which an unknown program may change files: the working directory, the home directory,
+    /// and for root [`WATCHED`].
     fn unknown(&mut self) {
         self.is_complete = false;
         if self.survey.context.uid == Some(0) || self.uses_sudo {

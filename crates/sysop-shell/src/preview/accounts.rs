@@ -5,7 +5,7 @@ use super::probe::Section;
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Describes user `$1`.
+/// Looks up user `$1`, and warns if it is the user of this session.
 const USER: &str = r#"
 u=$1; l=$(awk -F: -v u="$u" '$1==u{print;exit}' /etc/passwd)
 [ "$l" ] || { r say "fails: there is no user $u"; exit; }

@@ -6,7 +6,8 @@ use super::report::{Report, counted, number, size};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Arguments: the archive and the directory. The names are compared inside the directory.
+/// Counts the archive's entries, those with paths outside of the target directory, and those that exist in it. The
+/// arguments are the archive and the target directory.
 const TEST: &str = r#"
 case $a in -*) a=./$a;; esac
 [ -f "$a" ] || { r failed 'the archive does not exist'; exit; }

@@ -67,7 +67,7 @@ done
 const COUNT: &str = r#"[ $# -gt 0 ] && r count "$(tree "$@")"
 [ $# -eq 1 ] && r one "$1"
 "#;
-/// Counts the arguments themselves.
+/// Counts the arguments, without the contents of directories.
 const COUNT_SHALLOW: &str = r#"[ $# -gt 0 ] && r count "$(tree "$@" -maxdepth 0)"
 [ $# -eq 1 ] && r one "$1"
 "#;

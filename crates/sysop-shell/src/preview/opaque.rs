@@ -5,7 +5,8 @@ use super::effective::EffectiveCommand;
 use super::report::name;
 use super::scan::Word;
 
-/// Returns the line for a command that runs other people's code.
+/// Returns the sentence for a command whose effect depends on code or data that a probe cannot evaluate, or `None` for
+/// any other command.
 pub(super) fn planned(command: &EffectiveCommand) -> Option<Planned> {
     let words: Vec<String> = command.arguments.iter().filter_map(Word::literal).collect();
     let verb = words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);

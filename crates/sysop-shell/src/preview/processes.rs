@@ -86,7 +86,7 @@ fn process_ids(words: &[Word]) -> Result<Vec<Word>, Reason> {
     }
 }
 
-/// Returns the arguments of `pkill` for `pgrep`.
+/// Returns the arguments with which `pgrep` finds the processes that `pkill` would signal.
 fn pattern_options(words: &[Word]) -> Result<Vec<Word>, Reason> {
     let long = ["full", "exact", "newest", "oldest", "euid=", "uid=", "parent=", "ignore-case"];
     let found = split(words, "fxinoz", "uUgGPtsF", &long)?;

@@ -1,4 +1,4 @@
-//! Words and numbers of a preview.
+//! Formats names, numbers and sizes for the lines of a preview.
 
 const NAME_CHARS_MAX: usize = 80;
 const NAMES_MAX: usize = 3;

@@ -16,8 +16,9 @@ pub(super) struct Transfer {
     verb: &'static str,
 }
 
-/// Arguments: the target, `T` if it must not be filled as a directory or `t` if it must be, `m` for a move,
-/// then the sources. `each` compares one source with the path that it would get.
+/// Compares each source with the path that it would get. The arguments are the target, a letter for its kind, a letter
+/// for the action, then the sources. The first letter is `t` if the target must be a directory that receives the
+/// sources, and `T` if it must not be. The second letter is `m` for a move.
 const TRANSFER: &str = r#"
 t=$1 k=$2 m=$3; shift 3
 case $t in -*) t=./$t;; esac

@@ -117,8 +117,8 @@ pub(super) struct Entry {
     pub(super) stops: bool,
     pub(super) harmless: bool,
     pub(super) check: Option<Check>,
-    /// Scope of "allow for this session": `true` if it covers any understood call, `false` if only the exact call,
-    /// `None` if the table does not say.
+    /// Scope of the answer "allow for this session": `Some(true)` if it covers any understood call, `Some(false)` if it
+    /// covers only the exact call, `None` if the table does not specify the scope.
     pub(super) grant: Option<bool>,
     pub(super) subs: Vec<Entry>,
 }
@@ -150,7 +150,7 @@ impl Entry {
         self.options.iter().find(named).is_some_and(|rule| rule.arity != Arity::Flag)
     }
 
-    /// Returns true if "allow for this session" covers any understood call of this entry.
+    /// Returns true if the answer "allow for this session" covers any understood call of this entry.
     pub(super) fn grants_any(&self) -> bool {
         self.grant.unwrap_or(self.class == RiskClass::ReadOnly)
     }

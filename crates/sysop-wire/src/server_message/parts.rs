@@ -9,7 +9,7 @@ use sysop_core::message::{Arguments, ToolCall, Usage};
 use sysop_core::outcome::FileChange;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
 
-/// A tool on offer.
+/// A tool that the model can call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OfferedTool {
@@ -163,11 +163,11 @@ pub enum ErrorCode {
     Stale,
     /// Not possible while a turn runs.
     Busy,
-    /// The client read too slowly; it may resume.
+    /// The client read too slowly. It may reconnect and resume.
     TooSlow,
     /// The server shuts down; the session continues after its restart, or on another node.
     Draining,
-    /// The session ended here: its log cannot be written.
+    /// The server closed the session, because it cannot write the session's log.
     Closed,
     /// The terminal does not exist or cannot be opened.
     NoTerminal,
@@ -175,7 +175,7 @@ pub enum ErrorCode {
     Internal,
 }
 
-/// End of a turn and its cost.
+/// Outcome of a turn, and the tokens and model calls that it took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

@@ -41,7 +41,7 @@ pub struct State {
     pub iteration: u32,
     /// Maximum model calls per turn.
     pub max_iterations: u32,
-    /// Model of the next step; omitted if the encoder did not see it.
+    /// Model of the next step; omitted if the server does not know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<ModelRef>,
     /// Approval mode.

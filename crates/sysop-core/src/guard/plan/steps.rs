@@ -16,7 +16,7 @@ const HOOK_UNITS: &str = r#"if [ -s units ] && [ -d /run/systemd/system ]; then
   done; [ -z "$b" ]; } || bad=1
 fi"#;
 
-/// The listener is found by its pid file, or by its ports.
+/// Restarts the ssh server. Without systemd and OpenRC, reloads the server that its pid file names, or starts a server.
 const HOOK_SSHD: &str = r#"if [ -d /run/systemd/system ]; then
   r=
   for u in ssh sshd dropbear; do
@@ -45,9 +45,11 @@ done
 if command -v ipset >/dev/null; then ipset save >ipset 2>/dev/null || rm -f ipset; fi
 if command -v firewall-cmd >/dev/null && firewall-cmd -q --state 2>/dev/null; then echo 1 >firewalld; fi
 [ -n "$k" ]"#;
-/// Both back ends are tried: rules that iptables wrote into nft tables cannot always be read back by nft. Tables with
-/// such rules are left to iptables, so that the tables of nft are loaded in any case. A set that is in use cannot be
-/// removed: its content is swapped with the content of a new set. Tables that were not there before are emptied.
+/// Restores the saved firewall with `nft`, `ipset` and `iptables`, in this order. `nft` cannot always parse rules that
+/// iptables wrote into nft tables, and one such rule would make the whole load fail. Tables with such rules are
+/// therefore excluded from the nft load and restored by iptables. An ipset that is in use cannot be deleted, so its
+/// content is swapped with that of a new set. Tables of `iptables` that did not exist when the state was saved are
+/// emptied.
 const HOOK_FIREWALL: &str = r##"w=
 if [ -f nft ]; then
   nft -s list ruleset | awk '
@@ -83,7 +85,7 @@ for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/icmp_echo_ignore_all /
 done >sysctl
 if command -v nmcli >/dev/null; then nmcli -t -f UUID connection show --active >nm 2>/dev/null; fi
 cat /proc/sys/kernel/hostname >host; true"#;
-/// Links first, then addresses, then routes: each needs the one before.
+/// Restores links, then addresses, then routes, because addresses need links and routes need addresses.
 const HOOK_NETWORK: &str = r#"while read -r f v; do
   { IFS= read -r n <$f; } 2>/dev/null || continue; [ "$n" = "$v" ] || echo "$v" >$f
 done <sysctl 2>/dev/null

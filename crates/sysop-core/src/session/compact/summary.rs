@@ -46,7 +46,7 @@ pub(super) fn request_text(
     }
     let mut text = format!("Hosts of the session: {}.\n", hosts.join(", "));
     if let Some(focus) = focus {
-        text.push_str(&format!("The user asks to keep in particular: {focus}\n"));
+        text.push_str(&format!("The user wants the summary to keep, in particular: {focus}\n"));
     }
     if let Some(previous) = previous {
         text.push_str(&format!("Summary so far, to be merged with what follows:\n{previous}\n"));

@@ -19,7 +19,7 @@ pub(super) fn check(state: &mut State, call: &ProgramCall<'_>) {
             "eval" | "evalsha" | "fcall" | "script" | "module" | "config"
         ) || text.starts_with("--eval")
         {
-            state.note(call.span, RiskClass::Opaque, "a database client that runs a program in the server");
+            state.note(call.span, RiskClass::Opaque, "a database client that makes the server run a program");
         }
         let lower = text.to_lowercase();
         let lower: Vec<&str> =
