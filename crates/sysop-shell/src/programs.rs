@@ -137,11 +137,7 @@ impl Match<'_> {
             (class, why) => state.note(call.span, class, why),
         }
         if !understood && entry.has_verbs {
-            state.note(
-                call.span,
-                RiskClass::Opaque,
-                "a subcommand, option or operand that is not in the table",
-            );
+            state.note(call.span, RiskClass::Opaque, "an unknown subcommand, option or operand");
         } else if !understood {
             state.note(call.span, RiskClass::Changes, "an unknown option or operand");
         }

@@ -271,7 +271,10 @@ mod tests {
     fn notices_name_users() {
         let (call, by) = (CallId::new("c1"), "ada".to_owned());
         let given = Event::ApprovalGiven { call: call.clone(), by: by.clone(), person: None, needed: 2 };
-        assert_eq!(line(&given), note("allowed by ada (1 of 2 approvals); another person must allow it, too"));
+        assert_eq!(
+            line(&given),
+            note("allowed by ada (1 of 2 approvals); another person must allow it, too")
+        );
         let undone = |how| line(&Event::Undone { call: call.clone(), by: by.clone(), how });
         assert_eq!(undone(Reversibility::Exact), note("ada undid c1"));
         assert_eq!(undone(Reversibility::Partly), warning("ada partly undid c1; check the rest"));

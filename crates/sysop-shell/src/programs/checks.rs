@@ -179,7 +179,7 @@ impl Check {
             Self::Objects => objects(state, call, reading),
             Self::Make => {
                 if operands_of(arguments).any(|word| word.text().starts_with("SHELL")) {
-                    state.note(call.span, RiskClass::Opaque, "a build with rules from the command line");
+                    state.note(call.span, RiskClass::Opaque, "runs build rules from the command line");
                 }
             }
         }
