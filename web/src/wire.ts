@@ -101,7 +101,7 @@ export type ClientMessage =
     messageId?: string;
     /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
-    /** Id of the call. */
+    /** Id of the call, as in `tool.call`. */
     toolCallId: CallId;
     /** The next chunk, to append to the earlier ones. */
     content: string;
@@ -125,7 +125,7 @@ export type ClientMessage =
     messageId?: string;
     /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
-    /** Id of the call. */
+    /** Id of the call, as in `approval.request`. */
     toolCallId: CallId;
     /** The user's decision. */
     decision: DecisionKind;
@@ -143,7 +143,7 @@ export type ClientMessage =
     messageId?: string;
     /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
-    /** Id of the call. */
+    /** Id of the call, as in `approval.request`. */
     toolCallId: CallId;
     /** The command as edited so far. It does not run. */
     command: string;
@@ -167,7 +167,7 @@ export type ClientMessage =
     messageId?: string;
     /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
-    /** Id of the job. */
+    /** Id of the job, as in `job.started`. */
     jobId: JobId;
   }
   /** A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`. */
@@ -179,7 +179,7 @@ export type ClientMessage =
     messageId?: string;
     /** Trace context of the message: a W3C `traceparent` value. */
     traceparent?: string;
-    /** Id of the question. */
+    /** Id of the question, as in `question`. */
     id: QuestionId;
     /** The answer, without the line end. Never logged if the question is for a secret. */
     answer?: string;
@@ -479,7 +479,7 @@ export type GuardEnd =
   | "confirmed"
   /** The change was rolled back. */
   | "fired"
-  /** The host was unreachable. */
+  /** The host was unreachable, so it is unknown if the change stays. */
   | "unknown";
 
 /** Time in which a guarded change must be confirmed. */
@@ -891,7 +891,7 @@ export type ServerMessage =
     type: "tool.cancel";
     /** Session to which the message belongs. */
     sessionId: SessionId;
-    /** Id of the call. */
+    /** Id of the call, as in `tool.call`. */
     toolCallId: CallId;
   }
   /** More output of a running tool. Not logged. */
@@ -899,7 +899,7 @@ export type ServerMessage =
     type: "tool.output";
     /** Session to which the message belongs. */
     sessionId: SessionId;
-    /** Id of the call. */
+    /** Id of the call, as in `tool.call`. */
     toolCallId: CallId;
     /** The next chunk, to append to the earlier ones. */
     content: string;
@@ -913,11 +913,11 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the call. */
+    /** Id of the call, unique within the session. */
     toolCallId: CallId;
     /** Name of the tool; omitted if the server does not know the call. */
     name?: string;
-    /** Final status. */
+    /** Final status of the call. */
     status: Status;
     /** Exit code of a command that was not killed. */
     exitCode?: number;
@@ -951,7 +951,7 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the call. */
+    /** Id of the call, unique within the session. */
     toolCallId: CallId;
     /** Name of the tool. */
     name: string;
@@ -989,7 +989,7 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the call. */
+    /** Id of the call, as in `approval.request`. */
     toolCallId: CallId;
     /** The edited command that the preview describes; omitted for the command of the request. */
     command?: string;
@@ -1009,9 +1009,9 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the call. */
+    /** Id of the call, as in `approval.request`. */
     toolCallId: CallId;
-    /** Name of the user. */
+    /** The user who allowed the call. */
     by: string;
     /** Total number of distinct users who must allow the call. */
     needed: number;
@@ -1025,7 +1025,7 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the call. */
+    /** Id of the call, as in `approval.request`. */
     toolCallId: CallId;
     /** The user's decision. */
     decision: DecisionKind;
@@ -1119,7 +1119,7 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the job. */
+    /** Id of the job, unique within the session. */
     jobId: JobId;
     /** The call that started it. */
     toolCallId: CallId;
@@ -1137,13 +1137,13 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the job. */
+    /** Id of the job, as in `job.started`. */
     jobId: JobId;
     /** The command; empty if the server does not know the start of the job. */
     command: string;
     /** Host that the command ran on; empty if the server does not know the start of the job. */
     host: string;
-    /** Final status. */
+    /** Final status of the command. */
     status: Status;
     /** Exit code of a command that was not killed. */
     exitCode?: number;
@@ -1179,7 +1179,7 @@ export type ServerMessage =
     toolCallId: CallId;
     /** Host of the guard. */
     host: string;
-    /** Final status. */
+    /** Outcome of the guard. */
     how: GuardEnd;
   }
   /** The changes of a call were undone. */
@@ -1191,7 +1191,7 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Id of the call. */
+    /** Id of the call that was undone. */
     toolCallId: CallId;
     /** The user who requested the undo. */
     by: string;
@@ -1285,7 +1285,7 @@ export type ServerMessage =
     type: "question.closed";
     /** Session to which the message belongs. */
     sessionId: SessionId;
-    /** Id of the question. */
+    /** Id of the question, as in `question`. */
     id: QuestionId;
     /** The user who answered; omitted if the program stopped waiting. */
     by?: string;
@@ -1307,7 +1307,7 @@ export type ServerMessage =
     seq: Seq;
     /** True if another message of the same event follows. Omitted if false; only then `seq` is a resume point. */
     more?: boolean;
-    /** Name of the user. */
+    /** The user who typed or answered. */
     by: string;
     /** Amount of typing, or a non-secret answer; never the typed keys. */
     typed: TypedInput;
@@ -1469,7 +1469,7 @@ export type TokenCounts = {
 
 /** A tool call requested by a model. */
 export type ToolCallRequest = {
-  /** Id of the call. */
+  /** Id of the call, unique within the session. */
   toolCallId: CallId;
   /** Name of the tool. */
   name: string;
@@ -1504,7 +1504,7 @@ export type ToolResult = {
   messageId?: string;
   /** Trace context of the message: a W3C `traceparent` value. */
   traceparent?: string;
-  /** Id of the call. */
+  /** Id of the call, as in `tool.call`. */
   toolCallId: CallId;
   /** Output for the model. */
   output: string;

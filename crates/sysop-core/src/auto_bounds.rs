@@ -203,7 +203,7 @@ impl AutoProgress {
     }
 }
 
-/// Formats the seconds left of a countdown: `90s`, `18m`, `1h30m`. Minutes are rounded up.
+/// Formats the remaining seconds of a countdown, as in `90s`, `18m` or `1h30m`. Minutes are rounded up.
 pub fn short_time(seconds: u64) -> String {
     if seconds < 120 {
         return format!("{seconds}s");

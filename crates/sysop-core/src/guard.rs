@@ -81,7 +81,7 @@ pub enum GuardReport {
     Ended { how: GuardEnd },
 }
 
-/// A guard on a host that is waiting for a risky change to be confirmed.
+/// A guard that is armed on a host until a risky change is confirmed or rolled back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmedGuard {
     /// The call that makes the risky change.
@@ -100,6 +100,6 @@ pub enum GuardEnd {
     Confirmed,
     /// The change was rolled back.
     Fired,
-    /// The host was unreachable.
+    /// The host was unreachable, so it is unknown if the change stays.
     Unknown,
 }

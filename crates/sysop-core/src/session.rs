@@ -100,7 +100,7 @@ const STOP_GRACE: Duration = Duration::from_secs(10);
 pub const QUEUED_PROMPTS_MAX: usize = 32;
 /// Tool that reverts the changes of file tools. Hosts implement it; it is never offered to a model.
 pub const UNDO_TOOL: &str = "undo";
-/// Text of a prompt that consists of images only.
+/// Text that the model gets with a prompt that consists of images only.
 const IMAGES_ONLY: &str = "Look at this.";
 /// Value of `Decided::by` when sysop itself closes an approval that can no longer be answered.
 const BY_SYSOP: &str = "sysop";
@@ -140,7 +140,8 @@ pub struct Session {
     undo_by: Option<String>,
     /// Time of the newest input.
     now: Timestamp,
-    /// Time at which the turn became active in this process. Not part of the state: events hold the result.
+    /// Time at which the turn became active in this process. Not part of the state, because events record the active
+    /// time.
     active_since: Option<Timestamp>,
 }
 

@@ -67,7 +67,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the call.
+        /// Id of the call, as in `tool.call`.
         tool_call_id: CallId,
         /// The next chunk, to append to the earlier ones.
         content: String,
@@ -85,7 +85,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the call.
+        /// Id of the call, as in `approval.request`.
         tool_call_id: CallId,
         /// The user's decision.
         decision: DecisionKind,
@@ -102,7 +102,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the call.
+        /// Id of the call, as in `approval.request`.
         tool_call_id: CallId,
         /// The command as edited so far. It does not run.
         command: String,
@@ -120,7 +120,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the job.
+        /// Id of the job, as in `job.started`.
         job_id: JobId,
     },
     /// A user's answer to a `question`: exactly one of `answer`, `refuse` and `noSecret`.
@@ -129,7 +129,7 @@ pub enum ClientMessage {
         /// Session and message ids.
         #[serde(flatten)]
         envelope: Envelope,
-        /// Id of the question.
+        /// Id of the question, as in `question`.
         id: QuestionId,
         /// The answer, without the line end. Never logged if the question is for a secret.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -320,7 +320,7 @@ pub struct ToolResult {
     /// Session and message ids.
     #[serde(flatten)]
     pub envelope: Envelope,
-    /// Id of the call.
+    /// Id of the call, as in `tool.call`.
     pub tool_call_id: CallId,
     /// Output for the model.
     pub output: String,

@@ -254,7 +254,7 @@ pub enum ServerMessage {
     ToolCancel {
         /// Session to which the message belongs.
         session_id: SessionId,
-        /// Id of the call.
+        /// Id of the call, as in `tool.call`.
         tool_call_id: CallId,
     },
     /// More output of a running tool. Not logged.
@@ -262,7 +262,7 @@ pub enum ServerMessage {
     ToolOutput {
         /// Session to which the message belongs.
         session_id: SessionId,
-        /// Id of the call.
+        /// Id of the call, as in `tool.call`.
         tool_call_id: CallId,
         /// The next chunk, to append to the earlier ones.
         content: String,
@@ -275,12 +275,12 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// Id of the call, unique within the session.
         tool_call_id: CallId,
         /// Name of the tool; omitted if the server does not know the call.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// Final status.
+        /// Final status of the call.
         status: Status,
         /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -321,7 +321,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// Id of the call, unique within the session.
         tool_call_id: CallId,
         /// Name of the tool.
         name: String,
@@ -365,7 +365,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// Id of the call, as in `approval.request`.
         tool_call_id: CallId,
         /// The edited command that the preview describes; omitted for the command of the request.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -387,9 +387,9 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// Id of the call, as in `approval.request`.
         tool_call_id: CallId,
-        /// Name of the user.
+        /// The user who allowed the call.
         by: String,
         /// Total number of distinct users who must allow the call.
         needed: u32,
@@ -402,7 +402,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// Id of the call, as in `approval.request`.
         tool_call_id: CallId,
         /// The user's decision.
         decision: DecisionKind,
@@ -501,7 +501,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the job.
+        /// Id of the job, unique within the session.
         job_id: JobId,
         /// The call that started it.
         tool_call_id: CallId,
@@ -518,7 +518,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the job.
+        /// Id of the job, as in `job.started`.
         job_id: JobId,
         /// The command; empty if the server does not know the start of the job.
         #[serde(default)]
@@ -526,7 +526,7 @@ pub enum ServerMessage {
         /// Host that the command ran on; empty if the server does not know the start of the job.
         #[serde(default)]
         host: String,
-        /// Final status.
+        /// Final status of the command.
         status: Status,
         /// Exit code of a command that was not killed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -562,7 +562,7 @@ pub enum ServerMessage {
         tool_call_id: CallId,
         /// Host of the guard.
         host: String,
-        /// Final status.
+        /// Outcome of the guard.
         how: GuardEnd,
     },
     /// The changes of a call were undone.
@@ -573,7 +573,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Id of the call.
+        /// Id of the call that was undone.
         tool_call_id: CallId,
         /// The user who requested the undo.
         by: String,
@@ -653,7 +653,7 @@ pub enum ServerMessage {
     QuestionClosed {
         /// Session to which the message belongs.
         session_id: SessionId,
-        /// Id of the question.
+        /// Id of the question, as in `question`.
         id: QuestionId,
         /// The user who answered; omitted if the program stopped waiting.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -676,7 +676,7 @@ pub enum ServerMessage {
         /// Position of this message's event in the log.
         #[serde(flatten)]
         position: LogPosition,
-        /// Name of the user.
+        /// The user who typed or answered.
         by: String,
         /// Amount of typing, or a non-secret answer; never the typed keys.
         typed: TypedInput,

@@ -95,8 +95,8 @@ fn missing_program(output: &str) -> Option<&str> {
     })
 }
 
-/// Returns the program that refused an option. Its message begins with its name; otherwise the command has one program
-/// only.
+/// Returns the program that refused an option: the program whose name begins the message, or else the command's only
+/// program. `None` if neither is known.
 fn rejecting_program<'a>(line: &'a str, command: &'a str) -> Option<&'a str> {
     let base = |word: &'a str| word.rsplit('/').next().unwrap_or(word);
     let called = |name: &str| {

@@ -65,7 +65,8 @@ impl Session {
         Some(answer.map_or_else(Outcome::failed, Outcome::ok))
     }
 
-    /// Returns the text of a skill, or a note if it is still in the model's history. Fails if the skill is unknown.
+    /// Returns the text of a skill, or a note if the text is still in the model's history. Fails if the skill is
+    /// unknown.
     fn call_up_skill(&self, call: &ToolCall) -> Result<String, String> {
         let name = call.text_argument("name").unwrap_or_default();
         let Some(skill) = self.state.instructions.skills.listed().find(|skill| skill.name == name) else {

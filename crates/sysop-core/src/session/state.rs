@@ -188,8 +188,8 @@ pub(super) struct SameFailures {
 }
 
 impl SameFailures {
-    /// Records an outcome. A success, or a failure without a message, starts over: a search that finds nothing fails
-    /// without one.
+    /// Records an outcome. A success starts the count over, and so does a failure without an error message, because a
+    /// search that finds nothing fails in this way.
     pub(super) fn record(&mut self, outcome: &Outcome) {
         let is_message = |line: &str| !line.trim().is_empty() && !line.starts_with(['[', '(']);
         let failed = outcome.status == Status::Failed && outcome.output.lines().any(is_message);

@@ -159,8 +159,8 @@ impl Session {
         }
     }
 
-    /// Returns true if the model failed so often in the same way that it gets its tools as text. The native tools of the
-    /// models in the built-in table work.
+    /// Returns true if the model failed so often in the same way that it gets its tools as text. Always false for
+    /// models in the built-in table, whose native tool calls are known to work.
     fn switches_protocol(&self) -> bool {
         let failed = self.state.same_failures.times >= SAME_FAILURES_SWITCH;
         failed && !self.is_chat() && self.listed().is_none()

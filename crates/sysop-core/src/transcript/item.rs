@@ -58,7 +58,7 @@ pub struct Item {
     pub body: ItemBody,
 }
 
-/// Extent to which an item's text is in memory.
+/// State of an item's text in memory: complete, truncated or restored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Retention {
     #[default]
@@ -112,7 +112,7 @@ pub struct Proposal {
     pub reason: String,
     /// Assessment of the call; empty if no approval was requested.
     pub risk: Risk,
-    /// Calls that "allow for this session" would cover; `None` if no approval was requested.
+    /// Calls that the answer "allow for this session" would cover; `None` if no approval was requested.
     pub covers: Option<Grant>,
     /// Effects that a dry run found; each element is one line.
     pub preview: Vec<String>,
@@ -134,14 +134,15 @@ impl Proposal {
     }
 
     /// Returns the proposal as edited to the command that `preview` describes. Such a proposal can only be allowed
-    /// once. The call is surveyed before it runs; only then is it known if it can be guarded.
+    /// once. It is known only after a survey, just before the run, if the call can be guarded.
     pub fn as_previewed(&self) -> Self {
         let Some((command, risk)) = self.previewed_edit.clone() else { return self.clone() };
         let call = self.call.clone().with_command(command.clone());
         Self { call, command, risk, covers: None, guarded: None, ..self.clone() }
     }
 
-    /// Returns the grant that "allow for this session" would give; `None` if the call can be allowed only once.
+    /// Returns the grant that the answer "allow for this session" would give; `None` if the call can be allowed only
+    /// once.
     pub fn session_grant(&self) -> Option<&Grant> {
         self.covers.as_ref().filter(|_| !self.risk.class.always_asks() && self.terms.people == 1)
     }

@@ -51,7 +51,8 @@ impl OutputReaders {
         &self.models
     }
 
-    /// Returns the providers of these models, each once. Leaves out the current model's, which is shown anyway.
+    /// Returns the providers of these models, each once. Leaves out the provider of the current model, which front ends
+    /// show anyway.
     pub fn other_providers(&self) -> Vec<&str> {
         let current = self.current.as_ref().map(|model| model.provider.as_str());
         let mut providers: Vec<&str> = Vec::new();

@@ -15,7 +15,7 @@ pub(super) struct Resources {
     jobs: RunningJobs,
     /// Grants that a user gave for the session and that have not been revoked.
     grants: Vec<Grant>,
-    /// Grant that the proposal awaiting approval would give, if any.
+    /// Grant that the proposal awaiting approval offers for the session, if any.
     offered: Option<Grant>,
     progress: Option<ModelProgress>,
     /// True from the start of a step until its reply, even while the session shows a pause.

@@ -28,7 +28,7 @@ const FILE_PROGRAMS: [&str; 26] = [
     "rm", "mv", "cp", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "chgrp", "tee", "sed", "truncate",
     "install", "dd", "cat", "echo", "printf", "test", "[", "true", ":", "cd", "unlink", "shred", "rename",
 ];
-/// Programs that only start another program, which the analysis lists as well.
+/// Programs that only start another program. The analysis lists that program separately.
 const WRAPPERS: [&str; 18] = [
     "sudo", "doas", "env", "nice", "ionice", "nohup", "timeout", "time", "setsid", "stdbuf", "command",
     "exec", "sh", "bash", "dash", "xargs", "builtin", "su",

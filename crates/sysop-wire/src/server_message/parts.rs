@@ -79,7 +79,7 @@ impl From<PromptImage> for ImageRef {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ToolCallRequest {
-    /// Id of the call.
+    /// Id of the call, unique within the session.
     pub tool_call_id: CallId,
     /// Name of the tool.
     pub name: String,
