@@ -131,7 +131,7 @@ enum Planned {
     Section(Box<Section>),
     /// A line that needs no probe.
     Line(String),
-    /// The command changes nothing, or it is not in the table.
+    /// The command changes nothing, or previews do not support its program.
     Nothing,
 }
 
@@ -350,8 +350,8 @@ impl Planner<'_> {
     }
 
     /// Handles commands that are joined by `|`. Previews `find … | xargs …`, `tee`, downloads that are run, and
-    /// redirections to files. Any other command in the table fails if it does not only read, because its input is
-    /// unknown.
+    /// redirections to files. Fails for any other supported program, unless the command only reads, because its input
+    /// is unknown.
     fn pipeline(
         &mut self,
         stages: &[SimpleText],
@@ -434,12 +434,12 @@ impl Planner<'_> {
     }
 }
 
-/// Returns true if `planned` handles the program.
+/// Returns true if previews support the program.
 fn is_known(program: &str) -> bool {
     PROGRAMS.contains(&program) || program.starts_with("mkfs")
 }
 
-/// Programs that `planned` handles, apart from `mkfs` and its variants.
+/// Programs that previews support, apart from `mkfs` and its variants.
 const PROGRAMS: &[&str] = &[
     "rm", "rmdir", "unlink", "mv", "cp", "install", "chmod", "chown", "chgrp", "ln", "truncate", "sed",
     "find", "tee", "tar", "unzip", "rsync", "dd", "wipefs", "mount", "umount", "apt", "apt-get", "dpkg",

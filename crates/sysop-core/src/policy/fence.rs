@@ -1,8 +1,9 @@
 //! Fences: the restrictions that the kernel enforces on a call, independent of the analysis of its text.
 //!
 //! The analysis of a command can be wrong. Where the machine supports it, the kernel limits the command to the effects
-//! that the policy assessed. This module selects the fence; the host either builds it or does not run the command.
-//! Sessions on a host that cannot build fences have [`SandboxMode::Off`].
+//! that the policy assessed. This module selects the fence; the host either builds it or does not run the command. If
+//! the host cannot build fences, the session has [`SandboxMode::Off`]. The exception is [`SandboxMode::On`] on this
+//! machine, in which case no fenced command runs.
 
 use serde::{Deserialize, Serialize};
 use sysop_shell as shell;

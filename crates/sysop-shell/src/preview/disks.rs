@@ -13,7 +13,8 @@ pub(super) enum DiskAction {
     Erase,
 }
 
-/// Describes the device `$1` and what uses it.
+/// Prints the size and content of device `$1`, its partitions, and the mounts, swap space and other devices that use
+/// it. `$v` is the verb of the first line.
 const DEVICE: &str = r#"
 d=$1; case $d in -*) d=./$d;; esac
 if [ -b "$d" ]; then

@@ -154,7 +154,8 @@ impl Remove {
     }
 }
 
-/// Prints the old target of each link.
+/// Prints the path and the target of a new link, and what exists at that path. The arguments are the target, the path,
+/// and `n` if an existing link at the path is not followed.
 const LINK: &str = r#"
 s=$1 d=$2 k=$3; t=$d
 case $t in -*) t=./$t;; esac

@@ -22,7 +22,8 @@ pub(super) enum GitView {
     Rebase,
 }
 
-/// Settings that let a repository run programs or read other files.
+/// Defines `g`, which runs git without hooks and pagers. Fails if git is not installed, outside of a repository, and if
+/// settings of the repository can make git run programs or read other files.
 const GUARD: &str = r#"
 command -v git >/dev/null || r failed 'git is not installed'
 g() { git --no-pager --no-optional-locks --no-replace-objects -c core.fsmonitor=false -c core.hooksPath=/dev/null -c diff.external= -c core.pager=cat -c core.untrackedCache=false -c submodule.recurse=false -c protocol.allow=never "$@"; }
@@ -31,7 +32,7 @@ if git config --local --includes --name-only --get-regexp '^(filter|diff|merge|i
 if git config --name-only --get-regexp '^filter\.' | grep -q . && g ls-files -- ':(top,glob)**/.gitattributes' | grep -q .; then r failed 'git filters run programs'; exit; fi
 "#;
 
-/// Counts paths that differ from `HEAD` in the files named by the arguments.
+/// Counts and lists the paths that differ from `HEAD`. The arguments limit the comparison to some paths.
 const CHANGED: &str = r#"
 z() { tr -dc '\000' | wc -c; }
 r changed "$(g diff --no-ext-diff --no-textconv --ignore-submodules --name-only -z HEAD "$@" | z)"

@@ -6,8 +6,8 @@ use super::report::{Report, counted, names};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Prints a histogram of types, modes and owners: one line for each kind of entry, with its count. The script is
-/// followed by a list of `find` options.
+/// Defines `h`, which prints one line for each combination of type, mode and owner, with the number of such entries.
+/// The arguments of `h` are passed to `find`. Also prints the umask.
 const HISTOGRAM: &str = r#"
 h() {
 if [ "$gnu" ]; then find "$@" -printf '%y %m %U %G\n' || echo E
@@ -186,7 +186,8 @@ pub(super) struct OwnerChange {
     is_recursive: bool,
 }
 
-/// Prints the numbers of user `$1` and group `$2`; `-` stands for no user or no group.
+/// Prints the numeric ids of user `$1` and group `$2`. `-` stands for no user or no group, and a group `.` for the
+/// user's login group.
 const OWNER: &str = r#"
 u=$1 g=$2; shift 2
 case $u in -) ;; *[!0-9]*) r user "$(id -u "$u")";; *) r user "$u";; esac

@@ -77,7 +77,7 @@ pub(super) fn piped(commands: &[EffectiveCommand]) -> Option<String> {
     Some(format!("runs an unknown program from {host}; download it, read it, then run that file"))
 }
 
-/// Returns true if a command that cannot be parsed names a program in the table.
+/// Returns true if a command that cannot be parsed contains the name of a program that previews support.
 pub(super) fn is_known(command: &str) -> bool {
     let words = command.split(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
     let mut words = words.filter(|word| !word.is_empty());

@@ -61,8 +61,8 @@ pub(super) const SECONDS: u64 = 2;
 /// Time limit in seconds of a probe that queries a package manager or a server.
 pub(super) const SECONDS_SLOW: u64 = 10;
 
-/// Definitions for all bodies. `r KEY VALUE` prints a record. `files` replaces the arguments with those that
-/// exist, in a form that no program parses as an option, and leaves out paths beneath another argument.
+/// Functions for all bodies. `r KEY VALUE` prints a record, `is` tests if a path exists, `tree` counts the entries that
+/// `find` finds, and `mounts` prints the mount points below a directory.
 const PRELUDE: &str = r#"r() { printf '%s\0%s\0' "$1" "$2"; }
 unset GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SSH GIT_SSH_COMMAND GIT_PROXY_COMMAND GIT_ASKPASS SSH_ASKPASS GREP_OPTIONS
 export GIT_OPTIONAL_LOCKS=0 GIT_TERMINAL_PROMPT=0 GIT_NO_LAZY_FETCH=1 PAGER=cat SYSTEMD_PAGER= SYSTEMD_COLORS=0 LESSSECURE=1
@@ -84,7 +84,8 @@ while read -r _ m _; do case $m in "${x%/}"/*) r mount "$m";; esac; done </proc/
 }
 "#;
 
-/// Rotates through the arguments; see [`PRELUDE`]. Not a function, because a function cannot replace its caller's `$@`.
+/// Replaces the arguments with those that exist, in a form that no program parses as an option. Leaves out paths below
+/// another argument. Not a function, because a function cannot replace its caller's `$@`.
 pub(super) const FILES: &str = r#"[ $# -gt 2000 ] && { r many $#; exit; }
 k=$#; j=$#
 while [ $k -gt 0 ]; do p=$1; shift; k=$((k-1)); case $p in -*) p=./$p;; esac
@@ -95,7 +96,7 @@ else r missing "$p"; fi; done
 r operands $#
 "#;
 
-/// Script of one section, as the shell that would run the command runs it.
+/// Returns the script of one section, for the shell that would run the command.
 pub(super) fn section_text(
     index: usize,
     section: &Section,

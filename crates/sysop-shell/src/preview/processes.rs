@@ -6,7 +6,8 @@ use super::report::{Report, counted, name};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
-/// Prints one record for each process. The probe itself and its parents are left out.
+/// Defines `show`, which prints a record about process `$1`. It prints nothing for a process of the probe itself, and
+/// another record if the probe descends from the process.
 const LIST: &str = r#"
 own() { q=$$; while [ "${q:-0}" -gt 1 ]; do [ "$q" = "$1" ] && tr '\000' ' ' <"/proc/$1/cmdline" | grep -q sysop-preview && return 0; q=$(awk '/^PPid/{print $2}' "/proc/$q/status"); done; return 1; }
 parent() { q=$$; while [ "${q:-0}" -gt 1 ]; do [ "$q" = "$1" ] && return 0; q=$(awk '/^PPid/{print $2}' "/proc/$q/status"); done; return 1; }

@@ -121,7 +121,8 @@ fn is_removal_option(option: &str) -> bool {
             .is_some_and(|letters| letters.chars().all(|letter| "rRfv".contains(letter)))
 }
 
-/// Arguments: the directories, `;`, then the tests. The tests come from a list of tests without effects.
+/// Returns the section that counts and lists the paths that `find` finds. Its arguments are the directories, then the
+/// tests, which have no effects.
 fn section(expression: &Expression<'_>, view: Search) -> Section {
     let count = expression.paths.len();
     let body = format!(

@@ -12,7 +12,8 @@ pub(super) struct StreamEdit {
     suffix: Option<String>,
 }
 
-/// Arguments: the number of options of `sed`, these options, then the files. Each file is edited into a pipe.
+/// Runs `edit`, which the caller must define, on each file, and prints the difference between the file and the output.
+/// The arguments are the files.
 const EDIT: &str = r#"
 x=; sed --sandbox -n p </dev/null && x=--sandbox
 n=0
@@ -183,7 +184,7 @@ impl StreamEdit {
     }
 }
 
-/// Prints the result of a dry run.
+/// Prints the output of `patch --dry-run`. The arguments are the patch file, then options of `patch`.
 const PATCH: &str = r#"
 i=$1; shift
 command -v patch >/dev/null || { r failed 'patch is not installed'; exit; }

@@ -122,11 +122,11 @@ ip rule show >now 2>/dev/null
 while IFS= read -r x; do grep -qxF "$x" rule || ip rule del pref ${x%%:*}; done <now
 while IFS= read -r x; do grep -qxF "$x" now || ip rule add pref ${x%%:*} ${x#*:} || bad=1; done <rule"#;
 
-/// Areas whose services are started again.
+/// Areas whose services are started again if they ran before the change.
 const WITH_UNITS: [Area; 4] = [Area::Sshd, Area::Login, Area::Firewall, Area::Network];
 
-/// Returns the shell code that records state before the change. Each area has its own subshell, so that code of one
-/// area that exits does not skip the code of the next.
+/// Returns the shell code that records state before the change. Each step runs in a subshell, so that a successful
+/// `exit` ends only that step. A step that fails ends the capture.
 pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     let mut steps: Vec<String> = Vec::new();
     if areas.iter().any(|area| WITH_UNITS.contains(area)) {
@@ -144,7 +144,8 @@ pub(super) fn capture(areas: &BTreeSet<Area>) -> String {
     steps.iter().map(|step| format!("(\n{step}\n) || exit 1\n")).collect()
 }
 
-/// Returns the shell code that runs after the files are restored: the network first, the ssh server last.
+/// Returns the shell code that runs after the files are restored. It restores the network first, so that the restarted
+/// services find it.
 pub(super) fn hook(areas: &BTreeSet<Area>) -> String {
     let mut steps = vec!["bad=0"];
     let has_units = areas.iter().any(|area| WITH_UNITS.contains(area));
