@@ -23,8 +23,8 @@ pub(super) fn shows_names_only(name: &str) -> bool {
     is_listed(NAMES_ONLY, name.rsplit('/').next().unwrap_or(name))
 }
 
-/// Programs that read a whole tree of directories if given certain options, with the short and long forms of these
-/// options.
+/// Programs that read whole directory trees, including hidden files, if given certain options, with the short and long
+/// forms of these options.
 const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("grep", "rRd", &["recursive", "dereference-recursive", "directories"]),
     ("egrep", "rRd", &["recursive", "dereference-recursive", "directories"]),
@@ -40,7 +40,7 @@ const RECURSIVE: &[(&str, &str, &[&str])] = &[
     ("diff", "r", &["recursive"]),
 ];
 
-/// Programs that always read a whole tree of directories.
+/// Programs that always read whole directory trees, including hidden files.
 const ALWAYS_RECURSIVE: &str = "tar bsdtar gtar 7z 7za 7zr restic borg duplicity rclone ugrep dar zpaq";
 
 /// Assesses the paths in the arguments of a call.

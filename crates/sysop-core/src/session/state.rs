@@ -218,7 +218,8 @@ pub(super) enum EvidenceRequest {
 #[expect(clippy::large_enum_variant, reason = "a session has one phase, which is rarely moved")]
 pub(super) enum Phase {
     Idle,
-    /// Between two steps. The session stays in this phase only while paused or waiting for a summary or instructions.
+    /// Between two steps. The session stays in this phase only while it is paused or waits for hooks, instructions or a
+    /// summary.
     BetweenSteps,
     /// A model request is in flight.
     Thinking {

@@ -83,7 +83,7 @@ impl Session {
     }
 
     /// Ends or pauses the turn, or calls the model. Returns false if the turn is already paused, or if it must wait for
-    /// instructions or a summary.
+    /// hooks, instructions or a summary.
     fn next_step(&mut self, out: &mut Output) -> bool {
         let state = &self.state;
         if state.completed {

@@ -85,7 +85,8 @@ for f in /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/icmp_echo_ignore_all /
 done >sysctl
 if command -v nmcli >/dev/null; then nmcli -t -f UUID connection show --active >nm 2>/dev/null; fi
 cat /proc/sys/kernel/hostname >host; true"#;
-/// Restores links, then addresses, then routes, because addresses need links and routes need addresses.
+/// Restores kernel settings, the host name and the state of the network services, then links, addresses, routes and
+/// routing rules. The order matters: addresses need links, and routes need addresses.
 const HOOK_NETWORK: &str = r#"while read -r f v; do
   { IFS= read -r n <$f; } 2>/dev/null || continue; [ "$n" = "$v" ] || echo "$v" >$f
 done <sysctl 2>/dev/null
