@@ -190,7 +190,8 @@ fn conditionally(state: &mut State, inner: impl FnOnce(&mut State)) {
     state.folders = before.or(&state.folders);
 }
 
-/// Assesses a part that may run repeatedly. Each run starts in the directory where the previous one ended.
+/// Assesses a part that may run repeatedly. Each run starts in the directory where the previous one ended, so a part
+/// that changes the directory is assessed a second time with an unknown directory.
 fn repeatedly(state: &mut State, inner: impl Fn(&mut State)) {
     let before = state.folders.clone();
     conditionally(state, &inner);

@@ -8,7 +8,8 @@ use super::{Analysis, Invocation};
 use crate::context::{Access, Dialect, Resolution, Survey, Target};
 use crate::risk::{Finding, Risk, RiskClass};
 
-/// Maximum number of findings that are kept. Further findings still raise the class.
+/// Maximum number of findings that are kept. A further finding still raises the class, and replaces the mildest finding
+/// if it is worse.
 const FINDINGS_MAX: usize = 64;
 /// Maximum number of simple commands over all nested scripts. More are too complex to analyze.
 const STEPS_MAX: usize = 2048;
@@ -147,8 +148,8 @@ impl State {
         found
     }
 
-    /// Runs `inner` on a copy of the state and adopts only the dangerous findings that `counts` accepts. The steps and
-    /// bytes of `inner` count toward the overall bounds.
+    /// Runs `inner` on a copy of the state. Adopts its simple commands and paths, but only those of its findings that
+    /// are dangerous and that `counts` accepts. Its steps, words and bytes count toward the overall bounds.
     pub(super) fn adopt_dangers(&mut self, inner: impl FnOnce(&mut Self), counts: impl Fn(&Finding) -> bool) {
         let mut aside = Self {
             steps: self.steps,
@@ -175,7 +176,8 @@ impl State {
         }
     }
 
-    /// Runs `inner` one level deeper, or notes that the nesting is too deep. Does nothing past a bound.
+    /// Runs `inner` one level deeper, or notes that the nesting is too deep. Does nothing once a bound has been
+    /// exceeded.
     pub(super) fn with_depth(&mut self, span: Span, inner: impl FnOnce(&mut Self)) {
         if self.exhausted {
             return;

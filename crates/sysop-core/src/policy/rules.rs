@@ -172,9 +172,9 @@ impl CommandPattern {
     }
 }
 
-/// Returns the first rule that is needed to allow a command line. Returns `None` if no rule covers any of its
-/// simple commands, if any simple command is neither covered by a rule nor read-only, or if the line has
-/// effects outside of its simple commands.
+/// Returns the first rule that is needed to allow a command line. Returns `None` if no rule covers any of its simple
+/// commands, if any simple command is neither covered by a rule nor read-only, if the line has effects outside of its
+/// simple commands, or if it always needs approval.
 pub(super) fn allowing<'a>(
     rules: &'a [Rule],
     command: &str,

@@ -74,7 +74,7 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     let program = rejecting_program(line, command)?;
     Some(match USAGES.iter().find(|(name, _)| *name == program) {
         Some((_, usage)) => format!("[usage: {usage}]"),
-        None => format!("[options of {program}: run `{program} --help`]"),
+        None => format!("[to see the options of {program}, run `{program} --help`]"),
     })
 }
 
@@ -195,7 +195,7 @@ mod tests {
         );
         assert_eq!(
             hint("mytool --bad", 2, "error: unexpected argument '--bad' found").as_deref(),
-            Some("[options of mytool: run `mytool --help`]")
+            Some("[to see the options of mytool, run `mytool --help`]")
         );
         assert_eq!(
             hint("a | b --bad", 2, "error: unexpected argument '--bad'"),

@@ -210,8 +210,8 @@ fn is_vital(vital: &str, text: &str) -> bool {
     })
 }
 
-/// Returns a unit's name without the suffix of its kind. Targets and slices keep their suffix, because they are other
-/// things.
+/// Returns a unit's name without the suffix of its kind. Targets and slices keep their suffix, because they are
+/// unrelated to a service of the same name.
 fn without_suffix(unit: &str) -> &str {
     let kinds = [".service", ".socket", ".path", ".timer", ".scope"];
     kinds.iter().find_map(|kind| unit.strip_suffix(kind)).unwrap_or(unit)
