@@ -35,9 +35,11 @@ impl BudgetScope {
             let (model, owner) = match self {
                 Self::Turn => ("the model", "the turn"),
                 Self::Session => ("the model", "the session"),
-                Self::Day => ("a model", "a day"),
+                Self::Day => ("a model", "the day"),
             };
-            return Some(format!("the price of {model} is unknown, and {owner} may cost ${limit}{advice}"));
+            return Some(format!(
+                "the price of {model} is unknown, so {owner}'s limit of ${limit} cannot be checked{advice}"
+            ));
         }
         (spent.cost + next.cost > limit).then(|| {
             format!(
@@ -47,7 +49,7 @@ impl BudgetScope {
         })
     }
 
-    /// Returns a sentence if the time limit is reached.
+    /// Returns a sentence if the time limit is reached, otherwise `None`.
     pub fn time_spent(self, limits: &BudgetLimits, spent: &Spending) -> Option<String> {
         let minutes = limits.minutes.filter(|_| limits.time_ms() <= Some(spent.time_ms))?;
         let unit = if minutes == 1 { "minute" } else { "minutes" };
@@ -148,10 +150,13 @@ mod tests {
         );
         spent.add(usage, None);
         let stop = BudgetScope::Session.exceeded(&limits, &spent, &Spending::default()).expect("a stop");
-        assert_eq!(stop, "the price of the model is unknown, and the session may cost $1.5");
+        assert_eq!(
+            stop,
+            "the price of the model is unknown, so the session's limit of $1.5 cannot be checked"
+        );
         let stop = BudgetScope::Day.exceeded(&limits, &spent, &Spending::default()).expect("a stop");
         assert!(
-            stop.starts_with("the price of a model is unknown, and a day may cost $1.5; raise"),
+            stop.starts_with("the price of a model is unknown, so the day's limit of $1.5 cannot be checked;"),
             "{stop}"
         );
         assert_eq!(BudgetScope::Turn.exceeded(&LIMITS, &spent, &spent), None);

@@ -181,11 +181,11 @@ impl PartialEq for Session {
 pub enum Activity {
     /// No turn; a prompt starts one.
     Idle,
-    /// A model request is in flight: a step, or the summary of a compaction.
+    /// A model request is in flight (a step, or the summary of a compaction), or is being prepared.
     Thinking,
     /// A call is waiting for a user's decision.
     AwaitingApproval,
-    /// A tool is running, or its host is being surveyed.
+    /// A tool is running, or a call is being reviewed: its host is surveyed, or its effect is previewed.
     Running,
     /// The turn is waiting for `Resume`.
     Paused,
@@ -262,8 +262,9 @@ impl Session {
         self.state.mode
     }
 
-    /// Returns the current activity. A pending survey counts as `Running`. A pending summary counts as `Thinking`, and
-    /// so do instructions that are being read.
+    /// Returns the current activity. A pending survey counts as `Running`, and so does a preview that delays an
+    /// approval. A pending summary counts as `Thinking`, and so do instructions that are being read and prompt hooks
+    /// that are being asked.
     pub fn activity(&self) -> Activity {
         if self.survey.is_some() || self.previews.delays_approval() {
             return Activity::Running;
@@ -380,7 +381,7 @@ impl Session {
         out
     }
 
-    /// Applies an event and adds it to the output. A live session changes in no other way.
+    /// Applies an event and adds it to the output. The state of a live session changes in no other way.
     fn emit(&mut self, out: &mut Output, event: Event) {
         self.apply(event.clone());
         self.measure_time();
@@ -548,8 +549,8 @@ impl Session {
         }
     }
 
-    /// Handles a failed model call. After a context overflow, the turn continues with a compacted context or with half
-    /// of the messages, if that can help. Otherwise the turn ends.
+    /// Handles a failed model call. If the budget of the day is spent, the turn pauses. After a context overflow, the
+    /// turn continues with a compacted context or with half of the messages, if that can help. Otherwise the turn ends.
     fn fail_step(&mut self, out: &mut Output, step: StepId, failure: ModelFailure) {
         if failure.kind == FailureKind::Budget {
             let detail = Some(failure.message.clone());
@@ -625,7 +626,8 @@ impl Session {
         }
     }
 
-    /// Handles a replay after a crash: running calls become `interrupted`, and the turn waits for a user.
+    /// Handles a replay after a crash. A running call becomes `interrupted`, a model call fails, jobs end as `unknown`,
+    /// and the turn waits for a user.
     fn on_recovered(&mut self, out: &mut Output) {
         self.lose_jobs(out);
         self.set_auto_timer(out);

@@ -225,7 +225,7 @@ impl Skills {
             .collect();
         (!lines.is_empty()).then(|| {
             format!(
-                "--- skills: call `skill` with a name before a task that it is for ---\n{}",
+                "--- skills: before a task that a skill covers, call `skill` with its name ---\n{}",
                 lines.concat()
             )
         })

@@ -78,7 +78,8 @@ impl Session {
         match tools.check(&call) {
             Ok((spec, _)) if spec.effect == ToolEffect::Completes => {
                 if let Some(unseen) = self.unseen_results(&call) {
-                    let why = format!("you have not seen {unseen} yet; call this again afterwards");
+                    let why =
+                        format!("you have not seen {unseen} yet; call this tool again in your next reply");
                     return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
                 }
                 let summary = call.text_argument("summary").unwrap_or_default().to_owned();

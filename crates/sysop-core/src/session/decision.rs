@@ -102,7 +102,7 @@ impl Session {
                 "{needed} people must allow this command unedited; reject it to ask for a different one"
             )),
             Decision::AllowSession { .. } => {
-                Some(format!("{needed} people must allow each of these commands; allow it once"))
+                Some(format!("{needed} people must allow each command; allow this one once"))
             }
         };
         if let Some(text) = refused {

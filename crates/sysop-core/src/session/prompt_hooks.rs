@@ -59,7 +59,7 @@ impl Session {
                     // The images of a prompt stay in the history, which a model gets with the next prompt.
                     self.emit(out, Event::HistoryCleared);
                 }
-                let error = format!("a hook denied the prompt: {reason}; no model got it");
+                let error = format!("a hook denied the prompt: {reason}; no model received the prompt");
                 self.end_turn(out, StopReason::Failed, Some(error));
             }
         }

@@ -330,7 +330,7 @@ fn a_prompt_that_a_hook_denies_reaches_no_model_even_later() {
     let ended = world.log.last();
     assert!(
         matches!(ended, Some(Event::TurnEnded { error: Some(error), .. })
-            if error == "a hook denied the prompt: it has a password; no model got it"),
+            if error == "a hook denied the prompt: it has a password; no model received the prompt"),
         "{ended:?}"
     );
     assert_eq!((asks_a_model(&world), world.session.activity()), (None, Activity::Idle));

@@ -215,7 +215,7 @@ fn a_task_completes_only_after_the_model_saw_its_results() {
         let mut world = World::auto();
         world.prompt("go").reply(calls(both)).outcome(Outcome::ok(""));
         assert_eq!(world.session.activity(), Activity::Thinking, "{}", world.lines());
-        let unseen = "you have not seen the result of `bash` yet; call this again afterwards";
+        let unseen = "you have not seen the result of `bash` yet; call this tool again in your next reply";
         let refused =
             |event: &Event| matches!(event, Event::ToolFinished { outcome, .. } if outcome.output == unseen);
         assert_eq!(world.log.iter().filter(|event| refused(event)).count(), 1);
