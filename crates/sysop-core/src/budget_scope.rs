@@ -156,7 +156,9 @@ mod tests {
         );
         let stop = BudgetScope::Day.exceeded(&limits, &spent, &Spending::default()).expect("a stop");
         assert!(
-            stop.starts_with("the price of a model is unknown, so the day's limit of $1.5 cannot be checked;"),
+            stop.starts_with(
+                "the price of a model is unknown, so the day's limit of $1.5 cannot be checked;"
+            ),
             "{stop}"
         );
         assert_eq!(BudgetScope::Turn.exceeded(&LIMITS, &spent, &spent), None);

@@ -103,7 +103,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         }
         "enable" | "bind" | "complete" | "compgen" | "compctl" | "zle" | "zmodload" | "autoload"
         | "sched" | "emulate" | "fc" => {
-            state.note(span, RiskClass::Opaque, "changes shell options");
+            state.note(span, RiskClass::Opaque, "changes how the shell works, or runs a command");
         }
         "hash" if options::has_option(arguments, "p", &[]) => {
             state.note(span, RiskClass::Opaque, "makes a command name run another program");

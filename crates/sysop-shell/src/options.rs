@@ -258,7 +258,7 @@ fn read_short<'t, 'w>(
     false
 }
 
-/// Arguments that are fully understood.
+/// Arguments whose options are all understood.
 #[derive(Debug, Default)]
 pub(super) struct ParsedOptions<'w> {
     /// Names of the options without dashes, each with its value, if any.
@@ -278,7 +278,8 @@ impl<'w> ParsedOptions<'w> {
     }
 }
 
-/// Parses arguments. Returns `None` if an option is not listed, or if the value of an option is not literal.
+/// Parses arguments. Returns `None` if an option is not listed, is ambiguous or lacks its value, or if the value of an
+/// option is not literal.
 pub(super) fn parse<'w>(list: &'w str, words: &'w [Word], stop: StopPoint) -> Option<ParsedOptions<'w>> {
     let rules = rules(list, Style::Gnu, Effect::Known)?;
     let reading = read(&rules, Style::Gnu, words, stop);

@@ -100,7 +100,7 @@ impl PlainText {
         }
     }
 
-    /// Applies a complete SGR sequence from byte offset `at` on. Ignores private parameters such as `>`.
+    /// Applies a complete SGR sequence from byte offset `at` on. Ignores sequences with private parameters such as `>`.
     fn select(&mut self, parameters: &str, at: usize) {
         if let Some(painting) = &mut self.painting
             && parameters.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b';' | b':'))
