@@ -127,7 +127,7 @@ impl Item {
         bytes.saturating_sub(BEGINNING_BYTES)
     }
 
-    /// Truncates all strings of the item to their beginnings.
+    /// Truncates all strings of the item to their beginnings, and drops its styles and large arguments.
     fn shorten(&mut self) {
         match &mut self.body {
             ItemBody::Reasoning(text) | ItemBody::Answer(text) => shorten(&mut text.text),

@@ -82,7 +82,7 @@ pub(super) fn moves(state: &mut State, call: &ProgramCall<'_>, reading: &Reading
         }
     }
     if reading.operands.last().is_some_and(|word| resolved(state, word) == "/dev/null") {
-        state.note(call.span, RiskClass::Dangerous, "moves files to a place that discards them");
+        state.note(call.span, RiskClass::Dangerous, "moves files to /dev/null");
     }
 }
 

@@ -33,7 +33,7 @@ pub(super) fn checkout(
         state.note(
             call.span,
             RiskClass::Opaque,
-            "discards changes if this is a file; use `git switch` for branches",
+            "discards changes if the argument is a file; use `git switch` for branches",
         );
     }
 }
