@@ -47,7 +47,7 @@ fn kind(tool: &str) -> &'static str {
     }
 }
 
-/// Returns the title of a call: `command` in full on one line, after the host if it is not this machine.
+/// Returns the title of a call: the whole `command` on one line, prefixed with `HOST: ` unless it runs on this machine.
 pub(crate) fn title(command: &str, place: &Place) -> String {
     let command = neutralize_line(command);
     if place.is_local() || place.host.is_empty() {

@@ -75,8 +75,8 @@ pub struct LocalTools {
 }
 
 impl LocalTools {
-    /// Selects the tools and prepares their policy. No session gets the tools yet. Fails if a named tool does not exist
-    /// on the host or concerns only the session.
+    /// Selects the tools and prepares their policy, but does not offer the tools to a session. Fails if a named tool
+    /// does not exist on the host, or is one that a client cannot provide, such as the todo list.
     pub fn new(settings: LocalToolsSettings) -> Result<Self, ClientError> {
         let LocalToolsSettings { host, root, tools, approve, dangerous, deny, policy, ledgers } = settings;
         // Completing a task and its todo list concern only the session and its model.

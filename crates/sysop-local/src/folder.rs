@@ -102,8 +102,10 @@ impl ModelFolder {
             return Err(FolderError::Archive(why));
         }
         let _ = fs::remove_file(&archive_file); // only saves space
-        archive::find(&target)
-            .ok_or_else(|| FolderError::Archive("the extracted files were removed".to_owned()))
+        archive::find(&target).ok_or_else(|| {
+            let why = "the extracted files are missing; another process may have removed them; try again";
+            FolderError::Archive(why.to_owned())
+        })
     }
 
     /// Removes all files of a model, or of the server, including unfinished files and files with other

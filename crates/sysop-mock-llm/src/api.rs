@@ -22,7 +22,7 @@ const BYTES_A_TOKEN: usize = 4;
 
 /// Prefix of model names for which every API answers 404, as for a model that does not exist.
 pub const MISSING_MODEL_PREFIX: &str = "missing";
-/// Lowercase prefix of the names of models that have no tools on Ollama.
+/// Lowercase prefix of model names that the mock Ollama reports as not supporting tools.
 pub const TEXT_ONLY_MODEL_PREFIX: &str = "phi3";
 
 pub(crate) trait ApiRequest: Sized + Send {

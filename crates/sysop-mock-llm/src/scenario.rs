@@ -294,7 +294,10 @@ impl RawResponse {
         };
         let longest = content.as_ref().map_or(0, String::len).saturating_mul(repeats);
         if repeats == 0 || longest > TEXT_BYTES_MAX {
-            return Err(format!("`repeat_text` must give 1 to {TEXT_BYTES_MAX} bytes of text"));
+            return Err(format!(
+                "`content` repeated `repeat_text` times must be at most {TEXT_BYTES_MAX} bytes, and `repeat_text` at \
+                 least 1"
+            ));
         }
         let tool_calls = self.tool_calls.into_iter().map(ScriptedCall::from).collect();
         Ok(Response { content, tool_calls, delivery, repeats, usage: self.usage, failure, number: 0 })
@@ -509,8 +512,8 @@ mod tests {
             (r#""content": "Going.","#, r#""status": 200,"#, 20, "`status` 200 is not an HTTP error"),
             (r#""content": "Going.","#, r#""chunk_bytes": 0,"#, 20, "must be at least 1"),
             (r#""content": "Going.","#, r#""delay_ms": 99999999,"#, 20, "`delay_ms` 99999999 is more than"),
-            (r#""content": "Going.","#, r#""repeat_text": 99999999,"#, 20, "`repeat_text` must give"),
-            (r#""content": "Going.","#, r#""repeat_text": 0,"#, 20, "`repeat_text` must give"),
+            (r#""content": "Going.","#, r#""repeat_text": 99999999,"#, 20, "`content` repeated `repeat_text`"),
+            (r#""content": "Going.","#, r#""repeat_text": 0,"#, 20, "`repeat_text` at least 1"),
             (r#""content": "No.""#, "", 27, "a response needs `content`"),
             (r#""content": "No.""#, r#""content": "No.","#, 27, "trailing comma"),
             (r#""default_response": {"#, r#""default": {"#, 25, "unknown field `default`"),

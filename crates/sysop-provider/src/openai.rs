@@ -96,10 +96,10 @@ pub(crate) struct OpenAi {
     dialect: Dialect,
     tools: EncodedToolsCache,
     api: OpenAiApi,
-    /// The host offers the Responses API for all its models.
+    /// True if the host offers the Responses API for all its models.
     offers_responses: bool,
     facts: ModelFactsCache,
-    /// The server is known to be llama.cpp's, which reports the progress of prompts.
+    /// True if the server is known to be llama.cpp, which reports its progress in processing the prompt.
     is_llama_cpp: AtomicBool,
 }
 

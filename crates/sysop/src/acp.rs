@@ -158,7 +158,8 @@ impl AcpBackend for EditorSessions {
         let (services, mut notes) = self.services(folder, |settings| servers::add(settings, servers)).await?;
         notes.extend(servers::waiting(services.settings()).iter().map(|question| {
             format!(
-                "The editor's MCP server {} is not started: only a new session asks about it.",
+                "The editor's MCP server {} is not started, because it needs your consent. To be asked, start a new \
+                 session.",
                 question.server
             )
         }));

@@ -167,8 +167,8 @@ impl Services {
         mcp::tools(&mcp::ready_servers(&self.settings)).into_iter().map(|tool| tool.spec).collect()
     }
 
-    /// Creates a location's tools and the models that sessions there can use. `session_tools` are the tools of the
-    /// session; the tools of MCP servers among them can be called.
+    /// Creates a location's tools and the models that sessions there can use. Tools of MCP servers can be called only
+    /// if `session_tools` contains them.
     fn runtime(
         &self,
         session: Option<&SessionId>,
@@ -313,7 +313,7 @@ impl Services {
         }
     }
 
-    /// Returns the policy options from the current config, including rules saved since it was read.
+    /// Returns the policy options from the current config, including rules saved since the config was read.
     fn policy_options(&self, host: &HostChoice) -> PolicyOptions {
         let mut options = self.settings.policy_options(host);
         options.rules.extend(self.written_rules.lock().iter().cloned());

@@ -80,7 +80,7 @@ async fn report(
             Some(now) if now.given.len() > approval.given.len() => {
                 writeln!(
                     out,
-                    "{} of {}: another person must allow it, too: {command}",
+                    "Allowed ({} of {} approvals; another person must also allow it): {command}",
                     now.given.len(),
                     now.approvals
                 )?;
@@ -90,7 +90,7 @@ async fn report(
         }
     }
     let why = if approval.approvals > 1 && !approval.given.is_empty() {
-        "the call is still pending: you have already allowed it, and another person must allow it, too"
+        "the call is still pending: you have already allowed it, and another person must also allow it"
     } else {
         "the call is still pending; run `sysop approve` to see it"
     };

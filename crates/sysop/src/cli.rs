@@ -63,7 +63,7 @@ pub(crate) struct Arguments {
     /// Images for the model.
     #[command(flatten)]
     pub(crate) images: ImageArguments,
-    /// The flags that go with every command.
+    /// Flags that every command accepts.
     #[command(flatten)]
     pub(crate) global: GlobalFlags,
     /// Command to run; without one, sysop opens the TUI.
@@ -278,11 +278,11 @@ pub(crate) enum Command {
     #[command(
         after_help = "Example:\n  # Zed, settings.json\n  \"agent_servers\": {\"sysop\": {\"type\": \"custom\", \"command\": \
                       \"sysop\", \"args\": [\"acp\"]}}\n\nEach session works in the directory that the editor names. \
-                      Commands ask in the editor. Standard output carries only the protocol; messages go to standard \
-                      error."
+                      The editor asks you to approve commands. Standard output carries only the protocol; \
+                      messages go to standard error."
     )]
     Acp,
-    /// Print a script that binds Alt+S in a shell: it turns the typed line into a command
+    /// Print a shell script that makes Alt+S turn the typed line into a command
     #[command(
         after_help = "Examples:\n  eval \"$(sysop shell-init bash)\"           # in ~/.bashrc\n  eval \"$(sysop \
                       shell-init zsh)\"            # in ~/.zshrc\n  sysop shell-init fish | source           # in \
@@ -328,8 +328,8 @@ pub(crate) struct ExecArguments {
     /// Print only a JSON value that validates against this JSON Schema
     #[arg(long, value_name = "FILE")]
     pub(crate) schema: Option<PathBuf>,
-    /// Run without asking within bounds, then ask: a number of commands, a time, a cost, hosts; for example `20 commands,
-    /// 30m, $0.50, @lab`
+    /// Run without asking within these bounds, then ask; bounds are commands, time, cost and hosts, such as `20
+    /// commands, 30m, $0.50, @lab`
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) bounds: Option<AutoBounds>,
     /// Images for the model.
@@ -368,7 +368,7 @@ pub(crate) struct ServeArguments {
     /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "N", conflicts_with = "listen")]
     pub(crate) port: Option<u16>,
-    /// Seconds to wait for a disconnected client's tool call
+    /// Seconds to wait for the result of a tool call whose client has disconnected
     #[arg(long, value_name = "SECS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) tool_timeout: u64,
     /// Exit when standard input closes, and print server events as JSON lines
@@ -466,7 +466,7 @@ pub(crate) struct UndoArguments {
     /// Show the plan and change nothing
     #[arg(long, conflicts_with = "yes")]
     pub(crate) plan: bool,
-    /// Do not ask
+    /// Undo without asking
     #[arg(long)]
     pub(crate) yes: bool,
 }
@@ -497,7 +497,7 @@ pub(crate) struct ConnectArguments {
     /// Offer only these tools of the profile
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) tools: Vec<String>,
-    /// Offer a tool that deletes files
+    /// Also offer the tool that deletes files
     #[arg(long)]
     pub(crate) allow_delete: bool,
     /// Maximum size of files written by tools: 4096, 64K, 2M [default: 16M]
@@ -508,7 +508,7 @@ pub(crate) struct ConnectArguments {
 /// `sysop approve`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ApproveArguments {
-    /// Approval to answer, as listed
+    /// Id of the approval to answer, as listed by `sysop approve`
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
     /// Reject the call, and tell the model why
@@ -599,7 +599,7 @@ pub(crate) enum TokenCommand {
     },
 }
 
-/// `sysop token create --expires`: the time that a token lives.
+/// Value of `sysop token create --expires`: the lifetime of the new token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TokenLifetime {
     pub(crate) milliseconds: i64,

@@ -1,8 +1,9 @@
 //! Shell completions: the scripts that shells load, and the candidates that the scripts request from this program.
 //!
 //! A script runs `sysop` with the variable [`VARIABLE`] at each Tab. Candidates are names: of hosts, models, routines
-//! and sessions. They are read from the config and the store, and model servers are asked for a moment; a host is never
-//! contacted. Names that a shell would have to quote are left out, because they may come from a server or a file.
+//! and sessions. They are read from the config and the store, and from model servers that answer within 1.5 seconds. A
+//! host is never contacted. Names that a shell would have to quote are left out, because they may come from a server or
+//! a file.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -24,7 +25,7 @@ use crate::local_model::LocalModels;
 use crate::model_lists::offered_within;
 use crate::settings::Settings;
 
-/// Tells this program to print candidates instead of running a command.
+/// Environment variable that tells this program to print candidates instead of running a command.
 const VARIABLE: &str = "_SYSOP_COMPLETE";
 /// Time for model servers to list their models, and for a database to list its sessions.
 const WAIT_MAX: Duration = Duration::from_millis(1500);
@@ -70,7 +71,7 @@ pub(crate) fn complete(arguments: &[OsString]) -> clap::error::Result<bool> {
         .try_complete(arguments.iter().cloned(), here.as_deref())
 }
 
-/// Flags of the line so far that decide where names come from.
+/// Flags on the typed line that determine the files from which names are read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct TypedFlags {
     config: Option<PathBuf>,
@@ -151,7 +152,7 @@ fn matching(typed: &OsStr, candidates: Vec<CompletionCandidate>) -> Vec<Completi
     candidates.into_iter().filter(|candidate| candidate.get_value().to_str().is_some_and(fits)).collect()
 }
 
-/// Returns lists of hosts: the hosts before the last comma stay, and no host is proposed twice.
+/// Returns completed lists of hosts. The hosts before the last comma are kept and are not proposed again.
 fn hosts_after_comma(typed: &OsStr, hosts: Vec<CompletionCandidate>) -> Vec<CompletionCandidate> {
     let Some(typed) = typed.to_str() else { return Vec::new() };
     let (before, last) = typed.rsplit_once(',').map_or(("", typed), |(before, last)| (before, last));

@@ -1,6 +1,7 @@
 //! `sysop desktop`: starts the program that shows the page in a window, or explains why it cannot.
 //!
-//! The window program links the web engine, so that this program does not have to. It also starts the server.
+//! The window program links the web engine, so that this program does not have to. The window program also starts the
+//! server.
 //! This module handles the failures that cannot be shown in a window: a missing display, window program or
 //! web engine.
 

@@ -1,6 +1,7 @@
 //! `sysop doctor`: reports which setup is in use and why, and what is missing, with a hint for each problem.
 //!
-//! Changes nothing except for creating the data directory. Checks that need other crates are passed in as a [`DoctorProbe`].
+//! Changes nothing except for creating the data directory. Checks that need other crates are passed in as a
+//! [`DoctorProbe`].
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -176,7 +177,7 @@ async fn data(settings: &Settings, probe: &dyn DoctorProbe, report: &mut DoctorR
     }
 }
 
-/// Reports how the selected model gets its tools, if it was asked earlier.
+/// Reports how the selected model calls tools, if that was found out and saved earlier.
 fn remembered(settings: &Settings, selected: Option<&ModelRef>, report: &mut DoctorReport) {
     let Some(model) = selected else { return };
     let name = model.to_string();

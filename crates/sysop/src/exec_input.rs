@@ -13,7 +13,7 @@ use crate::exit::CommandError;
 use crate::global_flags::Verbosity;
 use crate::settings::Settings;
 
-/// Task argument that means that the task is read from standard input.
+/// Task argument for reading the task from standard input.
 const FROM_STANDARD_INPUT: &str = "-";
 
 /// Everything needed to start a task.

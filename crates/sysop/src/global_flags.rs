@@ -15,12 +15,12 @@ use sysop_core::policy::ApprovalMode;
 
 use crate::config::{DEMO, unknown_provider};
 
-/// The flags that go with every command, before or after it.
+/// Flags that every command accepts, before or after the command's name.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct GlobalFlags {
-    /// Host(s) to run on: `local`, an SSH destination, a configured host, @TAG, docker:NAME, podman:NAME, kube:NS/POD, or a
-    /// comma-separated list
+    /// Host(s) to run on: `local`, an SSH destination, a configured host, @TAG, docker:NAME, podman:NAME, kube:NS/POD,
+    /// or a comma-separated list
     #[arg(short = 'H', long, global = true, value_name = "DEST", value_parser = host)]
     pub(crate) host: Option<String>,
     /// Run changes on the first N hosts; continue only if all succeed with the same result

@@ -86,7 +86,7 @@ pub(crate) async fn offered(settings: &Settings, machines: &Machines) -> Vec<Mod
     within(LIST_TIME_MAX, &clients, askable(settings, None)).await
 }
 
-/// Like [`offered`], within a time and without contacting a host.
+/// Like [`offered`], but with a time limit, and without contacting a host.
 pub(crate) async fn offered_within(
     time: Duration,
     settings: &Settings,

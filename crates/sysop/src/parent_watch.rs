@@ -46,7 +46,8 @@ impl ParentWatch {
         })
     }
 
-    /// Reports the address, then events; cancels `stop` when standard input closes. Fails if no thread starts.
+    /// Reports the address, then events, and cancels `stop` when standard input closes. Fails if a thread cannot be
+    /// started.
     pub(crate) fn begin(self, page: &str, stop: CancellationToken) -> Result<()> {
         let first = to_json_line(&json!({ "type": "serving", "url": page }));
         let waiting = self.waiting;

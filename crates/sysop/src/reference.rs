@@ -1,7 +1,7 @@
 //! Reference pages for the guide, generated from the command line and from the config keys.
 //!
-//! The tests here compare the pages with the code; `cargo xtask docs` runs them with `UPDATE_EXPECT=1`, which writes the
-//! pages.
+//! The tests here compare the pages with the code; `cargo xtask docs` runs them with `UPDATE_EXPECT=1`, which writes
+//! the pages.
 
 mod config_keys;
 
@@ -20,7 +20,9 @@ fn command_line() -> String {
     let mut command = Arguments::command().disable_help_subcommand(true);
     command.build();
     let mut page = format!("{GENERATED}# Command-line reference\n\n");
-    page.push_str("`sysop --help` and `sysop COMMAND --help` print the same in the terminal, `sysop man` as a manual page.\n");
+    page.push_str(
+        "`sysop --help` and `sysop COMMAND --help` print the same text, and `sysop man` prints it as a man page.\n",
+    );
     section(&command, "sysop", 2, &mut page);
     page
 }

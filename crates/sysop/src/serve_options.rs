@@ -37,7 +37,8 @@ pub(crate) struct ServeOptions {
     /// Private key of the certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Trust the forwarding headers of a TLS proxy at these addresses or networks; without ADDR, on this machine
+    /// Trust the forwarding headers of TLS proxies at these addresses or networks; without ADDR, of those on this
+    /// machine
     #[arg(long, value_name = "ADDR,…", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.0/8,::1", value_parser = proxies)]
     pub(crate) behind_proxy: Option<Proxies>,
     /// Write the token to this file while the server runs [default: a file in the data directory if standard output

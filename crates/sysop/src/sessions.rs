@@ -1,7 +1,7 @@
 //! `sysop sessions list|show|export|report|delete`, and the resolution of `--resume`.
 //!
-//! Reads logs and writes text; it never runs or changes a session. Text for users is neutralized, because titles, prompts
-//! and outputs come from models, files and commands.
+//! Reads logs and writes text; it never runs or changes a session. Text for users is neutralized, because titles,
+//! prompts and outputs come from models, files and commands.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -42,10 +42,10 @@ pub(crate) struct DisplayOptions {
 /// Export format of a session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// One event a line, as JSON.
+    /// One event per line, as JSON.
     #[default]
     Jsonl,
-    /// A human-readable document.
+    /// A human-readable Markdown document.
     Markdown,
 }
 

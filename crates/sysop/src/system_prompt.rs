@@ -1,5 +1,5 @@
-//! The system prompt. It is short, because small models read slowly, and constant within a session, because servers cache
-//! common prefixes.
+//! The system prompt. It is short, because small models read slowly, and constant within a session, because servers
+//! cache common prefixes.
 
 use sysop_core::tool::ToolSpec;
 
@@ -38,7 +38,7 @@ pub(crate) fn system(host: &HostChoice, root: &str, tools: &[ToolSpec]) -> Strin
     );
     add(
         has("edit_file"),
-        "- To change a file use edit_file with the exact old text and enough context to be unique.",
+        "- To change a file, use edit_file with the exact old text and enough context to make it unique.",
     );
     add(
         true,

@@ -94,7 +94,7 @@ fn unknown_status_part(settings: &Settings) -> Option<String> {
     Some(format!("config: unknown part `{unknown}` in status_line; use {known}"))
 }
 
-/// Returns the means of access to the clipboard of the user's desktop.
+/// Returns the protocol for the desktop's clipboard. Over ssh, the desktop is on another machine.
 fn clipboard(environment: &Environment) -> ClipboardAccess {
     let has = |name: &str| environment.value(name).is_some();
     match () {

@@ -89,7 +89,7 @@ async fn run_to_end(program: &UserProgram, input: &Value) -> Result<Finished, St
     };
     let (status, output, error, ()) =
         tokio::join!(ending, read(stdout, OUTPUT_BYTES_MAX), read(stderr, ERROR_BYTES_MAX), writing);
-    let status = status.map_err(|error| format!("the end of the program is unknown: {error}"))?;
+    let status = status.map_err(|error| format!("the exit status of the program is unknown: {error}"))?;
     let (output, cut) =
         output.map_err(|error| format!("the output of the program cannot be read: {error}"))?;
     if cut {

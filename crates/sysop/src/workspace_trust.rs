@@ -1,6 +1,7 @@
 //! Asks the user to trust a workspace's config file, before anything else happens in the workspace.
 //!
-//! Only an explicit yes counts. The answer is saved with the file's hash; until then, the file is ignored.
+//! Only an explicit yes counts. The answer is saved with the file's hash. Without a yes, the file can only make
+//! settings stricter.
 
 use std::io::{BufRead, Read, Write};
 use std::path::Path;

@@ -41,10 +41,11 @@ impl GeminiBackend {
     fn model_hint(&self) -> String {
         match self {
             Self::Gemini => {
-                "gemini-1.5 and gemini-2.0 models are shut down; try gemini/gemini-flash-latest".to_owned()
+                "gemini-1.5 and gemini-2.0 models have been shut down; try gemini/gemini-flash-latest"
+                    .to_owned()
             }
             Self::Vertex(location) if location == "global" => {
-                "gemini-1.5 and gemini-2.0 models are shut down; check the name".to_owned()
+                "gemini-1.5 and gemini-2.0 models have been shut down; check the name".to_owned()
             }
             Self::Vertex(location) => format!(
                 "location {} may not offer it: many models are only in `global`; gemini-1.5 and gemini-2.0 are shut down",

@@ -683,7 +683,7 @@ mod refusals {
         let body = json!([error(404, "NOT_FOUND", "models/gemini-1.5-flash is not found", json!([]))]);
         let (kind, sentence) = failed(&body);
         assert_eq!(kind, FailureKind::UnknownModel);
-        assert!(sentence.contains("gemini-1.5 and gemini-2.0 models are shut down"), "{sentence}");
+        assert!(sentence.contains("gemini-1.5 and gemini-2.0 models have been shut down"), "{sentence}");
     }
 
     #[test]

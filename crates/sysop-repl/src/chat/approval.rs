@@ -171,7 +171,7 @@ pub(crate) fn confirm(
 
 fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<Option<ApprovalOutcome>> {
     let Some(command) = &question.command else {
-        say(console, "only commands can be edited; n to reject with feedback", StyleRole::Dim)?;
+        say(console, "only commands can be edited; press n to reject with feedback", StyleRole::Dim)?;
         return Ok(None);
     };
     let clean = visible_text(command);

@@ -1,6 +1,6 @@
 //! The daily budget: shared limits for all sessions in this data directory, reset at local midnight.
 //!
-//! The amounts spent are in a file shared by all processes; each takes a lock to use it. Sessions do not know
+//! The amounts spent are in a file shared by all processes, which lock it before each use. Sessions do not know
 //! about this budget: a request that would exceed it fails with `FailureKind::Budget`, which pauses the turn.
 
 use std::collections::HashMap;

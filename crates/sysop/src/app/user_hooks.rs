@@ -171,7 +171,7 @@ impl SessionHooks for SessionPrograms {
 }
 
 impl SessionPrograms {
-    /// Asks the hooks for an event, one after the other, until one denies.
+    /// Runs the hooks of an event, one after the other, until one denies. Returns the strictest answer.
     async fn answer(&self, point: HookPoint, text: &str, about: impl FnOnce() -> Value + Send) -> HookAnswer {
         let mut hooks = self.programs.matching(point, text).peekable();
         if hooks.peek().is_none() {
@@ -188,7 +188,7 @@ impl SessionPrograms {
         answer
     }
 
-    /// Describes an approval; the notifier gets the same.
+    /// Returns the JSON object about a pending approval, for hooks and for the notifier.
     fn approval(&self, session: &SessionId, asked: &Logged) -> Value {
         let mut about = self.about(HookPoint::Approval.as_str(), session);
         if let Event::ApprovalAsked { call, command, reason, risk, preview, terms, .. } = &asked.event {
@@ -337,7 +337,8 @@ fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
     }
 }
 
-/// Returns true with the reason for "deny", false with the reason for "ask", or `None` for no objection.
+/// Parses a hook's output. Returns `(true, reason)` for "deny", `(false, reason)` for "ask", or `None` if the hook does
+/// not object.
 fn decision(output: &str) -> Result<Option<(bool, String)>, String> {
     if output.trim().is_empty() {
         return Ok(None);

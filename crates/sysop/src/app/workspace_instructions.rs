@@ -22,7 +22,7 @@ const CONFIG_FOLDER: &str = "sysop";
 const USER_FILE: &str = "AGENTS.md";
 /// Name of the directory with notes on hosts, in the config directory.
 const HOST_NOTES: &str = "hosts";
-/// Name of the directories with the user's skills, in sysop's config directory and in each other tool's.
+/// Name of the skill directory, both in sysop's config directory and in each directory of [`OTHER_TOOLS`].
 const SKILLS: &str = "skills";
 /// Other tools' directories, in the home directory, that may contain skills.
 const OTHER_TOOLS: [&str; 2] = [".agents", ".claude"];
@@ -76,9 +76,9 @@ impl WorkspaceInstructions {
         }
     }
 
-    /// Returns true if the workspace's files may be read now. Reading them from an ssh host may open a
-    /// connection, which must not happen for a mere question to the model. Therefore, if the host
-    /// is not connected, the files are read only if they are trusted, or were trusted before.
+    /// Returns true if the workspace's files may be read now. Reading them from an ssh host may open a connection,
+    /// which must not happen just because the user asks the model something. Therefore, if the host is not connected,
+    /// the files are read only if they are trusted, or were trusted before.
     fn is_worth_reading(&self) -> bool {
         let HostChoice::Ssh(target) = &self.place.host else { return true };
         let settings = self.machines.settings();

@@ -75,7 +75,7 @@ pub(crate) struct McpAddArguments {
     /// Offer only tools that match this glob
     #[arg(long = "tool", value_name = "GLOB")]
     pub(crate) tools: Vec<String>,
-    /// Calls that run without asking: none (ask), or those declared read-only (reads); never disables all tools
+    /// Calls that run without asking: none (`ask`), or those declared read-only (`reads`); `never` disables all tools
     #[arg(long, value_name = "MODE", value_parser = ["ask", "reads", "never"])]
     pub(crate) calls: Option<String>,
     /// Command line of the server

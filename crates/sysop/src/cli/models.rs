@@ -35,7 +35,7 @@ pub(crate) enum ModelCommand {
         #[arg(value_name = "NAME", value_parser = word)]
         name: Option<String>,
     },
-    /// Own the model server of this machine; started by sysop itself
+    /// Run as the supervisor of this machine's model server; started by sysop itself
     #[command(hide = true)]
     Supervise,
 }

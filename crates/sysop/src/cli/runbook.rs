@@ -62,7 +62,7 @@ pub(crate) enum RunbookFormat {
     Toml,
     /// A POSIX shell script
     Sh,
-    /// A document
+    /// A Markdown document
     Md,
 }
 
@@ -85,16 +85,16 @@ pub(crate) struct RunbookExportArguments {
     /// Turn this value into a variable (repeatable)
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) variables: Vec<(String, String)>,
-    /// Do not look for variables
+    /// Do not propose variables
     #[arg(long = "no-vars")]
     pub(crate) no_variables: bool,
-    /// Keep read-only commands
+    /// Also export read-only commands
     #[arg(long)]
     pub(crate) all: bool,
-    /// Keep failed commands, and expect their exit codes
+    /// Also export failed commands, and expect their exit codes
     #[arg(long)]
     pub(crate) failed: bool,
-    /// Expect a stable line of each command's output
+    /// Make each step expect a line of its output that is likely to recur
     #[arg(long = "match")]
     pub(crate) match_output: bool,
     /// Accept all proposals without asking

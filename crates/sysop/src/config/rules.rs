@@ -32,7 +32,7 @@ pub(super) fn read(policy: &DeTable<'_>, mut origin: impl FnMut(usize) -> String
         for (number, entry) in entries.iter().enumerate() {
             let at = entry.span().start;
             if number == RULES_MAX {
-                let why = format!("too many rules (maximum {RULES_MAX}); ignoring the rest");
+                let why = format!("has more than {RULES_MAX} rules; ignoring the rest");
                 read.push((at, Err(format!("`policy.rules` {why}"))));
                 break;
             }

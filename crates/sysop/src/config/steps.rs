@@ -55,7 +55,7 @@ pub(crate) struct RunbookStep {
     /// Command that undoes the step.
     pub(crate) undo: Option<String>,
     pub(crate) on_fail: FailureAction,
-    /// Lockout guard under which the step's command and its undo run, or not at all.
+    /// Lockout guard that the step's command and its undo require. Without a guard, neither of them runs.
     pub(crate) guard: Option<GuardRequest>,
     /// Line of each key in its file; the empty key stands for the step.
     pub(crate) lines: BTreeMap<&'static str, usize>,
@@ -526,8 +526,8 @@ fn derived_name(step: &RunbookStep, number: usize) -> String {
     }
 }
 
-/// Programs that check a config without using it, with the arguments that limit them to that. Some of them
-/// open log files or connections, so the policy still asks about them where it asks about changes.
+/// Programs that check a config without using it, with the arguments that limit them to that. Some of them open log
+/// files or connections, so the policy treats them as changes, although a routine may use them as probes.
 const VALIDATORS: &[&[&str]] = &[
     &["nginx", "-t"],
     &["nginx", "-tq"],

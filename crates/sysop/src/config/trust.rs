@@ -1,4 +1,5 @@
-//! Decisions to trust workspace files, by path and content. Asked for once and stored with the sessions.
+//! Decisions to trust workspace files, by path and content. The user is asked once, and the answer is stored in the
+//! data directory, next to the sessions.
 //!
 //! This module does not ask the user. A front end asks, and passes the decision to [`save_trust`]. A decision
 //! becomes invalid once the file has changed.

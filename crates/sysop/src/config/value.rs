@@ -50,8 +50,8 @@ impl fmt::Display for ConfigValue {
     }
 }
 
-/// Returns text in double quotes, or in single quotes if only those need no escapes, so that regular
-/// expressions stay readable.
+/// Returns text as a TOML string in double quotes. If double quotes would require escapes and single quotes would not,
+/// uses single quotes, so that regular expressions stay readable.
 pub(crate) fn quoted(text: &str) -> String {
     let escaped = format!("{text:?}");
     let plain = text.chars().all(|c| c == '\\' || c == '"' || c.escape_debug().len() == 1);

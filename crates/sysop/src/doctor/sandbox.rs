@@ -18,7 +18,7 @@ pub(super) fn sandbox(settings: &Settings, kernel: SandboxSupport, report: &mut 
         }
         (SandboxMode::Auto | SandboxMode::On, true) => {
             report.good("sandbox", &format!("{word}: {}", kernel.summary()));
-            let text = format!("not supported by this kernel: {}", kernel.gaps().join("; "));
+            let text = format!("not prevented by the sandbox on this kernel: {}", kernel.gaps().join("; "));
             report.line(CheckStatus::Note, "sandbox", &text, None);
         }
         (SandboxMode::Auto, false) => {
@@ -63,7 +63,7 @@ mod tests {
         if kernel.is_usable() {
             let text = report("", kernel);
             assert!(text.starts_with("ok    sandbox   auto: Landlock ABI "), "{text}");
-            assert!(text.contains("not supported by this kernel: chmod"), "{text}");
+            assert!(text.contains("not prevented by the sandbox on this kernel: chmod"), "{text}");
         }
     }
 

@@ -170,7 +170,9 @@ fn options(settings: &Settings) -> Result<DownloadOptions> {
     let endpoint = settings.environment.value("HF_ENDPOINT").map(|text| {
         let usable = |url: &Url| matches!(url.scheme(), "http" | "https") && url.has_host();
         Url::parse(text).ok().filter(usable).ok_or_else(|| {
-            CommandError::usage("HF_ENDPOINT is not an http:// or https:// URL; unset it, or set a mirror")
+            let why =
+                "HF_ENDPOINT is not an http:// or https:// URL; unset it, or set it to the URL of a mirror";
+            CommandError::usage(why)
         })
     });
     Ok(DownloadOptions {

@@ -123,7 +123,7 @@ pub(super) fn ask_about_changes(
     if cut > 0 {
         question.push_str(&format!("and {cut} more lines; `sysop mcp list --definitions` shows all\n"));
     }
-    question.push_str("A definition is text for the model. Use the new ones?");
+    question.push_str("The model reads these definitions. Use the new ones?");
     let agreed = yes_no::ask(&question)? == Some(true);
     if agreed && let Some(seen) = record.pending.take() {
         record.pin(&seen);

@@ -1,7 +1,7 @@
 //! MCP servers that an editor names for a session: as settings, and the user's consent to them.
 //!
-//! They follow the rules of servers in the config. Their records are stored by command line, because different workspaces
-//! give different servers the same name.
+//! They follow the rules of servers in the config. Their records are stored by command line, because different
+//! workspaces give different servers the same name.
 
 use anyhow::Result;
 use sysop_acp::{ConsentScope, EditorServer, ServerQuestion};
@@ -14,8 +14,8 @@ use super::import::clean_name;
 use super::records::Records;
 use crate::settings::{McpServer, Settings};
 
-/// Returns the settings of a server that an editor names. Fails with one sentence if it cannot be used, or if the config or
-/// the editor already has a server of this name.
+/// Returns the settings of a server that an editor names. Fails with one sentence if it cannot be used, or if the
+/// config or the editor already has a server of this name.
 pub(crate) fn server_of_editor(server: EditorServer, settings: &Settings) -> Result<McpServer, String> {
     let name = ServerName::parse(&clean_name(&server.name))?;
     if settings.mcp.iter().any(|known| known.settings.name.resembles(&name)) {
@@ -36,7 +36,7 @@ pub(crate) fn question(server: &McpServer, settings: &Settings) -> Option<Server
             format!("Start the MCP server {name} ({})", server.shown.first().map_or("", String::as_str));
         let text = format!(
             "The editor names the MCP server {name}:\n\n{shown}\nA workspace may have written this. It would run with all your \
-             rights; each call of its tools asks."
+             rights; each call of its tools needs your approval."
         );
         (title, text)
     } else {
@@ -53,8 +53,8 @@ pub(crate) fn question(server: &McpServer, settings: &Settings) -> Option<Server
     Some(ServerQuestion { server: name.to_string(), title, text })
 }
 
-/// Records the user's consent to a server and starts it once to see its tools, or accepts its changed definitions. Returns a
-/// summary of the tools. Fails with one sentence if the server does not start or the record cannot be saved.
+/// Records the user's consent to a server and starts it once to see its tools, or accepts its changed definitions.
+/// Returns a summary of the tools. Fails with one sentence if the server does not start or the record cannot be saved.
 pub(crate) async fn allow(
     server: &mut McpServer,
     scope: ConsentScope,

@@ -196,7 +196,8 @@ fn entry(table: &Map<String, Value>, notes: &mut Vec<String>) -> Result<ServerEn
     headers(table, &mut entry, notes);
     if let Some(variable) = text(&["bearer_token_env_var"]) {
         notes.push(format!(
-            "set a variable to `Bearer` and the value of {variable}, and name it in headers_env for Authorization"
+            "set a new variable to `Bearer ` followed by the value of {variable}, and name the new variable in \
+             `headers_env.Authorization`"
         ));
     }
     timeouts(table, &mut entry, notes);

@@ -106,7 +106,7 @@ fn describe(
 ) -> String {
     let name = &server.settings.name;
     let approve = match server.settings.approve {
-        ServerApproval::Ask => "every call asks",
+        ServerApproval::Ask => "every call needs approval",
         ServerApproval::Reads => "read-only calls run without asking",
         ServerApproval::Never => "all tools are disabled (approve = never)",
     };

@@ -129,14 +129,14 @@ const MEANINGS: &[(&str, &str)] = &[
     ("routines.*.made_from.date", "Date of the session"),
     ("routines.*.made_from.os", "Operating system that the session ran on"),
     ("routines.*.made_from.arch", "Architecture that the session ran on"),
-    ("routines.*.made_from.policy", "Policy version that the session ran under"),
+    ("routines.*.made_from.policy", "Number of policy rules at the time of the export"),
     ("", "MCP servers"),
     ("mcp.*.command", "Program of a server on this machine"),
     ("mcp.*.args", "Arguments of the server's program"),
     ("mcp.*.env.*", "Environment variable of the server"),
     ("mcp.*.env_pass", "Variables that the server gets from sysop's environment"),
     ("mcp.*.cwd", "Directory that the server starts in"),
-    ("mcp.*.url", "URL of a server over HTTP"),
+    ("mcp.*.url", "URL of a server that is reached over HTTP"),
     (
         "mcp.*.headers_env.*",
         "Header to send to the server; the value names the environment variable that contains it",
@@ -158,7 +158,10 @@ const MEANINGS: &[(&str, &str)] = &[
         "Parts of the TUI's status line: host, folder, branch, model, approval, sandbox, context, tokens, cost, \
          time, step",
     ),
-    ("mouse", "False to leave the mouse to the terminal, for its own selection. Default: true"),
+    (
+        "mouse",
+        "False to leave the mouse to the terminal, so that the terminal can select text. Default: true",
+    ),
     (
         "database",
         "URL of a PostgreSQL database, which several servers can share. Default: an SQLite file of this user",

@@ -56,7 +56,7 @@ pub(super) struct RunbookDraft {
     /// Steps as recorded, without placeholders.
     steps: Vec<SelectedStep>,
     variables: Vec<VariableProposal>,
-    /// For each step, true if its stable line of output is expected.
+    /// For each step, true if the step will expect its stable line of output.
     matched: Vec<bool>,
     notes: Vec<String>,
 }

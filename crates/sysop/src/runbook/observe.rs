@@ -1,5 +1,5 @@
-//! Facts about a plan's steps from their hosts: effects, risks, guards, and what is already so. Nothing is changed: only
-//! probes of previews run, and commands that the approval mode `never` would run.
+//! Asks the hosts about a plan's steps: their effects, risks and guards, and which of them are already done. Nothing is
+//! changed: the only commands that run are the probes of previews, and those that the approval mode `never` allows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::app::{Machines, ToolLocation};
 use crate::policy_check::summary;
 use crate::settings::{HostChoice, Settings};
 
-/// Adds the facts from its host to each step.
+/// Adds facts to each step, obtained from the step's host. An unreachable host is reported in the plan's heading.
 pub(super) async fn observe(settings: Settings, plan: &mut RunbookPlan) -> Result<()> {
     let settings = Arc::new(settings);
     let machines = Machines::new(Arc::clone(&settings));

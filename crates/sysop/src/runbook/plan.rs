@@ -12,7 +12,7 @@ use super::call::StepCall;
 use super::run::step_hosts;
 use super::system_check::programs;
 use crate::config::{
-    FailureAction, RoutineError, RunbookStep, StepAction, TemplatePart, fill_template, template_parts,
+    ABSENT, FailureAction, RoutineError, RunbookStep, StepAction, TemplatePart, fill_template, template_parts,
 };
 use crate::exit::CommandError;
 use crate::policy_check::{self, PolicyQuestion};
@@ -38,7 +38,7 @@ pub(super) struct PlannedStep {
     pub(super) is_known: bool,
     pub(super) timeout_s: u64,
     pub(super) guard: Option<GuardRequest>,
-    /// Commands that answer by their exit code, with their answers.
+    /// The step's `unless` and `check` commands, with their answers if the host was asked.
     pub(super) probes: Vec<PlannedProbe>,
     /// Other lines about the step.
     details: Vec<String>,
@@ -65,7 +65,8 @@ pub(super) enum ProbeKind {
 }
 
 impl RunbookPlan {
-    /// Plans the steps starting at `from`, or the undo of the steps up to it. Fails if a value does not fit.
+    /// Plans the steps starting at `from`, or with `undo`, the undo of the steps from `from` back to the first. Fails
+    /// if a step names an unknown host, or a command cannot be filled in.
     pub(super) fn new(
         settings: &Settings,
         book: &Runbook,
@@ -223,7 +224,10 @@ impl Planner<'_> {
                     Ok(call) => call,
                     Err(_) => Some(StepCall::Edit(edit.clone())),
                 };
-                details.extend(edit.sha256.as_ref().map(|hash| format!("the file before: sha256 {hash}")));
+                details.extend(edit.sha256.as_ref().map(|hash| match hash.as_str() {
+                    ABSENT => "requires that the file does not exist".to_owned(),
+                    hash => format!("requires the file to have the SHA-256 {hash}"),
+                }));
             }
             StepAction::Manual => {
                 planned.verdict = "done by hand; without a terminal, the run ends with exit code 3".to_owned()

@@ -60,14 +60,14 @@ impl StepPhase {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Waiting {
     Start,
-    /// The check of a host, by its name if it is not the run's.
+    /// Result of checking a host; `None` is the run's own host.
     System(Option<String>),
     /// The user's decision about a host with a different system.
     OtherSystem,
     Step(StepPhase),
     /// The user's decision about undoing the completed steps. The run then ends with the error.
     UndoConsent(String),
-    /// The end of an undo call. If there is an error, the run ends with it after the last undo call.
+    /// Outcome of an undo call. If the error is set, the run ends with that error after the last undo call.
     Undo(Option<String>),
 }
 
@@ -91,7 +91,7 @@ pub(super) struct RunbookRun {
     step: usize,
     /// Number of attempts at `verify` so far.
     tries: u32,
-    /// Steps that have run, in order; during an undo, the remaining ones.
+    /// Steps that have run, in order; during an undo, those that have not been undone yet.
     done: Vec<StepUndo>,
     skipped: usize,
     /// Numbers of the failed steps after which the run continued.
@@ -151,7 +151,7 @@ impl RunbookRun {
                 });
                 if let Some((name, provider)) = needed {
                     return Err(CommandError::usage(format!(
-                        "step {number} needs {{{{{name}}}}}, which step {provider} reads; start at step {provider}"
+                        "step {number} needs {{{{{name}}}}}, which step {provider} provides; start at step {provider}"
                     )));
                 }
             }
@@ -334,12 +334,14 @@ impl RunbookRun {
                     self.enter(StepPhase::End)
                 }
                 ProbeResult::No(_) => self.enter(phase.next()),
-                ProbeResult::Unclear(why) => self.fail(&step, &format!("`unless`: {why}")),
+                ProbeResult::Unclear(why) => {
+                    self.fail(&step, &format!("the result of `unless` is unclear: {why}"))
+                }
             },
             StepPhase::Check => match probe_result(outcome) {
                 ProbeResult::Yes => self.enter(phase.next()),
                 ProbeResult::No(why) | ProbeResult::Unclear(why) => {
-                    self.fail(&step, &format!("`check` before the step: {why}"))
+                    self.fail(&step, &format!("`check` failed before the step: {why}"))
                 }
             },
             StepPhase::Hash => self.hash_ended(&step, outcome),
@@ -355,7 +357,7 @@ impl RunbookRun {
                         1 => String::new(),
                         tries => format!(" after {tries} tries"),
                     };
-                    self.fail(&step, &format!("`verify` after the step: {why}{tries}"))
+                    self.fail(&step, &format!("`verify` failed after the step: {why}{tries}"))
                 }
             },
             StepPhase::Ask | StepPhase::End => self.enter(phase.next()),

@@ -25,8 +25,8 @@ const BUILTINS: [&str; 30] = [
     "type", "ulimit", "umask", "unalias", "unset", "wait",
 ];
 
-/// Returns the programs that these steps need from the start, by name. Programs run through sudo are left
-/// out, because sudo searches other directories.
+/// Returns the names of the programs that must exist on the host before the first of these steps. Programs run through
+/// sudo are left out, because sudo searches other directories.
 pub(super) fn programs<'a>(steps: impl Iterator<Item = &'a RunbookStep>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for step in steps {

@@ -35,7 +35,7 @@ pub(crate) struct SessionRecord {
     pub(crate) asks_models: bool,
     proposed: HashMap<CallId, (ToolCall, Origin)>,
     decisions: HashMap<CallId, RecordedDecision>,
-    /// Users who allowed a call that others must allow, too.
+    /// Users who have allowed a call that needs further approvals.
     consents: HashMap<CallId, Vec<String>>,
     /// Origin of the current turn.
     origin: Origin,
@@ -63,7 +63,7 @@ pub(crate) struct RecordedCall {
     pub(crate) decision: Option<RecordedDecision>,
     /// False if the call never ran.
     pub(crate) has_started: bool,
-    /// `None` if the log ends before the call.
+    /// `None` if the log ends before the call does.
     pub(crate) outcome: Option<Outcome>,
 }
 

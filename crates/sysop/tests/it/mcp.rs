@@ -118,7 +118,7 @@ fn a_workspace_can_only_turn_servers_off() {
     std::fs::write(&own, "[mcp.evil]\ncommand = \"sh\"\n[mcp.test]\napprove = \"reads\"\n").unwrap();
     std::fs::write(world.work().join(".mcp.json"), r#"{"mcpServers": {"a": {"command": "x"}}}"#).unwrap();
     let run = world.finish(&["mcp", "list"]);
-    assert!(run.out.contains("every call asks") && !run.out.contains("evil"), "{run:?}");
+    assert!(run.out.contains("every call needs approval") && !run.out.contains("evil"), "{run:?}");
     assert!(run.out.contains("has 1 MCP server; to use them, run `sysop mcp import"), "{run:?}");
     std::fs::write(&own, "[mcp.test]\nenabled = false\n").unwrap();
     world.finish(&["exec", "go"]);

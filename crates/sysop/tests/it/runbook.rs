@@ -39,7 +39,7 @@ fn a_step_is_skipped_checked_and_verified() {
     assert_eq!(missing.code, Some(2), "{missing:?}");
     let from = run(&world, &["site", "name=a", "--from", "3"]);
     assert_eq!(from.code, Some(2), "{from:?}");
-    assert!(from.err.contains("step 3 needs {{count}}, which step 2 reads"), "{from:?}");
+    assert!(from.err.contains("step 3 needs {{count}}, which step 2 provides"), "{from:?}");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_failed_check_runs_nothing_and_a_failed_verify_is_retried() {
     );
     let check = run(&world, &["check"]);
     assert_eq!(check.code, Some(1), "{check:?}");
-    assert!(check.err.contains("`check` before the step: exit code 1, expected 0"), "{check:?}");
+    assert!(check.err.contains("`check` failed before the step: exit code 1, expected 0"), "{check:?}");
     assert!(!world.has("ran"));
     let verify = run(&world, &["verify"]);
     assert_eq!(verify.code, Some(1), "{verify:?}");

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sysop_core::text::{neutralize, neutralize_line};
 
-use crate::config::{EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction};
+use crate::config::{ABSENT, EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction};
 use crate::markdown::{escape, fence_for};
 
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
@@ -90,7 +90,10 @@ fn write_edit(edit: &FileEdit, line: &mut impl FnMut(&str)) {
         }
     }
     if let Some(hash) = &edit.sha256 {
-        line(&format!("The file before: sha256 {hash}."));
+        line(&match hash.as_str() {
+            ABSENT => "The file must not exist before.".to_owned(),
+            hash => format!("Before, the file must have the SHA-256 {hash}."),
+        });
     }
 }
 

@@ -13,7 +13,7 @@ static UNSTABLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"[0-9]|\b[a-f]{7,}\b|/tmp/|/var/tmp/").expect("the regular expression is valid")
 });
 
-/// Returns the first output line that contains nothing that varies from run to run.
+/// Returns the first output line without text that usually varies from run to run (see [`UNSTABLE`]).
 pub(super) fn stable_line(output: &str) -> Option<String> {
     let is_stable = |line: &&str| {
         line.chars().count() <= LINE_CHARS_MAX

@@ -191,7 +191,7 @@ fn variable_names(routine: &Routine) -> BTreeMap<String, String> {
     names
 }
 
-/// Returns true if `grep -E` interprets a regular expression as we do.
+/// Returns true if `grep -E` interprets a regular expression in the same way as the `regex` crate.
 fn is_extended(pattern: &str) -> bool {
     let has_escape = pattern.contains('\\') && {
         let escapes = pattern.split('\\').skip(1);

@@ -23,7 +23,8 @@ use crate::sessions::{RecordedCall, SessionRecord};
 /// Maximum length of a step's name, in characters.
 const NAME_CHARS_MAX: usize = 60;
 const NOTE_CHARS_MAX: usize = 80;
-/// Minimum length, in characters, of text that indicates that a later command used an output.
+/// Minimum length of a word, in characters. If a later change contains such a word of an output, the output was
+/// probably used for it.
 const LITERAL_CHARS_MIN: usize = 4;
 /// Maximum size of a file's previous content that is hashed, in bytes.
 const BEFORE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -214,7 +215,7 @@ impl Selection {
 
     fn secret_step(&mut self, call: &RecordedCall, redacted: &str) -> RunbookStep {
         self.notes.push(format!("call {} may contain a secret; its step asks a person instead", call.number));
-        let ask = format!("This step had a secret. Do it by hand: {redacted}");
+        let ask = format!("This step contained a secret. Do it by hand: {redacted}");
         RunbookStep { ask: Some(ask), ..RunbookStep::default() }
     }
 

@@ -49,11 +49,11 @@ impl ValueForm {
 
     fn description(self) -> &'static str {
         match self {
-            Self::Unit => "unit of systemd",
+            Self::Unit => "systemd unit",
             Self::Path => "path",
             Self::Host => "host name or address",
             Self::Version => "version",
-            Self::User => "name of a user",
+            Self::User => "user name",
             Self::Port => "port",
         }
     }

@@ -50,7 +50,7 @@ fn a_change_on_a_guarded_host_needs_two_different_people() {
     let first = rig.world.finish(&["approve", &id]);
     assert_eq!(
         (first.code, first.out.as_str()),
-        (Some(0), "1 of 2: another person must allow it, too: touch made\n"),
+        (Some(0), "Allowed (1 of 2 approvals; another person must also allow it): touch made\n"),
         "{first:?}"
     );
     let given = events.until("approval.given").pop().unwrap();
