@@ -474,7 +474,7 @@ pub(crate) fn configure(link: &SessionLink, change: ConfigChange) -> Result<(), 
     sent.map_err(|error| RpcError::new(code::INTERNAL_ERROR, error))
 }
 
-/// Returns the directory of a session.
+/// Returns the session's directory from the parameter `cwd`. Fails if the path is not absolute.
 fn folder(params: &Value) -> Result<PathBuf, RpcError> {
     let folder = PathBuf::from(string(params, "cwd")?);
     if !folder.is_absolute() {

@@ -1,8 +1,8 @@
 //! MCP servers that the editor names for a session, and the user's consent to them.
 //!
-//! A workspace may have written the editor's list, so a server starts only after the user agreed to exactly its command line
-//! or address. The question is a permission request. Editors expect those during a turn, so the first prompt waits for the
-//! answers; then the session, which is still empty, is opened again with the tools of the allowed servers.
+//! A workspace may have written the editor's list, so a server starts only after the user agreed to exactly its command
+//! line or address. The question is a permission request. Editors expect those during a turn, so the first prompt waits
+//! for the answers; then the session, which is still empty, is opened again with the tools of the allowed servers.
 
 use std::sync::Arc;
 
@@ -35,8 +35,8 @@ pub enum EditorTransport {
     Http { url: String, headers: Vec<(String, String)> },
 }
 
-/// Reads the list of a request that opens a session, which some editors omit. Entries that cannot be used are returned as
-/// notes for the user.
+/// Reads the list of a request that opens a session, which some editors omit. Entries that cannot be used are returned
+/// as notes for the user.
 pub(crate) fn read(params: &Value) -> (Vec<EditorServer>, Vec<String>) {
     let (mut servers, mut notes) = (Vec::new(), Vec::new());
     let entries = params["mcpServers"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -122,7 +122,7 @@ impl OpenConsent {
 }
 
 impl Agent {
-    /// Lets a prompt wait if the session's servers wait for consent. Returns false if no server does.
+    /// Holds back a prompt if servers of the session need the user's consent. Returns false if none of them does.
     pub(crate) fn waits_for_consent(self: &Arc<Self>, id: &Value, params: &Value) -> bool {
         let Some(session) = params["sessionId"].as_str() else { return false };
         let mut open = self.consents.lock();
@@ -184,8 +184,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Asks about one server and acts on the answer. Returns true if the server may be used, or `None` if the question was
-    /// withdrawn.
+    /// Asks about one server and acts on the answer. Returns true if the server may be used, or `None` if the question
+    /// was withdrawn.
     async fn ask_consent(
         &self,
         session: &str,
@@ -204,7 +204,7 @@ impl Agent {
         update["sessionUpdate"] = "tool_call".into();
         self.client.update(session, update).await;
         if is_read_only.unwrap_or(true) {
-            self.end_question(session, &call, "failed", "not used: this session only reads").await;
+            self.end_question(session, &call, "failed", "not used: this session is read-only").await;
             return Some(false);
         }
         let options = json!([
@@ -241,7 +241,8 @@ impl Agent {
         self.client.update(session, update).await;
     }
 
-    /// Responds `cancelled` to the prompts that waited for a question that was canceled. The next prompt asks it again.
+    /// Responds `cancelled` to the prompts that waited for a question that was canceled. The next prompt causes the
+    /// question to be asked again.
     async fn drop_prompts(&self, session: &str) {
         let is_open = self.sessions.lock().contains_key(session);
         let prompts = {

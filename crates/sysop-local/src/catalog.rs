@@ -54,7 +54,7 @@ pub struct ModelEntry {
     pub context_window: Option<u32>,
     /// Size of the key-value cache, in bytes per token.
     kv_bytes: Option<u64>,
-    /// The model for machines with little memory.
+    /// True for the model that is recommended for machines with little memory.
     #[serde(default)]
     small: bool,
     #[serde(default)]

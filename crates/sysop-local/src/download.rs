@@ -4,9 +4,9 @@
 //! and requests the rest. Only a file with the pinned hash is renamed to `FILE`; a part with a different hash
 //! is removed. A lock prevents concurrent downloads of one file.
 //!
-//! Sources answer as Hugging Face does: a redirect to a signed address that expires, so an interrupted
-//! transfer always starts again at the first address. The first answer reports the hash and size of the file,
-//! and a changed file is refused before anything is transferred.
+//! Hugging Face redirects a download to a signed address that expires. Therefore, an interrupted transfer
+//! always starts again at the first address. The first response reports the hash and size of the file, and a
+//! changed file is refused before anything is transferred.
 
 mod part;
 mod source;

@@ -52,7 +52,8 @@ fn available_memory(text: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// Returns the number of cores of which the processors in `folder` are hyperthreads.
+/// Returns the number of physical cores, given the kernel's directory of processors. Hyperthreads of one core count
+/// once.
 fn physical_cores(folder: &Path) -> Option<usize> {
     let mut cores = BTreeSet::new();
     for entry in std::fs::read_dir(folder).ok()?.flatten() {

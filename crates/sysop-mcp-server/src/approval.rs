@@ -1,4 +1,4 @@
-//! Approval of a call: by the people watching the session, or by the people behind the MCP client.
+//! Approval of a call: by the people watching the session, or by the users of the MCP client.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use sysop_core::ui_text;
 
 /// Interval between progress messages, which keep a waiting client from timing out.
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum time for a question to the client's people to stay open.
+/// Maximum time to wait for an answer from the client's users.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The client that made a call.
@@ -61,7 +61,7 @@ impl Caller {
         let _ = self.peer.notify_progress(params).await;
     }
 
-    /// Asks the people behind the client about a call that is waiting for approval.
+    /// Asks the client's users about a call that is waiting for approval.
     pub(crate) async fn ask(&self, host: &str, asked: &Event) -> ClientAnswer {
         let Event::ApprovalAsked { command, reason, risk, .. } = asked else { return ClientAnswer::Unable };
         if !self.peer.supported_elicitation_modes().contains(&ElicitationMode::Form) {

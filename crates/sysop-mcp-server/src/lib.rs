@@ -1,12 +1,12 @@
 //! sysop as an MCP server (`sysop mcp serve`): a front end for other agents.
 //!
 //! An agent gets hosts, not a shell: each of its calls is a turn of a normal session, with the session's
-//! policy, approvals and log. There is one session per host. The calling agent never approves anything:
-//! approvals are requested from the people watching the session, otherwise from the people behind the MCP
-//! client (elicitation); otherwise, the call is rejected.
+//! policy, approvals and log. There is one session per host. The calling agent never approves anything.
+//! Approvals are requested from the people watching the session. If there are none, they are requested from
+//! the users of the MCP client (elicitation). If the client cannot ask, the call is rejected.
 //!
-//! The server speaks the generation of the protocol that starts with `initialize`, because only that one lets
-//! it ask during a call. Clients of the later generation fall back to it.
+//! The server supports only the protocol versions that start with `initialize`, because only these let a
+//! server ask during a call. Clients that prefer later versions fall back to them.
 
 mod approval;
 mod session;
@@ -95,7 +95,7 @@ impl Server {
     fn hosts(&self) -> String {
         let hosts = self.settings.hosts.iter();
         let lines = hosts.map(|host| format!("{}  {}", host.name, host.description).trim_end().to_owned());
-        std::iter::once("(no host: the host that sysop was started for)".to_owned())
+        std::iter::once("(if `host` is omitted: the host that sysop was started for)".to_owned())
             .chain(lines)
             .collect::<Vec<_>>()
             .join("\n")

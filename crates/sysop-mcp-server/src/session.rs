@@ -60,7 +60,7 @@ struct Turn {
     outcome: Option<Outcome>,
     /// Text of the model's last reply.
     reply: String,
-    /// Set if the caller's people could not approve.
+    /// Sentence that tells the caller how a call can be approved; set if nobody could be asked.
     hint: Option<String>,
 }
 

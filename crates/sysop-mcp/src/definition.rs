@@ -2,7 +2,7 @@
 //!
 //! A definition is text from the server. It is pinned when a user sees it, and compared by its hash from then
 //! on. Models receive only pinned definitions, without invisible characters, within size limits, and labeled
-//! as the server's words. Annotations are the server's hints. They matter only if the user trusts it.
+//! as the server's words. Annotations are hints from the server, and matter only if the user trusts the server.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

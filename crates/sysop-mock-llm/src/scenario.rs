@@ -512,7 +512,7 @@ mod tests {
             (r#""content": "Going.","#, r#""status": 200,"#, 20, "`status` 200 is not an HTTP error"),
             (r#""content": "Going.","#, r#""chunk_bytes": 0,"#, 20, "must be at least 1"),
             (r#""content": "Going.","#, r#""delay_ms": 99999999,"#, 20, "`delay_ms` 99999999 is more than"),
-            (r#""content": "Going.","#, r#""repeat_text": 99999999,"#, 20, "`content` repeated `repeat_text`"),
+            (r#""content": "Going.","#, r#""repeat_text": 99999999,"#, 20, "`content` repeated"),
             (r#""content": "Going.","#, r#""repeat_text": 0,"#, 20, "`repeat_text` at least 1"),
             (r#""content": "No.""#, "", 27, "a response needs `content`"),
             (r#""content": "No.""#, r#""content": "No.","#, 27, "trailing comma"),

@@ -1,8 +1,8 @@
 //! `sysop exec` and `sysop run`, which run one task without a screen.
 //!
-//! Standard output receives only the answer (or a routine's output, or one JSON message per line); progress goes to standard
-//! error. On a terminal the text streams. Otherwise only the finished answer is written, so that `answer=$(sysop exec …)`
-//! never contains text from between tool calls.
+//! Standard output receives only the answer (or a routine's output, or one JSON message per line); progress goes to
+//! standard error. On a terminal the text streams. Otherwise only the finished answer is written, so that
+//! `answer=$(sysop exec …)` never contains text from between tool calls.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -473,7 +473,7 @@ impl ExecRun {
         };
         if self.corrections == CORRECTIONS_MAX {
             let tries = CORRECTIONS_MAX + 1;
-            self.printer.error(&format!("no answer of {tries} matches the schema: {problems}"));
+            self.printer.error(&format!("none of {tries} answers matches the schema: {problems}"));
             return Some(Exit::Failed);
         }
         self.corrections += 1;

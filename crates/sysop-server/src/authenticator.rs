@@ -76,7 +76,8 @@ pub trait Authenticator: Send + Sync {
     /// Admits a request for a route with this scope, or returns the response to send instead.
     async fn admit(&self, request: &Parts, peer: Peer, scope: Scope) -> Result<Caller, Box<Response>>;
 
-    /// Checks a request that needs no token (a public route or an unknown path), or returns the response to send instead.
+    /// Checks a request that needs no token (a public route or an unknown path), or returns the response to send
+    /// instead.
     fn admit_public(&self, request: &Parts, peer: Peer) -> Result<(), Box<Response>>;
 
     /// Counts one more opened session, or returns the response to send if the caller's quota is used up.
@@ -89,8 +90,8 @@ pub trait Authenticator: Send + Sync {
     /// Answers the login form, where a user types a token.
     async fn log_in(&self, request: &Parts, peer: Peer, token: SecretString) -> Response;
 
-    /// Creates a link that opens the page once in another browser, with the caller's scopes or only with `read`.
-    /// Otherwise returns the response to send instead.
+    /// Creates a link that opens the page once in another browser, with the caller's scopes or only with `read`. If
+    /// that is not possible, returns the response to send instead.
     async fn link(&self, caller: &Caller, scopes: Scopes) -> Result<PageLink, Box<Response>> {
         let _ = (caller, scopes);
         Err(Box::new(axum::http::StatusCode::NOT_FOUND.into_response()))

@@ -1,8 +1,8 @@
 //! Tools that run on a client: the server sends the calls to the client, and the client sends back the results.
 //!
-//! Each session has one [`ClientToolBroker`]. A client that offers tools holds a [`ToolRegistration`]; the newest one is in
-//! effect. A call waits for its result even while the client is disconnected, and only the same client (same token, same
-//! root) may deliver it. This module accesses nothing on a client's machine.
+//! Each session has one [`ClientToolBroker`]. A client that offers tools holds a [`ToolRegistration`]; the newest one
+//! is in effect. A call waits for its result even while the client is disconnected, and only the same client (same
+//! token, same root) may deliver it. This module accesses nothing on a client's machine.
 
 mod host;
 mod result_limits;
@@ -33,7 +33,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
 pub struct ClientToolSettings {
-    /// Maximum time without a sign of life from a call, whether or not its client is connected.
+    /// Maximum time without a message about a call, whether or not its client is connected.
     pub tool_timeout: Duration,
     /// Maximum time to wait until a client reports the end of a call that it was told to stop. The user who stopped the
     /// call waits just as long. A result that arrives later is ignored.
@@ -101,7 +101,7 @@ struct OutstandingCall {
     result: Option<oneshot::Sender<Outcome>>,
     sink: DeltaSink,
     stopping: bool,
-    /// Time of the last sign of life.
+    /// Time of the last message about the call, or of the client's last registration.
     last_activity: Instant,
 }
 
@@ -251,7 +251,8 @@ impl ClientToolBroker {
         }
     }
 
-    /// Maximum time without a sign of life; longer for calls with a longer time limit of their own.
+    /// Returns the maximum time without a message about a call. It is longer if the call has a longer time limit of its
+    /// own.
     fn call_timeout(&self, call: &ToolCall) -> Duration {
         let own = match &call.arguments {
             Arguments::Object(map) => map.get("timeout_s").and_then(serde_json::Value::as_u64),

@@ -50,7 +50,7 @@ pub(crate) struct SessionContext {
     pub(crate) rules_file: Option<String>,
     /// State folded from the log when the log was last read.
     pub(crate) followed: tokio::sync::Mutex<Option<Follower>>,
-    /// Trace of the last message that had one.
+    /// Trace context of the last message that had one.
     trace: Mutex<Option<TraceParent>>,
     /// Key of the caller that offered tools when it created the session over HTTP. An event stream of this caller runs
     /// the tools.
@@ -114,8 +114,8 @@ impl SessionRegistry {
         Some(SessionRef { opened, state: self.state_of(id) })
     }
 
-    /// Returns true if the message is handled for the first time. Clients may resend a message with the same id if they do
-    /// not know whether it arrived.
+    /// Returns true if the message is handled for the first time. Clients may resend a message with the same id if they
+    /// do not know whether it arrived.
     pub(crate) fn first_delivery(&self, session: &SessionId, key: &str, name: &str) -> bool {
         let name = DeliveredIds::name(session, key, name);
         let mut delivered = self.delivered.lock();

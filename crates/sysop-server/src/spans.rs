@@ -62,7 +62,7 @@ pub struct SpanRecorder {
 
 #[derive(Debug, Default)]
 struct SessionTrace {
-    /// Trace of the last message that named one, with its parent span.
+    /// Trace context of the last message that had one. The turn's span becomes a child of the span that it names.
     trace_parent: Option<TraceParent>,
     turn: Option<OpenTurn>,
 }

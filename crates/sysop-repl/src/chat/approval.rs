@@ -27,7 +27,7 @@ pub(crate) const GUARD: Duration = Duration::from_millis(300);
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Message for a call that can only be allowed once.
-pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; y to run";
+pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; press y to run it";
 
 /// Message for a call for which no rule can be written.
 pub(crate) const NO_RULE: &str = "cannot write a rule for this command";

@@ -172,7 +172,8 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
     keyboard.answer_row(&line)
 }
 
-/// Asks the user whether a prompt of unknown kind asks for a secret. Returns `None` if so, else the outcome.
+/// Asks the user if a prompt of unknown kind asks for a secret. Returns `None` if it does, otherwise the outcome of the
+/// prompt.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
     say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
     let mut escape = false;

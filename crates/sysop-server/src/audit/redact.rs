@@ -39,7 +39,7 @@ impl CommandRedactor {
     }
 }
 
-/// Replaces the lines of each here-document with their number, because they are usually the content of a file.
+/// Replaces each here-document with the number of its lines, because a here-document is usually the content of a file.
 fn without_documents(command: &str) -> String {
     let mut kept = Vec::new();
     let mut lines = command.lines();

@@ -48,7 +48,7 @@ struct TrackedCall {
     what: Option<String>,
     arguments: String,
     allowed_by: Option<String>,
-    /// Users who have allowed the call, while others must allow it, too.
+    /// Users who have allowed the call so far, if the call needs further approvals.
     given: Vec<String>,
 }
 

@@ -39,8 +39,8 @@ const READ_LINK_MS: i64 = DAY_MS;
 const LINKS_MAX: usize = 32;
 /// Maximum number of start tokens that stay valid; the oldest is revoked first.
 const STARTS_MAX: usize = 16;
-/// Maximum number of tokens of single processes that stay valid; the oldest is revoked first. Each process revokes its own
-/// at its end, so that only killed processes leave one behind.
+/// Maximum number of tokens of single processes that stay valid; the oldest is revoked first. Each process revokes its
+/// own at its end, so that only killed processes leave one behind.
 const PROCESSES_MAX: usize = 256;
 /// Name of start tokens, which survive restarts.
 const START: &str = "start";
@@ -50,12 +50,12 @@ const PROCESS: &str = "attach";
 /// Holder of a valid token.
 #[derive(Debug, Clone)]
 pub struct Bearer {
-    /// Id of the token. For a session of the page: id of the token that opened the page.
+    /// Id of the token. For a page's cookie: id of the token that opened the page.
     pub id: TokenId,
     pub name: String,
     pub owner: String,
     pub scopes: Scopes,
-    /// Creation time of the token. For a session of the page: creation time of the token that opened the page.
+    /// Creation time of the token. For a page's cookie: creation time of the token that opened the page.
     pub created: Timestamp,
     /// True if a process of unknown origin created the token.
     pub unattended: bool,
@@ -141,7 +141,7 @@ impl Tokens {
         self.insert_start(PROCESS, owner, START_MS).await
     }
 
-    /// Revokes a token, with the logins of the page that it gave.
+    /// Revokes a token, and logs out the browsers that logged in with it.
     pub async fn revoke(&self, id: &TokenId) -> Result<(), StoreError> {
         self.store.revoke_token(id).await?;
         self.read().await
@@ -228,8 +228,8 @@ impl Tokens {
         Ok(Some((token, open_until(&record))))
     }
 
-    /// Logs in a browser that presents a token in the page's address. Returns its cookie, or `None` if the token is invalid
-    /// or was already used for a visit.
+    /// Logs in a browser that presents a token in the page's address. Returns its cookie, or `None` if the token is
+    /// invalid or was already used for a visit.
     pub async fn visit(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
         let Some(row) = self.entry(token, CredentialKind::Visit).await? else { return Ok(None) };
         let late = row.record.kind == TokenKind::Link && open_until(&row.record) <= self.clock.now();

@@ -25,7 +25,7 @@ pub(super) struct ApprovalList {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ApprovalRow {
-    /// Name of the approval for `sysop approve`.
+    /// Id of the approval, as passed to `sysop approve`.
     id: String,
     session_id: SessionId,
     tool_call_id: CallId,

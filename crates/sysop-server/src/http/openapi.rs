@@ -1,5 +1,5 @@
-//! The OpenAPI description, generated from the table of routes and from the types that the handlers read and write, so it
-//! cannot deviate from them.
+//! The OpenAPI description, generated from the table of routes and from the types that the handlers read and write, so
+//! it cannot deviate from them.
 
 use axum::Json;
 use schemars::generate::SchemaSettings;
@@ -20,7 +20,7 @@ pub(super) struct RouteDoc {
     /// Name and description of a request header whose value is a number.
     pub(super) header: Option<(&'static str, &'static str)>,
     pub(super) body: Option<Content>,
-    /// Status, description and content of each response. Errors that many routes have in common are added to them.
+    /// Status, description and content of each response, except for the errors in [`common_errors`].
     pub(super) responses: Vec<(&'static str, &'static str, Content)>,
 }
 

@@ -54,7 +54,7 @@ pub(super) struct NewSession {
     approve: Option<ApprovalMode>,
     #[schemars(length(max = WISH_CHARS_MAX), regex(pattern = ONE_LINE))]
     profile: Option<String>,
-    /// Root of its file tools.
+    /// Root of the session's file tools.
     #[schemars(length(max = WISH_CHARS_MAX), regex(pattern = ONE_LINE))]
     root: Option<PathBuf>,
     client_version: String,
@@ -138,8 +138,8 @@ pub(super) struct ListQuery {
     /// Maximum number of sessions; 100 if omitted.
     #[schemars(range(min = 1, max = LIST_MAX))]
     limit: Option<usize>,
-    /// Words to find: all in one prompt, answer, command or output of a session, or in the title, host, root and id of
-    /// the newest 1000 sessions.
+    /// Words to find. A session matches if a single prompt, answer, command or output contains all words, or if the
+    /// session is among the newest 1000 and each word occurs in its title, host, root or id.
     #[schemars(length(max = WISH_CHARS_MAX))]
     search: String,
 }

@@ -92,7 +92,7 @@ fn an_answer_that_never_matches_fails_and_prints_nothing() {
     let world = World::with_openai(&mock.url()).file("work/unit.json", SCHEMA);
     let run = world.finish(&["exec", "which unit?", "--schema", "unit.json"]);
     assert_eq!((run.code, run.out.as_str()), (Some(1), ""), "{run:?}");
-    assert!(run.err.contains("no answer of 4 matches the schema: /unit: "), "{run:?}");
+    assert!(run.err.contains("none of 4 answers matches the schema: /unit: "), "{run:?}");
     assert_eq!(mock.requests().len(), 4);
 }
 

@@ -105,7 +105,7 @@ impl Repl {
             return self.note("fork before one of these messages with /fork TURN");
         };
         let Some((before, text)) = prompts.into_iter().find(|(id, _)| id.0 == turn) else {
-            return self.note(&format!("no message of turn {turn} to fork from"));
+            return self.note(&format!("turn {turn} has no message to fork from"));
         };
         let from = self.session.id().clone();
         self.open(SessionSelector::Fork { from, before }).await?;

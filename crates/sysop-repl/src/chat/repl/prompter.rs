@@ -75,7 +75,7 @@ impl Repl {
             }
             PromptOutcome::Refused | PromptOutcome::Interrupted => {
                 self.session.answer(id, prompter::PromptReply::Refused);
-                self.note(if self.running() { "declined; Ctrl+C to stop the turn" } else { "refused" })
+                self.note(if self.running() { "declined; press Ctrl+C to stop the turn" } else { "declined" })
             }
             PromptOutcome::Withdrawn => Ok(()),
         }

@@ -140,6 +140,6 @@ fn a_read_only_session_starts_no_server_of_the_editor() {
     assert_eq!(editor.answer(prompt)["result"]["stopReason"], "end_turn");
     let messages = editor.leave();
     assert!(messages.iter().all(|message| message["method"] != "session/request_permission"));
-    assert!(messages.iter().any(|message| message.to_string().contains("this session only reads")));
+    assert!(messages.iter().any(|message| message.to_string().contains("this session is read-only")));
     assert!(!world.has("started") && !offered(&mock));
 }
