@@ -1,4 +1,4 @@
-//! Tests of guards and previews on a system that was booted with systemd. As root.
+//! Runs the tests of guards and previews on a system that was booted with systemd. Must run as root.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ const SUITE: &str = "bookworm";
 /// Packages of the system: an ssh server, and what the tests change.
 const PACKAGES: &str = "systemd-sysv,dbus,libpam-systemd,openssh-server,sudo,nftables,iptables,iproute2,ifupdown,netplan.io,\
     network-manager,ufw,procps,psmisc,passwd,cron,git,rsync,e2fsprogs";
-/// Addresses of the cable between the client and the system, from a range for documentation.
+/// Address of the client on its virtual link to the system, from a range reserved for documentation.
 const CLIENT: &str = "192.0.2.1";
 const SYSTEM: &str = "192.0.2.2";
 /// Adds users and the key, and lets no program configure the network by itself.
@@ -37,7 +37,7 @@ impl Drop for ClientNetwork {
     }
 }
 
-/// Makes the system and runs the tests.
+/// Creates and boots the system, and runs the tests.
 pub(crate) fn run() -> Result<()> {
     setup::need(&[
         ("debootstrap", "debootstrap"),
@@ -69,7 +69,7 @@ pub(crate) fn run() -> Result<()> {
     fs::remove_dir_all(&folder).context("cannot remove the system")
 }
 
-/// Makes a network for the client, and connects it with the system.
+/// Creates a network namespace for the client, and connects it to the system.
 fn connect(system: &BootedSystem) -> Result<ClientNetwork> {
     let mut client = Command::new("unshare");
     client.args(["--net", "sh", "-c", "ip link set lo up; echo made; exec cat >/dev/null"]);
@@ -78,7 +78,7 @@ fn connect(system: &BootedSystem) -> Result<ClientNetwork> {
     let printed = client.stdout.take().context("it was started with a pipe")?;
     std::io::BufRead::read_line(&mut std::io::BufReader::new(printed), &mut said)?;
     let client = ClientNetwork(client);
-    ensure!(said == "made\n", "the network of the client cannot be made");
+    ensure!(said == "made\n", "cannot create the network of the client");
     let (near, far) = (client.0.id().to_string(), system.leader().to_string());
     let ip = |process: &str, arguments: &str| {
         let mut ip = Command::new("nsenter");

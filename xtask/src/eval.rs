@@ -1,9 +1,9 @@
 //! Measures how many tasks of operations an agent solves with a model, and the requests and tokens that it needs.
 //!
-//! The tasks are data: `xtask/eval/NAME.toml`, or another directory. Each run gets a fresh directory as its workspace
-//! with a home of its own. The agent is `sysop exec`, or a small loop for comparison. A check, which never reads what
-//! the model says, decides from the state of the workspace. The commands of the model run as the user who started this:
-//! use a machine that may break.
+//! The tasks are data: `xtask/eval/NAME.toml`, or files in another directory. Each run gets a new workspace and a new
+//! home directory. The agent is `sysop exec`, or a small loop for comparison. A script decides from the state of the
+//! workspace if the task is solved; it never reads the model's answer. The model's commands run as the user who started
+//! the evaluation, so use a machine that may be damaged.
 
 mod agent;
 mod proxy;

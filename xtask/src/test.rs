@@ -10,7 +10,7 @@ use crate::{booted_tests, dist, docs, setup, web, wire, workflows};
 /// Environment variable with the seed for the property tests, and its value in a plain run. With a fixed
 /// seed, every run has the same result. A value that is already set takes precedence.
 const PROPERTY_SEED: (&str, &str) = ("PROPTEST_RNG_SEED", "1");
-/// Environment variable with the number of tests to run concurrently.
+/// Environment variable of Rust's test harness: the number of tests to run concurrently.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// Environment variable that makes a test fail if it cannot run here, for example without the privilege to create a
 /// network namespace. The variable is set for root.
@@ -32,8 +32,9 @@ const LONG_CRATES: [&str; 9] = [
     "sysop-tui", "sysop-repl",
 ];
 
-/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests and
-/// the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total. Other arguments go to `cargo test`.
+/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests
+/// and the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total. Other
+/// arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     let all = rest.first().is_some_and(|first| first == "--all");
     let rest = rest.iter().position(|argument| argument == "--").map_or(&[][..], |at| &rest[at + 1..]);

@@ -52,7 +52,7 @@ pub(crate) struct RequestLog {
 }
 
 impl RequestLog {
-    /// Records a request whose body had `body_bytes` bytes.
+    /// Records a request whose body had `body_bytes` bytes, and drops the oldest requests beyond the limits.
     pub(crate) fn push(&mut self, request: RecordedRequest, body_bytes: usize) {
         self.kept.push_back((request, body_bytes));
         self.bytes += body_bytes;

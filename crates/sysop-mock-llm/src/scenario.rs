@@ -120,7 +120,7 @@ pub struct ScenarioStep {
 pub struct Response {
     pub content: Option<String>,
     pub tool_calls: Vec<ScriptedCall>,
-    /// Pace and cut of the response.
+    /// Pace of the response, and the point at which the connection breaks.
     pub delivery: DeliveryOptions,
     /// Number of times that `content` is sent; usually 1.
     pub repeats: usize,
@@ -140,7 +140,8 @@ impl Response {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScriptedCall {
-    /// Id in OpenAI's APIs, as written in the file. If it is absent, and in the other APIs, an id is generated.
+    /// Call id, as written in the file. Used only in OpenAI's APIs. If it is absent, and in the other APIs, an id is
+    /// generated.
     pub id: Option<String>,
     pub name: String,
     pub arguments: Map<String, Value>,
@@ -148,7 +149,7 @@ pub struct ScriptedCall {
     pub arguments_text: String,
 }
 
-/// Pace of a response.
+/// Pace of a response, and the point at which its connection breaks, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeliveryOptions {
     /// Wait before the response.

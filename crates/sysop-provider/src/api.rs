@@ -88,13 +88,13 @@ pub(crate) trait ModelApi: Send + Sync {
 /// Quirks of a model or server, learned from refused requests and kept for later requests to the same model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ModelQuirks {
-    /// The model has no native tools, or none that work, so requests use the text protocol.
+    /// True if requests use the text protocol, because the model does not support native tools or fails to use them.
     pub(crate) text_protocol: bool,
-    /// The model's native tools work, according to a test, whatever its server or its size suggests.
+    /// True if a test has shown that the model can use native tools, whatever its server or its size suggests.
     pub(crate) native_tools: bool,
     /// Parameters that the server refused and that later requests therefore leave out.
     pub(crate) unsupported_params: Vec<&'static str>,
-    /// The server requires `reasoning_effort: none` when tools are present.
+    /// True if the server requires `reasoning_effort: none` when tools are present.
     pub(crate) reasoning_none: bool,
 }
 
@@ -150,8 +150,8 @@ pub(crate) trait ReplyDecoder: Send {
         out: &mut Vec<ModelEvent>,
     ) -> Result<bool, FrameError>;
 
-    /// Returns the bytes of tool calls received so far, which no event shows while they stream; 0 for an API whose calls
-    /// arrive whole.
+    /// Returns the bytes of tool calls received so far, which no event shows while they stream; 0 for an API whose
+    /// calls arrive whole.
     fn call_bytes(&self) -> usize {
         0
     }

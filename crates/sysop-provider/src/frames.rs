@@ -49,12 +49,12 @@ pub(crate) struct FrameReader {
     from: usize,
     /// Index in `bytes` up to which the search has found no line end.
     searched: usize,
-    /// The last line ended in a carriage return; a newline right after it belongs to the same line end.
+    /// True if the last line ended in a carriage return. A newline right after it belongs to the same line end.
     carriage_return: bool,
     started: bool,
     event: String,
     data: EventData,
-    /// The event in `event` and `data` was returned; the next call clears both fields.
+    /// True if the event in `event` and `data` was returned. The next call then clears both fields.
     emitted: bool,
 }
 

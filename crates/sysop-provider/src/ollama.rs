@@ -69,11 +69,11 @@ pub(crate) struct Ollama {
 
 #[derive(Debug, Clone, Copy, Default)]
 struct OllamaModelInfo {
-    /// The server has been queried for the model's capabilities.
+    /// True if the server has been queried for the model's capabilities.
     asked: bool,
     tools: Option<bool>,
     thinking: bool,
-    /// The model sees images; `None` if the server does not report it.
+    /// True if the model accepts images; `None` if the server does not report it.
     vision: Option<bool>,
     window_checked: bool,
     /// Context window that the server loaded the model with, in tokens.

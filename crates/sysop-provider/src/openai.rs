@@ -88,7 +88,7 @@ const OVERFLOW: [&str; 9] = [
 
 pub(crate) struct OpenAi {
     base_url: String,
-    /// The base URL is a valid HTTP address.
+    /// True if the base URL is a valid HTTP address.
     is_http: bool,
     key: Option<SecretString>,
     headers: Vec<(String, SecretString)>,

@@ -60,7 +60,7 @@ struct ProvidersState {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeResult {
-    /// The server answered with a valid response of its API.
+    /// True if the server answered with a valid response of its API.
     pub reachable: bool,
     /// Names of the server's models.
     pub models: Vec<String>,
@@ -117,8 +117,8 @@ impl Providers {
         Self { known_quirks: Arc::new(quirks), ..self.clone() }
     }
 
-    /// Asks a model ten short questions about calling tools, and remembers the result. Nothing that the model calls runs.
-    /// The error is one sentence.
+    /// Asks a model ten short questions about calling tools, and remembers the result. Nothing that the model calls
+    /// runs. The error is one sentence.
     pub async fn probe_model(&self, model: &ModelRef) -> Result<ToolCallingReport, String> {
         self.shared.chosen.lock().insert(model.to_string());
         let server = self.server_of(model).await;
@@ -135,8 +135,8 @@ impl Providers {
         self.known_quirks.change(&model.to_string(), |quirks| report.calling.apply(quirks));
     }
 
-    /// Returns the server of a model. Only servers at an address of this machine are queried, which takes the time of two
-    /// queries.
+    /// Returns the server of a model. Only servers at an address of this machine are queried, which takes the time of
+    /// two queries.
     async fn server_of(&self, model: &ModelRef) -> ModelServer {
         let shared = &self.shared;
         let address = match model.provider.as_str() {
@@ -161,7 +161,7 @@ impl Providers {
         }
     }
 
-    /// Chooses how a model that runs in a process of ours gets its tools: from an earlier report, or by the model's size.
+    /// Chooses how a model in sysop's own model server gets its tools: from an earlier report, or by the model's size.
     pub(crate) async fn choose_for_local(&self, client: &OpenAi, base_url: &str, model: &ModelRef) {
         let Some(store) = self.shared.settings.tool_calling.clone() else { return };
         if !self.shared.chosen.lock().insert(model.to_string()) {
@@ -176,8 +176,8 @@ impl Providers {
         }
     }
 
-    /// Chooses how a model gets its tools, once for each model in the lifetime of the process: from an earlier report, or by
-    /// the model's size. Returns a sentence for the user if the model must be asked.
+    /// Chooses how a model gets its tools, once for each model in the lifetime of the process: from an earlier report,
+    /// or by the model's size. Returns a sentence for the user if the model must be asked.
     async fn choose_tool_calling(&self, model: &ModelRef) -> Option<String> {
         let store = self.shared.settings.tool_calling.clone()?;
         if !self.shared.chosen.lock().insert(model.to_string()) {
@@ -462,7 +462,7 @@ impl Provider for Providers {
                 yield ModelEvent::Notice(notice);
                 // A failure shows again with the request itself.
                 if let Ok(report) = providers.probe_model(&request.model).await {
-                    yield ModelEvent::Notice(format!("{} gets its tools as {report}", request.model.name));
+                    yield ModelEvent::Notice(format!("tool calls of {}: {report}", request.model.name));
                 }
             }
             let mut events = providers.send(request);

@@ -101,6 +101,6 @@ pub struct ProvidersSettings {
     pub local: Option<Arc<dyn LocalServers>>,
     /// Store of what is known about models of local servers; `None` means that every model gets native tools.
     pub tool_calling: Option<Arc<dyn ToolCallingStore>>,
-    /// Unknown models of local servers are asked before their first use.
+    /// True if unknown models of local servers are probed for how they call tools before their first use.
     pub probe_models: bool,
 }

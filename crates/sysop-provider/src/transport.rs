@@ -155,9 +155,9 @@ struct ModelCall {
     origin: String,
     retries: u32,
     quirk_retries: u32,
-    /// The request was sent again because the server had closed an idle connection.
+    /// True if the request was sent again because the server had closed an idle connection.
     reconnected: bool,
-    /// Text or reasoning was already shown, which a retry would invalidate.
+    /// True if text or reasoning was already shown, which a retry would invalidate.
     shown: bool,
     redactor: Redactor,
     ready: VecDeque<ModelEvent>,
@@ -346,7 +346,7 @@ impl ModelCall {
         reader.bytes += bytes.len();
         if reader.bytes > REPLY_BYTES_MAX {
             let what = format!(
-                "the reply of {} did not end (stopped after {} MiB)",
+                "the reply from {} was too long and was stopped after {} MiB",
                 self.target(),
                 REPLY_BYTES_MAX >> 20
             );

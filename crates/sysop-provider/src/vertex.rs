@@ -41,7 +41,7 @@ pub(crate) struct Vertex {
     /// Locked while the account is located or a token is fetched, so that concurrent requests do this only once.
     account: tokio::sync::Mutex<Option<GoogleAccount>>,
     access: Mutex<Option<AccessToken>>,
-    /// The newest token was refused, and no request has succeeded since.
+    /// True if the newest token was refused and no request has succeeded since.
     rejected: AtomicBool,
 }
 

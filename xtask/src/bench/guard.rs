@@ -12,7 +12,8 @@ use super::sshd::BenchSshd;
 use crate::workspace::root;
 
 const ROUNDS: usize = 10;
-/// Size of each saved file, and the number of files: about the size of `/etc/ssh` and `/etc/pam.d`.
+/// Size of each saved file in bytes. With the number of files in the next constant, about as much as `/etc/ssh` and
+/// `/etc/pam.d`.
 const FILE_BYTES: usize = 4000;
 const FILES: usize = 40;
 /// Control socket of the open connection.

@@ -16,8 +16,8 @@ use super::Bench;
 use super::measure::{BenchOutput, ms};
 use crate::workspace::{cargo, step, target};
 
-/// Maximum number of open files for the server and for the load generator: one socket per session, one
-/// connection to the model per turn, and some spare ones.
+/// Limit on open files for the server and for the load generator: enough for one socket per session and one
+/// connection to the model per turn.
 const OPEN_FILES: u64 = 12_000;
 /// Number of sessions connected at the same time.
 const CONNECTED: usize = 10_000;

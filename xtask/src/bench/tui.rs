@@ -26,7 +26,7 @@ const IDLE_AFTER: Duration = Duration::from_millis(700);
 const WAIT_MAX: Duration = Duration::from_secs(20);
 /// End of each frame (DEC 2026).
 const FRAME_END: &[u8] = b"\x1b[?2026l";
-/// A letter that occurs in none of our text.
+/// A letter that occurs nowhere in the TUI's own text, so that its appearance proves that the key was handled.
 const LETTER: char = '\u{0411}';
 
 /// The TUI on its own PTY, killed on drop.

@@ -18,10 +18,11 @@ const RUN: &str = "podman run --rm sysop sysop --version";
 /// Name of the container that serves as a host.
 const TRIAL: &str = "sysop-trial";
 const LIMITED: &str = "run --network none --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 ";
-/// Storage that needs no overlay file system, and no daemon for cgroups.
+/// Environment variables that let buildah and podman work without an overlay file system and without a daemon for
+/// cgroups.
 const STORAGE: [(&str, &str); 2] = [("STORAGE_DRIVER", "vfs"), ("BUILDAH_ISOLATION", "chroot")];
 
-/// Makes the base image from a Debian root directory, then builds and runs the container from a directory
+/// Creates the base image from a Debian root directory, then builds and runs the container from a directory
 /// with `sysop.deb` and `Containerfile`.
 pub(super) fn check(debian: &Path, folder: &Path) -> Result<()> {
     setup::need(&TOOLS)?;

@@ -33,11 +33,11 @@ impl AgentKind {
     }
 }
 
-/// End of a run, before the check.
+/// Reason that the agent stopped. The check of the workspace follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgentEnd {
     Done,
-    /// The agent asked for an approval, which nobody gives.
+    /// The agent asked for an approval, and there is nobody to give it.
     Approval,
     /// The maximum number of requests was reached.
     Steps,
@@ -86,7 +86,7 @@ pub(crate) struct TaskRun {
     pub(crate) seconds: f64,
 }
 
-/// Runs an agent once on a task, in a directory of its own, and checks the result.
+/// Runs an agent once on a task, in a new directory, and checks the result.
 pub(crate) fn run(kind: AgentKind, task: &EvalTask, setup: &AgentSetup, rep: u32) -> Result<TaskRun> {
     let folder = TaskFolder::prepare(task)?;
     let proxy = CountingProxy::start(&setup.upstream)?;
@@ -138,7 +138,7 @@ fn sysop(
     })
 }
 
-/// Makes the path independent of the working directory.
+/// Returns the absolute path of the program, because the agent runs in another directory.
 fn program(sysop: &Path) -> Result<PathBuf> {
     sysop.canonicalize().with_context(|| format!("cannot find {}", sysop.display()))
 }

@@ -1,9 +1,9 @@
-//! A proxy between an agent and the model's server. It counts requests and tokens for every agent by the same rule, and
-//! it alone knows the key.
+//! A proxy between an agent and the model's server. It counts requests and tokens in the same way for every agent. The
+//! agents do not get the API key; the proxy adds it.
 //!
-//! It listens on a port of the loopback interface, answers one request per connection, and forwards each with a `curl` of
-//! its own, which knows TLS, streams, and the proxies of the environment. One proxy serves one run, so that a request of a
-//! killed agent counts for no other run.
+//! The proxy listens on a loopback port and accepts one request per connection. It starts a `curl` process for each
+//! request, because curl supports TLS, streaming, and the proxies set in the environment. Each run has its own proxy,
+//! so that a request from a killed agent is not counted for another run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,30 +20,30 @@ use serde_json::Value;
 const BODY_BYTES_MAX: usize = 64 << 20;
 /// Maximum bytes of the head of a request or of an answer.
 const HEAD_BYTES_MAX: u64 = 64 << 10;
-/// Maximum time for counting the last answers after the agent has ended.
+/// Maximum time to wait for open responses after the agent has ended, so that their tokens are counted.
 const FINISH_TIME_MAX: Duration = Duration::from_secs(2);
-/// Bytes that count as one token if the server reports no counts.
+/// Estimated bytes per token, used if the server reports no token counts.
 const TOKEN_BYTES: u64 = 4;
-/// Ends of the paths under which a model is asked.
+/// Ends of the paths of requests to a model. Other requests are forwarded but not counted.
 const CALLS: [&str; 6] =
     ["/chat/completions", "/completions", "/responses", "/messages", "/api/chat", "/api/generate"];
-/// Headers of a request that the proxy or curl sets itself.
+/// Request headers that are not forwarded, because the proxy or curl sets them itself.
 const REQUEST_HEADERS: [&str; 9] = [
     "host", "connection", "content-length", "transfer-encoding", "expect", "accept-encoding",
     "authorization", "api-key", "x-api-key",
 ];
-/// Headers of an answer that do not apply to the connection to the agent.
+/// Response headers that are not forwarded, because they do not apply to the connection to the agent.
 const ANSWER_HEADERS: [&str; 4] = ["connection", "keep-alive", "content-length", "transfer-encoding"];
 
 /// Sums over the requests to the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModelUse {
     pub(crate) requests: u64,
-    /// Requests that the server refused, or that got no answer.
+    /// Number of requests that the server refused or did not answer.
     pub(crate) failed: u64,
     pub(crate) prompt_tokens: u64,
     pub(crate) completion_tokens: u64,
-    /// Requests whose tokens are estimated, because the response has no usage data.
+    /// Number of requests whose tokens are estimated, because the response has no usage data.
     pub(crate) estimated: u64,
     pub(crate) request_bytes: u64,
 }
@@ -76,9 +76,9 @@ impl Upstream {
 #[derive(Default)]
 struct ProxyState {
     counts: ModelUse,
-    /// Requests that are being answered.
+    /// Number of requests that are being answered.
     active: usize,
-    /// Running curls.
+    /// Process ids of the running curl processes.
     curls: Vec<Pid>,
     stopped: bool,
 }
@@ -131,7 +131,7 @@ impl CountingProxy {
         format!("{}{operation}", self.path)
     }
 
-    /// Returns the sums, after the requests whose answers the agent has got, and ends the others.
+    /// Waits up to [`FINISH_TIME_MAX`] for open requests, ends the remaining ones, and returns the sums.
     pub(crate) fn finish(self) -> ModelUse {
         let deadline = Instant::now() + FINISH_TIME_MAX;
         while self.state.lock().active > 0 && Instant::now() < deadline {
@@ -204,7 +204,7 @@ fn read_request(stream: &TcpStream) -> Result<AgentRequest> {
     Ok(AgentRequest { method: method.to_owned(), target: target.to_owned(), headers, body })
 }
 
-/// Answers one request with the answer of the server, and counts it.
+/// Forwards one request to the server and the response to the agent, and counts both.
 fn serve(mut stream: &TcpStream, upstream: &Upstream, state: &Mutex<ProxyState>) -> Result<()> {
     let request = read_request(stream)?;
     let is_call = request.method == "POST" && CALLS.iter().any(|end| request.target.ends_with(end));
@@ -244,7 +244,8 @@ fn serve(mut stream: &TcpStream, upstream: &Upstream, state: &Mutex<ProxyState>)
     Ok(())
 }
 
-/// Adds the tokens of an answer: its status and body, or `None` without one.
+/// Adds a request and its tokens to the sums. `answer` is the status and body of the response, or `None` if none
+/// arrived.
 fn count(counts: &mut ModelUse, answer: Option<(u16, Vec<u8>)>, request_bytes: u64) {
     let Some((200..=299, body)) = answer else {
         counts.failed += 1;
@@ -292,7 +293,7 @@ fn spawn_curl(config: &str) -> Result<Child> {
     Ok(curl)
 }
 
-/// Copies an answer from curl to the agent as it comes. Returns its status and body.
+/// Copies a response from curl to the agent as it arrives. Returns its status and body.
 fn relay(output: ChildStdout, mut to: &TcpStream) -> Result<(u16, Vec<u8>)> {
     let mut from = BufReader::new(output);
     let (status, headers) = loop {
@@ -324,8 +325,8 @@ fn relay(output: ChildStdout, mut to: &TcpStream) -> Result<(u16, Vec<u8>)> {
     }
 }
 
-/// Returns the tokens of the prompt and of the completion that an answer counts: one JSON value, lines of JSON, or
-/// server-sent events. The last count of a stream is its total.
+/// Returns the prompt tokens and completion tokens that a response reports. The body is one JSON value, lines of JSON,
+/// or server-sent events. In a stream, the last reported count is the total.
 pub(crate) fn tokens(body: &[u8]) -> Option<(u64, u64)> {
     if let Ok(value) = serde_json::from_slice(body) {
         return tokens_of(&value);

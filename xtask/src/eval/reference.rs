@@ -1,5 +1,6 @@
-//! The reference agent: the simplest loop that can solve the tasks. A schema for one command at a time, two examples,
-//! and the output of each command as the next message. The agent asks for no approval and has no other tool.
+//! The reference agent: the simplest loop that can solve the tasks. The model gets two examples, and a schema
+//! constrains each reply to one command. The command's output is the next message. There are no approvals and no other
+//! tools.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use super::task::{TaskFolder, wait_until};
 
 const SYSTEM: &str = "You solve tasks on a Linux machine with shell commands. Answer with JSON: {\"command\": a command for \
     sh, \"done\": false}. You get its exit code and output. When the task is solved, answer {\"command\": \"\", \"done\": true}.";
-/// Pairs of what the user and the model said in the examples.
+/// The examples, as pairs of a user message and the model's reply.
 const EXAMPLES: [(&str, &str); 4] = [
     ("Count the lines of a.txt and write the number into n.txt.", "wc -l <a.txt >n.txt"),
     ("exit code 0\n", ""),
@@ -22,7 +23,7 @@ const EXAMPLES: [(&str, &str); 4] = [
 ];
 /// Maximum time for a command.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(60);
-/// Maximum characters of a command's output that the model gets: the last ones.
+/// Maximum characters of a command's output that the model gets, counted from the end.
 const OUTPUT_CHARS_MAX: usize = 2000;
 /// Maximum tokens of an answer.
 const ANSWER_TOKENS_MAX: u64 = 512;

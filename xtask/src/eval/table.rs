@@ -15,7 +15,7 @@ pub(crate) struct TaskResult<'a> {
     pub(crate) runs: Vec<TaskRun>,
 }
 
-/// Runs of an agent on several tasks, summed up.
+/// Sums over the runs of an agent on several tasks.
 #[derive(Default)]
 struct Sum {
     tasks: usize,
@@ -122,12 +122,12 @@ pub(crate) fn table(results: &[TaskResult<'_>]) -> String {
         ));
     }
     if results.iter().flat_map(|result| &result.runs).any(|run| run.model.estimated > 0) {
-        text.push_str("~ estimated from bytes, because an answer counted no tokens\n");
+        text.push_str("~ estimated from bytes, because a response reported no token counts\n");
     }
     text
 }
 
-/// Returns the sums of each agent: the easy half, the hard half, and the whole.
+/// Returns the sums of each agent, for the easy tasks, the hard tasks, and all tasks.
 fn sums(results: &[TaskResult<'_>]) -> Vec<(AgentKind, &'static str, Sum)> {
     let mut sums = Vec::new();
     for agent in [AgentKind::Sysop, AgentKind::Reference] {
@@ -145,7 +145,7 @@ fn sums(results: &[TaskResult<'_>]) -> Vec<(AgentKind, &'static str, Sum)> {
     sums
 }
 
-/// Returns all numbers for programs.
+/// Returns all numbers as JSON.
 pub(crate) fn json(results: &[TaskResult<'_>], model: &str) -> Value {
     let run = |run: &TaskRun| {
         json!({

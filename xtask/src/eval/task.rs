@@ -17,7 +17,7 @@ use tempfile::TempDir;
 const PRELUDE: &str = include_str!("prelude.sh");
 /// Maximum time for a script of a task.
 const SCRIPT_TIME_MAX: Duration = Duration::from_secs(60);
-/// Time between two looks at a running process.
+/// Interval at which a running process is checked.
 const POLL: Duration = Duration::from_millis(20);
 
 /// A task, as in its TOML file.
@@ -29,20 +29,21 @@ pub(crate) struct EvalTask {
     pub(crate) name: String,
     /// Text that the agent gets.
     pub(crate) prompt: String,
-    /// Part of the easy half: one or two commands solve it.
+    /// True if one or two commands solve the task.
     pub(crate) easy: bool,
     pub(crate) tags: Vec<String>,
-    /// Prepares the workspace, which is the working directory of all scripts.
+    /// Script that prepares the workspace. The workspace is the working directory of all scripts.
     setup: String,
-    /// Exits with 0 if the task is solved. The functions of `prelude.sh` are available.
+    /// Script that exits with 0 if the task is solved. The functions of `prelude.sh` are available.
     check: String,
-    /// Solves the task; proves that the check can pass.
+    /// Script that solves the task. It proves that the check can pass.
     solution: String,
-    /// Does something plausible that the check must reject.
+    /// Script with a plausible but wrong solution, which the check must reject.
     pub(crate) wrong: Option<String>,
 }
 
-/// Returns the faults of a task: a check that passes too early, not after the solution, or although something is wrong.
+/// Returns the faults of a task: its check passes before the solution, fails after it, or passes after a wrong
+/// solution.
 pub(crate) fn faults(task: &EvalTask) -> Result<Vec<&'static str>> {
     let mut faults = Vec::new();
     let folder = TaskFolder::prepare(task)?;
@@ -93,8 +94,8 @@ fn read(path: &Path) -> Result<EvalTask> {
     Ok(task)
 }
 
-/// The directory of one run: the workspace, a home, a place for temporary files, and the state that the check compares
-/// with. Removed on drop.
+/// The directory of one run, removed on drop. It contains the workspace, the home directory, a directory for temporary
+/// files, and the initial state that the check compares with the result.
 pub(crate) struct TaskFolder {
     folder: TempDir,
 }
@@ -127,8 +128,8 @@ impl TaskFolder {
         Ok((!succeeded).then_some(output))
     }
 
-    /// Runs a script with `sh` in the workspace. Returns true if it succeeded, and its output, which ends with the status
-    /// of a failure.
+    /// Runs a script with `sh` in the workspace. Returns true if it succeeded, and its output. If it failed, the output
+    /// ends with its exit status.
     pub(crate) fn script(&self, script: &str) -> Result<(bool, String)> {
         let output = self.path("output");
         let file = File::create(&output).context("cannot save the output of a script")?;
@@ -148,8 +149,9 @@ impl TaskFolder {
         Ok((false, output))
     }
 
-    /// Returns a command in the workspace and in a process group of its own, with nothing of the caller's environment but
-    /// the PATH. An interrupt of this process reaches no other group, so the kernel ends the command with this thread.
+    /// Returns a command that runs in the workspace and in a separate process group. Of the caller's environment, it
+    /// gets only PATH. Because Ctrl+C does not reach other process groups, the kernel kills the command when this
+    /// thread ends.
     pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(program);

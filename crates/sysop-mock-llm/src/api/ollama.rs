@@ -1,4 +1,4 @@
-//! Ollama's native API. A model whose name begins with `phi3` has no tools and writes its calls as text.
+//! Ollama's native API. A model whose name begins with `phi3` does not support tools and writes its calls as text.
 //!
 //! Sources: ollama v0.33.0-rc2, `server/routes.go`, `api/types.go`; the Jexida design for the text protocol.
 
@@ -26,7 +26,7 @@ pub(crate) struct OllamaChatRequest {
     model: String,
     turn: Turn,
     stream: bool,
-    /// The request only loads the model.
+    /// True if the request only loads the model.
     load: bool,
 }
 

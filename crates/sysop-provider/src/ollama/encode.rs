@@ -17,11 +17,11 @@ const TEXT_TOKENS_MAX: u32 = 2048;
 
 #[derive(Debug)]
 pub(super) struct ChatParams<'a> {
-    /// Use the text protocol instead of native tools.
+    /// True to use the text protocol instead of native tools.
     pub(super) text_protocol: bool,
     /// Value of the `think` parameter; `None` leaves it out.
     pub(super) think: Option<bool>,
-    /// The model thinks before it answers; its thoughts count toward the output limit.
+    /// True if the model thinks before it answers. Its thoughts count toward the output limit.
     pub(super) thinks: bool,
     pub(super) num_ctx: u32,
     pub(super) keep_alive: Option<&'a str>,

@@ -207,7 +207,7 @@ pub(crate) struct RemoteOllamaModel {
 struct ActiveTunnel {
     tunnel: Arc<Tunnel>,
     model: OllamaModel,
-    /// A request was already made; a further one means that the earlier request failed.
+    /// True if a request was already made. A further request means that the earlier one failed.
     used: bool,
 }
 

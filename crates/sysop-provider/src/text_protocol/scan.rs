@@ -49,7 +49,7 @@ pub(super) struct Segment {
     pub(super) end: usize,
     /// Calls and answers in this segment; at least one.
     pub(super) items: Vec<ReplyItem>,
-    /// The segment is enclosed in a model's own call marks.
+    /// True if the segment is enclosed in a model's own call marks.
     pub(super) marked: bool,
 }
 
@@ -128,13 +128,13 @@ struct Scanner<'t, 'f> {
     /// Offset of the first byte of the text that is not blank.
     first: usize,
     line: LinePrefix,
-    /// A call on this line was a quotation, so later calls on the line are quotations too.
+    /// True if a call on this line was a quotation. Later calls on the line are then quotations too.
     quoting: bool,
-    /// A call was found, or a shell block that may be a call.
+    /// True if a call was found, or a shell block that may be a call.
     called: bool,
     segments: Vec<Segment>,
     blocks: Vec<ShellBlock>,
-    /// A fence, reasoning or an object was left unfinished.
+    /// True if a fence, reasoning or an object was left unfinished.
     open: bool,
     prose_from: usize,
     /// Cache of the next closing fence, by number of backticks. `None`: not looked up; `Some(None)`: there is none.

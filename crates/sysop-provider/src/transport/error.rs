@@ -40,7 +40,7 @@ impl ModelCall {
         self.phase = CallPhase::Ended;
     }
 
-    /// Returns the provider and its address in words, as in `openai at https://api.openai.com`.
+    /// Returns the provider and its address for messages, as in `openai at https://api.openai.com`.
     pub(super) fn target(&self) -> String {
         format!("{} at {}", self.context.target.name, self.origin)
     }

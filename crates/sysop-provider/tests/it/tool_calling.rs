@@ -123,7 +123,7 @@ async fn faultless_native_tools_need_four_questions() {
     let (choice, server) = first_use(abilities, &store, true).await;
     assert_eq!((choice.protocol, choice.requests), (ToolProtocol::Native, 5));
     assert!(choice.notices[0].contains("first use of m: up to ten short questions"), "{:?}", choice.notices);
-    assert_eq!(choice.notices[1], "m gets its tools as native tools (native 4 of 4)");
+    assert_eq!(choice.notices[1], "tool calls of m: native tools (native 4 of 4)");
     let kept = store.0.lock().last().cloned().unwrap();
     assert_eq!((kept.0.as_str(), kept.1.as_str()), ("openai/m", server.url.as_str()));
     assert_eq!(kept.2.server, "llama.cpp b12316");
@@ -140,7 +140,7 @@ async fn a_model_without_working_tools_gets_a_schema_after_ten_questions() {
     assert_eq!((choice.protocol, choice.requests), (ToolProtocol::Text, 11));
     assert_eq!(
         choice.notices[1],
-        "m gets its tools as JSON constrained by a schema (native 0 of 4, schema 4 of 4, text 2 of 2); writes calls \
+        "tool calls of m: JSON constrained by a schema (native 0 of 4, schema 4 of 4, text 2 of 2); writes calls \
          as a fenced block"
     );
     let last = server.seen().into_iter().rfind(|seen| seen.line.starts_with("POST ")).unwrap();

@@ -314,7 +314,7 @@ async fn bounds_an_endless_reply() {
     let server = Server::start(vec![Answer::events("").pieces(vec![piece]).end(End::Forever)]).await;
     let failure = ask(&openai_at(&server.url), hello()).await.failure();
     assert_eq!(failure.kind, FailureKind::Protocol);
-    assert!(failure.message.contains("did not end (stopped after 64 MiB)"), "{}", failure.message);
+    assert!(failure.message.contains("was too long and was stopped after 64 MiB"), "{}", failure.message);
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ struct InputDetails {
 pub(crate) struct ResponsesDecoder {
     model: ModelRef,
     text: String,
-    /// Text of the current message item arrived in pieces and was already shown.
+    /// True if the text of the current message item arrived in pieces and was already shown.
     streamed: bool,
     reasoning: String,
     items: Vec<Value>,
