@@ -31,7 +31,7 @@ const PROFILE: &str = "demo";
 const USAGE: &str = "\
 Usage: cargo xtask eval [OPTIONS] [NAME...] [-- ARGUMENTS]
 
-Runs the tasks, or only those named, and prints who solved them.
+Runs the tasks, or only those named, and prints how many of them each agent solved.
 
   --model MODEL      Model on the server [default: $LLM_DEFAULT_MODEL]
   --base-url URL     Server [default: $LLM_BASE_URL, or $OLLAMA_HOST with --wire ollama]; the key is $LLM_AUTH_TOKEN
@@ -47,7 +47,7 @@ Runs the tasks, or only those named, and prints who solved them.
   --prove            Check the tasks with their solutions and wrong results, without a model
   -- ARGUMENTS       Further arguments of `sysop exec`
 
-The model's commands run as you, without asking. Use a container or a machine that may break.";
+The model's commands run as you, without asking. Use a container or a machine that may be damaged.";
 
 /// Parsed arguments.
 struct EvalArgs {

@@ -30,7 +30,7 @@ const fn flag(name: &'static str, help: &'static str) -> Flag {
     Flag { name, takes_value: false, help }
 }
 
-/// Result of looking at the arguments of a task.
+/// Result of checking the arguments of a task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Checked {
     Run,
@@ -53,13 +53,13 @@ pub(crate) const TASKS: [Task; 11] = [
         name: "test",
         summary: "Check format and lints, and run all tests",
         arguments: "[--all] [-- ARGS...]",
-        flags: &[flag("--all", "Add long random tests, a booted system, and installs in fresh systems")],
+        flags: &[flag("--all", "Also run slow checks: long random tests, a booted system, fresh installs")],
         words_max: 0,
         more: "The arguments after `--` are given to `cargo test`; not with --all.",
     },
     Task {
         name: "bench",
-        summary: "Measure whole processes against baselines of the same run",
+        summary: "Measure whole processes against baselines from the same run",
         arguments: "[--check] [NAME...]",
         flags: &[flag("--check", "Fail if a target is missed")],
         words_max: usize::MAX,
@@ -86,8 +86,8 @@ pub(crate) const TASKS: [Task; 11] = [
         summary: "Take the pictures in docs/pictures from real runs",
         arguments: "[--screen | --tour] [SYSOP]",
         flags: &[
-            flag("--screen", "Leave out the page"),
-            flag("--tour", "Only join the pictures of the tour"),
+            flag("--screen", "Take only the pictures of the TUI"),
+            flag("--tour", "Only build the animated tour from existing pictures"),
         ],
         words_max: 1,
         more: "SYSOP is a program that is already built.",

@@ -152,7 +152,7 @@ pub(crate) enum Command {
                             that share a database\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve\n\n  # Export \
                             spans of turns and tool calls, without their content\n  OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 \
                             sysop serve\n\nOn a terminal, the first line of output is a URL that signs a browser in once. \
-                            Otherwise, it names the file that contains the token while the server runs."
+                            Otherwise, that line names the file that contains the token while the server runs."
     )]
     Serve(ServeArguments),
     /// Join a session on a server and run its tools on this machine
@@ -161,8 +161,8 @@ pub(crate) enum Command {
                             https://ops.example.org --root ~/project \"tidy the docs\"\n  SYSOP_TOKEN=… sysop connect \
                             https://ops.example.org --tools ls,cat,read_file\n\nNo model or API key is needed here. Tools are \
                             confined to --root and come from the profile `workspace` unless --profile is given. Changes \
-                            run only if --approve or you allow them, regardless of the server. Other users of this \
-                            machine can read a token in the URL; prefer SYSOP_TOKEN."
+                            run only if --approve permits them or you approve them, whatever the server allows. \
+                            Other users of this machine can read a token in the URL; prefer SYSOP_TOKEN."
     )]
     Connect(ConnectArguments),
     /// Open a session on a server
@@ -177,7 +177,7 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  sysop approve                # List approvals\n  sysop approve 4f3a91-17      # Allow it \
                             once\n  sysop approve 4f3a91-17 --reject 'not during the freeze'\n  \
-                            SYSOP_URL=https://ops.example.org SYSOP_TOKEN=… sysop approve\n\nUses the server of \
+                            SYSOP_URL=https://ops.example.org SYSOP_TOKEN=… sysop approve\n\nUses the server at \
                             SYSOP_URL with the token in SYSOP_TOKEN, or else the servers that you run on this machine."
     )]
     Approve(ApproveArguments),
@@ -212,7 +212,8 @@ pub(crate) enum Command {
     #[command(
         after_help = "Examples:\n  sysop undo 0198c2 --plan    # Show what would be restored\n  sysop undo 0198c2 4\n  \
                             sysop undo 0198c2 4 --yes\n\nSTEP is the number of the tool call in the session, from 1. Exit \
-                            code 1: changed since, or failed; 3: needs approval."
+                            code 1: something has changed since the call, or the undo failed; 3: the undo needs \
+                            approval."
     )]
     Undo(UndoArguments),
     /// Show and verify the audit log
@@ -234,7 +235,7 @@ pub(crate) enum Command {
     },
     /// Set up sysop: model, key, default host, approval mode
     #[command(
-        after_help = "Asks, shows the resulting config, and writes it only after you confirm. Other settings of an \
+        after_help = "Asks questions, shows the changes, and writes them only after you confirm. Other settings of an \
                       existing config are kept."
     )]
     Init,

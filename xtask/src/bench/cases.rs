@@ -163,7 +163,7 @@ fn stream(bench: &mut Bench) -> Result<()> {
     let small = measure_usage(&exec(bench, mock.port, "stream 100000."))?.rss;
     let large = measure_usage(&exec(bench, mock.port, "stream 200000."))?.rss;
     bench.baseline("peak memory at 100k tokens (0.5 MB of text)", small, "MiB");
-    bench.at_most("more memory for twice the tokens (0.5 MB more of text)", large - small, 8.0, "MiB");
+    bench.at_most("additional memory for twice the tokens (0.5 MB more text)", large - small, 8.0, "MiB");
     Ok(())
 }
 

@@ -12,7 +12,7 @@ pub(super) fn history(bench: &mut Bench) -> Result<()> {
     bench.at_most("a frame, scrolled by a row", numbers.get("frame_ms")?, 4.0, "ms");
     bench.at_most("the same / with 20 messages", numbers.get("frame_ratio")?, 1.25, "×");
     bench.at_most("the slowest new page", numbers.get("slowest_new_page_ms")?, 4.0, "ms");
-    bench.at_most("memory that 200 more frames take", numbers.get("grown_bytes")?, 0.0, "bytes");
+    bench.at_most("additional memory after 200 more frames", numbers.get("grown_bytes")?, 0.0, "bytes");
     bench.baseline("allocations in a frame where nothing moves", numbers.get("allocations_a_frame")?, "");
     let rate = numbers.get("markdown_frames_per_s")?;
     bench.at_least("100k tokens of Markdown, a frame for each 100", rate, 60.0, "frames/s");

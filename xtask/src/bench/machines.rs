@@ -100,8 +100,8 @@ pub(super) fn sandbox(bench: &mut Bench) -> Result<()> {
     let numbers = BenchOutput::of_example("sysop-host", "sandbox", &[])?;
     let plain = numbers.get("plain_ms")?;
     bench.baseline("`bash` runs `true`", plain, "ms");
-    bench.at_most("a fence around the workspace adds", numbers.get("workspace_ms")? - plain, 1.0, "ms");
-    bench.at_most("a read-only fence adds", numbers.get("read_only_ms")? - plain, 1.0, "ms");
+    bench.at_most("added by a sandbox around the workspace", numbers.get("workspace_ms")? - plain, 1.0, "ms");
+    bench.at_most("added by a read-only sandbox", numbers.get("read_only_ms")? - plain, 1.0, "ms");
     Ok(())
 }
 

@@ -45,8 +45,8 @@ pub(super) fn page(bench: &mut Bench) -> Result<()> {
     bench.at_least("scrolling through it", need("scroll_fps")?, 55.0, "frames/s");
     bench.baseline("its longest frame", need("scroll_worst_frame_ms")?, "ms");
     bench.baseline("streamed turns of the soak", need("soak_turns")?, "");
-    bench.baseline("what scripts hold at its end", need("soak_heap_mib")?, "MiB");
-    bench.at_most("how much that grew after its first third", need("soak_heap_growth_mib")?, 8.0, "MiB");
+    bench.baseline("JavaScript heap at the end of the soak", need("soak_heap_mib")?, "MiB");
+    bench.at_most("growth of the heap after the first third", need("soak_heap_growth_mib")?, 8.0, "MiB");
     Ok(())
 }
 

@@ -244,8 +244,8 @@ fn serve(mut stream: &TcpStream, upstream: &Upstream, state: &Mutex<ProxyState>)
     Ok(())
 }
 
-/// Adds a request and its tokens to the sums. `answer` is the status and body of the response, or `None` if none
-/// arrived.
+/// Adds the tokens of a response to the sums, or counts the request as failed. `answer` is the status and body of the
+/// response, or `None` if none arrived.
 fn count(counts: &mut ModelUse, answer: Option<(u16, Vec<u8>)>, request_bytes: u64) {
     let Some((200..=299, body)) = answer else {
         counts.failed += 1;

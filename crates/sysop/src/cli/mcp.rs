@@ -25,8 +25,9 @@ pub(crate) enum McpCommand {
         after_help = "Examples:\n  sysop mcp serve\n  sysop -H web1 mcp serve --approve ask\n\nThe agent's calls are \
                       approved and logged like those of sysop's own model. Without --approve, only read-only calls \
                       are allowed. With \
-                      --approve ask, attached users approve calls (--attachable), or else the client's user, if the \
-                      client can ask (elicitation); otherwise calls are rejected."
+                      --approve ask, users attached to the session (--attachable) approve calls. If nobody is \
+                      attached, the client asks its user, if it supports elicitation. Otherwise, calls are \
+                      rejected."
     )]
     Serve {
         /// Let `sysop attach` join the sessions, to watch and approve; the address is printed to standard error
