@@ -13,7 +13,7 @@ use crate::client::RpcError;
 /// Maximum total size of all embedded text in a prompt, in bytes.
 const EMBEDDED_BYTES_MAX: usize = 1024 * 1024;
 
-/// Content of a prompt.
+/// Content of a prompt: one text, and the images in order.
 #[derive(Debug, Default)]
 pub(crate) struct PromptContent {
     pub(crate) text: String,

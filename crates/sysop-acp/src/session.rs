@@ -159,7 +159,7 @@ struct SessionTask {
     ready: Option<oneshot::Sender<()>>,
     note: Option<String>,
     prompts: Vec<OpenPrompt>,
-    /// The newest turn.
+    /// Id of the newest turn; `None` before the first one.
     turn: Option<TurnId>,
     /// Reason that the newest reply finished.
     finish: FinishReason,
@@ -527,7 +527,8 @@ impl SessionTask {
         Ok(())
     }
 
-    /// Returns the input for a call typed by the user.
+    /// Returns the input for a call typed by the user, and marks the prompt as a command. Fails if another prompt is
+    /// open.
     fn typed_call(&self, open: &mut OpenPrompt, tool: &str, arguments: Value) -> Result<Input, RpcError> {
         if !self.prompts.is_empty() {
             let why = "a turn is running; wait for it or cancel it";

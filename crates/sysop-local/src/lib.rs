@@ -27,7 +27,7 @@
 //! - A file at its final path had the pinned hash when it was moved there. No other downloaded file is used.
 //! - The Hugging Face token goes to the first server only, never along a redirect.
 //! - The server listens on loopback and refuses every request without the random key, which is in no command line.
-//! - This crate reads no flags, no config and no environment, and knows no sessions.
+//! - This crate reads no flags, no config and no environment, and does not depend on sessions.
 
 mod archive;
 mod catalog;

@@ -14,7 +14,7 @@ pub(crate) struct ResultContent {
     pub(crate) images: Vec<ImageRef>,
 }
 
-/// Part of a result.
+/// One content block of a result, before its image is checked and stored.
 enum ContentPart<'a> {
     Text(String),
     /// An image in base64.

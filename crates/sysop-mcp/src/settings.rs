@@ -94,7 +94,7 @@ pub struct ServerSettings {
     pub startup_timeout: Duration,
 }
 
-/// Transport for reaching a server.
+/// Transport for reaching a server: the pipes of a child process, or HTTP.
 #[derive(Debug, Clone)]
 pub enum ServerTransport {
     /// A program on this machine, with its complete environment.

@@ -1,6 +1,6 @@
 //! Parts that the five APIs share: reading a request, validating it, and rendering the scripted response.
 //!
-//! Each API is one module, which knows nothing of HTTP except headers and a JSON body.
+//! Each API is one module. Of an HTTP request, a module sees only the path, the headers and the JSON body.
 
 pub(crate) mod anthropic;
 pub(crate) mod gemini;

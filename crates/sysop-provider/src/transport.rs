@@ -58,7 +58,7 @@ impl QuirkCache {
         Self(Mutex::new(HashMap::from([(model, quirks)])))
     }
 
-    /// Changes the quirks of a model.
+    /// Changes the quirks of a model and keeps the result. Starts without quirks if none are known.
     pub(crate) fn change(&self, model: &str, change: impl FnOnce(&mut ModelQuirks)) {
         let mut quirks = self.of(model);
         change(&mut quirks);

@@ -75,7 +75,7 @@ pub enum ExecTask {
     Undo {
         /// Number of the call; `None` means the last one that can be undone.
         step: Option<u64>,
-        /// Only print the plan.
+        /// True to print the plan and change nothing.
         plan_only: bool,
     },
 }

@@ -26,7 +26,7 @@
 //! which open sockets and streams end together with their token.
 //!
 //! The printed address contains the token of this start. The token in an address works for one visit only: the browser
-//! gets a cookie that is a token of its own (a child of the first, valid for at most 30 days) and is redirected to an
+//! gets a cookie that is a separate token (a child of the first, valid for at most 30 days) and is redirected to an
 //! address without the token. A leaked address therefore opens no second browser.
 //!
 //! A logged-in page can create a link for another browser. The token in the link's address is valid for one visit only:

@@ -1,6 +1,6 @@
 //! Sessions over HTTP: WebSocket, SSE with POST, authentication, limits, and tools that run on clients.
 //!
-//! The server knows no model and no machine. Sessions come from a [`SessionBackend`], and callers are
+//! The server calls no model and runs no tool itself. Sessions come from a [`SessionBackend`], and callers are
 //! admitted by an [`Authenticator`]. The server makes no decision about a session either: it turns client
 //! messages into inputs, and events into messages.
 

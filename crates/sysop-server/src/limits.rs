@@ -1,7 +1,7 @@
 //! Limits per token and per client address: requests, connections, sessions.
 //!
-//! This module only counts; it knows no requests and no sessions. Its memory is bounded however many clients connect: a
-//! limited number of them is tracked individually, and all others share one account.
+//! This module only counts; it does not depend on requests or sessions. Its memory is bounded however many clients
+//! connect: a limited number of them is tracked individually, and all others share one account.
 
 mod lingering_close;
 mod listener;
@@ -89,8 +89,8 @@ impl<K: Hash + Eq> Drop for ConcurrencyPermit<K> {
     }
 }
 
-/// Accounting key of a client address: an IPv4 address, or the /64 prefix of an IPv6 address, which one customer usually
-/// owns entirely.
+/// Accounting key of a client address: an IPv4 address, or the /64 prefix of an IPv6 address, which one customer
+/// usually owns entirely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PeerKey(IpAddr);
 

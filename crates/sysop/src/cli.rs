@@ -60,7 +60,6 @@ pub(crate) struct Arguments {
     /// Task to start with (opens the TUI)
     #[arg(value_name = "TASK", value_parser = task)]
     pub(crate) task: Vec<String>,
-    /// Images for the model.
     #[command(flatten)]
     pub(crate) images: ImageArguments,
     /// Flags that every command accepts.
@@ -312,7 +311,6 @@ pub(crate) struct ChatArguments {
     /// Print plain text, for pipes and dumb terminals
     #[arg(long)]
     pub(crate) plain: bool,
-    /// Images for the model.
     #[command(flatten)]
     pub(crate) images: ImageArguments,
 }
@@ -333,12 +331,11 @@ pub(crate) struct ExecArguments {
     /// commands, 30m, $0.50, @lab`
     #[arg(long, value_name = "BOUNDS")]
     pub(crate) bounds: Option<AutoBounds>,
-    /// Images for the model.
     #[command(flatten)]
     pub(crate) images: ImageArguments,
 }
 
-/// Images for the model.
+/// Images that the model gets together with the task.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ImageArguments {
     /// Image to send with the task: PNG, JPEG, GIF or WebP, up to 5 MB and 2000 pixels a side; repeatable
@@ -426,19 +423,16 @@ pub(crate) enum GuardCommand {
     },
     /// Show the state of a guard
     Status {
-        /// Host and guard.
         #[command(flatten)]
         guard: GuardArguments,
     },
     /// Keep a change without testing a fresh login
     Confirm {
-        /// Host and guard.
         #[command(flatten)]
         guard: GuardArguments,
     },
     /// Roll a change back now
     Fire {
-        /// Host and guard.
         #[command(flatten)]
         guard: GuardArguments,
     },

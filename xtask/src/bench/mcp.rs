@@ -77,7 +77,7 @@ fn many_tools(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// Acts as a model server that knows no list of models and rejects its first model request; returns the size of
+/// Acts as a model server that offers no list of models and rejects its first model request. Returns the size of
 /// that request's body in bytes.
 fn first_request(listener: &TcpListener) -> Result<usize> {
     loop {

@@ -59,7 +59,7 @@ pub(crate) struct Upstream {
 }
 
 impl Upstream {
-    /// Parses a base URL.
+    /// Parses a base URL. Without a scheme, `http` is used. Fails if the URL has another scheme, a query or a fragment.
     pub(crate) fn parse(url: &str, key: Option<String>) -> Result<Self> {
         let url = if url.contains("://") { url.to_owned() } else { format!("http://{url}") };
         let (scheme, rest) = url.split_once("://").expect("it was added if it was missing");
@@ -155,7 +155,7 @@ impl Drop for CountingProxy {
     }
 }
 
-/// A request of the agent.
+/// A request from the agent, read to its end.
 struct AgentRequest {
     method: String,
     target: String,

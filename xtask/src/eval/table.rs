@@ -91,7 +91,7 @@ pub(crate) fn wilson(solved: u64, runs: u64) -> (f64, f64) {
     ((center - half).max(0.0), (center + half).min(1.0))
 }
 
-/// Returns the table for people.
+/// Returns the results as aligned text: a row per task and agent, then the sums.
 pub(crate) fn table(results: &[TaskResult<'_>]) -> String {
     let width = results.iter().map(|result| result.task.name.len()).max().unwrap_or_default().max(4);
     let mut text = format!(

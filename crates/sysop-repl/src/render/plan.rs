@@ -1,4 +1,5 @@
-//! A proposal in a front end without a full screen. Everything important is in words: styles may be missing.
+//! A proposal in a front end without a full screen. Everything important is stated as text, because the terminal may
+//! not show styles.
 
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{Proposal, SessionInfo};

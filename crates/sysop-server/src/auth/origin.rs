@@ -1,7 +1,7 @@
 //! Checks `Host` and `Origin`: the names that a server answers to, and the pages that may call it.
 //!
 //! Only known names are accepted, even on a loopback address. Otherwise, any DNS name could be rebound to the
-//! server's address, and the browser would mistake a foreign page for one of ours.
+//! server's address, and the browser would treat a foreign page as one of the server's pages.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -30,7 +30,7 @@ struct ApprovalRow {
     session_id: SessionId,
     tool_call_id: CallId,
     host: String,
-    /// Name of the tool.
+    /// Name of the tool, such as `bash`.
     tool: String,
     command: String,
     /// The model's reason; may be empty.

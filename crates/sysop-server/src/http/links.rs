@@ -44,7 +44,7 @@ pub(super) struct NewLink {
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct CreatedLink {
-    /// Address below the server's own, good for one visit.
+    /// Path and query to append to the server's address. Valid for one visit.
     path: String,
     /// Time until which the link must be opened.
     expires: Timestamp,

@@ -10,7 +10,7 @@ use crate::Peer;
 /// Maximum size of the form, in bytes. The sender is not authenticated, so no more than this is read.
 const FORM_BYTES_MAX: usize = 1024;
 
-/// The login form.
+/// Body of the login form, for the API description.
 #[derive(JsonSchema)]
 pub(super) struct LogInForm {
     #[expect(dead_code, reason = "`log_in` reads the form without a decoder")]

@@ -7,9 +7,9 @@ use super::{Kind, Span, Value};
 /// The service that reports the spans.
 #[derive(Debug, Clone)]
 pub struct ServiceInfo {
-    /// `service.name`.
+    /// Value of the resource attribute `service.name`.
     pub name: String,
-    /// `service.version`.
+    /// Value of the resource attribute `service.version`.
     pub version: String,
 }
 

@@ -20,7 +20,7 @@ use crate::settings::{McpServer, Settings};
 /// Workspace files in which other programs list MCP servers.
 const WORKSPACE_FILES: [&str; 3] = [".mcp.json", ".vscode/mcp.json", ".cursor/mcp.json"];
 
-/// State of a server.
+/// Result of starting a server, or the reason that it was not started.
 enum ServerState {
     Disabled,
     /// The user has not agreed to this command line or address.

@@ -175,7 +175,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("undo.megabytes", "Maximum size of the content saved per call for undo, in MiB; 0 saves nothing"),
 ];
 
-/// Returns the page.
+/// Returns the whole page as Markdown.
 pub(super) fn page() -> String {
     let mut page = "# Configuration reference\n\nAll keys of `config.toml`, and of `.sysop.toml` in a workspace. `*` \
                     stands for a name that you choose. [Configuration](configuration.md) explains where settings \

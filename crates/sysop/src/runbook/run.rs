@@ -77,7 +77,7 @@ struct StepUndo {
     call: Option<StepCall>,
 }
 
-/// State of a run.
+/// State of a run: its current step and phase, the values so far, and the steps that can be undone.
 pub(super) struct RunbookRun {
     book: Runbook,
     range: RunRange,

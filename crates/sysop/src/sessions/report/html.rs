@@ -82,7 +82,7 @@ fn call(html: &mut String, call: &ReportedCall) {
     );
 }
 
-/// Returns the `file` URL of a path.
+/// Returns the `file` URL of a path, or empty text if the path is relative.
 fn url_of(path: &str) -> String {
     url::Url::from_file_path(path).map_or_else(|()| String::new(), |url| url.to_string())
 }
