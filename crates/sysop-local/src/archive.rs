@@ -23,7 +23,7 @@ pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<(), String> {
         let mut entry = entry.map_err(|error| error.to_string())?;
         let inside = entry.unpack_in(target).map_err(|error| error.to_string())?;
         if !inside {
-            return Err("an entry lies outside of the archive".to_owned());
+            return Err("an entry would be extracted outside the target directory".to_owned());
         }
     }
     Ok(())

@@ -504,7 +504,7 @@ mod tests {
             (r#""content": "Going.","#, r#""content": 7,"#, 9, "response.content: invalid type: integer `7`"),
             (r#""content": "Going.","#, r#""content": "a", "content": "b","#, 9, "duplicate field `content`"),
             (r#""type": "function","#, r#""type": "custom","#, 13, "unknown variant `custom`"),
-            (r#""name": "bash","#, r#""name": "ba sh","#, 15, "`ba sh` is no name of a tool"),
+            (r#""name": "bash","#, r#""name": "ba sh","#, 15, "`ba sh` is not a valid tool name"),
             (r#""{\"command\": \"ls\"}""#, r#""[1]""#, 16, "must be a JSON object in a string"),
             (r#""{\"command\": \"ls\"}""#, r#""{oops""#, 16, "must be a JSON object in a string"),
             (r#""{\"command\": \"ls\"}""#, "{}", 16, "invalid type: map, expected a JSON object in a string"),

@@ -54,7 +54,8 @@ pub(crate) async fn events(
         return problem::draining();
     }
     let Ok(Query(query)) = query else {
-        let why = "`resumeFrom`, `cols`, `rows` and `scrollback` must be numbers, `lend` and `terminal` true or false";
+        let why = "`resumeFrom`, `cols`, `rows` and `scrollback` must be numbers; `lend` and `terminal` must be true or \
+                   false";
         return problem::bad(why);
     };
     let Ok(start) = start(&headers, &query) else {

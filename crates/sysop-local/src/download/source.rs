@@ -223,10 +223,13 @@ fn answer(response: Response, hop: usize, offset: u64) -> Result<Answer, SourceE
 fn next_url(from: &Url, response: &Response) -> Result<Url, SourceError> {
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let next = location.and_then(|text| from.join(text).ok());
-    let next = next.ok_or_else(|| SourceError::Refused("a redirect without an address".to_owned()))?;
+    let next =
+        next.ok_or_else(|| SourceError::Refused("the server redirected to no valid URL".to_owned()))?;
     let downgrades = from.scheme() == "https" && next.scheme() != "https";
     if downgrades || !matches!(next.scheme(), "http" | "https") {
-        return Err(SourceError::Refused(format!("a redirect to an address of kind {}", next.scheme())));
+        let why =
+            format!("the server redirected to an insecure or unsupported URL (scheme `{}`)", next.scheme());
+        return Err(SourceError::Refused(why));
     }
     Ok(next)
 }

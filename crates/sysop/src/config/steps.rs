@@ -349,7 +349,7 @@ impl StepReader<'_> {
     fn any_text(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) -> Option<String> {
         match raw.get_ref().as_str() {
             Some(text) if text.contains('\0') => {
-                self.fault(raw.span().start, &format!("`{key}` contains a NUL"))
+                self.fault(raw.span().start, &format!("`{key}` contains a NUL character"))
             }
             Some(text) => return Some(text.to_owned()),
             None => self.wrong(key, "a string", raw),

@@ -114,7 +114,7 @@ fn describe(
         ServerState::Disabled => "turned off (enabled = false)".to_owned(),
         ServerState::NoConsent => "needs your consent; run `sysop mcp list` on a terminal".to_owned(),
         ServerState::Refused => {
-            format!("refused; to be asked again, run `sysop mcp remove {name}` and add it again")
+            format!("you rejected it; to be asked again, run `sysop mcp remove {name}` and add it again")
         }
         ServerState::Running(description, _) => format!("ready ({description}); {approve}"),
         ServerState::Failed(error) => format!("failed: {error}"),

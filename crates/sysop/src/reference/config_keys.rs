@@ -70,7 +70,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("max_iterations", "Maximum number of model calls in one turn"),
     (
         "max_history_messages",
-        "Maximum number of recent messages that the model gets; 0: as many as its context window holds",
+        "Maximum number of recent messages that the model gets; 0 means as many as its context window holds",
     ),
     (
         "ledger_only",
@@ -169,7 +169,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("otlp_endpoint", "OpenTelemetry endpoint (OTLP over HTTP) for the server's spans"),
     (
         "approval_expires_s",
-        "Seconds after which an unanswered approval is rejected; 0: never. Default: 3600 on a server, otherwise 0",
+        "Seconds after which an unanswered approval is rejected; 0 for never. Default: 3600 on a server, otherwise 0",
     ),
     ("audit.journald", "Also write the server's audit log to the systemd journal"),
     ("undo.megabytes", "Maximum size of the content saved per call for undo, in MiB; 0 saves nothing"),

@@ -117,8 +117,8 @@ impl SessionReport {
             let end = match guard.end {
                 Some(GuardEnd::Confirmed) => "confirmed, so the change stays",
                 Some(GuardEnd::Fired) => "fired, so the change was rolled back",
-                Some(GuardEnd::Unknown) => "end unknown",
-                None => "no end in the log",
+                Some(GuardEnd::Unknown) => "its end is unknown",
+                None => "its end is not in the log",
             };
             line(&format!("{}lockout guard on {}: {end}", of_call(guard.call), guard.host))
         }));
@@ -164,7 +164,7 @@ fn facts(id: &SessionId, record: &SessionRecord, zone: &TimeZone) -> Vec<(&'stat
         facts.push(("Opened by", line(by)));
     }
     if !record.people.is_empty() {
-        facts.push(("Answered or typed", line(&record.people.join(", "))));
+        facts.push(("Users who acted", line(&record.people.join(", "))));
     }
     if let (Some(started), Some(ended)) = (record.started, record.ended) {
         let length = u64::try_from(ended.0.saturating_sub(started.0)).unwrap_or_default();
@@ -173,7 +173,7 @@ fn facts(id: &SessionId, record: &SessionRecord, zone: &TimeZone) -> Vec<(&'stat
             format!("{} to {} ({})", time(started, zone), time(ended, zone), duration(length)),
         ));
     }
-    let models = if record.asks_models { record.models.join(", ") } else { "none was asked".to_owned() };
+    let models = if record.asks_models { record.models.join(", ") } else { "none was used".to_owned() };
     facts.push(("Models", line(&models)));
     let readers: Vec<String> = record.readers.models().iter().map(ToString::to_string).collect();
     let readers = if readers.is_empty() { "none".to_owned() } else { readers.join(", ") };
@@ -221,7 +221,7 @@ impl ReportedCall {
                         facts.extend(outcome.output.lines().next().map(str::to_owned));
                     }
                     Some(_) => {}
-                    None => facts.push("no end in the log".to_owned()),
+                    None => facts.push("its end is not in the log".to_owned()),
                 }
             }
         }

@@ -86,7 +86,7 @@ fn a_report_names_what_was_done_by_whom_and_where() {
     for line in [
         "# Restart nginx\n",
         "- Session: 0198c2f1\n",
-        "- Answered or typed: ada, bob\n",
+        "- Users who acted: ada, bob\n",
         "(9.0 s)\n",
         "1. 00:00:04, proposed by the model, edited and allowed by ada, failed, 1.5 s",
         "   - reason: it hangs\n",
@@ -141,7 +141,7 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
     let (text, page) = (markdown(&record, Path::new("/nothing")), html(&record, Path::new("/nothing")));
     for part in [
         "allowed by ada and bob, exit code 0\n",
-        "- Answered or typed: ada, bob\n",
+        "- Users who acted: ada, bob\n",
         "> I shall &lt;touch&gt; it.\n",
         "- Calls: 1 ran (0 ms), 0 did not\n",
     ] {
