@@ -90,7 +90,7 @@ fn other_forms_of_timeouts_headers_and_switches_are_read() {
          url = \"https://b.example/mcp\"\n\n[mcp.b.headers_env]\nX = \"V\"\n"
     );
     assert!(
-        notes[0].contains("`Bearer` and the value of T") && notes[1] == "b: not imported: scopes",
+        notes[0].contains("`Bearer ` followed by the value of T") && notes[1] == "b: not imported: scopes",
         "{notes:?}"
     );
 }
