@@ -9,10 +9,8 @@
 //! | --- | --- |
 //! | OpenAI | `POST /v1/chat/completions` and `/chat/completions`, `GET /v1/models` and `/models` |
 //! | Anthropic | `POST /v1/messages`, `GET /v1/models` with an `anthropic-version` header |
-//! | Gemini | `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent` (`?alt=sse`, else one array),
-//! also under `/v1`; `GET /v1beta/models` | | Vertex | the same methods under
-//! `/v1/projects/{p}/locations/{l}/publishers/google/models/{model}` and `/v1/publishers/google/models/{model}`, also
-//! under `/v1beta1` |
+//! | Gemini | `POST /v1beta/models/{model}:generateContent` and `:streamGenerateContent` (`?alt=sse`, else one array), also under `/v1`; `GET /v1beta/models` |
+//! | Vertex | the same methods under `/v1/projects/{p}/locations/{l}/publishers/google/models/{model}` and `/v1/publishers/google/models/{model}`, also under `/v1beta1` |
 //! | Ollama | `POST /api/chat`, `/api/show`; `GET /`, `/api/version`, `/api/tags`, `/api/ps` |
 //!
 //! Requests with any model name are answered, with two exceptions. A name beginning with `missing` gets the API's 404.
