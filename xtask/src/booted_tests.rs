@@ -12,13 +12,13 @@ use crate::workspace::{cargo, step, target};
 
 const MIRROR: &str = "http://deb.debian.org/debian";
 const SUITE: &str = "bookworm";
-/// Packages of the system: an ssh server, and what the tests change.
+/// Packages of the system: an ssh server, and the programs whose configuration the tests change.
 const PACKAGES: &str = "systemd-sysv,dbus,libpam-systemd,openssh-server,sudo,nftables,iptables,iproute2,ifupdown,netplan.io,\
     network-manager,ufw,procps,psmisc,passwd,cron,git,rsync,e2fsprogs";
 /// Address of the client on its virtual link to the system, from a range reserved for documentation.
 const CLIENT: &str = "192.0.2.1";
 const SYSTEM: &str = "192.0.2.2";
-/// Adds users and the key, and lets no program configure the network by itself.
+/// Script that adds users and the key, and disables the services that would configure the network.
 const PREPARE: &str = "useradd -m -s /bin/bash ann; useradd -m -s /bin/bash bob
     echo 'ann ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/ann; chmod 440 /etc/sudoers.d/ann
     for h in root home/ann home/bob; do mkdir -p /$h/.ssh; cp /tmp/key.pub /$h/.ssh/authorized_keys; chmod 700 /$h/.ssh; done

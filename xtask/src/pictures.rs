@@ -48,7 +48,7 @@ struct TmuxSession {
 }
 
 /// Takes all pictures, or only the pictures of the TUI (`--screen`), with the binary at the given path or a newly built
-/// one. `--tour` takes none, and joins the existing ones.
+/// one. `--tour` takes no pictures, and only builds the animated tour from existing ones.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
     if rest == ["--tour"] {
         return tour::write();

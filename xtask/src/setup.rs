@@ -45,7 +45,8 @@ const TESTS: &[(&str, &str)] = &[
     ("systemd-socket-activate", "systemd"),
 ];
 
-/// Programs that the tasks of `cargo xtask eval`, their checks and its proxy need, beyond the programs of every Debian.
+/// Programs that the tasks of `cargo xtask eval`, their checks and its proxy need, besides those in every Debian
+/// system.
 pub(crate) const EVAL: &[(&str, &str)] =
     &[("git", "git"), ("sqlite3", "sqlite3"), ("curl", "curl"), ("find", "findutils"), ("cmp", "diffutils")];
 

@@ -1,4 +1,4 @@
-//! Asks the user what a running program wants to know: a password, a passphrase, or whether a host key is right.
+//! Asks the user the questions of running programs: for a password, a passphrase, or the acceptance of a host key.
 //!
 //! The rules of approval prompts apply: the prompt is drawn, everything typed before it or within `GUARD`
 //! after it is discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that
