@@ -126,7 +126,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("routines.*.vars.*.pattern", "Regular expression that a value must match"),
     ("routines.*.vars.*.default", "Default value"),
     ("routines.*.made_from.session", "Session that the runbook was exported from"),
-    ("routines.*.made_from.date", "Date of the session"),
+    ("routines.*.made_from.date", "Date of the export"),
     ("routines.*.made_from.os", "Operating system that the session ran on"),
     ("routines.*.made_from.arch", "Architecture that the session ran on"),
     ("routines.*.made_from.policy", "Number of policy rules at the time of the export"),
