@@ -36,7 +36,7 @@ fn files_of_vs_code_and_opencode_are_read() {
         r#"{"servers": {"a": {"type": "stdio", "command": "x", "env": {"K": "${input:key}"}}, "b": {"command": "y"}}}"#,
     );
     assert_eq!(toml, "[mcp.b]\ncommand = \"y\"\n");
-    assert!(notes[0].contains("its variable K would be expanded"), "{notes:?}");
+    assert!(notes[0].contains("the variable K would be expanded"), "{notes:?}");
     let (toml, _) = imported(
         r#"{"mcp": {"a": {"type": "local", "command": ["npx", "srv"], "environment": {"K": "{env:K}"}, "enabled": false}}}"#,
     );
