@@ -53,7 +53,8 @@ impl RunLoop {
             return;
         }
         let now = self.now();
-        let host = self.app.transcript().session_info().map(|info| ui_text::host_summary(info.place()));
+        let host = self.app.transcript().session_info().map(|info| info.place());
+        let host = host.filter(|host| !ui_text::is_local_host(host)).map(ui_text::host_summary);
         let place = host.map(|host| format!(" on {host}")).unwrap_or_default();
         match occasion {
             Occasion::NeedsUser => {

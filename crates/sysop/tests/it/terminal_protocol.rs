@@ -94,3 +94,55 @@ fn a_grant_for_the_session_is_listed_and_revoked() {
         assert_eq!(viewer.ends().await, 0);
     });
 }
+
+/// Runs a command of 10 seconds in a terminal without focus, which is asked to notify its user of the approval and of
+/// the end.
+fn notifies(term: &str, needs_you: &str, is_done: &str) {
+    let mock = Mock::start(&[("take long", vec![bash("sleep 10; touch a"), say("took long")])]);
+    let world = World::with_openai(&mock.url()).variable("TERM", term);
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("Describe a task").await;
+        viewer.types("\x1b[O").await;
+        viewer.types("take long\r").await;
+        viewer.hears(needs_you).await;
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.hears(is_done).await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+    });
+}
+
+#[test]
+fn a_terminal_without_focus_notifies_of_an_approval_and_of_the_end_of_a_long_task() {
+    notifies("xterm-256color", "\x07\x1b]9;sysop needs you\x07", "\x1b]9;sysop is done\x07");
+}
+
+#[test]
+fn rxvt_and_foot_get_notifications_in_their_own_form() {
+    notifies(
+        "foot",
+        "\x07\x1b]777;notify;sysop;sysop needs you\x07",
+        "\x1b]777;notify;sysop;sysop is done\x07",
+    );
+}
+
+#[test]
+fn a_terminal_with_focus_does_not_notify() {
+    let mock = Mock::start(&[("make a file", vec![bash("touch a"), say("made it")])]);
+    let world = World::with_openai(&mock.url());
+    at_a_terminal(async {
+        let mut viewer = Viewer::sits_down(&world, &[]);
+        viewer.sees("Describe a task").await;
+        viewer.types("\x1b[O\x1b[I").await;
+        viewer.types("make a file\r").await;
+        viewer.reads_the_proposal().await;
+        viewer.types("\r").await;
+        viewer.sees("made it").await;
+        viewer.types(LEAVE).await;
+        assert_eq!(viewer.ends().await, 0);
+        let raw = String::from_utf8_lossy(&viewer.raw);
+        assert!(!raw.contains("\x1b]9;") && !raw.contains("\x1b]777;"));
+    });
+}
