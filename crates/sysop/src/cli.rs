@@ -41,7 +41,7 @@ use values::DAY_MS;
 use values::{assignment, size, task, token_lifetime, token_name, token_scopes, word};
 #[cfg(test)]
 use words::COMMANDS;
-use words::{join_resume, mistyped_command};
+use words::{join_resume, mistyped_command, with_config_tip};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -706,7 +706,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
     let arguments = join_resume(arguments.into_iter().collect());
     let is_escaped = arguments.iter().any(|argument| argument == "--");
     let mut command = Arguments::command();
-    let matches = command.try_get_matches_from_mut(arguments)?;
+    let matches = command.try_get_matches_from_mut(arguments).map_err(with_config_tip)?;
     let mut parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     parsed.global.settle_continue();
     if parsed.command.is_some() && !parsed.task.is_empty() {

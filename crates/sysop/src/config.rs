@@ -35,7 +35,7 @@ pub(crate) use hooks::{Hook, HookPoint, Notify, OnError, UserProgram};
 pub(crate) use keys::WorkspaceRule;
 #[cfg(test)]
 pub(crate) use keys::{ConfigKey, KEYS, ListKind, TextKind, ValueKind};
-pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, nearest_word, unknown_provider};
+pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, is_key, nearest_word, unknown_provider};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
 pub(crate) use routine::{
     Routine, RoutineError, RoutineSource, TemplatePart, Variable, fill_template, takes_a_word, template_of,

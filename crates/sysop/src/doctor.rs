@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
+use sysop_core::model_provider::OLLAMA;
 use sysop_core::text::neutralize;
 use sysop_core::ui_text::split_hint;
 use sysop_host::SandboxSupport;
@@ -55,6 +56,8 @@ enum CheckStatus {
 
 #[derive(Debug, Default)]
 struct DoctorReport {
+    /// Lines about problems, which come first.
+    problems: String,
     text: String,
     bad: usize,
 }
@@ -67,11 +70,12 @@ impl DoctorReport {
             CheckStatus::Bad => "FAIL",
         };
         self.bad += usize::from(state == CheckStatus::Bad);
+        let lines = if state == CheckStatus::Bad { &mut self.problems } else { &mut self.text };
         let text = neutralize(text);
-        writeln!(self.text, "{word}  {what:<9} {text}").expect("writing to a string cannot fail");
+        writeln!(lines, "{word}  {what:<9} {text}").expect("writing to a string cannot fail");
         if let Some(hint) = hint {
             let hint = neutralize(hint);
-            writeln!(self.text, "                -> {hint}").expect("writing to a string cannot fail");
+            writeln!(lines, "                -> {hint}").expect("writing to a string cannot fail");
         }
     }
 
@@ -119,15 +123,13 @@ pub(crate) fn unusable(failure: &CommandError) -> (String, Exit) {
     finish(report)
 }
 
-fn finish(mut report: DoctorReport) -> (String, Exit) {
+fn finish(report: DoctorReport) -> (String, Exit) {
     let (summary, exit) = match report.bad {
         0 => ("No problems found.".to_owned(), Exit::Done),
         1 => ("1 problem found. Fix it and run `sysop doctor` again.".to_owned(), Exit::Failed),
         many => (format!("{many} problems found. Fix them and run `sysop doctor` again."), Exit::Failed),
     };
-    report.text.push_str(&summary);
-    report.text.push('\n');
-    (report.text, exit)
+    (format!("{}{}{summary}\n", report.problems, report.text), exit)
 }
 
 fn config(settings: &Settings, report: &mut DoctorReport) {
@@ -233,11 +235,17 @@ async fn providers(
         };
         (*provider, of_provider, answer)
     });
+    let mut unused = Vec::new();
     for (provider, of_provider, answer) in join_all(asked).await {
         let needed = selected.is_some_and(|model| model.provider == provider);
         let state = if needed { CheckStatus::Bad } else { CheckStatus::Note };
         let key = of_provider.api_key_origin.map(|origin| format!(" (key: {origin})")).unwrap_or_default();
         match answer {
+            Err((_, ProviderAnswer::NotAsked)) if !needed && key.is_empty() => unused.push(provider),
+            // Asked only because it may run.
+            Err(_) if !needed && provider == OLLAMA.name && of_provider.base_url.is_none() => {
+                unused.push(provider);
+            }
             Ok(models) => {
                 let wanted = selected.filter(|_| needed).map(|model| model.name.as_str());
                 let text = format!("{provider}: reachable{key}; {}", named(&models, wanted));
@@ -252,6 +260,10 @@ async fn providers(
                 report.line(state, "provider", &format!("{provider}: {why}{key}"), Some(&hint));
             }
         }
+    }
+    if !unused.is_empty() {
+        let hint = selected.is_none().then_some("run `sysop init` to set one up");
+        report.line(CheckStatus::Note, "provider", &format!("not configured: {}", unused.join(", ")), hint);
     }
 }
 
@@ -298,16 +310,12 @@ async fn programs(settings: &Settings, report: &mut DoctorReport) {
         }
     }
     local_models(settings, report);
-    for (name, use_of_it) in [("git", "git tools"), ("ollama", "models on this machine")] {
-        match find(name) {
-            Some(found) => report.good(name, &display_path(&found)),
-            None => report.line(
-                CheckStatus::Note,
-                name,
-                &format!("not found (needed only for {use_of_it})"),
-                None,
-            ),
-        }
+    match find("git") {
+        Some(found) => report.good("git", &display_path(&found)),
+        None => report.line(CheckStatus::Note, "git", "not found (needed only for git tools)", None),
+    }
+    if let Some(found) = find("ollama") {
+        report.good("ollama", &display_path(&found));
     }
     match find("ssh") {
         Some(found) => {

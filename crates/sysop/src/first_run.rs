@@ -31,7 +31,7 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
     let (name, license) = (recommended.name.clone(), recommended.license.clone());
     let size = recommended.pin.size.map_or_else(|| "size unknown".to_owned(), human_bytes);
     crate::tell(&format!(
-        "No model configured.\n  [1] download {name} ({size}, {license}) and run it on this machine\n  [2] use an API \
+        "No model configured. Choose one; `sysop init` changes it later.\n  [1] download {name} ({size}, {license}) and run it on this machine\n  [2] use an API \
          key\n  [3] look around with the demo"
     ));
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());

@@ -17,7 +17,9 @@ use crate::config::{
     replace_private_file, save_config,
 };
 use crate::exit::CommandError;
-use crate::local_model::{GetConsent, LocalModels, download_model};
+use crate::global_flags::GlobalFlags;
+use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
+use crate::model_lists;
 use crate::settings::Settings;
 
 const ANSWER_BYTES_MAX: u64 = 4096;
@@ -100,7 +102,8 @@ impl Drop for HiddenInput {
 }
 
 /// Runs the wizard on standard input and standard error.
-pub(crate) fn run(settings: &Settings) -> Result<()> {
+pub(crate) fn run(flags: &GlobalFlags) -> Result<()> {
+    let settings = &Settings::load(flags)?;
     require_own_file(settings)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
@@ -110,7 +113,21 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     if let Some(name) = download {
         crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
     }
+    crate::wait_for(tell_answer(Settings::load(flags)?))?;
     crate::tell("Done. Check the result with `sysop doctor`; start with `sysop`.");
+    Ok(())
+}
+
+/// Says if the server of the chosen model answers, so that a mistyped key or address is noticed now.
+async fn tell_answer(settings: Settings) -> Result<()> {
+    let Some(model) = settings.model.as_ref().map(|model| model.value.clone()) else { return Ok(()) };
+    if model_provider::find(&model.provider).is_none() {
+        return Ok(());
+    }
+    match model_lists::answer_of(settings, &model.provider).await {
+        Ok(models) => crate::tell(&format!("{} answers: it offers {models} models.", model.provider)),
+        Err(problem) => crate::tell(&format!("warning: {problem}")),
+    }
     Ok(())
 }
 
@@ -131,9 +148,11 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
 /// Asks all questions. Returns the changes, and the local model to download, if any.
 fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, Option<String>)> {
     let models = LocalModels::new(settings);
-    let recommended = models.catalog.recommended(&sysop_local::Machine::examine()).name.clone();
+    let recommended = models.catalog.recommended(&sysop_local::Machine::examine());
+    let size = recommended.pin.size.map_or_else(String::new, |size| format!(" ({})", human_bytes(size)));
+    let recommended = recommended.name.clone();
     prompter.say(&format!(
-        "Which model?\n  [1] {recommended} on this machine, without a key\n  [2] a provider with an API key\n  [3] \
+        "Which model?\n  [1] {recommended}{size} on this machine, without a key\n  [2] a provider with an API key\n  [3] \
          Ollama\n  [4] keep the current setting"
     ))?;
     let mut download = None;
@@ -205,14 +224,21 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     let name = if name.is_empty() && answer != "4" { provider.default_model.to_owned() } else { name };
     changes.push((KeyPath::from("model"), format!("{}/{name}", provider.name)));
     let variable = provider.key_variables.first().copied().unwrap_or("OPENAI_API_KEY");
-    let state = if settings.environment.value(variable).is_some() { "set" } else { "not set" };
+    let is_set = settings.environment.value(variable).is_some();
+    let state = if is_set { "set" } else { "not set" };
     let file = key_file(settings, provider.name);
+    let own_server = if answer == "4" { "\n  [4] the server needs none" } else { "" };
     prompter.say(&format!(
         "Where is the API key?\n  [1] in the environment variable {variable} ({state})\n  [2] in another environment \
-         variable\n  [3] type it now; it goes to {}, which only you can read\n  [4] the server needs none",
+         variable\n  [3] I paste it now; it goes to {}, which only you can read{own_server}",
         display_path(&file)
     ))?;
-    match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
+    let choices: &[&str] = if answer == "4" { &["1", "2", "3", "4"] } else { &["1", "2", "3"] };
+    let place = prompter.choice(&format!("Your choice [1-{}]: ", choices.len()), choices)?;
+    if place == "1" && !is_set {
+        prompter.say(&format!("Set {variable} before you start sysop."))?;
+    }
+    match place.as_str() {
         "1" if answer == "4" => changes.push((table.child("api_key_env"), variable.to_owned())),
         "2" => changes.push((table.child("api_key_env"), prompter.ask("Name of the variable: ")?)),
         "3" => {

@@ -146,7 +146,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             wait_for(local_model::run(&settings, command))
         }
         Command::Models { provider } => wait_for(model_lists::run(load(&flags)?, provider)),
-        Command::Init => init::run(&load(&flags)?).map(|_| Exit::Done),
+        Command::Init => init::run(&flags).map(|_| Exit::Done),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
         Command::Skills(SkillsCommand::Check { paths }) => report(skills::check(&paths)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
-use sysop_core::model_provider::{DEMO, LOCAL, OLLAMA_SSH, is_known};
+use sysop_core::model_provider::{DEMO, LOCAL, OLLAMA, OLLAMA_SSH, is_known};
 use sysop_core::text::neutralize_line;
 use sysop_provider::{ProbeResult, Providers};
 
@@ -39,13 +39,16 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     let mut problems = Vec::new();
     for (name, answer) in ask_servers(&settings, &machines, provider.as_deref()).await {
         lines.extend(answer.models.iter().map(|model| format!("{name}/{model}")));
+        if provider.is_none() && is_ollama_of_nobody(name, &settings) {
+            continue;
+        }
         problems.extend(answer.problem.map(|problem| format!("{name}: {problem}")));
     }
     machines.close().await;
     if lines.is_empty() {
         let why = match problems.into_iter().next() {
             Some(problem) => problem,
-            None => "no models; run `sysop model get`, or set up a provider with `sysop init`".to_owned(),
+            None => "no models; run `sysop init` to download one or to set up a provider".to_owned(),
         };
         return Err(CommandError::failed(why).into());
     }
@@ -54,6 +57,24 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     }
     let text: String = lines.iter().map(|line| format!("{}\n", neutralize_line(line))).collect();
     crate::emit(text.as_bytes())
+}
+
+/// Returns true for an Ollama that nobody configured. It is asked, because it may run.
+fn is_ollama_of_nobody(provider: &str, settings: &Settings) -> bool {
+    provider == OLLAMA.name && settings.providers.get(provider).is_none_or(|ollama| ollama.base_url.is_none())
+}
+
+/// Asks a provider's server for its models, and returns their number. The error is one sentence.
+pub(crate) async fn answer_of(settings: Settings, provider: &str) -> Result<usize, String> {
+    let settings = std::sync::Arc::new(settings);
+    let machines = Machines::new(std::sync::Arc::clone(&settings));
+    let answers = ask_servers(&settings, &machines, Some(provider)).await;
+    machines.close().await;
+    match answers.into_iter().next() {
+        Some((_, ProbeResult { problem: Some(problem), .. })) => Err(problem),
+        Some((_, answer)) => Ok(answer.models.len()),
+        None => Err(unknown_provider(provider)),
+    }
 }
 
 /// Queries the configured providers' servers, or only the server of `provider`, for their models.

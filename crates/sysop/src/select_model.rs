@@ -25,8 +25,8 @@ pub(crate) struct ModelChoice {
 /// No model was found. `Display` is one sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "no model configured, and no Ollama with a model at {ollama}; set OPENAI_API_KEY, ANTHROPIC_API_KEY or \
-     GEMINI_API_KEY, download a model with `sysop model get`, or try `sysop --model {DEMO}`"
+    "no model configured, and no Ollama with a model at {ollama}; run `sysop init`, set OPENAI_API_KEY, \
+     ANTHROPIC_API_KEY or GEMINI_API_KEY, or try `sysop --model {DEMO}`"
 )]
 pub(crate) struct NoModelFound {
     ollama: String,

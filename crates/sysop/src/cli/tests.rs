@@ -105,6 +105,17 @@ fn a_misspelled_subcommand_is_not_a_task() {
 }
 
 #[test]
+fn an_unknown_flag_with_the_name_of_a_config_key_gets_a_tip() {
+    let text = complaint(&["--theme", "light"]);
+    assert!(text.contains("tip: `theme` is a config key: sysop config set theme VALUE"), "{text}");
+    assert!(!text.contains("similar argument"), "{text}");
+    assert!(
+        complaint(&["exec", "--max-iterations", "3", "x"]).contains("sysop config set max_iterations VALUE")
+    );
+    assert!(complaint(&["--modle", "x"]).contains("a similar argument exists: '--model'"));
+}
+
+#[test]
 fn sizes_accept_bytes_and_units() {
     for (text, bytes) in [("1", 1), ("4096", 4096), ("64K", 65_536), ("2m", 2 << 20), ("2MB", 2 << 20)] {
         assert_eq!(super::size(text), Ok(bytes), "{text}");

@@ -1,8 +1,11 @@
-//! Words on the command line before clap parses them: mistyped commands, and `--resume` with its id.
+//! Words on the command line that clap does not know: mistyped commands, config keys as flags, and `--resume` with its
+//! id.
 
 use std::ffi::OsString;
 
-use crate::config::nearest_word;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use crate::config::{KeyPath, is_key, nearest_word};
 
 pub(super) const COMMANDS: &[&str] = &[
     "chat", "exec", "run", "runbook", "serve", "connect", "attach", "approve", "desktop", "sessions",
@@ -26,6 +29,18 @@ pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     Some(format!(
         "unrecognized command `{first}`\n\n  tip: a similar command exists: `{meant}`\n  tip: {escape}"
     ))
+}
+
+/// Replaces clap's guess at an unknown flag by a tip if a config key has that name.
+pub(super) fn with_config_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return error };
+    let name = flag.trim_start_matches('-').replace('-', "_");
+    if error.kind() == ErrorKind::UnknownArgument && is_key(&KeyPath::from(name.as_str())) {
+        let tip = format!("`{name}` is a config key: sysop config set {name} VALUE");
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 /// Joins `--resume ID` into `--resume=ID`, so that a command or task after a bare `--resume` is not parsed as

@@ -298,6 +298,11 @@ pub(crate) fn find(path: &KeyPath) -> Option<&'static ConfigKey> {
     KEYS.iter().find(|key| key.pattern.len() == names.len() && key.begins_with(names))
 }
 
+/// Returns true if a path is a key with a value.
+pub(crate) fn is_key(path: &KeyPath) -> bool {
+    find(path).is_some()
+}
+
 /// Returns true if a key controls how much runs without approval, anywhere or on one host.
 pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == word(APPROVE))

@@ -46,7 +46,7 @@ mod tests {
         let environment = Environment::default();
         let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
         sandbox(&settings, kernel, &mut report);
-        report.text
+        report.problems + &report.text
     }
 
     #[test]

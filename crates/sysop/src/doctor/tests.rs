@@ -137,9 +137,15 @@ async fn selected_hosts_are_checked_and_others_listed() {
 async fn the_remote_ollama_is_checked_on_a_remote_host() {
     let world = World::new();
     let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "demo")]), &well()).await;
+    assert!(text.contains("note  provider  not configured: "), "{text}");
+    assert!(text.contains(", ollama+ssh"), "{text}");
+    let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "ollama+ssh/phi3")]), &well()).await;
     let missing =
-        "note  provider  ollama+ssh: not configured\n                -> ollama+ssh needs a host: --host DEST";
+        "FAIL  provider  ollama+ssh: not configured\n                -> ollama+ssh needs a host: --host DEST";
     assert!(text.contains(missing), "{text}");
+    let problems =
+        text.lines().take_while(|line| line.starts_with("FAIL") || line.starts_with("    ")).count();
+    assert_eq!(problems, 4, "problems come first: {text}");
     let config = "[connection]\nhost = 'web1'\n[model]\nname = 'phi3'\n";
     let world = World::new().file(".config/sysop/config.toml", config);
     let (text, _) = report(&settings(&world, &[]), &well()).await;

@@ -280,6 +280,7 @@ fn init_writes_after_showing_and_only_after_a_yes() {
         );
     }
     assert!(fs::read_to_string(&file).unwrap().contains("# mine"));
+    assert!(run.err.contains("warning: cannot connect to openai"), "nobody answers there: {run:?}");
 }
 
 #[test]
