@@ -58,6 +58,7 @@ fetch() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 if [ -n "$from" ]; then
+    [ -r "$from/SHA256SUMS" ] || fail "cannot read $from/SHA256SUMS" 'give --from the directory with the release files'
     cp "$from/SHA256SUMS" "$work/"
     [ ! -e "$from/SHA256SUMS.minisig" ] || cp "$from/SHA256SUMS.minisig" "$work/"
 else
@@ -90,6 +91,6 @@ for part in bin share; do
 done
 echo "Installed $("$prefix/bin/sysop" --version) in $prefix."
 case :$PATH: in
-*:"$prefix/bin":*) ;;
+*:"$prefix/bin":*) echo "Start with: sysop" ;;
 *) echo "Add $prefix/bin to your PATH, then start with: sysop" ;;
 esac
