@@ -65,5 +65,8 @@ for (const blocks of ["refuses", "drops", "swallows"] as const) {
     await page.reload();
     await person.sees("typed-2");
     await expect(person.conversation).toContainText("Made.");
+    await visit(page, { ...server, url: proxy.url }, await server.session());
+    await expect(person.tabs).toHaveCount(2);
+    await expect(page.getByText("WebSocket blocked")).toHaveCount(1);
   });
 }

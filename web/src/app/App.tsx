@@ -138,7 +138,13 @@ export function App({ sessions }: { sessions: Sessions }) {
             <Icon name="settings" />
           </button>
         </header>
-        {active && <Offline key={active.id} store={active} closeTab={() => sessions.closeTab(active.id)} />}
+        {active && (
+          <Offline
+            key={`offline-${active.id}`}
+            store={active}
+            closeTab={() => sessions.closeTab(active.id)}
+          />
+        )}
         {narrow && active && (
           <nav className="halves" aria-label="View">
             <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
@@ -182,10 +188,13 @@ export function App({ sessions }: { sessions: Sessions }) {
               }
             />
           ) : (
-            <Welcome connect={mayOperate ? connect : undefined} list={() => setListed(true)} />
+            <Welcome
+              connect={mayOperate ? connect : undefined}
+              list={listed ? undefined : () => setListed(true)}
+            />
           )}
         </main>
-        {active && <DocumentTitle key={active.id} store={active} />}
+        {active && <DocumentTitle key={`title-${active.id}`} store={active} />}
         {dialog === "connect" && (
           <NewSessionDialog
             made={(id) => {
@@ -234,7 +243,7 @@ export function App({ sessions }: { sessions: Sessions }) {
   );
 }
 
-function Welcome({ connect, list }: { connect: (() => void) | undefined; list(): void }) {
+function Welcome({ connect, list }: Record<"connect" | "list", (() => void) | undefined>) {
   return (
     <section className="welcome" id="conversation">
       <p className="logo" aria-hidden="true">
@@ -249,9 +258,14 @@ function Welcome({ connect, list }: { connect: (() => void) | undefined; list():
             New session
           </button>
         )}
-        <button type="button" onClick={list}>
-          Past sessions
-        </button>
+        {list && (
+          <button type="button" onClick={list}>
+            Past sessions
+          </button>
+        )}
+      </p>
+      <p className="hint">
+        <kbd>F1</kbd> commands · <kbd>?</kbd> keys
       </p>
     </section>
   );

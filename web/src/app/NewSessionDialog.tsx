@@ -71,7 +71,7 @@ export function NewSessionDialog({ made, close }: Props) {
             name="host"
             className="field"
             value={host}
-            placeholder="user@host or SSH alias [default: set by the server]"
+            placeholder="Server default; user@host or SSH alias"
             autoComplete="off"
             spellCheck={false}
             onChange={(event) => setHost(event.target.value)}

@@ -170,8 +170,9 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       {stage !== "edit" && step.findings.length > 0 && (
         <ul className="findings">
           {groupedFindings(step.proposal, step.findings).map(({ text, whys, class: risk }) => (
-            <li key={text} className={risk}>
-              <code>{neutralizeLine(text)}</code> {whys.map(neutralizeLine).join("; ")}
+            <li key={text} className={text ? risk : `${risk} whole`}>
+              {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
+              <span>{whys.map(neutralizeLine).join("; ")}</span>
             </li>
           ))}
         </ul>

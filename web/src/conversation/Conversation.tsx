@@ -9,7 +9,7 @@ import { completions } from "../state/commands";
 import type { Step } from "../state/item";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, proposedSteps, type Transcript } from "../state/transcript";
-import { progressLabel } from "../text/labels";
+import { hostLabel, progressLabel } from "../text/labels";
 import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import type { Skill } from "../wire";
@@ -169,7 +169,10 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
   const { phase, holder, stepOpen, progress } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
   const lines: { text: string; tone: string }[] = [];
-  if (phase === "paused") lines.push({ text: "Agent paused. Click Resume to continue.", tone: "paused" });
+  if (phase === "paused" && runs) lines.push({ text: "Pausing after this command…", tone: "busy" });
+  else if (phase === "paused" && stepOpen) lines.push({ text: "Pausing after this step…", tone: "busy" });
+  else if (phase === "paused")
+    lines.push({ text: "Agent paused. Click Resume to continue.", tone: "paused" });
   else if (stopping || phase === "stopping") lines.push({ text: "Stopping…", tone: "busy" });
   else if (phase === "running") {
     const what = runs?.kind === "step" ? neutralizeLine(runs.command).slice(0, 80) : "a command";
@@ -227,7 +230,7 @@ function Empty({ view, example }: { view: SessionView; example: ((text: string) 
       <h3>{mode === "agent" ? "Describe a task." : "Ask a question."}</h3>
       {facts && (
         <p className="meta">
-          {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{neutralizeLine(facts.host)}</b> in{" "}
+          {mode === "agent" ? "The agent works" : "The terminal is"} on <b>{hostLabel(facts.host)}</b> in{" "}
           <code>{oneLine(facts.root)}</code>. <code>!uptime</code> runs a command without a model.
         </p>
       )}

@@ -6,7 +6,14 @@ import type { Token, Tokens } from "marked";
 import { createContext, memo, type ReactNode, useContext, useRef } from "react";
 import { type Block, BlockParser } from "./blocks";
 import { Code } from "./Code";
-import { disclosedTarget, neutralize, neutralizeLine, safeHref, stripInvisible } from "./neutralize";
+import {
+  disclosedTarget,
+  neutralize,
+  neutralizeLine,
+  neutralizeProse,
+  safeHref,
+  stripInvisible,
+} from "./neutralize";
 
 /** Actions for a command in the text. */
 export interface CommandActions {
@@ -52,7 +59,7 @@ function blockNode(token: Token, finished: boolean): ReactNode {
       return <p>{inline((token as Tokens.Paragraph).tokens)}</p>;
     case "text": {
       const { tokens, text } = token as Tokens.Text;
-      return tokens ? inline(tokens) : neutralize(text);
+      return tokens ? inline(tokens) : neutralizeProse(text);
     }
     case "code": {
       const { lang, text } = token as Tokens.Code;
@@ -173,7 +180,7 @@ function Inline({ token }: { token: Token }): ReactNode {
     case "text":
     case "escape": {
       const { tokens, text } = token as Tokens.Text;
-      return tokens ? inline(tokens) : neutralize(text);
+      return tokens ? inline(tokens) : neutralizeProse(text);
     }
     case "strong":
       return <strong>{inline((token as Tokens.Strong).tokens)}</strong>;

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { boundsLabel, changedLine, expiryLabel, progressLabel, shortTime } from "./labels";
+import { boundsLabel, changedLine, expiryLabel, foldNames, progressLabel, shortTime } from "./labels";
 
 test("a countdown is written as in the other front ends", () => {
   const times = [0, 1, 119_000, 119_001, 3_600_000, 3_601_000].map(shortTime);
@@ -30,4 +30,20 @@ test("the progress of a model is written as in the other front ends", () => {
   expect(progressLabel({ prompt: undefined, received: 0, receivingMs: 0 })).toBe("");
   const odd = { done: 900, total: 0 };
   expect(progressLabel({ prompt: odd, received: 0, receivingMs: 0 })).toBe("");
+});
+
+test("consecutive hosts become ranges, as in the core", () => {
+  for (const [names, short] of [
+    [["app01", "app02", "app03"], "app[01-03]"],
+    [["app9", "app10", "app11"], "app[9-11]"],
+    [["app09", "app10", "app11", "web1"], "app[09-11], web1"],
+    [["app1", "app2"], "app1, app2"],
+    [["app1", "app3", "app5"], "app1, app3, app5"],
+    [["me@web1.example", "me@web2.example", "me@web3.example"], "me@web[1-3].example"],
+    [["10.0.0.1", "10.0.0.2", "10.0.0.3"], "10.0.0.1, 10.0.0.2, 10.0.0.3"],
+    [["db", "web1", "web2", "web3"], "db, web[1-3]"],
+    [["r2d1", "r2d2", "r2d3"], "r2d[1-3]"],
+  ] as const) {
+    expect(foldNames(names)).toBe(short);
+  }
 });

@@ -154,6 +154,8 @@ export function statusLabel(status: Status): string {
   switch (status) {
     case "timeout":
       return "timed out";
+    case "cancelled":
+      return "canceled";
     case "unknown":
       return "outcome unknown (connection or capture lost); not retried";
     default:
@@ -217,7 +219,46 @@ export function hostLabel(host: string): string {
   };
   const [first] = names;
   if (names.length === 1 && first !== undefined) return one(first);
-  return `${names.length} hosts: ${names.map(one).join(", ")}`;
+  return `${names.length} hosts: ${foldNames(names.map(one))}`;
+}
+
+/** Minimum number of consecutive hosts that are written as a range. */
+const RANGE_HOSTS_MIN = 3;
+
+/** Joins host names; three or more with consecutive numbers become a range: `app[01-20]`, as in the core. */
+export function foldNames(names: readonly string[]): string {
+  // The last number of the first label, so that addresses stay whole.
+  const split = (name = "") => /^((?:.*@)?[^.:@]*?[^.:@\d])(\d+)([^.:\d]*(?:[.:].*)?)$/.exec(name);
+  const parts: string[] = [];
+  for (let at = 0; at < names.length; ) {
+    const first = split(names[at]);
+    let last = first;
+    let end = at + 1;
+    for (let next = split(names[end]); last && next && precedes(last, next); next = split(names[end])) {
+      last = next;
+      end += 1;
+    }
+    if (first && last && end - at >= RANGE_HOSTS_MIN) {
+      parts.push(`${first[1]}[${first[2]}-${last[2]}]${first[3]}`);
+      at = end;
+    } else {
+      parts.push(names[at] ?? "");
+      at += 1;
+    }
+  }
+  return parts.join(", ");
+}
+
+function precedes(one: RegExpExecArray, next: RegExpExecArray): boolean {
+  const [, before, digits = "", after] = one;
+  const padded = (text: string) => text.length > 1 && text.startsWith("0");
+  const following = next[2] ?? "";
+  return (
+    before === next[1] &&
+    after === next[3] &&
+    Number(digits) + 1 === Number(following) &&
+    (following.length === digits.length || !(padded(digits) || padded(following)))
+  );
 }
 
 /** Name of the host that commands run on, shortened for a tab. */
@@ -235,7 +276,7 @@ export function hostGroups(hosts: readonly HostOutcome[]): { text: string; statu
     .flatMap(([, group]): { text: string; status: Status }[] => {
       const [first] = group;
       if (!first) return [];
-      const names = group.map((host) => neutralizeLine(host.host)).join(", ");
+      const names = foldNames(group.map((host) => neutralizeLine(host.host)));
       const count = group.length === 1 ? "1 host" : `${group.length} hosts`;
       if (first.status === "rejected")
         return [{ text: `${count} (${names}): not run`, status: first.status }];

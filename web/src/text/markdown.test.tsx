@@ -49,6 +49,7 @@ describe("hostile text", () => {
   test("bidirectional and invisible characters are shown", () => {
     expect(html("a\u202eb")).toContain("\\u{202e}");
     expect(html("`a\u200bb`")).toContain("\\u{200b}");
+    expect(html("zero\u200bwidth \u{1f469}\u200d\u{1f4bb}")).toContain("zerowidth \u{1f469}\u200d\u{1f4bb}");
     expect(html("```sh\nls\u202e\n```")).toContain("\\u{202e}");
     expect(html("<cmd>ls\u001b[2K</cmd>")).toContain("\\x1b[2K");
   });

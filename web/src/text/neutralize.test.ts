@@ -3,6 +3,8 @@ import {
   confusableCharacters,
   neutralize,
   neutralizeLine,
+  neutralizeProse,
+  pieces,
   plainOutput,
   safeHref,
   stripInvisible,
@@ -53,4 +55,15 @@ test("only addresses of known schemes become links", () => {
 test("a joiner is kept between emoji and escaped elsewhere", () => {
   expect(neutralize("👩‍💻 👨‍👩‍👧 🏳️‍🌈 👩🏽‍🚀")).toBe("👩‍💻 👨‍👩‍👧 🏳️‍🌈 👩🏽‍🚀");
   expect(neutralize("a\u200db 👩\u200d \u200d💻")).toBe("a\\u{200d}b 👩\\u{200d} \\u{200d}💻");
+});
+
+test("prose leaves zero-width characters out and shows the rest", () => {
+  expect(neutralizeProse("zero\u200bwidth\u00adly \u{1f469}\u200d\u{1f4bb}\u200d")).toBe(
+    "zerowidthly \u{1f469}\u200d\u{1f4bb}",
+  );
+  expect(neutralizeProse("a\u202eb\u001b[2J")).toBe("a\\u{202e}b\\x1b[2J");
+});
+
+test("a joined emoji is one piece of a prompt", () => {
+  expect(pieces("\u{1f469}\u200d\u{1f4bb}")).toEqual([{ text: "\u{1f469}\u200d\u{1f4bb}", odd: false }]);
 });

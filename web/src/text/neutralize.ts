@@ -32,12 +32,26 @@ function show(sign: string): string {
 const JOINS_EMOJI =
   /(?<=\p{Extended_Pictographic}[\u{fe0f}\u{1f3fb}-\u{1f3ff}]?)\u{200d}(?=\p{Extended_Pictographic})/uy;
 
+function joinsEmoji(whole: string, at: number): boolean {
+  JOINS_EMOJI.lastIndex = at;
+  return whole[at] === "\u200d" && JOINS_EMOJI.test(whole);
+}
+
 /** Neutralizes multi-line text. The carriage return of `\r\n` is dropped. */
 export function neutralize(text: string): string {
-  return text.replace(/\r\n/g, "\n").replace(SHOWN, (sign, at: number, whole: string) => {
-    JOINS_EMOJI.lastIndex = at;
-    return sign === "\u200d" && JOINS_EMOJI.test(whole) ? sign : show(sign);
-  });
+  return text
+    .replace(/\r\n/g, "\n")
+    .replace(SHOWN, (sign, at: number, whole: string) => (joinsEmoji(whole, at) ? sign : show(sign)));
+}
+
+/** Characters of no width that reorder nothing; in prose they can hide nothing but themselves. */
+const ZERO_WIDTH = /[\u{ad}\u{200b}-\u{200d}\u{2060}\u{feff}]/gu;
+
+/** Neutralizes prose: zero-width characters are omitted, unless they join emoji. */
+export function neutralizeProse(text: string): string {
+  return neutralize(
+    text.replace(ZERO_WIDTH, (sign, at: number, whole: string) => (joinsEmoji(whole, at) ? sign : "")),
+  );
 }
 
 /** Neutralizes one line in which every byte matters, such as a name. */
@@ -69,6 +83,7 @@ export function pieces(text: string, keepLines = true): TextPiece[] {
   const wanted = keepLines ? SHOWN : ODD;
   const whole = keepLines ? text.replace(/\r\n/g, "\n") : text;
   for (const match of whole.matchAll(wanted)) {
+    if (keepLines && joinsEmoji(whole, match.index)) continue;
     if (match.index > from) found.push({ text: whole.slice(from, match.index), odd: false });
     found.push({ text: show(match[0]), odd: true });
     from = match.index + match[0].length;

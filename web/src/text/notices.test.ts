@@ -80,7 +80,7 @@ describe("a message without an item of its own is one line", () => {
   test("job.finished", () => {
     const message = { type: "job.finished", jobId: 3, command: "make", host: "web1" };
     expect(line({ ...message, status: "failed", exitCode: 2 }).text).toBe("job 3 ended: failed, exit code 2");
-    expect(line({ ...message, status: "cancelled" }).text).toBe("job 3 ended: cancelled");
+    expect(line({ ...message, status: "cancelled" }).text).toBe("job 3 ended: canceled");
     expect(line({ ...message, status: "unknown" })).toEqual({
       text: "job 3: outcome unknown",
       weight: "warning",
