@@ -131,7 +131,10 @@ pub(crate) fn result(call: Option<&ToolCall>, outcome: &Outcome, place: &Place) 
         content.push(text_content(&fence("console", &outcome.output)));
     }
     let hosts = ui_text::host_lines(outcome);
-    let summary = format!("{hosts}{}", ui_text::outcome_summary(outcome));
+    let mut summary = format!("{hosts}{}", ui_text::outcome_summary(outcome));
+    if let Some(artifact) = &outcome.artifact {
+        summary.push_str(&format!(", full output saved as {artifact}"));
+    }
     content.push(text_content(&neutralize(&summary)));
     if outcome.status == Status::Ok {
         content.extend(call.and_then(|call| diff(call, place)));

@@ -11,7 +11,7 @@ use sysop_core::event::{ConfigChange, Delta, Event, PauseReason, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::message::{Reply, ToolCall};
 use sysop_core::outcome::Outcome;
-use sysop_core::text::{Neutralizer, neutralize, neutralize_line};
+use sysop_core::text::{Neutralizer, neutralize, neutralize_line, neutralize_prose};
 use sysop_core::todo::{TodoItem, TodoState};
 use sysop_core::transcript::{ItemBody, ItemId, Transcript, event_notice};
 
@@ -46,10 +46,14 @@ struct TextStream {
 }
 
 impl TextStream {
+    fn of(step: StepId) -> Self {
+        Self { step: Some(step), neutralizer: Neutralizer::for_prose(), ..Self::default() }
+    }
+
     /// Adds the next chunk; returns the text to send.
     fn push(&mut self, step: StepId, chunk: &str) -> String {
         if self.step != Some(step) {
-            *self = Self { step: Some(step), ..Self::default() };
+            *self = Self::of(step);
         }
         self.text.push_str(chunk);
         self.neutralizer.push(chunk)
@@ -66,13 +70,13 @@ impl TextStream {
         }
         // Text that has been sent cannot be withdrawn, so the text starts over.
         self.restart(step);
-        neutralize(whole).into_owned()
+        neutralize_prose(whole).into_owned()
     }
 
     fn restart(&mut self, step: StepId) {
         let is_same = self.step == Some(step);
         let restarts = if is_same && !self.text.is_empty() { self.restarts + 1 } else { self.restarts };
-        *self = Self { step: Some(step), restarts: if is_same { restarts } else { 0 }, ..Self::default() };
+        *self = Self { restarts: if is_same { restarts } else { 0 }, ..Self::of(step) };
     }
 
     fn message_id(&self, kind: &str) -> String {
@@ -252,7 +256,7 @@ impl UpdateEncoder {
         if let Some(ItemBody::Answer(summary)) =
             self.transcript.item(&ItemId::Summary(id.clone())).map(|item| &item.body)
         {
-            return chunks("agent_message_chunk", &format!("summary-{id}"), &neutralize(&summary.text));
+            return chunks("agent_message_chunk", &format!("summary-{id}"), &neutralize_prose(&summary.text));
         }
         let plan = self.transcript.plan(id).map(|plan| (plan.call.clone(), plan.command.clone()));
         let mut out = Vec::new();

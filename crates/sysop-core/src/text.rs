@@ -21,13 +21,15 @@ mod tests;
 pub use sequence::{SEQUENCE_BYTES_MAX, STRING_BYTES_MAX, SequenceReader, TextPart};
 pub use strip::Stripper;
 
+/// Zero-width joiner, which makes one emoji of several.
+const JOINER: char = '\u{200d}';
+
 /// Makes the text safe for a terminal. Control characters (C0, DEL and C1), bidirectional and invisible characters are
 /// replaced with visible escapes, so the terminal obeys no control sequence. Newline and tab stay.
 ///
 /// An escape reads `\x1b` (below U+0100), `\r` (a carriage return) or `\u{202e}`. The carriage return of `\r\n` is
-/// dropped. The emoji selectors U+FE0E and U+FE0F stay. A joiner (U+200D) is escaped even inside an emoji, because
-/// joining cannot be told from hiding. Backslashes in the text are not doubled: the result is for display and cannot be
-/// reversed.
+/// dropped. The emoji selectors U+FE0E and U+FE0F stay, and so does a joiner (U+200D) between two emoji, which hides
+/// nothing there. Backslashes in the text are not doubled: the result is for display and cannot be reversed.
 ///
 /// ```
 /// use sysop_core::text::neutralize;
@@ -35,13 +37,19 @@ pub use strip::Stripper;
 /// assert_eq!(neutralize("a\u{1b}[2Kb\r\n"), "a\\x1b[2Kb\n");
 /// ```
 pub fn neutralize(text: &str) -> Cow<'_, str> {
-    let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
-    let mut out = String::with_capacity(text.len() + 16);
-    out.push_str(&text[..first]);
-    let mut neutralizer = Neutralizer::new();
-    neutralizer.push_onto(&text[first..], &mut out);
-    neutralizer.finish_onto(&mut out);
-    Cow::Owned(out)
+    Neutralizer::new().whole(text)
+}
+
+/// Like [`neutralize`], but for prose: omits zero-width characters instead of escaping them. They separate or join words
+/// in some scripts, and in prose they can hide nothing but themselves.
+///
+/// ```
+/// use sysop_core::text::neutralize_prose;
+///
+/// assert_eq!(neutralize_prose("zero\u{200b}width\u{202e}"), "zerowidth\\u{202e}");
+/// ```
+pub fn neutralize_prose(text: &str) -> Cow<'_, str> {
+    Neutralizer::for_prose().whole(text)
 }
 
 /// Like [`neutralize`], but for a single line where each byte counts, such as a command to approve. Also escapes
@@ -66,16 +74,27 @@ fn is_odd(sign: char) -> bool {
     is_shown(sign) || matches!(sign, '\n' | '\t' | '\u{fe0e}' | '\u{fe0f}') || is_odd_blank(sign)
 }
 
-/// Applies [`neutralize`] to text that arrives in chunks. The chunks may be split anywhere.
+/// Applies [`neutralize`] or [`neutralize_prose`] to text that arrives in chunks. The chunks may be split anywhere.
 #[derive(Debug, Clone, Default)]
 pub struct Neutralizer {
+    /// True if zero-width characters are omitted.
+    is_prose: bool,
     /// True if the last chunk ended in a carriage return that may belong to a newline.
     carriage_return: bool,
+    /// True if the text so far ends in an emoji.
+    emoji: bool,
+    /// True if the last chunk ended in an emoji and a joiner, which stays if another emoji follows.
+    joiner: bool,
 }
 
 impl Neutralizer {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Creates a neutralizer that applies [`neutralize_prose`].
+    pub fn for_prose() -> Self {
+        Self { is_prose: true, ..Self::default() }
     }
 
     /// Takes the next chunk. Returns the output that later chunks can no longer change.
@@ -92,16 +111,38 @@ impl Neutralizer {
         out
     }
 
+    fn whole(mut self, text: &str) -> Cow<'_, str> {
+        let Some(first) = first_match(text, is_shown) else { return Cow::Borrowed(text) };
+        let mut out = String::with_capacity(text.len() + 16);
+        // Text before a joiner decides if the joiner stays.
+        let from = if text[first..].starts_with(JOINER) { 0 } else { first };
+        out.push_str(&text[..from]);
+        self.push_onto(&text[from..], &mut out);
+        self.finish_onto(&mut out);
+        if out == text { Cow::Borrowed(text) } else { Cow::Owned(out) }
+    }
+
     fn push_onto(&mut self, piece: &str, out: &mut String) {
         for sign in piece.chars() {
             if std::mem::take(&mut self.carriage_return) && sign != '\n' {
                 show('\r', out);
             }
+            if std::mem::take(&mut self.joiner) {
+                if is_emoji(sign) { out.push(JOINER) } else { self.replace(JOINER, out) }
+            }
             match sign {
                 '\r' => self.carriage_return = true,
-                _ if is_shown(sign) => show(sign, out),
+                JOINER if self.emoji => self.joiner = true,
+                _ if is_shown(sign) => self.replace(sign, out),
                 _ => out.push(sign),
             }
+            self.emoji = is_emoji(sign) || self.emoji && is_emoji_modifier(sign);
+        }
+    }
+
+    fn replace(&self, sign: char, out: &mut String) {
+        if !(self.is_prose && is_zero_width(sign)) {
+            show(sign, out);
         }
     }
 
@@ -109,6 +150,10 @@ impl Neutralizer {
         if std::mem::take(&mut self.carriage_return) {
             show('\r', out);
         }
+        if std::mem::take(&mut self.joiner) {
+            self.replace(JOINER, out);
+        }
+        self.emoji = false;
     }
 }
 
@@ -165,6 +210,21 @@ fn is_invisible(sign: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' // musical controls
         | '\u{e0000}'..='\u{e0fff}' // tags, selectors
     )
+}
+
+/// Returns true for characters of no width that reorder nothing: soft hyphen, spaces, joiners.
+fn is_zero_width(sign: char) -> bool {
+    matches!(sign, '\u{ad}' | '\u{200b}'..=JOINER | '\u{2060}' | '\u{feff}')
+}
+
+/// Returns true for characters in the blocks that contain the parts of joined emoji.
+fn is_emoji(sign: char) -> bool {
+    matches!(sign, '\u{2190}'..='\u{21ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+}
+
+/// Returns true for the emoji selector and the skin tones.
+fn is_emoji_modifier(sign: char) -> bool {
+    matches!(sign, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
 /// Returns true for blanks that look like the space.

@@ -51,6 +51,7 @@ mod changes;
 mod item;
 mod notice;
 mod output_readers;
+mod pending;
 mod proposed_steps;
 mod resources;
 mod session_info;
@@ -66,6 +67,7 @@ pub use item::{
 };
 pub use notice::event_notice;
 pub use output_readers::OutputReaders;
+pub use pending::PauseDelay;
 use resources::Resources;
 pub use session_info::{SessionInfo, approval_label};
 
@@ -104,6 +106,8 @@ pub struct Transcript {
     readers: OutputReaders,
     resources: Resources,
     tool_calls: u32,
+    /// Queued prompts, each with the position of its event; the oldest comes first.
+    queued: VecDeque<(Seq, String)>,
 }
 
 /// State of the current or last turn.
@@ -267,7 +271,7 @@ impl Transcript {
             Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),
             Event::PromptQueued { text, images } => {
-                self.notice(Severity::Note, format!("queued: {}", prompt_for_display(text, images)));
+                self.prompt_queued(&prompt_for_display(text, images));
             }
             Event::TurnStarted { turn, prompt, images, .. } => {
                 self.turn_started(*turn, &prompt_for_display(prompt, images));
@@ -288,16 +292,11 @@ impl Transcript {
                 self.tool_finished(call, outcome);
                 self.note_changes(outcome);
             }
-            Event::CancelAsked { .. } => self.stopping(),
-            Event::Paused { reason, detail, .. } => {
-                let detail = detail.as_ref().map_or_else(String::new, |detail| format!(": {detail}"));
-                self.notice(Severity::Warning, format!("{}{detail}", paused_sentence(*reason)));
-                self.turn.paused = Some(*reason);
-                // A proposal is still waiting for its answer; the pause takes effect afterwards.
-                if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
-                    self.phase = SessionPhase::Paused { reason: *reason };
-                }
+            Event::CancelAsked { .. } => {
+                self.drop_queued();
+                self.stopping();
             }
+            Event::Paused { reason, detail, .. } => self.paused(*reason, detail.as_deref()),
             Event::Resumed => {
                 self.turn.paused = None;
                 match self.still_running() {
@@ -384,6 +383,7 @@ impl Transcript {
         let step = StepId { turn, step: 0 };
         self.turn = CurrentTurn { id: turn, step, ..CurrentTurn::default() };
         self.open_calls.clear();
+        self.prompt_started(prompt);
         self.turn_from = self.items.len();
         self.phase = SessionPhase::Thinking { step };
         if !prompt.is_empty() {
@@ -518,6 +518,9 @@ impl Transcript {
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
         self.break_stream(self.turn.step);
         self.open_calls.clear();
+        if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+            self.drop_queued();
+        }
         self.phase = SessionPhase::Idle;
         let failure = self.turn.failure.take();
         let error = error.cloned().or_else(|| failure.filter(|_| reason == StopReason::Failed));
@@ -772,17 +775,6 @@ pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
         TypedInput::Secret { prompt } if prompt.trim().is_empty() => format!("{by}: [password entered]"),
         TypedInput::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
         TypedInput::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
-    }
-}
-
-fn paused_sentence(reason: PauseReason) -> &'static str {
-    match reason {
-        PauseReason::Asked => "paused",
-        PauseReason::Loop => "paused: the model repeated the same call 3 times",
-        PauseReason::Interrupted => {
-            "paused: sysop exited during this turn; the running command may or may not have finished"
-        }
-        PauseReason::Budget => "paused: the budget is spent; resume to grant it once more",
     }
 }
 

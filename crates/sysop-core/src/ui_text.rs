@@ -14,8 +14,8 @@ use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
-    ApprovalScope, Decider, OutputReaders, Proposal, ProposalState, SessionPhase, TurnEnd, call_summary,
-    terminal_input_sentence,
+    ApprovalScope, Decider, OutputReaders, PauseDelay, Proposal, ProposalState, SessionPhase, TurnEnd,
+    call_summary, terminal_input_sentence,
 };
 
 pub fn running_jobs(jobs: &RunningJobs) -> String {
@@ -158,10 +158,17 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     if outcome.truncated {
         words.push_str(", truncated for the model");
     }
-    if let Some(artifact) = &outcome.artifact {
-        words.push_str(&format!(", full output saved as {}", safe(artifact)));
-    }
     words
+}
+
+/// Says where a call's full output is, if it was kept. `directory` is the directory of full outputs, if it is on the
+/// user's machine.
+pub fn full_output(outcome: &Outcome, directory: Option<&str>) -> Option<String> {
+    let name = safe(outcome.artifact.as_deref()?);
+    Some(match directory {
+        Some(directory) => format!("full output: {}/{name}", safe(directory)),
+        None => format!("full output kept on the server as {name}"),
+    })
 }
 
 /// Like [`outcome_summary`], but omits what the status symbol shows: `8 ms`, or `exit code 1, 8 ms`.
@@ -188,9 +195,8 @@ fn status_summary(status: Status) -> String {
     match status {
         Status::Timeout => "timed out".to_owned(),
         Status::Unknown => "outcome unknown (connection or capture lost); not retried".to_owned(),
-        Status::Ok | Status::Failed | Status::Cancelled | Status::Interrupted | Status::Rejected => {
-            status.as_str().to_owned()
-        }
+        Status::Cancelled => "canceled".to_owned(),
+        Status::Ok | Status::Failed | Status::Interrupted | Status::Rejected => status.as_str().to_owned(),
     }
 }
 
@@ -311,6 +317,14 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
             }
             .to_owned(),
         ),
+    }
+}
+
+/// Returns a line about a pause that was requested and has not begun.
+pub fn pausing(delay: PauseDelay) -> &'static str {
+    match delay {
+        PauseDelay::Command => "pausing after this command",
+        PauseDelay::ModelCall => "pausing after this step",
     }
 }
 

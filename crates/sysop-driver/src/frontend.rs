@@ -1,6 +1,6 @@
 //! Interface of front ends: a session, local or on a server, and the service that opens and finds sessions.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -147,6 +147,11 @@ pub trait SessionService: Send + Sync {
 
     /// Returns the full output of a call from its artifact.
     async fn artifact(&self, session: &SessionId, name: &str) -> Result<Vec<u8>, String>;
+
+    /// Returns the directory with the artifacts, if it is on this machine.
+    fn artifact_directory(&self) -> Option<PathBuf> {
+        None
+    }
 
     /// Completes paths below the root of a session's file tools. Returns at most `limit` paths that contain
     /// `word`, first those that begin with it. Directories have a trailing `/`. Returns no paths if listing takes long.

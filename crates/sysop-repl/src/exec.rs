@@ -209,6 +209,11 @@ pub fn task_text(argument: &str, input: impl Read) -> Result<String, InvalidTask
     Ok(text)
 }
 
+/// Returns the directory with full outputs, if it is on this machine.
+fn artifact_directory(service: Option<&dyn SessionService>) -> Option<String> {
+    Some(service?.artifact_directory()?.display().to_string())
+}
+
 pub async fn run(context: ExecContext) -> Exit {
     let mut stops = context.stops;
     // Subscribe from the start of the log: the first event names the host and the tools.
@@ -219,6 +224,7 @@ pub async fn run(context: ExecContext) -> Exit {
     };
     let mut printer = ExecPrinter::new(encoder, context.out, context.terminal, context.err, &context.task);
     printer.call_output = context.call_output;
+    printer.artifacts = artifact_directory(context.service.as_deref());
     let (confirmations, mut confirmed) = tokio::sync::mpsc::unbounded_channel();
     let plan_only = matches!(context.task, ExecTask::Undo { plan_only: true, .. });
     let (input, sequence) = first_input(context.task, context.images, context.confirm, confirmations);

@@ -10,7 +10,7 @@ pub(crate) mod words;
 #[cfg(test)]
 mod tests;
 
-use sysop_core::text::neutralize;
+use sysop_core::text::{neutralize, neutralize_prose};
 use sysop_term::cells;
 use sysop_term::{Span, StyleRole, TextRow, Theme, ThemeName};
 
@@ -55,6 +55,11 @@ pub(crate) fn pad(mut row: TextRow, columns: usize) -> TextRow {
 /// Sanitizes untrusted text but keeps line breaks and tabs.
 pub(crate) fn safe(text: &str) -> String {
     neutralize(text).into_owned()
+}
+
+/// Like [`safe`], but for prose: a model's answer, a prompt.
+pub(crate) fn safe_prose(text: &str) -> String {
+    neutralize_prose(text).into_owned()
 }
 
 pub(crate) fn terminal_size() -> (usize, usize) {

@@ -1,6 +1,6 @@
 //! Rows of cells. Makes text safe, measures it as a terminal does, and wraps, truncates and draws it.
 //!
-//! Terminals disagree on the width of some clusters: an emoji with a selector or skin tone, a half-width
+//! Terminals disagree on the width of some clusters: a joined emoji, one with a selector or skin tone, a half-width
 //! sound mark. Such clusters are rewritten in a form that all terminals agree on, so that the width computed
 //! here is the width on screen.
 
@@ -209,7 +209,7 @@ fn is_sound_mark(c: char) -> bool {
 
 /// Returns true for characters that only modify an emoji. They are dropped, because not every terminal supports them.
 fn is_dropped(c: char) -> bool {
-    matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
+    matches!(c, '\u{fe0e}' | '\u{fe0f}' | '\u{200d}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
 /// Converts text to spans that show each of its characters exactly. Characters that would be hidden, have an

@@ -58,11 +58,13 @@ pub fn host_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow
     out
 }
 
-pub fn end_rows(outcome: &Outcome, columns: usize, theme: Theme) -> Vec<TextRow> {
+/// Returns the summary of an outcome. `full_output` says how to see the full output, if it was kept.
+pub fn end_rows(outcome: &Outcome, full_output: Option<&str>, columns: usize, theme: Theme) -> Vec<TextRow> {
     let style = theme.style(status_role(outcome.status));
     let sign = Span::new(&format!("{} ", ui_text::status_sign(outcome.status)), style);
-    let text = Span::new(&ui_text::finished_summary(outcome), style);
-    hang(wrap(&[text], columns.saturating_sub(2).max(1)), &sign, &Span::new("  ", style))
+    let mut text = vec![Span::new(&ui_text::finished_summary(outcome), style)];
+    text.extend(full_output.map(|place| Span::new(&format!(" · {place}"), theme.style(StyleRole::Dim))));
+    hang(wrap(&text, columns.saturating_sub(2).max(1)), &sign, &Span::new("  ", style))
 }
 
 /// Returns the output without the exit code line that tools add for the model, because the summary states it.

@@ -169,7 +169,14 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
     let mut out = wrap_exact(&head, columns);
     match &plan.call.arguments {
         Arguments::Object(map) => {
-            for (name, value) in map.iter().filter(|(name, _)| edit.is_none() || !FileEdit::shows(name)) {
+            // The reason is shown above.
+            let is_reason = |name: &str, value: &Value| {
+                matches!(name, "reason" | "reasoning") && value.as_str() == Some(plan.reason.as_str())
+            };
+            let shown = |(name, value): &(&String, &Value)| {
+                !is_reason(name, value) && (edit.is_none() || !FileEdit::shows(name))
+            };
+            for (name, value) in map.iter().filter(shown) {
                 out.extend(argument_rows(name, value, columns, theme));
             }
         }

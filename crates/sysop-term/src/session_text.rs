@@ -34,7 +34,7 @@ pub fn status_lines(
         names => format!("{} hosts: {}", names.len(), fold_names(names)),
     };
     let branch = branch.map(|branch| format!(" ({branch})")).unwrap_or_default();
-    let mut lines = vec![("host", place), ("folder", format!("{}{branch}", facts.root))];
+    let mut lines = vec![("host", place), ("directory", format!("{}{branch}", facts.root))];
     lines.extend(facts.canary_sentence().map(|text| ("", text)));
     lines.push(("model", facts.model.to_string()));
     lines.push(("mode", format!("{}, profile {}", facts.mode.as_str(), facts.profile)));

@@ -6,8 +6,8 @@ use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, prop_oneof}
 use proptest::prelude::{Strategy, any, prop, proptest};
 
 use super::{
-    Neutralizer, STRING_BYTES_MAX, Stripper, neutralize, neutralize_line, split_styles, strip_controls,
-    visible_text,
+    JOINER, Neutralizer, STRING_BYTES_MAX, Stripper, is_emoji, is_emoji_modifier, neutralize,
+    neutralize_line, neutralize_prose, split_styles, strip_controls, visible_text,
 };
 
 #[test]
@@ -39,6 +39,36 @@ fn every_control_sequence_is_made_visible() {
     for (text, shown) in cases {
         assert_eq!(neutralize(text), shown, "for {text:?}");
     }
+}
+
+#[test]
+fn a_joiner_stays_between_emoji_only() {
+    for whole in ["👩\u{200d}💻", "👨🏽\u{200d}👩\u{200d}👧", "🏳\u{fe0f}\u{200d}🌈", "❤\u{fe0f}\u{200d}🔥"]
+    {
+        assert_eq!(neutralize(whole), whole);
+        assert_eq!(neutralize_prose(whole), whole);
+        assert_ne!(neutralize_line(whole), whole, "a command shows each character");
+    }
+    for (text, shown) in [
+        ("👩\u{200d}", r"👩\u{200d}"),
+        ("👩\u{200d}b\u{200d}👩", r"👩\u{200d}b\u{200d}👩"),
+        ("👩\u{200d}\u{200d}👩", r"👩\u{200d}\u{200d}👩"),
+        ("👩\u{200d}\r\n💻", "👩\\u{200d}\n💻"),
+    ] {
+        assert_eq!(neutralize(text), shown, "for {text:?}");
+    }
+}
+
+#[test]
+fn prose_omits_zero_width_characters_and_shows_the_rest() {
+    for (text, shown) in [
+        ("zero\u{200b}width\u{ad}ly", "zerowidthly"),
+        ("\u{feff}می\u{200c}خواهم a\u{2060}b\u{200d}", "میخواهم ab"),
+        ("a\u{202e}b\u{2066}\u{200e}\u{1b}[2J\u{e0041}", r"a\u{202e}b\u{2066}\u{200e}\x1b[2J\u{e0041}"),
+    ] {
+        assert_eq!(neutralize_prose(text), shown, "for {text:?}");
+    }
+    assert!(matches!(neutralize_prose("größe"), Cow::Borrowed(_)));
 }
 
 #[test]
@@ -137,6 +167,20 @@ fn hides(sign: char) -> bool {
             | 0xe0000..=0xe007f)
 }
 
+/// Removes the joiners between emoji, which may be shown.
+fn without_joiners(text: &str) -> String {
+    let mut out = String::new();
+    let mut after_emoji = false;
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        if !(sign == JOINER && after_emoji && signs.peek().copied().is_some_and(is_emoji)) {
+            out.push(sign);
+        }
+        after_emoji = is_emoji(sign) || after_emoji && is_emoji_modifier(sign);
+    }
+    out
+}
+
 fn runs(text: &str, cuts: &[prop::sample::Index]) -> Vec<String> {
     let mut ends: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     ends.push(text.len());
@@ -151,7 +195,8 @@ proptest! {
 
     #[test]
     fn no_view_contains_control_characters(text in hostile_text()) {
-        for safe in [neutralize(&text), neutralize_line(&text), strip_controls(&text)] {
+        let shown = [neutralize(&text), neutralize_prose(&text)].map(|text| without_joiners(&text));
+        for safe in shown.iter().map(String::as_str).chain([&*neutralize_line(&text), &*strip_controls(&text)]) {
             prop_assert!(!safe.contains(hides), "{text:?} gave {safe:?}");
         }
         prop_assert!(!neutralize_line(&text).contains(['\n', '\t']));
@@ -167,15 +212,18 @@ proptest! {
 
     #[test]
     fn chunk_boundaries_do_not_matter(text in hostile_text(), cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8)) {
-        let (mut stripper, mut neutralizer) = (Stripper::new(), Neutralizer::new());
-        let (mut plain, mut shown) = (String::new(), String::new());
+        let (mut stripper, mut neutralizer, mut for_prose) = (Stripper::new(), Neutralizer::new(), Neutralizer::for_prose());
+        let (mut plain, mut shown, mut prose) = (String::new(), String::new(), String::new());
         for piece in runs(&text, &cuts) {
             plain.push_str(&stripper.push(&piece));
             shown.push_str(&neutralizer.push(&piece));
+            prose.push_str(&for_prose.push(&piece));
         }
         plain.push_str(&stripper.finish());
         shown.push_str(&neutralizer.finish());
+        prose.push_str(&for_prose.finish());
         prop_assert_eq!(plain, strip_controls(&text));
+        prop_assert_eq!(prose, neutralize_prose(&text));
         prop_assert_eq!(shown, neutralize(&text));
     }
 

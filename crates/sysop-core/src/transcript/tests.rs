@@ -17,6 +17,8 @@ use crate::mode::Mode;
 use crate::policy::{ApprovalMode, Grant};
 use crate::tool::{ToolEffect, ToolSpec};
 
+mod pending;
+
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
     ToolSpec { name: name.into(), description: String::new(), parameters: json!({}).into(), effect }
 }

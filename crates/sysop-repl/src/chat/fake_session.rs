@@ -674,6 +674,9 @@ impl State {
     fn pause(&mut self, reason: PauseReason) {
         self.paused = Some(reason);
         self.publish(Event::Paused { reason, detail: None, active_ms: 0 });
+        if let Some(call) = self.running.take() {
+            self.finish(&call, "", 0);
+        }
     }
 
     fn cancel(&mut self) {

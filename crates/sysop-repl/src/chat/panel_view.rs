@@ -11,7 +11,7 @@ use sysop_core::outcome::{Outcome, Status};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::{Stripper, strip_controls};
 use sysop_core::transcript::{
-    Decider, ItemBody, Proposal, ProposalState, Transcript, TurnEnd, approval_label,
+    Decider, ItemBody, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd, approval_label,
 };
 use sysop_term::ansi::text_style;
 use sysop_term::cells::wrap_exact;
@@ -50,6 +50,10 @@ pub(crate) struct PanelView {
     frame: usize,
     phase_began: Option<Instant>,
     phase: Option<String>,
+    /// True after a pause that a user requested has begun.
+    is_paused: bool,
+    /// Directory with full outputs, if it is on this machine.
+    artifacts: Option<String>,
 }
 
 struct StreamingAnswer {
@@ -160,11 +164,8 @@ impl ReplView for PanelView {
                 }
                 ItemBody::ToolOutput(output) => {
                     if let Some(outcome) = &output.outcome {
-                        screen.rows(&end_rows(
-                            outcome,
-                            screen.render_options().width.saturating_sub(1),
-                            THEME,
-                        ))?;
+                        let columns = screen.render_options().width.saturating_sub(1);
+                        screen.rows(&self.end_rows(outcome, columns))?;
                     }
                 }
                 ItemBody::Notice(notice) => screen.rows(&[row(&notice.text, StyleRole::Dim)])?,
@@ -181,6 +182,11 @@ impl ReplView for PanelView {
 }
 
 impl PanelView {
+    /// Creates a view. `artifacts` is the directory with full outputs, if it is on this machine.
+    pub(crate) fn new(artifacts: Option<String>) -> Self {
+        Self { artifacts, ..Self::default() }
+    }
+
     fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         match delta {
             Delta::Text { step, text } => self.stream(*step, text, screen)?,
@@ -259,6 +265,8 @@ impl PanelView {
                     self.turn_ended(end, logged.at, transcript, screen)?;
                 }
             }
+            // Told once the pause begins.
+            Event::Paused { reason: PauseReason::Asked, .. } => self.close_answer(screen)?,
             Event::Paused { reason, detail, .. } => {
                 self.close_answer(screen)?;
                 self.paused(*reason, detail.as_deref(), transcript, screen)?;
@@ -283,6 +291,13 @@ impl PanelView {
                 self.notice_of(logged, transcript, screen)?;
             }
         }
+        let asked = SessionPhase::Paused { reason: PauseReason::Asked };
+        let is_paused = *transcript.phase() == asked && transcript.pause_delay().is_none();
+        if is_paused && !self.is_paused {
+            self.close_answer(screen)?;
+            self.paused(PauseReason::Asked, None, transcript, screen)?;
+        }
+        self.is_paused = is_paused;
         let content = self.moving_row(transcript, screen.render_options().width);
         screen.last_row(content)
     }
@@ -482,7 +497,12 @@ impl PanelView {
             screen.last_row(None)?;
             screen.rows(&output.finish())?;
         }
-        screen.rows(&end_rows(outcome, columns, THEME))
+        screen.rows(&self.end_rows(outcome, columns))
+    }
+
+    fn end_rows(&self, outcome: &Outcome, columns: usize) -> Vec<TextRow> {
+        let full_output = words::full_output(outcome, self.artifacts.as_deref());
+        end_rows(outcome, full_output.as_deref(), columns, THEME)
     }
 
     /// Returns the panel for a call's output, creating it if necessary.
@@ -540,8 +560,14 @@ impl PanelView {
             parts.push(format!("tokens {tokens}"));
         }
         let columns = screen.render_options().width.saturating_sub(1);
-        let text = format!("STATUS · {}", parts.join(" · "));
-        screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])
+        let line = |parts: &[String]| row(&format!("STATUS · {}", parts.join(" · ")), StyleRole::Dim);
+        // Steps say least, and the prompt names the model.
+        for least in ["step ", "model "] {
+            if line(&parts).width() > columns {
+                parts.retain(|part| !part.starts_with(least));
+            }
+        }
+        screen.rows(&[truncate(&line(&parts), columns)])
     }
 
     /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
@@ -549,7 +575,10 @@ impl PanelView {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
         let what = running_words(transcript);
-        let waiting = words::waiting_for(transcript.phase(), &safe(&model), &what);
+        let waiting = match words::pause_delay(transcript) {
+            Some(delay) => Some(words::pausing(delay).to_owned()),
+            None => words::waiting_for(transcript.phase(), &safe(&model), &what),
+        };
         let progress = transcript.progress().and_then(|progress| progress.summary());
         if waiting != self.phase {
             self.phase.clone_from(&waiting);
@@ -562,11 +591,9 @@ impl PanelView {
             return Some(tail);
         }
         let waiting = waiting?;
-        if matches!(
-            transcript.phase(),
-            sysop_core::transcript::SessionPhase::Paused { .. }
-                | sysop_core::transcript::SessionPhase::AwaitingApproval { .. }
-        ) {
+        let is_paused = matches!(transcript.phase(), SessionPhase::Paused { .. });
+        let is_pausing = is_paused && words::pause_delay(transcript).is_some();
+        if is_paused && !is_pausing || matches!(transcript.phase(), SessionPhase::AwaitingApproval { .. }) {
             return None;
         }
         let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
@@ -609,7 +636,7 @@ fn not_run(plan: Option<&Proposal>, outcome: &Outcome, screen: &mut InlineScreen
 }
 
 fn running_words(transcript: &Transcript) -> String {
-    let sysop_core::transcript::SessionPhase::Running { call } = transcript.phase() else {
+    let SessionPhase::Running { call } = transcript.phase() else {
         return String::new();
     };
     let command = transcript.plan(call).map_or("", |plan| &plan.command);

@@ -15,7 +15,7 @@ use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::view::ReplView;
 use crate::render::plan::{self, ProposalLocation};
-use crate::render::{safe, words};
+use crate::render::{safe, safe_prose, words};
 
 /// Width of a proposal if there is no terminal.
 const COLUMNS: usize = 100;
@@ -26,6 +26,8 @@ pub(crate) struct PlainView {
     output: Option<(CallId, Stripper)>,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
+    /// Directory with full outputs, if it is on this machine.
+    artifacts: Option<String>,
 }
 
 struct StreamingReply {
@@ -136,8 +138,8 @@ impl ReplView for PlainView {
             items.iter().rposition(|item| matches!(item.body, ItemBody::Prompt(_))).unwrap_or(items.len());
         for item in &items[from..] {
             match &item.body {
-                ItemBody::Prompt(text) => screen.text(&format!("You: {}\n\n", safe(text)))?,
-                ItemBody::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe(&text.text)))?,
+                ItemBody::Prompt(text) => screen.text(&format!("You: {}\n\n", safe_prose(text)))?,
+                ItemBody::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe_prose(&text.text)))?,
                 ItemBody::Proposal(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
                 ItemBody::Reasoning(_) | ItemBody::ToolOutput(_) | ItemBody::Notice(_) | ItemBody::End(_) => {
                 }
@@ -148,6 +150,11 @@ impl ReplView for PlainView {
 }
 
 impl PlainView {
+    /// Creates a view. `artifacts` is the directory with full outputs, if it is on this machine.
+    pub(crate) fn new(artifacts: Option<String>) -> Self {
+        Self { artifacts, ..Self::default() }
+    }
+
     fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         match delta {
             Delta::Text { step, text } => {
@@ -163,7 +170,7 @@ impl PlainView {
                     self.streaming = Some(StreamingReply {
                         step: *step,
                         text: String::new(),
-                        neutralizer: Neutralizer::new(),
+                        neutralizer: Neutralizer::for_prose(),
                     });
                 }
                 let Some(streaming) = &mut self.streaming else { return Ok(()) };
@@ -206,16 +213,16 @@ impl PlainView {
             Some(_) | None => String::new(),
         };
         match text.trim_start().strip_prefix(streamed.trim_start()) {
-            Some(rest) if !streamed.is_empty() => screen.text(&safe(rest))?,
+            Some(rest) if !streamed.is_empty() => screen.text(&safe_prose(rest))?,
             Some("") => return Ok(()),
             Some(rest) => {
                 screen.blank_row()?;
-                screen.text(&format!("Agent: {}", safe(rest)))?;
+                screen.text(&format!("Agent: {}", safe_prose(rest)))?;
             }
             None if text.trim().is_empty() || text.trim() == streamed.trim() => {}
             None => {
                 screen.blank_row()?;
-                screen.text(&format!("Agent: {}", safe(text)))?;
+                screen.text(&format!("Agent: {}", safe_prose(text)))?;
             }
         }
         screen.blank_row()
@@ -236,7 +243,7 @@ impl PlainView {
             transcript.item(&ItemId::Summary(call.clone())).map(|item| &item.body)
         {
             screen.blank_row()?;
-            return screen.text(&format!("Agent: {}\n\n", safe(&text.text)));
+            return screen.text(&format!("Agent: {}\n\n", safe_prose(&text.text)));
         }
         let streamed = match self.output.take() {
             Some((output, mut stripper)) if output == *call => {
@@ -252,17 +259,21 @@ impl PlainView {
         screen.end_text()?;
         let state = transcript.plan(call).map(|plan| &plan.state);
         match (outcome.status, state) {
-            (Status::Ok, _) => Ok(()),
+            (Status::Ok, _) => {}
             (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. })) => {
                 let named =
                     transcript.plan(call).map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
-                screen.text(&format!("{named}\n(not run: {})\n", safe(&outcome.output)))
+                screen.text(&format!("{named}\n(not run: {})\n", safe(&outcome.output)))?;
             }
             (Status::Rejected, Some(ProposalState::Allowed { .. })) => {
-                screen.text(&format!("({})\n", safe(&outcome.output)))
+                screen.text(&format!("({})\n", safe(&outcome.output)))?;
             }
-            _ => screen.text(&format!("({})\n", words::outcome_summary(outcome))),
+            _ => screen.text(&format!("({})\n", words::outcome_summary(outcome)))?,
         }
+        if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
+            screen.text(&format!("({place})\n"))?;
+        }
+        Ok(())
     }
 }
 

@@ -25,7 +25,7 @@ use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
 use sysop_core::ui_text;
-use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector};
+use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector, SessionService};
 use sysop_term::StyleRole;
 use sysop_term::command::{COMMANDS, InputLine, parse, undo_arguments};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -162,7 +162,7 @@ impl Repl {
             cost: CostReport::default(),
             replay_until: last,
             introduced: false,
-            view: view_of(context.form),
+            view: view_of(context.form, &*context.service),
             screen,
             console,
             active_read: ActiveRead::None,
@@ -252,7 +252,8 @@ impl Repl {
     }
 
     fn running(&self) -> bool {
-        !matches!(self.transcript.phase(), SessionPhase::Idle | SessionPhase::Paused { .. })
+        let is_waiting = matches!(self.transcript.phase(), SessionPhase::Idle | SessionPhase::Paused { .. });
+        !is_waiting || words::pause_delay(&self.transcript).is_some()
     }
 
     fn handle_update(&mut self, update: &Update) -> io::Result<()> {
@@ -287,7 +288,7 @@ impl Repl {
             self.question_interrupted = false;
             self.answered = None;
         }
-        if matches!(logged.event, Event::TurnEnded { .. } | Event::Paused { .. }) {
+        if !self.running() || matches!(logged.event, Event::Resumed) {
             self.pausing = false;
         }
         if logged.seq > self.replay_until {
@@ -363,13 +364,7 @@ impl Repl {
             (_, None, None) if self.shell.is_some() => return ActiveRead::Terminal,
             (_, None, None) => {}
         }
-        match self.transcript.phase() {
-            SessionPhase::Idle | SessionPhase::Paused { .. } => ActiveRead::Line,
-            SessionPhase::AwaitingApproval { .. }
-            | SessionPhase::Thinking { .. }
-            | SessionPhase::Running { .. }
-            | SessionPhase::Stopping => ActiveRead::None,
-        }
+        if self.running() { ActiveRead::None } else { ActiveRead::Line }
     }
 
     fn sync_active_read(&mut self) -> io::Result<()> {
@@ -678,7 +673,7 @@ impl Repl {
                 self.settled.clear();
                 self.drawn_prompt = None;
                 self.shell = None;
-                self.view = view_of(self.context.form);
+                self.view = view_of(self.context.form, &*self.context.service);
                 self.skills.find(&self.context.service, self.session.id());
                 self.introduce()
             }
@@ -762,9 +757,10 @@ impl Repl {
     }
 }
 
-fn view_of(form: ReplLayout) -> Box<dyn ReplView> {
+fn view_of(form: ReplLayout, service: &dyn SessionService) -> Box<dyn ReplView> {
+    let artifacts = service.artifact_directory().map(|path| path.display().to_string());
     match form {
-        ReplLayout::Panels { .. } => Box::<PanelView>::default(),
-        ReplLayout::Plain => Box::<PlainView>::default(),
+        ReplLayout::Panels { .. } => Box::new(PanelView::new(artifacts)),
+        ReplLayout::Plain => Box::new(PlainView::new(artifacts)),
     }
 }

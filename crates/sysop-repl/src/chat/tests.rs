@@ -464,6 +464,8 @@ async fn input_typed_during_a_turn_waits_for_the_prompt() {
     person.sees("Pausing after this step…").await;
     let text = person.sees("paused ›").await;
     assert!(!text.contains("hello later"), "it is not echoed: {text}");
+    let told = text.find("paused; /resume").expect("the pause is told once it begins");
+    assert!(text[..told].contains("pausing after this command"), "{text}");
     person.sees("hello later").await;
 }
 

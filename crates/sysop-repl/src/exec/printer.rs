@@ -15,7 +15,7 @@ use sysop_wire::Encoder;
 use super::ExecTask;
 use super::call_output::{CallOutput, call_output_lines, unprinted_output};
 use crate::chat::inline_screen::InlineScreen;
-use crate::render::{RenderOptions, THEME, safe, terminal_width, words};
+use crate::render::{RenderOptions, THEME, safe, safe_prose, terminal_width, words};
 
 pub(super) struct ExecPrinter {
     out: ExecOutput,
@@ -25,6 +25,8 @@ pub(super) struct ExecPrinter {
     pub(super) routine: bool,
     /// True if answers are held back because they must match a schema.
     pub(super) holds_answer: bool,
+    /// Directory with full outputs, if it is on this machine.
+    pub(super) artifacts: Option<String>,
     /// Set once an exit was requested and its reason has been printed. Later output is dropped.
     pub(super) ending: bool,
 }
@@ -64,7 +66,15 @@ impl ExecPrinter {
             (None, None) => ExecOutput::Pipe { out, stripped: None },
         };
         let routine = matches!(task, ExecTask::Routine(_) | ExecTask::Undo { .. });
-        Self { out, err, call_output: CallOutput::default(), routine, holds_answer: false, ending: false }
+        Self {
+            out,
+            err,
+            call_output: CallOutput::default(),
+            routine,
+            holds_answer: false,
+            artifacts: None,
+            ending: false,
+        }
     }
 
     pub(super) fn render_options(&self) -> RenderOptions {
@@ -253,7 +263,7 @@ impl ExecPrinter {
         if last {
             return self.answer(text);
         }
-        self.progress(&safe(text));
+        self.progress(&safe_prose(text));
         Ok(())
     }
 
@@ -339,6 +349,9 @@ impl ExecPrinter {
                 self.progress(&format!("  {line}"));
             }
             self.progress(&format!("  {}", words::outcome_summary(outcome)));
+        }
+        if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
+            self.progress(&format!("  {place}"));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use ratatui::style::{Modifier, Style};
+use sysop_core::text::neutralize_prose;
 
 use super::table::Table;
 use super::{MarkdownStyle, code_rows};
@@ -254,7 +255,7 @@ impl BlockRenderer {
             }
             Some(_) | None => self.current_style(),
         };
-        self.put(text, style);
+        self.put(&neutralize_prose(text), style);
     }
 
     /// Adds text to the current line, joining it with preceding text in the same style. This rejoins a

@@ -53,6 +53,17 @@ fn blocks_are_laid_out() {
 }
 
 #[test]
+fn prose_shows_joined_emoji_and_no_zero_width_characters_but_code_shows_each() {
+    check(
+        "zero\u{200b}width 👩\u{200d}💻 می\u{200c}خواهم `a\u{200b}b` \u{202e}x",
+        60,
+        expect![[r#"
+            zerowidth 👩💻 میخواهم a\u{200b}b \u{202e}x
+        "#]],
+    );
+}
+
+#[test]
 fn tables_are_aligned_wrapped_or_listed() {
     let table = "| name | what it is | n |\n|:--|:-:|--:|\n| ssh | a long description of the thing | 22 |\n| 日本 | x | 8080 |";
     check(

@@ -30,13 +30,14 @@ pub(super) enum MiddlePane {
         rows: Vec<TextRow>,
         content: MiddleContent,
     },
-    /// The command editor, between the rows `above` and `below`. The editor needs `wants` rows. The pane has at least
-    /// `least` rows, so that it does not shrink when editing begins.
+    /// The command editor, between the rows `above` and `below`, of which the last `risk` state the risk and the guard.
+    /// The editor needs `wants` rows. The pane has at least `least` rows, so that it does not shrink when editing begins.
     Editing {
         title: TextRow,
         above: Vec<TextRow>,
         wants: u16,
         below: Vec<TextRow>,
+        risk: usize,
         least: usize,
     },
 }
@@ -68,11 +69,13 @@ impl MiddlePane {
             if review.mode() == ReviewMode::Editing {
                 let wants =
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
-                let above = reason_rows(plan, columns, theme);
-                // The card keeps its height, so that the layout does not jump while the user is reading.
-                let least = proposal_rows(plan, &review.command(), &risk, facts, theme, columns).len();
-                let below = risk_rows(plan, &risk, theme, columns);
-                return Self::Editing { title, above, wants, below, least };
+                // Nothing moves, so that the user can go on reading.
+                let least = proposal_rows(plan, &plan.command, &plan.risk, facts, theme, columns).len();
+                let above = rows_above_command(plan, facts, theme, columns);
+                let below = rows_below_command(plan, &review.command(), &risk, theme, columns);
+                let effect = effect_rows(shown_preview(plan, &review.command()), columns, theme);
+                let risk = below.len() - effect.len() - 1;
+                return Self::Editing { title, above, wants, below, risk, least };
             }
             if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
                 let title = TextRow::of("Save this rule and run the command?", theme.style(StyleRole::Title));
@@ -151,9 +154,14 @@ impl MiddlePane {
                 draw_rows(rows.iter().skip(usize::from(first)), area, frame);
                 None
             }
-            Self::Editing { above, wants, below, .. } => {
+            Self::Editing { above, wants, below, risk, .. } => {
                 // Space goes to the command first, then the risk, then the reason.
                 let command = (*wants).clamp(1, area.height);
+                let (mut above, mut below) = (&above[..], &below[..]);
+                if above.len() + below.len() > usize::from(area.height - command) {
+                    above = above.strip_suffix(&[TextRow::default()]).unwrap_or(above);
+                    below = &below[below.len() - risk..];
+                }
                 let below_rows = u16::try_from(below.len()).unwrap_or(0).min(area.height - command);
                 let above_rows =
                     u16::try_from(above.len()).unwrap_or(0).min(area.height - command - below_rows);
@@ -232,6 +240,13 @@ fn proposal_rows(
     theme: Theme,
     columns: usize,
 ) -> Vec<TextRow> {
+    let mut rows = rows_above_command(plan, facts, theme, columns);
+    rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
+    rows.extend(rows_below_command(plan, command, risk, theme, columns));
+    rows
+}
+
+fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, columns: usize) -> Vec<TextRow> {
     let mut rows = reason_rows(plan, columns, theme);
     let (host, _) = facts.place_of(&plan.call.name);
     if ui_text::is_fleet(host) {
@@ -243,8 +258,17 @@ fn proposal_rows(
     if !rows.is_empty() {
         rows.push(TextRow::default());
     }
-    rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
-    rows.push(TextRow::default());
+    rows
+}
+
+fn rows_below_command(
+    plan: &Proposal,
+    command: &str,
+    risk: &Risk,
+    theme: Theme,
+    columns: usize,
+) -> Vec<TextRow> {
+    let mut rows = vec![TextRow::default()];
     rows.extend(effect_rows(shown_preview(plan, command), columns, theme));
     rows.extend(risk_rows(plan, risk, theme, columns));
     if command == plan.command {
@@ -280,7 +304,9 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
     };
     let mut text = ui_text::class(risk.class).to_owned();
     let mut seen: Vec<&Finding> = Vec::new();
-    for finding in risk.findings.iter().filter(|finding| finding.class == risk.class) {
+    let class = ui_text::class(risk.class);
+    for finding in risk.findings.iter().filter(|finding| finding.class == risk.class && finding.why != class)
+    {
         if seen.iter().all(|known| known.why != finding.why) {
             text.push_str(if seen.is_empty() { ": " } else { ", " });
             text.push_str(&finding.why);

@@ -37,3 +37,19 @@ fn an_edit_that_makes_a_command_dangerous_needs_capital_y() {
     world.is_read().press(KeyCode::Char('Y'));
     assert_eq!(decisions(&world).len(), 1);
 }
+
+#[test]
+fn nothing_on_the_card_moves_when_editing_begins() {
+    let mut world = in_review("rm -rf build && df -h");
+    let place = |screen: &str, text: &str| screen.lines().position(|line| line.contains(text)).expect(text);
+    let before = world.screen(80, 24);
+    world.is_read().press(KeyCode::Char('i'));
+    let after = world.screen(80, 24);
+    assert!(after.contains("Esc done"), "{after}");
+    for text in ["Run this?", "$ rm -rf build", "dangerous"] {
+        assert_eq!(place(&before, text), place(&after, text), "{text}\n{before}\n{after}");
+    }
+    world.types(" -x");
+    let typed = world.screen(80, 24);
+    assert_eq!(place(&before, "Run this?"), place(&typed, "Run this?"), "{typed}");
+}

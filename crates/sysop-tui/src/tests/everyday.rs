@@ -10,7 +10,7 @@ use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_driver::port::{SearchHit, SessionSummary};
 
-use super::world::{World, bash, control, says};
+use super::world::{World, bash, control, says, spec};
 use crate::app::{Action, AppOptions, RecentSession, StatusPart};
 
 fn with_recent() -> World {
@@ -297,7 +297,7 @@ fn a_requested_pause_is_described_once() {
     world.says("go").replies(bash("c1", "sleep 9")).is_read().press(KeyCode::Enter).key(control('p'));
     let screen = world.screen(100, 24);
     assert!(screen.contains("Pausing after this command… Ctrl+P to resume"), "{screen}");
-    assert!(!screen.contains("Paused"), "{screen}");
+    assert!(!screen.to_lowercase().contains("paused"), "{screen}");
 }
 
 #[test]
@@ -315,4 +315,15 @@ fn the_calls_of_one_reply_are_counted() {
     world.says("go").replies(first);
     assert!(world.screen(80, 24).contains("Run this?  1 of 2"));
     world.tell(Input::Cancel);
+}
+
+#[test]
+fn the_card_of_twenty_hosts_folds_their_names_and_names_the_canaries() {
+    let names: Vec<String> = (1..=20).map(|number| format!("app{number:02}")).collect();
+    let spec = sysop_core::spec::SessionSpec { host: names.join(","), canary: Some(2), ..spec() };
+    let mut world = World::of(spec, AppOptions::default());
+    world.says("go").replies(bash("c1", "touch x"));
+    let screen = world.screen(80, 24);
+    assert!(screen.contains("canary: app01, app02 first"), "{screen}");
+    assert!(screen.contains("on 20 hosts: app[01-20]") && !screen.contains("app03"), "{screen}");
 }

@@ -364,7 +364,7 @@ proptest! {
                 (Status::Failed, "failed"),
                 (Status::Timeout, "timed out"),
                 (Status::Unknown, "outcome unknown"),
-                (Status::Cancelled, "cancelled"),
+                (Status::Cancelled, "canceled"),
             ][which - FAILURES.len()];
             world.press(KeyCode::Enter).ends(Outcome { exit_code: None, ..Outcome::new(status, "no such file") });
             prop_assert_eq!(world.app.state(), State::Finalizing);

@@ -123,7 +123,7 @@ impl World {
         Self::of(SessionSpec { host: host.to_owned(), ..spec() }, AppOptions::default())
     }
 
-    fn of(spec: SessionSpec, setup: AppOptions) -> Self {
+    pub(crate) fn of(spec: SessionSpec, setup: AppOptions) -> Self {
         let mut app = App::new(setup);
         app.connected(ServiceCatalog {
             routines: Vec::new(),

@@ -16,6 +16,7 @@ const ROWS_MAX: usize = 12;
 const FIRST_ROWS: usize = 5;
 /// Maximum number of rows to show of a running tool's output.
 const LIVE_ROWS: usize = 10;
+const FULL_OUTPUT_KEYS: &str = "Tab, then o: full output";
 
 /// Returns the rows of an output. A long output is folded unless `open` is true.
 pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
@@ -34,7 +35,8 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
         .map(|row| row.with_prefix(bar.clone()))
         .collect();
     out.extend(host_rows(outcome, columns, theme));
-    out.extend(end_rows(outcome, columns, theme));
+    let full_output = outcome.artifact.as_ref().map(|_| FULL_OUTPUT_KEYS);
+    out.extend(end_rows(outcome, full_output, columns, theme));
     out
 }
 

@@ -84,6 +84,10 @@ impl SessionService for Services {
         read.map_err(|error| format!("cannot read the full output at {}: {error}", path.display()))
     }
 
+    fn artifact_directory(&self) -> Option<PathBuf> {
+        Some(self.machines.artifacts())
+    }
+
     async fn attach_image(&self, _: &SessionId, path: &Path) -> Result<Option<ImageRef>, String> {
         let path = match path.strip_prefix("~") {
             Ok(rest) => self.settings.folders.home.join(rest),

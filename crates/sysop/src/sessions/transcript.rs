@@ -9,7 +9,7 @@ use sysop_core::image::prompt_for_display;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
-use sysop_core::text::neutralize;
+use sysop_core::text::{neutralize, neutralize_prose};
 use sysop_core::transcript::{OutputReaders, client_tools_sentence, event_notice, terminal_input_sentence};
 use sysop_core::ui_text::{self, host_groups, mode_sentence};
 use sysop_core::undo::changed_line;
@@ -178,7 +178,7 @@ fn write_plain(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> 
         }
         TranscriptEntry::Reply(text) => {
             writeln!(out)?;
-            indented(text, "", out)
+            indented(&neutralize_prose(text), "", out)
         }
         TranscriptEntry::Call { text, by } => {
             writeln!(out)?;
@@ -201,7 +201,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
         }
         TranscriptEntry::Reply(text) => {
             writeln!(out)?;
-            indented(text, "", out)
+            indented(&neutralize_prose(text), "", out)
         }
         TranscriptEntry::Call { text, by } => {
             by.map_or(Ok(()), |by| writeln!(out, "\n*{by}*"))?;
@@ -338,7 +338,7 @@ fn stop_words(reason: StopReason) -> Option<&'static str> {
     match reason {
         StopReason::EndTurn => None,
         StopReason::MaxIterations => Some("stopped at the iteration limit"),
-        StopReason::Cancelled => Some("cancelled"),
+        StopReason::Cancelled => Some("canceled"),
         StopReason::Failed => Some("failed"),
         StopReason::Paused => Some("canceled while paused"),
     }

@@ -499,3 +499,13 @@ fn a_dash_reads_the_prompt_from_standard_input() {
     let run = running.finish();
     assert_eq!((run.code, run.err.lines().count()), (Some(2), 2), "{run:?}");
 }
+
+#[test]
+fn exec_names_the_file_with_the_full_output() {
+    let mock = Mock::start(&[("count far", vec![bash("seq 20000"), say("That was long.")])]);
+    let world = World::with_openai(&mock.url());
+    let run = world.finish(&["exec", "count far"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "That was long.\n"), "{run:?}");
+    let file = run.err.lines().find_map(|line| line.trim().strip_prefix("full output: ")).expect(&run.err);
+    assert!(std::fs::read_to_string(file).unwrap().ends_with("\n20000\n"), "{file}");
+}

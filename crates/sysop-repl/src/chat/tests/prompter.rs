@@ -362,7 +362,9 @@ async fn the_second_ctrl_backslash_opens_the_terminal_of_a_running_turn() {
     person.sees("Working on it").await;
     person.types("\u{1c}").await;
     person.sees("Ctrl+\\ again to open the terminal").await;
-    person.sees(PROMPT).await;
+    person.types("\u{1c}").await;
+    person.sees("a remote shell").await;
+    person.types("\u{1d}").await;
 }
 
 #[tokio::test]

@@ -204,7 +204,7 @@ fn turn_endings_are_described() {
             ✗ timed out, 1 min 1 s
 
             $ make
-            ■ cancelled, 1 min 1 s
+            ■ canceled, 1 min 1 s
 
             $ make
             ■ interrupted, 1 min 1 s

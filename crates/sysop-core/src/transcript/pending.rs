@@ -1,0 +1,75 @@
+//! Notices about what has not happened yet: a prompt in the queue, and a pause that awaits the end of running work.
+
+use super::{ItemBody, ItemId, Notice, SessionPhase, Severity, Transcript};
+use crate::event::PauseReason;
+use crate::ui_text;
+
+/// Work that ends before a requested pause begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseDelay {
+    /// A command that runs or awaits approval.
+    Command,
+    /// A model call in flight.
+    ModelCall,
+}
+
+impl Transcript {
+    /// Returns the work that a requested pause waits for. Returns `None` if no pause was requested, or if the turn is
+    /// already paused.
+    pub fn pause_delay(&self) -> Option<PauseDelay> {
+        self.turn.paused?;
+        match self.phase {
+            SessionPhase::Idle | SessionPhase::Stopping => None,
+            SessionPhase::AwaitingApproval { .. } => Some(PauseDelay::Command),
+            SessionPhase::Thinking { .. } | SessionPhase::Running { .. } | SessionPhase::Paused { .. } => {
+                let call = self.still_running().map(|_| PauseDelay::Command);
+                call.or_else(|| self.calls_model().then_some(PauseDelay::ModelCall))
+            }
+        }
+    }
+
+    pub(super) fn paused(&mut self, reason: PauseReason, detail: Option<&str>) {
+        self.turn.paused = Some(reason);
+        let text = match self.pause_delay() {
+            Some(delay) if reason == PauseReason::Asked => ui_text::pausing(delay),
+            Some(_) | None => paused_sentence(reason),
+        };
+        let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
+        self.notice(Severity::Warning, format!("{text}{detail}"));
+        // A proposal is still waiting for its answer; the pause takes effect afterwards.
+        if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
+            self.phase = SessionPhase::Paused { reason };
+        }
+    }
+
+    pub(super) fn prompt_queued(&mut self, prompt: &str) {
+        self.queued.push_back((self.seq, prompt.to_owned()));
+        self.notice(Severity::Note, format!("queued: {prompt}"));
+    }
+
+    /// Notes that a turn starts with this prompt.
+    pub(super) fn prompt_started(&mut self, prompt: &str) {
+        if self.queued.front().is_some_and(|(_, queued)| queued == prompt) {
+            self.queued.pop_front();
+        }
+    }
+
+    /// Changes the notices of queued prompts, which a cancel drops.
+    pub(super) fn drop_queued(&mut self) {
+        for (seq, prompt) in std::mem::take(&mut self.queued) {
+            let notice = Notice { text: format!("not sent: {prompt}"), weight: Severity::Note };
+            self.put(ItemId::Notice(seq), ItemBody::Notice(notice));
+        }
+    }
+}
+
+fn paused_sentence(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::Asked => "paused",
+        PauseReason::Loop => "paused: the model repeated the same call 3 times",
+        PauseReason::Interrupted => {
+            "paused: sysop exited during this turn; the running command may or may not have finished"
+        }
+        PauseReason::Budget => "paused: the budget is spent; resume to grant it once more",
+    }
+}

@@ -1,0 +1,66 @@
+//! Notices about a requested pause and about queued prompts.
+
+use super::*;
+
+fn newest_notice(transcript: &Transcript) -> String {
+    let newest = transcript.items().rev().find_map(|item| {
+        let ItemBody::Notice(notice) = &item.body else { return None };
+        Some(notice.text.clone())
+    });
+    newest.expect("there is a notice")
+}
+
+#[test]
+fn a_pause_is_announced_until_the_running_work_ends() {
+    let call = bash("c1", "make");
+    let pause = || Step::from(Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 });
+    let thinking: Vec<Step> =
+        vec![open(), started(1, "go").into(), Event::StepStarted { step: step(1, 1) }.into()];
+    let mut running = thinking.clone();
+    running.push(replied(step(1, 1), "", vec![call.clone()]).into());
+    running.push(Event::ToolStarted { call, origin: Origin::Model }.into());
+    for (mut steps, delay, notice) in [
+        (thinking, PauseDelay::ModelCall, "pausing after this step"),
+        (running, PauseDelay::Command, "pausing after this command"),
+    ] {
+        steps.push(pause());
+        let transcript = live(&steps);
+        assert_eq!(transcript.pause_delay(), Some(delay));
+        assert_eq!(newest_notice(&transcript), notice);
+    }
+    let transcript = live(&[open(), started(1, "go").into(), pause()]);
+    assert_eq!((transcript.pause_delay(), newest_notice(&transcript)), (None, "paused".to_owned()));
+}
+
+#[test]
+fn a_pause_begins_when_the_command_ends() {
+    let call = bash("c1", "make");
+    let steps: Vec<Step> = vec![
+        open(),
+        started(1, "go").into(),
+        Event::StepStarted { step: step(1, 1) }.into(),
+        replied(step(1, 1), "", vec![call.clone()]).into(),
+        Event::ToolStarted { call, origin: Origin::Model }.into(),
+        Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }.into(),
+        finished("c1", Outcome::ok("made")).into(),
+    ];
+    assert_eq!(live(&steps).pause_delay(), None);
+}
+
+#[test]
+fn prompts_that_a_cancel_drops_are_no_longer_called_queued() {
+    let queued = |text: &str| Step::from(Event::PromptQueued { text: text.to_owned(), images: Vec::new() });
+    let mut steps: Vec<Step> = vec![open(), started(1, "go").into(), queued("first"), queued("second")];
+    assert_eq!(newest_notice(&live(&steps)), "queued: second");
+    let mut next = steps.clone();
+    steps.push(Event::CancelAsked { then: CancelFollowUp::Nothing }.into());
+    let notices = |steps: &[Step]| drawn(&live(steps)).matches("queued:").count();
+    assert_eq!(notices(&steps), 0);
+    assert_eq!(newest_notice(&live(&steps)), "not sent: second");
+    // A prompt whose turn has started is not called back by a cancel of that turn.
+    next.push(ended(1, StopReason::EndTurn).into());
+    next.push(started(2, "first").into());
+    next.push(Event::CancelAsked { then: CancelFollowUp::Nothing }.into());
+    assert_eq!(newest_notice(&live(&next)), "not sent: second");
+    assert!(!drawn(&live(&next)).contains("not sent: first"));
+}
