@@ -69,7 +69,7 @@ async fn ctrl_c_declines_a_prompt_before_it_stops_the_turn() {
         person.sees("Esc decline").await;
         person.types(refusal).await;
         // The turn continues with the next prompt.
-        person.sees("declined; Ctrl+C to stop the turn").await;
+        person.sees("declined; press Ctrl+C to stop the turn").await;
         let text = person.sees("Esc decline").await;
         assert!(text.contains("One-time code:"), "{text}");
         person.types("123456\r").await;
@@ -240,7 +240,7 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
         sudo on web1 asks:
           [sudo] password for joe:
         Answer: 
-        (declined; Ctrl+C to stop the turn)
+        (declined; press Ctrl+C to stop the turn)
         (failed, exit code 1, 12 ms)
 
         You: 
