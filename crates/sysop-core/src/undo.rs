@@ -16,6 +16,9 @@ pub const UNDO_STEPS_MAX: usize = 64;
 /// Argument of an undo call: the command whose changes are undone.
 pub const UNDOES: &str = "undoes";
 
+/// Beginning of a line of an undo plan that says what is not restored.
+pub const NOT_EXACT: &str = "not exact: ";
+
 /// Returns the command that a call runs, or whose changes it undoes.
 pub fn undone_command(call: &ToolCall) -> Option<&str> {
     call.text_argument(UNDOES).or_else(|| call.text_argument("command")).filter(|command| !command.is_empty())

@@ -20,7 +20,7 @@ use sysop_core::policy::single_quoted;
 use sysop_core::policy::{Resolution, Survey, UndoOffer};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolEffect;
-use sysop_core::undo::{CapturePlan, UndoRecord, UndoRights, plan, plan_paths};
+use sysop_core::undo::{CapturePlan, NOT_EXACT, UndoRecord, UndoRights, plan, plan_paths};
 use sysop_driver::port::CancellationToken;
 
 use crate::machine::{Program, TimeLimit};
@@ -217,7 +217,7 @@ impl Toolbox {
             if all.len() == before {
                 return UndoOffer::Refused { why: "nothing in this step can be restored".to_owned() };
             }
-            all.extend(caveats.map(|line| format!("not exact: {}", line.name)));
+            all.extend(caveats.map(|line| format!("{NOT_EXACT}{}", line.name)));
         }
         UndoOffer::Offered { lines: all }
     }

@@ -14,7 +14,7 @@ use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
-use crate::undo::{UNDOES, undone_command};
+use crate::undo::{NOT_EXACT, UNDOES, undone_command};
 
 impl Session {
     /// Returns the arguments of a call to `undo`. `arguments` names the step to undo by its number (`step`) or by its
@@ -97,7 +97,7 @@ impl Session {
                         reason: String::new(),
                         risk,
                         covers,
-                        preview: lines.clone(),
+                        preview: self.with_caveat(step, lines.clone()),
                         guarded,
                         scope: None,
                         terms: self.approval_terms(),
@@ -106,6 +106,16 @@ impl Session {
                 false
             }
         }
+    }
+
+    /// Says that an undo is not exact, unless the host has said why.
+    fn with_caveat(&self, number: u64, mut lines: Vec<String>) -> Vec<String> {
+        let step = self.state.undo_steps.iter().find(|step| u64::from(step.number) == number);
+        let is_exact = step.is_none_or(|step| step.how == Reversibility::Exact);
+        if !is_exact && !lines.iter().any(|line| line.starts_with(NOT_EXACT)) {
+            lines.push(format!("{NOT_EXACT}what else the command did, for example to a process, stays"));
+        }
+        lines
     }
 
     /// Logs that the running call, which is about to end with `outcome`, undid an earlier call.

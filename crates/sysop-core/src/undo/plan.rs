@@ -41,10 +41,12 @@ const ACCOUNT_PROGRAMS: [&str; 19] = [
     "useradd", "adduser", "userdel", "deluser", "usermod", "groupadd", "addgroup", "groupdel", "delgroup",
     "groupmod", "gpasswd", "passwd", "chage", "chsh", "chfn", "chpasswd", "newusers", "vipw", "vigr",
 ];
-const IPTABLES_PROGRAMS: [&str; 8] = [
+const IPTABLES_PROGRAMS: [&str; 7] = [
     "iptables", "ip6tables", "iptables-restore", "ip6tables-restore", "iptables-nft", "ip6tables-nft",
-    "ipset", "ufw",
+    "ipset",
 ];
+/// Words with which programs of Apache make it read its configuration again.
+const RELOADS: [&str; 2] = ["graceful", "restart"];
 const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
 /// Directories to watch for changes if an unknown program runs as root. Such a program may change files that its
 /// command does not name.
@@ -126,6 +128,14 @@ impl Found<'_> {
         let operand = rest.iter().rfind(|word| !word.starts_with('-')).cloned().unwrap_or_default();
         match program {
             "systemctl" | "service" | "invoke-rc.d" => self.units(program, &rest),
+            // A service that a program reloads by itself is reloaded by its unit afterwards, where there is one.
+            "nginx" if rest.iter().any(|word| word == "reload") => self.reloaded(&["nginx"]),
+            "apachectl" | "apache2ctl" | "httpd"
+                if rest.iter().any(|word| RELOADS.contains(&word.as_str())) =>
+            {
+                self.reloaded(&["apache2", "httpd"]);
+            }
+            "git" => self.repository(&rest),
             "crontab" => match rest.iter().position(|word| word == "-u") {
                 Some(at) => self.add('r', rest.get(at + 1).map_or("", String::as_str)),
                 None => self.add('r', ""),
@@ -136,13 +146,12 @@ impl Found<'_> {
                 self.add('f', "nft");
                 self.add('c', "/etc/firewalld");
             }
-            _ if IPTABLES_PROGRAMS.contains(&program) => {
+            "ufw" => {
                 self.add('f', "iptables");
-                if program == "ufw" {
-                    self.add('c', "/etc/ufw");
-                    self.add('c', "/etc/default/ufw");
-                }
+                self.add('c', "/etc/ufw");
+                self.add('c', "/etc/default/ufw");
             }
+            _ if IPTABLES_PROGRAMS.contains(&program) => self.add('f', "iptables"),
             _ if ACCOUNT_PROGRAMS.contains(&program) => {
                 self.add('g', "");
                 if is_name(&operand) && !matches!(program, "gpasswd" | "passwd" | "chage") {
@@ -224,6 +233,18 @@ impl Found<'_> {
             let entry = if verb.is_empty() { unit } else { format!("{unit}:{verb}") };
             self.add('u', &entry);
         }
+    }
+
+    fn repository(&mut self, rest: &[String]) {
+        let folder = rest.iter().position(|word| word == "-C").and_then(|at| rest.get(at + 1));
+        let folder = folder.map_or(".", String::as_str);
+        self.add('G', &resolve(folder, self.survey.context.folder.as_deref(), self.survey));
+        self.unknown();
+    }
+
+    fn reloaded(&mut self, services: &[&str]) {
+        self.is_complete = false;
+        services.iter().for_each(|service| self.add('u', &format!("{service}.service:reload")));
     }
 
     fn parameters(&mut self, rest: &[String]) {

@@ -64,6 +64,25 @@ fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
 }
 
 #[test]
+fn a_plan_that_is_not_exact_says_so() {
+    let exact =
+        |lines: &[&str]| UndoOffer::Offered { lines: lines.iter().map(|&line| line.to_owned()).collect() };
+    let mut world = World::auto();
+    let partly = Outcome { undo: Some(Reversibility::Partly), ..recorded("r1") };
+    world.direct("bash", "echo 1 >a; reload-it", Origin::User).outcome(partly);
+    world.survey.undo = exact(&["restore /a"]);
+    undo(&mut world, &json!({}));
+    let (_, plan) = asked(&world);
+    assert_eq!(plan, ["restore /a", "not exact: what else the command did, for example to a process, stays"]);
+    world.allow();
+    world.outcome(Outcome { undo: Some(Reversibility::Partly), ..recorded("r2") });
+    world.survey.undo =
+        exact(&["restore /a", "not exact: /b: its content was not saved and cannot be restored"]);
+    undo(&mut world, &json!({ "step": 1 }));
+    assert_eq!(asked(&world).1.len(), 2, "the host has said why");
+}
+
+#[test]
 fn an_undo_that_may_lock_people_out_is_guarded_or_says_that_it_is_not() {
     let asked = |world: &World| {
         let found = world.log.iter().rev().find_map(|event| match event {

@@ -3,7 +3,7 @@
 # Keeps what a command is about to change, and puts it back. Reports lines that start with U and a tab. Entries:
 #   c:PATH content · m:PATH modes and owners · i:DIR<tab>NAME content of DIR/NAME, or of DIR if that is no directory
 #   w:PATH metadata, and content of /etc · ~:HOME metadata of a login's files · u:UNIT[:VERB] · U: all units · g: accounts · h:USER home · r:[USER] crontab
-#   s:KEY kernel parameter · S:FILE parameters of a file · f:nft|iptables · p: packages · a:WORDS words of apt-get · d:FILE .deb
+#   G:DIR the repository of DIR with its work tree, if it is small · s:KEY kernel parameter · S:FILE parameters of a file · f:nft|iptables · p: packages · a:WORDS words of apt-get · d:FILE .deb
 set -u; umask 077; export LC_ALL=C TZ=UTC0 PATH="$PATH:/usr/sbin:/sbin"; unset CDPATH
 T='	' N='
 '
@@ -13,7 +13,7 @@ if [ "$D" = - ]; then
 fi
 G=$D/$id
 case $id in ''|*[!A-Za-z0-9]*) exit 2 ;; esac
-KEEP_DAYS=7 KEEP_KB=65536 ENTRIES_MAX=20000 CHANGES_MAX=5000 SHOWN_MAX=100 HASH_MAX=33554432
+KEEP_DAYS=7 KEEP_KB=65536 ENTRIES_MAX=20000 CHANGES_MAX=5000 SHOWN_MAX=100 HASH_MAX=33554432 REPOSITORY_MAX=5000
 FMT="%f$T%u$T%g$T%s$T%h$T%i$T%y$T%z$T%n"
 exec 3>&1
 say() { printf 'U\t%s\t%s\t%s\n' "$1" "${2:-}" "${3:-}" >&3; }
@@ -29,15 +29,29 @@ watched() {
     -o ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null
 }
 one() { stat -c "$FMT" -- "$1" 2>/dev/null; }
-list() {                                                             # prints the metadata below the roots
+# Writes $G/list.$1. A root that cannot be listed as a whole is in $G/cut and in no list: what is left out of one list would
+# look created or removed.
+list() {                                                             # was|now
+  row=0; : >>"$G/cut"
   while IFS=$T read -r k p; do
+    row=$((row+1)); is_cut "$row" && continue
     case $k in
-    c|m) tree "$p"; one "${p%/*}/." | sed 's:/\.$::' ;;
-    w) watched "$p" | head -n $((ENTRIES_MAX+1)) ;;
-    h) find "$p"/.[!.]* -maxdepth 0 ! -type d ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; tree "$p/.ssh" ;;
-    esac
-  done <"$G/roots" | awk -F"$T" 'NF==9 && $9!="" && !seen[$9]++'
+    c|m) tree "$p"; e=$?; one "${p%/*}/." | sed 's:/\.$::' ;;
+    w) watched "$p"; e=$? ;;
+    h) find "$p"/.[!.]* -maxdepth 0 ! -type d ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; tree "$p/.ssh"; e=$? ;;
+    esac >"$G/part"
+    if is_timeout $e; then say note "$p takes too long to list: its changes are not tracked"
+    elif [ "$k" = w ] && [ "$(wc -l <"$G/part")" -gt $ENTRIES_MAX ]; then say note "$p has more than $ENTRIES_MAX entries: its changes are not tracked"
+    else sed "s/^/$row$T/" "$G/part"; continue; fi
+    echo "$row" >>"$G/cut"
+  done <"$G/roots" >"$G/all.$1"; rm -f "$G/part"
+  for l in was now; do
+    [ ! -f "$G/all.$l" ] || awk -F"$T" -v OFS="$T" 'f==0 {cut[$1]; next} ($1 in cut) || NF!=10 || $10=="" || seen[$10]++ {next} {sub(/^[0-9]*\t/,""); print}' \
+      f=0 "$G/cut" f=1 "$G/all.$l" >"$G/list.$l"
+  done
 }
+is_cut() { grep -qx "$1" "$G/cut"; }
+is_timeout() { case $1 in 124|137|143) ;; *) return 1 ;; esac; }
 bytes() { awk -F"$T" '$1 ~ /^8/ {s+=$4} END {printf "%d", s}'; }
 
 # --- state of other things, one file each below $1
@@ -103,6 +117,7 @@ entries() {
     g:) : >"$G/accounts"; for f in passwd shadow group gshadow subuid subgid; do root c "/etc/$f"; root c "/etc/$f-"; done ;;
     h:*) h=$(getent passwd "$v" | cut -d: -f6); [ -n "$h" ] || h=/home/$v; case $h in /|/root|/usr/*|/var|/bin|/dev|/proc|/nonexistent) ;; *) root c "$h" ;; esac
       root c "/var/mail/$v"; root c "/var/spool/cron/crontabs/$v" ;;
+    G:*) repository "$v" ;;
     r:*) printf '%s\n' "$v" >>"$G/crons" ;;
     s:*) key "$v" ;;
     S:*) keys_of "$v" | while IFS= read -r k; do key "$k"; done ;;
@@ -112,6 +127,11 @@ entries() {
     d:*) : >"$G/packages"; package "$v" ;;
     esac
   done <"$G/entries"
+}
+repository() {                                                       # no git runs, because a repository may name programs
+  q=${1%/}; while [ -n "$q" ] && [ ! -d "$q/.git" ]; do q=${q%/*}; done; [ -n "$q" ] || return
+  [ "$(limited 2 find "$q" -xdev 2>/dev/null | head -n $((REPOSITORY_MAX+1)) | wc -l)" -le $REPOSITORY_MAX ] || return
+  [ "$(tree "$q" | bytes)" -gt "$BYTES" ] || root c "$q"
 }
 package() {                                                          # NAME or FILE.deb: the installed package is fetched, the file is kept
   n=$1
@@ -128,12 +148,14 @@ keep() {                                                             # copies th
     case $k in c) ;; w) [ "$p" = /etc ] || continue ;; *) continue ;; esac
     [ -e "$p" ] || [ -L "$p" ] || continue
     covered "$p" && continue
-    b=$(tree "$p" | bytes)
+    tree "$p" >"$G/part"
+    if is_timeout $?; then [ $k = c ] && say note "$p takes too long to read: its content is not saved"; continue; fi
+    b=$(bytes <"$G/part")
     if [ "$b" -gt "$left" ]; then [ $k = c ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not saved"; continue; fi
     n=$((n+1))
     if cp -a -- "$p" "$G/pre/$n" 2>/dev/null; then left=$((left-b)); printf '%s\t%s\n' "$n" "$p" >>"$G/kept"
     else rm -rf -- "$G/pre/$n"; [ $k = c ] && say note "$p cannot be read: its content is not saved"; fi
-  done <"$G/roots"
+  done <"$G/roots"; rm -f "$G/part"
 }
 covered() { awk -F"$T" -v p="$1" '{r=$2; if (r=="/") r=""} p==$2 || index(p, r "/")==1 {f=1} END {exit !f}' "$G/kept"; }
 fetch() {                                                            # saves the packages that are installed now: NAME lines
@@ -159,8 +181,8 @@ tidy() {                                                             # removes o
 }
 before() {                                                           # BYTES; $G/entries is written
   cd / || return 1; mkdir -p "$G/pre"
-  for f in roots units crons keys firewalls apt fetch; do : >>"$G/$f"; done
-  entries
+  for f in roots cut units crons keys firewalls apt fetch; do : >>"$G/$f"; done
+  BYTES=$1; entries
   awk '!s[$0]++' "$G/roots" >"$G/roots.new" && mv "$G/roots.new" "$G/roots"
   if [ -s "$G/apt" ] && has apt-get; then
     while IFS= read -r w; do
@@ -169,7 +191,7 @@ before() {                                                           # BYTES; $G
     done <"$G/apt" | sed -n -e 's/^Inst \([^ ]*\) \[.*/\1/p' -e 's/^Remv \([^ ]*\) .*/\1/p' -e 's/^Purg \([^ ]*\) .*/\1/p' >>"$G/fetch"
   fi
   [ -s "$G/fetch" ] && fetch
-  keep "$1"; state "$G/was"; list >"$G/list.was"
+  keep "$1"; state "$G/was"; list was
 }
 
 # --- after
@@ -267,7 +289,7 @@ report() {                                                           # says what
     f=0 "$G/was/keys" f=1 "$G/now/keys"
   can=0 cannot=0 part=0
   set -- $(awk -F"$T" '$1=="removed" || $1=="edited" || $1=="touched" {if ($6=="-" && !($1=="removed" && substr($2,1,length($2)-3)=="4")) {c++; next}} {k++} END {print k+0, c+0}' "$G/changes")
-  can=$1 cannot=$2
+  can=$1 cannot=$2; [ ! -s "$G/cut" ] || cannot=$((cannot+1))
   differ "$G/was" "$G/now" >"$G/diff.units"; packages "$G/was" "$G/now" >"$G/diff.packages"
   grep -qE "$T(started|stopped|restarted|reloaded|failed)\$" "$G/diff.units" && part=1
   # A unit that only restarted is as before, but for the memory of its processes.
@@ -278,11 +300,11 @@ report() {                                                           # says what
   elif [ "$cannot" != 0 ] || [ "$part" = 1 ]; then say undo partly; else say undo exact; fi
 }
 after() {
-  cd / || return 1; list >"$G/list.now"; state "$G/now"; compare >"$G/changes"
+  cd / || return 1; list now; state "$G/now"; compare >"$G/changes"
   c=$(wc -l <"$G/changes")
   if [ "$c" -gt $CHANGES_MAX ]; then say note "$((c)) paths changed: too many to undo"; : >"$G/unusable"; fi
   stamps >"$G/left"; report
-  rm -f "$G/list.now"; : >"$G/complete"
+  rm -f "$G/list.now" "$G/all.now"; : >"$G/complete"
 }
 
 # --- plan and apply
@@ -473,7 +495,8 @@ rest() {                                                             # everythin
     nft) load_nft ;;
     iptables|ip6tables) [ ! -f "$G/was/$n" ] || load_rules "$n" ;;
     keys) awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {print b[$1]}' f=0 "$G/was/keys" f=1 "$G/now/keys" | while IFS=$T read -r k v; do
-        printf '%s\n' "$v" >"/proc/sys/$k" || bad "cannot set $k"; done ;;
+        # A container may set its name, but not write there.
+        printf '%s\n' "$v" >"/proc/sys/$k" || { [ "$k" = kernel/hostname ] && hostname "$v"; } || bad "cannot set $k"; done ;;
     esac
   done
   [ -z "$sets" ] || drop_sets; } >>"$G/log" 2>&1
@@ -492,13 +515,13 @@ apply() {                                                            # NEW BYTES
   files; reloads && systemctl daemon-reload
   if [ -s "$G/diff.packages" ]; then
     restore_packages; files
-    list >"$G/list.now"; compare | awk -F"$T" '$1=="created" && $7 ~ /\.(dpkg-(dist|new|old)|ucf-(dist|old))$/ {print $7}' >"$G/paths"; each "$G/paths" rm -f --
+    list now; compare | awk -F"$T" '$1=="created" && $7 ~ /\.(dpkg-(dist|new|old)|ucf-(dist|old))$/ {print $7}' >"$G/paths"; each "$G/paths" rm -f --
   fi
   rest
-  list >"$G/list.now"; cp "$G/changes" "$G/done"
+  list now; cp "$G/changes" "$G/done"
   compare | awk -F"$T" 'f==0 {if (!(($1=="removed" || $1=="edited" || $1=="touched") && $6=="-")) k[$7]; next} $1!="touched" && ($7 in k) {print $7 " differs from before"}' f=0 "$G/done" f=1 - | head -n 5 |
     while IFS= read -r l; do bad "$l"; done
-  rm -f "$G/list.now" "$G/done"
+  rm -f "$G/list.now" "$G/all.now" "$G/done"
   G=$new; after
   if [ -f "$old/failed" ]; then say end failed; else say end "done"; fi
 }

@@ -11,9 +11,10 @@ use crate::booted::BootedSystem;
 const BOOTED: &str = r#"t=/srv/lab/undo; rm -rf $t; mkdir -p $t; cp /srv/lab/undo.sh $t/
 u() { sh $t/undo.sh $t/records "$@"; }
 snap() {
-  find /etc/systemd/system /etc/hostname /etc/localtime /etc/timezone -printf '%p %y %m %U:%G %l %T@\n' | sort
+  find /etc/systemd/system /etc/hostname /etc/localtime /etc/timezone /etc/default/locale /etc/locale.conf /etc/ufw -printf '%p %y %m %U:%G %l %T@\n' | sort
   for i in sysoptest cron; do systemctl is-enabled $i; systemctl is-active $i; done
   cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/hostname; crontab -l; nft -s list ruleset
+  find /etc/ufw /etc/default /var/spool/cron -type f -exec sha256sum {} + | grep -v /crontabs/ | sort
 }
 row() { # NAME SCRIPT ENTRIES...
   name=$1 command=$2; shift 2
@@ -26,12 +27,12 @@ row() { # NAME SCRIPT ENTRIES...
   echo "$name ok $(printf '%s\n' "$said" | sed -n 's/^U.undo.\([a-z]*\).*/\1/p')"
 }
 printf '[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n' >/etc/systemd/system/sysoptest.service
-systemctl daemon-reload; crontab -r
+systemctl daemon-reload; crontab -r 2>/dev/null
 exec 2>/dev/null
 "#;
 
 /// Commands that prepare the next row are between the rows, without a name.
-const ROWS: [(&str, &str, &str); 15] = [
+const ROWS: [(&str, &str, &str); 18] = [
     ("enable", "systemctl enable sysoptest", "exact"),
     ("start", "systemctl start sysoptest", "partly"),
     ("", "systemctl enable --now sysoptest", ""),
@@ -51,6 +52,9 @@ const ROWS: [(&str, &str, &str); 15] = [
     ("cron", "echo '1 2 3 4 5 true' | crontab -", "exact"),
     ("hostname", "hostnamectl set-hostname other", "exact"),
     ("timezone", "timedatectl set-timezone Asia/Tokyo", "exact"),
+    ("locale", "localectl set-locale LANG=C", "exact"),
+    ("ufw", "ufw allow 2222/tcp; ufw deny from 198.51.100.7", "exact"),
+    ("", "sysctl -w net.ipv4.ip_forward=0", ""),
     ("sysctl", "sysctl -w net.ipv4.ip_forward=1", "exact"),
     ("nft", "nft add table inet x; nft add chain inet x c", "exact"),
 ];

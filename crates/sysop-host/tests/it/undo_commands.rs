@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
@@ -32,7 +33,7 @@ snap() {
   find /etc /home -xdev -type d -exec stat -c '%n %f %u %g' {} + | sort
   find /etc /home -xdev -type f -exec sha256sum {} + | sort; find /etc -type l -exec readlink {} +
   nft -s list ruleset; ipset save | sed 's/ timeout [1-9][0-9]*//' | sort; dpkg-query -W -f '${binary:Package} ${Version} ${db:Status-Status}\n' 2>/dev/null | grep -v ' not-installed'
-  apt-mark showauto | sort; cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/ip_local_port_range
+  awk 'BEGIN {RS=""} /Auto-Installed: 1/ {print $2}' /var/lib/apt/extended_states | sort; dpkg-query -W -f '${db:Status-Status} ${Conffiles}\n' sysoptest 2>/dev/null | grep ^installed; cat /proc/sys/net/ipv4/ip_forward /proc/sys/net/ipv4/ip_local_port_range
 }
 row() { # NAME SCRIPT ENTRIES...
   name=$1 command=$2; shift 2
@@ -224,10 +225,15 @@ ipset create sysopa hash:ip timeout 300 counters; ipset add sysopa 192.0.2.1; ip
 for s in sysopa sysopl; do iptables -A INPUT -m set --match-set $s src -j DROP; done
 ";
 
+/// A repository with two commits, another branch, and files that are changed and new.
+const REPOSITORY: &str = "mkdir /etc/sysoprepo; ( cd /etc/sysoprepo; git init -q -b main; git config user.name a; git config user.email a
+echo 1 >f; git add f; git commit -qm one; git branch other; echo 2 >g; git add g; git commit -qm more; echo changed >>f; echo new >n )
+";
+
 /// Changes of the system, each with the undo that the script must promise.
-const ROWS: [(&str, &str, &str); 17] = [
+const ROWS: [(&str, &str, &str); 24] = [
     ("useradd", "useradd -m sysopbob", "exact"),
-    ("usermod", "usermod -aG games sysopann; usermod -s /bin/sh sysopann", "exact"),
+    ("usermod", "usermod -aG games sysopann; chsh -s /bin/sh sysopann", "exact"),
     ("passwd", "passwd -l sysopann; chage -M 33 sysopann", "exact"),
     ("group", "groupadd sysopdev; gpasswd -a sysopann sysopdev", "exact"),
     ("userdel", "userdel -r sysopann", "exact"),
@@ -253,10 +259,22 @@ const ROWS: [(&str, &str, &str); 17] = [
     ),
     ("xtables", "nft flush ruleset", "exact"),
     ("unit", "systemctl mask sysoptest.service", "exact"),
+    ("gitcommit", "git -C /etc/sysoprepo commit -qam two; git -C /etc/sysoprepo tag done", "partly"),
+    ("gitreset", "git -C /etc/sysoprepo reset -q --hard HEAD~1; git -C /etc/sysoprepo clean -fdq", "partly"),
+    (
+        "gitbranch",
+        "git -C /etc/sysoprepo checkout -q other; git -C /etc/sysoprepo branch -D -q main",
+        "partly",
+    ),
     ("install", "dpkg -i @T@/t1.0.deb", "partly"),
     ("upgrade", "dpkg -i --force-confnew @T@/t2.0.deb", "partly"),
+    // It stops at the question about the config file, which nobody answers.
+    ("upgradeasks", "dpkg -i @T@/t2.0.deb </dev/null", "partly"),
+    ("upgradekeeps", "dpkg -i --force-confold @T@/t2.0.deb", "partly"),
     ("purge", "dpkg -P sysoptest", "partly"),
     ("unpacked", "dpkg -i @T@/t2.0.deb", "partly"),
+    ("configurekeeps", "dpkg --configure --force-confold sysoptest", "partly"),
+    ("configureasks", "dpkg --configure sysoptest </dev/null", "partly"),
 ];
 
 #[test]
@@ -265,22 +283,27 @@ fn each_change_of_the_system_is_undone_in_a_namespace() {
         crate::world::not_tested("undo in a namespace", "only root may make one");
         return;
     }
+    let (said, errors) = in_namespace(namespace_script);
+    let wanted: Vec<String> = ROWS.iter().map(|(name, _, undo)| format!("{name} ok {undo}")).collect();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines, wanted, "{errors}");
+}
+
+/// Runs a script for a folder in a namespace of its own, and returns what it prints.
+fn in_namespace(script: impl Fn(&Path) -> String) -> (String, String) {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("undo.sh"), include_str!("../../src/undo/undo.sh")).unwrap();
-    let script = namespace_script(home.path());
     let output = Command::new("unshare")
-        .args(["-m", "-n", "--propagation", "private", "sh", "-c", &script, "sh"])
+        .args(["-m", "-n", "--propagation", "private", "sh", "-c", &script(home.path()), "sh"])
         .arg(home.path())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let wanted: Vec<String> = ROWS.iter().map(|(name, _, undo)| format!("{name} ok {undo}")).collect();
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines, wanted, "{}", String::from_utf8_lossy(&output.stderr));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (text(&output.stdout), text(&output.stderr))
 }
 
-/// Returns the script of the namespace with its rows, whose entries are planned from the commands.
-fn namespace_script(home: &Path) -> String {
+/// Returns the command and its entries as words of a script.
+fn planned(command: &str) -> String {
     let mut context = CommandContext::bash();
     context.folder = Some("/".to_owned());
     context.root = context.folder.clone();
@@ -288,10 +311,18 @@ fn namespace_script(home: &Path) -> String {
     context.uid = Some(0);
     let survey = Survey::elsewhere(context);
     let quoted = |text: &str| format!("'{}'", text.replace('\'', r"'\''"));
-    let mut script = NAMESPACE.to_owned();
-    script.push_str(
-        "useradd -m sysopann; echo hi >/home/sysopann/x; chown sysopann /home/sysopann/x; deb 1.0; deb 2.0\n",
-    );
+    let entries = plan(command, &survey).expect("a change").entries;
+    let words = std::iter::once(command).chain(entries.iter().map(String::as_str));
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A user, and two versions of a package.
+const USER_AND_PACKAGES: &str =
+    "useradd -m sysopann; echo hi >/home/sysopann/x; chown sysopann /home/sysopann/x; deb 1.0; deb 2.0\n";
+
+/// Returns the script of the namespace with its rows, whose entries are planned from the commands.
+fn namespace_script(home: &Path) -> String {
+    let mut script = NAMESPACE.to_owned() + USER_AND_PACKAGES;
     for (name, command, _) in ROWS {
         let command = command.replace("@T@", &home.display().to_string());
         if name == "upgrade" {
@@ -299,6 +330,15 @@ fn namespace_script(home: &Path) -> String {
         }
         if name == "unpacked" {
             script.push_str("dpkg -P sysoptest >/dev/null; dpkg --unpack \"$t/t1.0.deb\" >/dev/null\n");
+        }
+        if name == "configurekeeps" {
+            script.push_str(
+                "dpkg -P sysoptest >/dev/null; dpkg -i \"$t/t1.0.deb\" >/dev/null; echo mine >>/etc/sysoptest/conf\n\
+                 dpkg --unpack \"$t/t2.0.deb\" >/dev/null\n",
+            );
+        }
+        if name == "gitcommit" {
+            script.push_str(REPOSITORY);
         }
         if name == "nftflush" {
             script.push_str("nft add table ip kept; nft add chain ip kept c\n");
@@ -309,9 +349,85 @@ fn namespace_script(home: &Path) -> String {
         if name == "ipset" {
             script.push_str(SETS);
         }
-        let entries = plan(&command, &survey).expect("a change").entries;
-        let entries: Vec<String> = entries.iter().map(|entry| quoted(entry)).collect();
-        script.push_str(&format!("row {name} {} {}\n", quoted(&command), entries.join(" ")));
+        script.push_str(&format!("row {name} {}\n", planned(&command)));
     }
     script
+}
+
+/// Changes of each kind, for random sequences. Each may also fail or change nothing, depending on what was before.
+const CHANGES: [&str; 35] = [
+    "date +%N >/etc/sysopa",
+    "mkdir -p /etc/sysopd/x; cp /etc/hosts /etc/sysopd/x/; date +%N >/etc/sysopd/y",
+    "rm -rf /etc/sysopd /etc/sysopa",
+    "mv /etc/sysopa /etc/sysopd",
+    "chmod -R 711 /etc/sysopd",
+    "chown -R games /etc/sysopd /etc/sysopa",
+    "rm -rf /etc/sysopl; ln -s sysopd /etc/sysopl",
+    "sed -i 's/[0-9]/x/' /etc/sysopa",
+    "truncate -s 0 /etc/sysopd/y",
+    "useradd -m sysopbob",
+    "usermod -aG games -s /bin/sh sysopann",
+    "passwd -l sysopann",
+    "chage -M 33 sysopann",
+    "groupadd sysopdev",
+    "gpasswd -a sysopann sysopdev",
+    "userdel -r sysopann",
+    "userdel sysopbob",
+    "sysctl -w net.ipv4.ip_forward=1",
+    "sysctl -w net.ipv4.ip_forward=0 net.ipv4.ip_local_port_range='20000 30000'",
+    "nft add table inet t; nft add chain inet t c",
+    "nft flush ruleset",
+    "iptables -A INPUT -p tcp --dport 23 -j DROP",
+    "ip6tables -P FORWARD DROP",
+    "ipset create sysopn hash:ip; ipset add sysopn 192.0.2.7",
+    "iptables -A INPUT -m set --match-set sysopn src -j DROP",
+    "ipset flush sysopn",
+    "systemctl mask sysoptest.service",
+    "systemctl unmask sysoptest.service",
+    "git -C /etc/sysoprepo commit -qam two",
+    "git -C /etc/sysoprepo reset -q --hard HEAD~1; git -C /etc/sysoprepo clean -fdq",
+    "git -C /etc/sysoprepo checkout -q other; date +%N >/etc/sysoprepo/f",
+    "dpkg -i --force-confnew @T@/t1.0.deb",
+    "dpkg -i --force-confold @T@/t2.0.deb",
+    "dpkg -r sysoptest",
+    "dpkg -P sysoptest",
+];
+
+/// Functions for a sequence: `step` makes a change, `back` undoes it and compares.
+const SEQUENCE: &str = r#"
+step() { # NUMBER COMMAND ENTRIES...
+  n=$1 command=$2; shift 2; snap >"$t/s$n"; u before "p$n" 8388608 "$@" >/dev/null; sh -c "$command" >"$t/out" 2>&1; u after "p$n" >"$t/said$n"
+}
+back() { # NUMBER
+  grep -q "undo.\(exact\|partly\)" "$t/said$1" && u apply "p$1" "b$1" 8388608 >"$t/said"
+  snap >"$t/now"; cmp -s "$t/s$1" "$t/now" && { echo "ok"; return; }
+  echo "step $1 is not undone: $(cat "$t/said$1" "$t/said"; diff "$t/s$1" "$t/now" | head -n 20)"; exit 1
+}
+"#;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2, max_shrink_iters: 12, ..ProptestConfig::default() })]
+
+    /// The steps are undone from the last to the first; after each, everything is as before that step. A failure prints the
+    /// numbers of the changes, and the seed is kept beside this file.
+    #[test]
+    fn random_sequences_of_all_kinds_of_changes_are_undone_in_a_namespace(
+        steps in prop::collection::vec(0..CHANGES.len(), 1..=10)
+    ) {
+        if !rustix::process::geteuid().is_root() {
+            crate::world::not_tested("random undo in a namespace", "only root may make one");
+            return Ok(());
+        }
+        let (said, errors) = in_namespace(|home| {
+            let mut script = NAMESPACE.to_owned() + USER_AND_PACKAGES + REPOSITORY + SEQUENCE;
+            for (number, change) in steps.iter().enumerate() {
+                let command = CHANGES[*change].replace("@T@", &home.display().to_string());
+                script.push_str(&format!("step {number} {}\n", planned(&command)));
+            }
+            (0..steps.len()).rev().for_each(|number| script.push_str(&format!("back {number}\n")));
+            script
+        });
+        let commands: Vec<&str> = steps.iter().map(|change| CHANGES[*change]).collect();
+        prop_assert_eq!(&said, &"ok\n".repeat(steps.len()), "{:#?}: {}", commands, errors);
+    }
 }

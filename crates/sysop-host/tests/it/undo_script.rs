@@ -54,11 +54,19 @@ impl Machine {
             .arg(self.home.path().join("undo.sh"))
             .arg(self.home.path().join("records"))
             .args(arguments)
+            .env("PATH", self.path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().filter_map(|line| line.strip_prefix("U\t")).map(str::to_owned).collect()
+    }
+
+    /// Search path in which programs of the test come first.
+    fn path(&self) -> std::ffi::OsString {
+        let system = std::env::var_os("PATH").unwrap_or_default();
+        let own = self.home.path().join("bin");
+        std::env::join_paths([own].into_iter().chain(std::env::split_paths(&system))).unwrap()
     }
 
     fn before(&self, id: &str, entries: &[String]) -> Vec<String> {
@@ -231,6 +239,66 @@ fn content_over_the_limit_is_reported_and_not_partly_saved() {
         assert!(plan.contains(&format!("step\t\trestore {}", machine.at("a").display())), "{plan:?}");
         assert!(plan.iter().any(|line| line.starts_with("caveat") && line.contains("big/1")), "{plan:?}");
     });
+}
+
+/// Number of entries of a folder from which the script no longer lists it.
+const ENTRIES_MAX: usize = 20_000;
+
+#[test]
+fn a_folder_with_too_many_entries_is_left_out_as_a_whole() {
+    on_each_shell(|machine| {
+        fs::create_dir(machine.at("many")).unwrap();
+        (0..ENTRIES_MAX + 5).for_each(|at| machine.put(&format!("many/{at}"), ""));
+        let watched = machine.at("").display().to_string();
+        let watched = watched.trim_end_matches('/');
+        let entries = [format!("w:{watched}"), format!("c:{}", machine.at("a").display())];
+        let note =
+            format!("note\t{watched} has more than {ENTRIES_MAX} entries: its changes are not tracked\t");
+        assert_eq!(machine.before("w1", &entries), [note, "ready\t\t".to_owned()]);
+        // Entries that were behind the limit come before it now.
+        machine.sh("echo new >a; find many -type f | head -n 10 | xargs rm");
+        let said = machine.undo(&["after", "w1"]);
+        let files: Vec<&String> = said.iter().filter(|line| line.starts_with("file")).collect();
+        assert_eq!(files, [&format!("file\tedited\t{}", machine.at("a").display())], "{said:?}");
+        assert!(said.contains(&"undo\tpartly\t".to_owned()), "{said:?}");
+        machine.apply("w1", "w2");
+        assert_eq!(fs::read_dir(machine.at("many")).unwrap().count(), ENTRIES_MAX - 5);
+        assert_eq!(fs::read_to_string(machine.at("a")).unwrap(), "a");
+    });
+}
+
+#[test]
+fn a_folder_that_takes_too_long_to_list_is_left_out_as_a_whole() {
+    // With busybox, `timeout` is a part of the shell.
+    for shell in [SHELLS[0], SHELLS[2]] {
+        for slow in ["before", "after"] {
+            let machine = Machine::new(shell);
+            let folder = machine.home.path().join("bin");
+            fs::create_dir(&folder).unwrap();
+            let script = "#!/bin/sh\nshift; \"$@\" | head -n 2; exit 124\n";
+            fs::write(folder.join("slow"), script).unwrap();
+            fs::set_permissions(folder.join("slow"), fs::Permissions::from_mode(0o755)).unwrap();
+            let watched = machine.at("d").display().to_string();
+            let note = format!("note\t{watched} takes too long to list: its changes are not tracked\t");
+            if slow == "before" {
+                fs::rename(folder.join("slow"), folder.join("timeout")).unwrap();
+            }
+            let said = machine.before("t1", &[format!("w:{watched}")]);
+            assert_eq!(said.contains(&note), slow == "before", "{said:?}");
+            if slow == "before" {
+                fs::remove_file(folder.join("timeout")).unwrap();
+            } else {
+                fs::rename(folder.join("slow"), folder.join("timeout")).unwrap();
+            }
+            let tree = machine.tree();
+            let said = machine.undo(&["after", "t1"]);
+            assert_eq!(said.contains(&note), slow == "after", "{said:?}");
+            assert!(said.contains(&"undo\tnone\tcontent was not saved".to_owned()), "{said:?}");
+            assert!(!said.iter().any(|line| line.starts_with("file")), "{said:?}");
+            machine.undo(&["apply", "t1", "t2", "1000000"]);
+            assert_eq!(machine.tree(), tree, "an undo removes nothing that it did not see whole");
+        }
+    }
 }
 
 #[test]

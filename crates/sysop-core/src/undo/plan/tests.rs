@@ -55,6 +55,10 @@ fn the_state_that_a_program_changes_is_kept() {
     };
     has("systemctl restart nginx", "u:nginx.service");
     has("systemctl reload nginx", "u:nginx.service:reload");
+    has("nginx -t && nginx -s reload", "u:nginx.service:reload");
+    has("apachectl graceful", "u:apache2.service:reload");
+    has("git commit -m x", "G:/srv/app");
+    has("git -C sub reset --hard HEAD~1", "G:/srv/app/sub");
     has("systemctl disable --now a.timer", "u:a.timer");
     has("service nginx stop", "u:nginx.service");
     has("crontab -u ada new", "r:ada");

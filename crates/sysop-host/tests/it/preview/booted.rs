@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sysop_core::preview;
 use sysop_driver::port::{CancellationToken, Host};
@@ -26,6 +26,8 @@ struct Row {
     names: bool,
 }
 
+/// Maximum time until an ended process is gone.
+const SEEN_MAX: Duration = Duration::from_secs(10);
 const UNITS: &str =
     "systemctl list-units --state=active --plain --no-legend --type=service | cut -d' ' -f1 | grep -v ^user";
 const PACKAGES: &str =
@@ -139,7 +141,8 @@ const ROWS: &[Row] = &[
     ),
     row("", "iptables -D INPUT -s 198.51.100.7 -j DROP", "iptables -S", "this rule exists already"),
     row(
-        "",
+        // A new network inherits it from this machine.
+        "sysctl -w net.ipv4.ip_forward=0",
         "sysctl -w net.ipv4.ip_forward=1",
         "cat /proc/sys/net/ipv4/ip_forward",
         "net.ipv4.ip_forward: {before} → {after}",
@@ -204,7 +207,12 @@ async fn previews_of_a_system_are_exact() {
         let said = system.inside(&format!(
             "cd; DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND; {command}; echo rc $?"
         ));
-        let after = system.inside(state);
+        let mut after = system.inside(state);
+        // A process that was ended is there until its parent has seen it.
+        let until = Instant::now() + SEEN_MAX;
+        while *state == SLEEPS && wanted.contains("{gone}") && after == before && Instant::now() < until {
+            after = system.inside(state);
+        }
         let (old, new) = (lines(&before), lines(&after));
         let gone: Vec<&String> = old.difference(&new).collect();
         let text = wanted
