@@ -516,10 +516,10 @@ impl ExecRun {
             self.printer
                 .error(&format!("`{command}` needs approval, but no terminal is available; not run; {hint}"));
             for line in preview {
-                self.printer.error(&format!("preview: {}", safe(&line)));
+                self.printer.note(&format!("preview: {}", line.replace('\n', " ")));
             }
             if let Some(guard) = guard {
-                self.printer.error(&guard);
+                self.printer.note(&guard);
             }
             return self.end(Exit::ApprovalNeeded);
         };

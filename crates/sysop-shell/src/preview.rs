@@ -526,7 +526,7 @@ impl PreviewPlan {
                 let parts: Vec<String> = groups
                     .iter()
                     .map(|(reports, hosts)| {
-                        format!("{}: {}", hosts_text(hosts), self.summary(reports).join(", then "))
+                        format!("{}: {}", hosts_text(hosts), self.summary(reports).join(", "))
                     })
                     .collect();
                 let diffs = groups.iter().map(|(reports, hosts)| (hosts_text(hosts), diff_of(reports)));

@@ -2,6 +2,8 @@
 //! the numbers of the command that is then run for real.
 
 mod booted;
+mod containers;
+mod devices;
 mod strace;
 
 use std::collections::BTreeMap;

@@ -2,7 +2,7 @@
 
 use super::effective::EffectiveCommand;
 use super::probe::{ProbeClass, SECONDS_SLOW, Section};
-use super::scan::{Reason, Word};
+use super::scan::{Reason, Word, quoted};
 use super::{Planned, View};
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
@@ -11,56 +11,64 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if command.program == "kubectl" { kubectl(&words) } else { docker(&command.program, &words) }
 }
 
+/// Options of `docker` and its subcommands that take a value as the next word.
+const DOCKER_VALUES: [&str; 15] = [
+    "-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "--tlscacert", "--tlscert",
+    "--tlskey", "--filter", "--time", "--timeout", "--signal", "-t",
+];
+
+/// Splits the words of a command into the options before the subcommand, and the subcommand with its operands.
+fn docker_words(words: &[String]) -> (Vec<&str>, Vec<&str>) {
+    let (mut options, mut names) = (Vec::new(), Vec::new());
+    let mut rest = words.iter().map(String::as_str);
+    while let Some(word) = rest.next() {
+        if !word.starts_with('-') {
+            names.push(word);
+            continue;
+        }
+        let value = if DOCKER_VALUES.contains(&word) { rest.next() } else { None };
+        if names.is_empty() {
+            options.push(word);
+            options.extend(value);
+        }
+    }
+    (options, names)
+}
+
 fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
-    let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let (options, names) = docker_words(words);
     let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
+    let options: Vec<String> = options.into_iter().map(quoted).collect();
     let head = format!(
-        "command -v {program} >/dev/null || {{ r failed '{program} is not installed'; exit; }}\n{program} version >/dev/null || {{ r failed '{program} is not responding'; exit; }}\nd={program}\n"
+        "d() {{ {program} {} \"$@\"; }}\ncommand -v {program} >/dev/null || {{ r failed '{program} is not installed'; exit; }}\nd version >/dev/null || {{ r failed '{program} is not responding'; exit; }}\n",
+        options.join(" ")
     );
-    let count = "n=$(";
     let (body, operands): (String, Vec<&str>) = match names.as_slice() {
         ["rm", rest @ ..] | ["container", "rm", rest @ ..] => (
-            "for c do s=$($d inspect -f '{{.State.Status}} {{len .Mounts}}' -- \"$c\") || { r say \"there is no $c\"; continue; }; r say \"removes $c (${s% *}, mounts: ${s#* })\"; done\n".to_owned(),
+            "for c do s=$(d inspect -f '{{.State.Status}} {{len .Mounts}}' -- \"$c\") || { r say \"there is no $c\"; continue; }; r say \"removes $c (${s% *}, mounts: ${s#* })\"; done\n".to_owned(),
             rest.to_vec(),
         ),
-        ["stop" | "kill" | "restart", rest @ ..] => (
-            "for c do s=$($d inspect -f '{{.State.Status}}' -- \"$c\") || { r say \"there is no $c\"; continue; }; r say \"$c is $s now\"; done\n".to_owned(),
+        ["stop" | "kill" | "restart", rest @ ..] | ["container", "stop" | "kill" | "restart", rest @ ..] => (
+            "for c do s=$(d inspect -f '{{.State.Status}}' -- \"$c\") || { r say \"there is no $c\"; continue; }; r say \"$c is $s now\"; done\n".to_owned(),
             rest.to_vec(),
         ),
         ["rmi", rest @ ..] | ["image", "rm", rest @ ..] => (
-            "for c do s=$($d image inspect -f '{{.Size}}' -- \"$c\") || { r say \"there is no $c\"; continue; }; r say \"removes image $c ($((s/1000000)) MB)\"; done\n".to_owned(),
+            "for c do s=$(d image inspect -f '{{.Size}}' -- \"$c\") || { r say \"there is no $c\"; continue; }; r say \"removes image $c ($((s/1000000)) MB)\"; done\n".to_owned(),
             rest.to_vec(),
         ),
         ["volume", "rm", rest @ ..] => (
-            "for c do $d volume inspect -- \"$c\" >/dev/null && r say \"removes volume $c with its data\" || r say \"there is no $c\"; done\n".to_owned(),
+            "for c do d volume inspect -- \"$c\" >/dev/null && r say \"removes volume $c with its data\" || r say \"there is no $c\"; done\n".to_owned(),
             rest.to_vec(),
         ),
-        ["system" | "container" | "image" | "volume", "prune"] => (
-            format!(
-                "{count}$d ps -aq -f status=exited -f status=created | wc -l); r say \"stopped containers: $((n))\"\n{count}$d images -q -f dangling=true | wc -l); r say \"dangling images: $((n))\"\n{count}$d volume ls -q -f dangling=true | wc -l); r say \"unused volumes: $((n)){}\"\n",
-                if has(&["--volumes"]) || names.first() == Some(&"volume") { " (removed)" } else { " (kept)" }
-            ),
-            Vec::new(),
-        ),
-        ["compose", "down"] if !has(&["-f", "-p"]) => (
-            format!(
-                "{count}$d compose ps -q | wc -l); r say \"stops and removes containers: $((n))\"\nv=$($d compose config --volumes | tr '\\n' ' '); [ \"$v\" ] && r say \"volumes {}: $v\"\n",
-                if has(&["-v", "--volumes"]) { "removed" } else { "kept" }
-            ),
-            Vec::new(),
-        ),
-        ["run", ..] => {
-            let risky = ["--privileged", "--net=host", "--network=host", "--pid=host"];
-            let flags: Vec<&str> = risky.iter().copied().filter(|flag| has(&[flag])).collect();
-            let root = words.iter().any(|word| word.starts_with("/:") || word.contains("=/:") || word.contains("docker.sock"));
-            let root = if root { " and mounts paths of the host" } else { "" };
-            return Ok(if flags.is_empty() && root.is_empty() {
-                Planned::Nothing
-            } else {
-                let limits = if flags.is_empty() { "the usual limits".to_owned() } else { flags.join(" ") };
-                Planned::Line(format!("the container runs with {limits}{root}"))
-            });
+        [kind @ ("system" | "container" | "image" | "volume"), "prune"] => {
+            if words.iter().any(|word| word == "--filter" || word.starts_with("--filter=")) {
+                return Err(format!("{program} applies its filter"));
+            }
+            let all = has(&["-a", "--all", "-af", "-fa"]);
+            (prune(program, kind, all, has(&["--volumes"])), Vec::new())
         }
+        ["compose", .., "down"] => (compose_down(words, has(&["-v", "--volumes"])), Vec::new()),
+        ["run", ..] => return Ok(docker_run(words)),
         _ => return Ok(Planned::Nothing),
     };
     let words = operands.iter().map(|word| Word::of(word)).collect();
@@ -69,17 +77,181 @@ fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
     Planned::probe(section)
 }
 
+/// Returns the part of a probe that counts what `prune` removes.
+fn prune(program: &str, kind: &str, all: bool, volumes: bool) -> String {
+    // `docker system prune` removes stopped containers first, so that they use nothing any more.
+    let users = if kind == "system" { "" } else { "-a" };
+    let mut body =
+        format!("keeps() {{ d ps {users} -q | while read -r c; do d inspect -f \"$1\" -- \"$c\"; done; }}\n");
+    if matches!(kind, "system" | "container") {
+        body.push_str("n=$(d ps -aq -f status=exited -f status=created -f status=dead | wc -l); r say \"removes $((n)) stopped containers\"\n");
+    }
+    if matches!(kind, "system" | "image") {
+        let (filter, name) = if all { ("", "images") } else { ("-f dangling=true", "dangling images") };
+        body.push_str(&format!(
+            "u=$(keeps '{{{{.Image}}}}' | sed 's/^sha256://')\n\
+             n=$(d images -q --no-trunc {filter} | sed 's/^sha256://' | sort -u | grep -cvxF -e \"${{u:-none}}\"); r say \"removes $((n)) {name} that no container uses\"\n"
+        ));
+    }
+    if kind == "volume" || volumes {
+        // Since 1.42 of its API, docker removes only volumes without a name, unless it is told `--all`.
+        let old = "a=$(d version -f '{{.Server.APIVersion}}'); [ \"${a#1.}\" -lt 42 ] && m=.\n";
+        let (pattern, old) = match program {
+            "docker" if !(all && kind == "volume") => ("'^[0-9a-f]{64}$'", old),
+            _ => (".", ""),
+        };
+        body.push_str(&format!(
+            "m={pattern}\n{old}u=$(keeps '{{{{range .Mounts}}}}{{{{.Name}}}}{{{{\"\\n\"}}}}{{{{end}}}}')\n\
+             n=$(d volume ls -q | grep -E \"$m\" | grep -cvxF -e \"${{u:-none}}\"); r say \"removes $((n)) volumes that no container uses, with their data\"\n"
+        ));
+    }
+    body
+}
+
+/// Returns the part of a probe that counts what `compose down` removes, with the options between these words.
+fn compose_down(words: &[String], volumes: bool) -> String {
+    let between =
+        words.iter().skip_while(|word| *word != "compose").skip(1).take_while(|word| *word != "down");
+    let options: Vec<String> = between.map(|word| quoted(word)).collect();
+    let options = options.join(" ");
+    format!(
+        "n=$(d compose {options} ps -aq | wc -l); r say \"stops and removes $((n)) containers\"\nv=$(d compose {options} config --volumes | tr '\\n' ' '); [ \"$v\" ] && r say \"volumes {}: $v\"\n:\n",
+        if volumes { "removed" } else { "kept" }
+    )
+}
+
+fn docker_run(words: &[String]) -> Planned {
+    let risky = ["--privileged", "--net=host", "--network=host", "--pid=host"];
+    let flags: Vec<&str> =
+        risky.iter().copied().filter(|flag| words.iter().any(|word| word == flag)).collect();
+    let is_root =
+        |word: &String| word.starts_with("/:") || word.contains("=/:") || word.contains("docker.sock");
+    let root = if words.iter().any(is_root) { " and mounts paths of the host" } else { "" };
+    if flags.is_empty() && root.is_empty() {
+        return Planned::Nothing;
+    }
+    let flags = if flags.is_empty() { "the usual limits".to_owned() } else { flags.join(" ") };
+    Planned::Line(format!("the container runs with {flags}{root}"))
+}
+
+/// Options of `kubectl` that take a value as the next word.
+const KUBECTL_VALUES: [&str; 27] = [
+    "-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig", "-s", "--server", "--as",
+    "--as-group", "--token", "--request-timeout", "-f", "--filename", "-k", "--kustomize", "-l",
+    "--selector", "--field-selector", "-o", "--output", "-p", "--patch", "--type", "--replicas",
+    "--grace-period", "--timeout",
+];
+/// Options that choose the server, the namespace and the user.
+const KUBECTL_PLACES: [&str; 10] = [
+    "-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig", "-s", "--server", "--as",
+    "--as-group",
+];
+/// Options with which the server is not asked about the effect: they read something else, or start an editor.
+const KUBECTL_OTHER: [&str; 6] = ["--raw", "--edit", "-o", "--output", "--token", "--as-uid"];
+
+/// Words of a `kubectl` command by their meaning.
+#[derive(Default)]
+struct KubectlWords<'a> {
+    names: Vec<&'a str>,
+    /// Options that choose the place, with their values.
+    places: Vec<&'a str>,
+    /// Names of all options.
+    options: Vec<&'a str>,
+    /// Values of options that name files.
+    files: Vec<&'a str>,
+    namespace: Option<&'a str>,
+}
+
+impl KubectlWords<'_> {
+    /// Returns a word of the script that describes the namespace.
+    fn namespace(&self) -> String {
+        if self.options.iter().any(|option| ["-A", "--all-namespaces"].contains(option)) {
+            return "'all namespaces'".to_owned();
+        }
+        match self.namespace {
+            Some(name) => quoted(&format!("namespace {name}")),
+            None => "\"namespace ${n:-default}\"".to_owned(),
+        }
+    }
+}
+
+fn kubectl_words(words: &[String]) -> KubectlWords<'_> {
+    let mut found = KubectlWords::default();
+    let mut rest = words.iter().map(String::as_str);
+    while let Some(word) = rest.next() {
+        if !word.starts_with('-') {
+            found.names.push(word);
+            continue;
+        }
+        let (option, joined) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            // Short options may have the value in the same word: `-nshop`.
+            None if !word.starts_with("--") && word.len() > 2 => {
+                (word.get(..2).unwrap_or(word), word.get(2..))
+            }
+            None => (word, None),
+        };
+        found.options.push(option);
+        let takes_value = KUBECTL_VALUES.contains(&option);
+        let value = joined.or_else(|| if takes_value { rest.next() } else { None });
+        if KUBECTL_PLACES.contains(&option) {
+            found.places.push(word);
+            found.places.extend(value.filter(|_| joined.is_none()));
+        }
+        if ["-n", "--namespace"].contains(&option) {
+            found.namespace = value;
+        }
+        if ["-f", "--filename", "-k", "--kustomize"].contains(&option) {
+            found.files.extend(value);
+        }
+    }
+    found
+}
+
+/// Asks the server what would happen. `$@` is the whole command.
+const KUBECTL_EFFECT: &str = r#"
+o=$(kubectl "$@" --dry-run=server --request-timeout=8s 2>&1 </dev/null)
+printf '%s\n' "$o" | sed -n -e 's/ (server dry run)$//p' -e '/ patched$/p' | awk '
+{v=""; for (i=NF; i>1; i--) if ($i ~ /^(created|configured|unchanged|deleted|scaled|patched|cordoned|uncordoned|drained)$/) {v=$i; break}
+if ($1=="evicting") {v="evicted"; w=$3} else {w=$1; if ($2 ~ /^"/) {w=$1 "/" $2; gsub(/"/,"",w)}}
+if (v=="" || v=="drained") next; if (!(v in n)) order[++k]=v; if (++n[v]<=3) s[v]=s[v] (n[v]>1 ? ", " : "") w}
+END {for (i=1; i<=k; i++) {v=order[i]; print n[v] " " v ": " s[v] (n[v]>3 ? " and " n[v]-3 " more" : "")}}' | while IFS= read -r l; do r say "$l"; done
+e=$(printf '%s\n' "$o" | grep -iE '^(error|unable to connect|the connection to the server)' | head -n 1); [ "$e" ] && r say "the server answers: $e"
+:
+"#;
+
 fn kubectl(words: &[String]) -> Result<Planned, Reason> {
-    let names: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
-    let Some(verb @ ("apply" | "delete" | "scale" | "drain" | "create" | "patch" | "rollout")) =
-        names.first().copied()
+    let found = kubectl_words(words);
+    let Some(
+        verb @ ("apply" | "delete" | "scale" | "drain" | "cordon" | "uncordon" | "create" | "patch"
+        | "replace" | "rollout"),
+    ) = found.names.first().copied()
     else {
         return Ok(Planned::Nothing);
     };
-    let body = format!(
-        "command -v kubectl >/dev/null || {{ r failed 'kubectl is not installed'; exit; }}\nc=$(kubectl config current-context) || {{ r failed 'kubectl has no current context'; exit; }}\nn=$(kubectl config view --minify -o 'jsonpath={{..namespace}}')\nr say \"{verb} in context $c, namespace ${{n:-default}}\"\n"
+    if found.options.contains(&"--dry-run") {
+        return Ok(Planned::Nothing);
+    }
+    let places: Vec<String> = found.places.iter().map(|word| quoted(word)).collect();
+    let mut body = format!(
+        "command -v kubectl >/dev/null || {{ r failed 'kubectl is not installed'; exit; }}\n\
+         v=$(kubectl {} config view --minify -o 'jsonpath={{.contexts[0].name}}{{\"\\n\"}}{{..namespace}}{{\"\\n\"}}{{..server}}') || {{ r failed 'kubectl has no current context'; exit; }}\n\
+         {{ read -r c; read -r n; read -r u; }} <<E\n$v\nE\n\
+         s={}; r say \"{verb} in context $c, $s, on $u\"\n",
+        places.join(" "),
+        found.namespace(),
     );
-    let mut section = Section::new(body, View::Sentences);
+    // Standard input is the command's own, and files of other machines are not fetched for a preview.
+    let reads_here = found.files.iter().all(|file| *file != "-" && !file.contains("://"));
+    let asks_server = reads_here
+        && verb != "rollout"
+        && !found.options.iter().any(|option| KUBECTL_OTHER.contains(option))
+        && !words.iter().any(|word| word == "--");
+    if asks_server {
+        body.push_str(KUBECTL_EFFECT);
+    }
+    let words = words.iter().map(|word| Word::of(word)).collect();
+    let mut section = Section::new(body, View::Sentences).with_words(words);
     section.class = ProbeClass::Network;
     section.seconds = SECONDS_SLOW;
     Planned::probe(section)

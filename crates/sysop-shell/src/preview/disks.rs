@@ -19,13 +19,31 @@ const DEVICE: &str = r#"
 d=$1; case $d in -*) d=./$d;; esac
 if [ -b "$d" ]; then
 x=$(readlink -f "$d"); s=$(cat "/sys/class/block/${x##*/}/size"); i=$(lsblk -dno FSTYPE,LABEL "$d" | tr -s ' ')
-r say "$v $d: $(( ${s:-0} / 1953125 )) GB ${i:-}"
+case $i in *[!\ ]*) ;; *) i="$(blkid -p -o value -s TYPE "$d") $(blkid -p -o value -s LABEL "$d")";; esac
+g="$(( ${s:-0} / 1953125 )) GB"; [ "${s:-0}" -ge 19531250 ] || g="$(( ${s:-0} * 512 / 1000000 )) MB"
+r say "$v $d: $g ${i:-}"
 while read -r a m t _; do [ "$(readlink -f "$a")" = "$x" ] && r say "MOUNTED on $m ($t)"; done </proc/mounts
 for h in /sys/class/block/"${x##*/}"/holders/* /sys/class/block/"${x##*/}"/"${x##*/}"*; do [ -e "$h" ] || continue
 case $h in */holders/*) r say "used by ${h##*/}";; *) r say "has partition ${h##*/}$(awk -v d="/dev/${h##*/}" '$1==d{print " MOUNTED on " $2}' /proc/mounts)";; esac; done
 awk -v d="$d" '$1==d{exit 1}' /proc/swaps || r say 'in use as swap'
 elif [ -e "$d" ]; then r say "$v the file $d, $(stat -Lc %s "$d") bytes"
 else r say "creates $d"; fi
+"#;
+
+/// Describes the logical volumes `$@`, or those of a volume group, and where they are mounted.
+const VOLUMES: &str = r#"command -v lvs >/dev/null || { r failed 'lvm is not installed'; exit; }
+for p do lvs --readonly --noheadings -o lv_path,lv_size,origin -- "$p"; done | { n=
+while read -r l s o; do [ "$l" ] || continue; n=1; x=$(readlink -f "$l"); r say "$v: $l $s${o:+ snapshot of $o}"
+while read -r a m _; do [ "$(readlink -f "$a")" = "$x" ] && r say "$l is MOUNTED on $m"; done </proc/mounts; done
+[ "$n" ] || r say 'there is no such volume'; }
+"#;
+
+/// Describes the volume groups `$@`, and where their volumes are mounted.
+const VOLUME_GROUPS: &str = r#"command -v vgs >/dev/null || { r failed 'lvm is not installed'; exit; }
+for p do s=$(vgs --readonly --noheadings -o vg_size,lv_count -- "$p") || { r say "there is no volume group $p"; continue; }
+set -- $s; r say "$v: $p, $1, logical volumes: $2"
+lvs --readonly --noheadings -o lv_path -- "$p" | while read -r l; do x=$(readlink -f "$l")
+while read -r a m _; do [ "$(readlink -f "$a")" = "$x" ] && r say "$l is MOUNTED on $m"; done </proc/mounts; done; done
 "#;
 
 /// Returns true if the path names a block device.
@@ -84,15 +102,8 @@ r say "unmounts $m; processes that use it: $n"; done
         "lvremove" | "vgremove" | "lvreduce" => {
             let found =
                 split(&command.arguments, "fyrv", "Ll", &["force", "yes", "resizefs", "size=", "extents="])?;
-            let list = if command.program == "vgremove" {
-                "vgs --noheadings -o vg_name,vg_size,lv_count"
-            } else {
-                "lvs --noheadings -o lv_path,lv_size,origin"
-            };
-            let body = format!(
-                "command -v lvs >/dev/null || {{ r failed 'lvm is not installed'; exit; }}\nfor p do r say \"{}: $({list} --readonly -- \"$p\" | tr -s ' ')\"; awk -v p=\"$(readlink -f \"$p\")\" '$1==p{{exit 1}}' /proc/mounts || r say MOUNTED; done\n",
-                command.program
-            );
+            let list = if command.program == "vgremove" { VOLUME_GROUPS } else { VOLUMES };
+            let body = format!("v={}\n{list}", command.program);
             Planned::probe(Section::new(body, View::Sentences).with_words(found.operands))
         }
         "wipefs" => {
