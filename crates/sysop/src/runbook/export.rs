@@ -23,7 +23,7 @@ use crate::cli::RunbookFormat;
 use crate::config::{EditContent, Routine, RoutineSource, RunbookStep, StepAction, Variable, template_of};
 use crate::sessions::SessionRecord;
 use selection::{SelectedStep, Selection};
-use variables::{VariableProposal, parametrize, propose};
+use variables::{VariableProposal, parametrize, parametrize_text, propose};
 
 /// Maximum length of a routine's description, in characters.
 const DESCRIPTION_CHARS_MAX: usize = 100;
@@ -197,11 +197,12 @@ fn with_templates(step: &RunbookStep, variables: &[VariableProposal]) -> Runbook
         StepAction::Command(text) => StepAction::Command(command(text)),
         StepAction::Edit(edit) => {
             let mut edit = edit.clone();
-            edit.file = template_of(&edit.file);
+            let text = |text: &str| parametrize_text(text, variables);
+            edit.file = text(&edit.file);
             edit.content = match edit.content {
-                EditContent::Whole(text) => EditContent::Whole(template_of(&text)),
+                EditContent::Whole(content) => EditContent::Whole(text(&content)),
                 EditContent::Replace { old, new } => {
-                    EditContent::Replace { old: template_of(&old), new: template_of(&new) }
+                    EditContent::Replace { old: text(&old), new: text(&new) }
                 }
             };
             StepAction::Edit(edit)
@@ -210,7 +211,7 @@ fn with_templates(step: &RunbookStep, variables: &[VariableProposal]) -> Runbook
     RunbookStep {
         action,
         ask: step.ask.as_deref().map(template_of),
-        cwd: step.cwd.as_deref().map(template_of),
+        cwd: step.cwd.as_deref().map(|cwd| parametrize_text(cwd, variables)),
         env: step.env.iter().map(|(name, value)| (name.clone(), template_of(value))).collect(),
         check: step.check.as_ref().map(command),
         unless: step.unless.as_ref().map(command),

@@ -126,6 +126,29 @@ fn failed_and_rejected_calls_are_left_out_and_noted() {
 }
 
 #[test]
+fn another_value_of_a_path_moves_the_files_too() {
+    let created = |path: &str| FileChange { path: path.to_owned(), before: None, after_hash: String::new() };
+    let written = Outcome { changes: vec![created("/srv/shop/app.conf")], ..Outcome::ok("") };
+    let content = json!({ "path": "/srv/shop/app.conf", "content": "root = '/srv/shop/www'\n" });
+    let record = record(&[
+        bash("mkdir -p /srv/shop", 0),
+        ("write_file", content, written),
+        bash("chmod 700 /srv/shop", 0),
+    ]);
+    let draft = draft(&record, &options());
+    let routine = read_back(&draft);
+    assert_eq!(planned(routine.clone()), planned(draft.routine.clone()));
+    let values = routine.values(&[("path".to_owned(), "/opt/x".to_owned())]).unwrap();
+    let book = Runbook { name: "r".to_owned(), routine, values, invocation: String::new() };
+    let calls: Vec<StepCall> =
+        book.routine.steps.iter().filter_map(|step| book.action(step, &book.values).unwrap()).collect();
+    let StepCall::Edit(edit) = &calls[1] else { panic!("{calls:?}") };
+    assert_eq!(edit.file, "/opt/x/app.conf");
+    assert_eq!(edit.content, EditContent::Whole("root = '/opt/x/www'\n".to_owned()));
+    assert_eq!(calls[2].to_text(), "chmod 700 /opt/x");
+}
+
+#[test]
 fn an_edited_command_is_exported_as_it_ran() {
     let proposed = call(1, "bash", &json!({ "command": "touch proposed" }));
     let ran = call(1, "bash", &json!({ "command": "touch edited" }));

@@ -26,11 +26,11 @@ pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
         }
     }
     for (number, step) in (1..).zip(&routine.steps) {
-        line(&format!("\n## {number}. {}\n", escaped(&step.name)));
+        line(&format!("{}## {number}. {}\n", if number == 1 { "\n" } else { "" }, escaped(&step.name)));
         write_step(step, &mut line);
     }
     if !notes.is_empty() {
-        line("\n## Left out\n");
+        line("## Notes\n");
         notes.iter().for_each(|note| line(&format!("- {}", escaped(note))));
     }
     text
@@ -65,7 +65,7 @@ fn write_step(step: &RunbookStep, line: &mut impl FnMut(&str)) {
     }
     for (label, command) in [("Then check", &step.verify), ("To undo", &step.undo)] {
         if let Some(command) = command {
-            line(&format!("\n{label}:\n"));
+            line(&format!("{label}:\n"));
             fenced(command, line);
         }
     }
@@ -80,7 +80,7 @@ fn write_edit(edit: &FileEdit, line: &mut impl FnMut(&str)) {
     match &edit.content {
         EditContent::Whole(content) => {
             line(&format!("Write the file {}:\n", escaped(&edit.file)));
-            fenced(content, line);
+            fenced(content.strip_suffix('\n').unwrap_or(content), line);
         }
         EditContent::Replace { old, new } => {
             line(&format!("In the file {}, replace\n", escaped(&edit.file)));
@@ -91,8 +91,8 @@ fn write_edit(edit: &FileEdit, line: &mut impl FnMut(&str)) {
     }
     if let Some(hash) = &edit.sha256 {
         line(&match hash.as_str() {
-            ABSENT => "The file must not exist before.".to_owned(),
-            hash => format!("Before, the file must have the SHA-256 {hash}."),
+            ABSENT => "The file must not exist before.\n".to_owned(),
+            hash => format!("Before, the file must have the SHA-256 {hash}.\n"),
         });
     }
 }

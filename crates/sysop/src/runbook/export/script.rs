@@ -7,7 +7,8 @@ use sysop_core::policy::single_quoted;
 use sysop_core::text::neutralize_line;
 
 use crate::config::{
-    EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction, TemplatePart, template_parts,
+    ABSENT, EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction, TemplatePart,
+    template_parts,
 };
 
 /// Functions used by the steps.
@@ -137,7 +138,7 @@ impl ScriptWriter {
             let (times, every_s) = (step.retry.times, step.retry.every_s);
             parts.push(format!("verify {times} {every_s} {}", self.wrapped(step, verify)));
         }
-        parts.extend(step.undo.as_ref().map(|undo| format!("undo_by {}", self.wrapped(step, undo))));
+        parts.extend(self.undo(step).map(|undo| format!("undo_by {undo}")));
         let comments: String = unchecked.iter().map(|line| format!("{line}\n")).collect();
         if parts.is_empty() {
             parts.push(":".to_owned());
@@ -149,6 +150,24 @@ impl ScriptWriter {
             }
             None => format!("{begin}\n{comments}{body}"),
         }
+    }
+
+    /// Returns the word for the command that undoes a step. For replaced text, it is a remark.
+    fn undo(&self, step: &RunbookStep) -> Option<String> {
+        if let Some(undo) = &step.undo {
+            return Some(self.wrapped(step, undo));
+        }
+        let StepAction::Edit(edit) = &step.action else { return None };
+        let undo = match &edit.content {
+            EditContent::Replace { old, new } => {
+                format!("# in {}, replace {new:?} with {old:?}", neutralize_line(&edit.file))
+            }
+            EditContent::Whole(_) if edit.sha256.as_deref() == Some(ABSENT) => {
+                format!("rm -- {}", self.word(&edit.file))
+            }
+            EditContent::Whole(_) => return None,
+        };
+        Some(single_quoted(&undo))
     }
 
     fn edit(&self, edit: &FileEdit) -> Vec<String> {

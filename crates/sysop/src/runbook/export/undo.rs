@@ -4,7 +4,9 @@ use sysop_core::outcome::{ChangeKind, Outcome};
 
 /// Returns the command that undoes this one, if that is certain from its text and its output.
 pub(super) fn derived_undo(command: &str, outcome: &Outcome) -> Option<String> {
-    simple_undo(command).or_else(|| installed_packages(command, outcome)).or_else(|| created_files(outcome))
+    simple_undo(command, outcome)
+        .or_else(|| installed_packages(command, outcome))
+        .or_else(|| created_files(outcome))
 }
 
 /// Returns the words of a command that has no substitutions, redirections or operators.
@@ -15,7 +17,7 @@ fn plain_words(command: &str) -> Option<Vec<String>> {
     shell_words::split(command).ok()
 }
 
-fn simple_undo(command: &str) -> Option<String> {
+fn simple_undo(command: &str, outcome: &Outcome) -> Option<String> {
     let words = plain_words(command)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (sudo, rest): (&[&str], &[&str]) = match words.as_slice() {
@@ -23,12 +25,12 @@ fn simple_undo(command: &str) -> Option<String> {
         ["sudo", rest @ ..] => (&words[..1], rest),
         rest => (&[], rest),
     };
-    let inverse: Vec<String> = inverse(rest)?.into_iter().map(str::to_owned).collect();
+    let inverse: Vec<String> = inverse(rest, outcome)?.into_iter().map(str::to_owned).collect();
     let all = sudo.iter().map(|word| (*word).to_owned()).chain(inverse);
     Some(shell_words::join(all))
 }
 
-fn inverse<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
+fn inverse<'a>(words: &[&'a str], outcome: &Outcome) -> Option<Vec<&'a str>> {
     let is_plain = |words: &[&str]| !words.is_empty() && words.iter().all(|word| !word.starts_with('-'));
     match words {
         ["systemctl", verb, units @ ..] if units.iter().any(|unit| !unit.starts_with('-')) => {
@@ -46,12 +48,17 @@ fn inverse<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
             Some([&["systemctl", verb], units].concat())
         }
         ["mkdir", folders @ ..] => {
-            let folders = match folders {
-                ["-p", "--", folders @ ..] | ["-p" | "--", folders @ ..] => folders,
-                folders => folders,
+            let (folders, has_parents) = match folders {
+                ["-p", "--", folders @ ..] | ["-p", folders @ ..] => (folders, true),
+                ["--", folders @ ..] | folders => (folders, false),
             };
             let mut words = vec!["rmdir", "--"];
-            words.extend(folders.iter().rev());
+            for folder in folders.iter().rev() {
+                match has_parents {
+                    true => words.extend(created_folders(folder, outcome)),
+                    false => words.push(folder),
+                }
+            }
             is_plain(folders).then_some(words)
         }
         ["ln", "-s", target, link] if is_plain(&[target, link]) && !link.ends_with('/') && *link != "." => {
@@ -78,6 +85,28 @@ fn inverse<'a>(words: &[&'a str]) -> Option<Vec<&'a str>> {
         }
         _ => None,
     }
+}
+
+/// Returns the folder and those of its parents that were created with it, the deepest first.
+fn created_folders<'a>(folder: &'a str, outcome: &Outcome) -> Vec<&'a str> {
+    // Only the topmost of new folders is listed, with a slash at its end.
+    let is_topmost = |path: &str| {
+        let mut created = outcome.changed.iter().filter(|change| change.how == "created");
+        created.any(|change| {
+            let above = change.name.trim_end_matches('/').strip_suffix(path);
+            above.is_some_and(|above| above.is_empty() || above.ends_with('/') && !path.starts_with('/'))
+        })
+    };
+    let mut folders = vec![folder];
+    let mut path = folder.trim_end_matches('/');
+    while !is_topmost(path) {
+        match path.rsplit_once('/') {
+            Some((parent, _)) if !matches!(parent, "" | "." | "..") => path = parent,
+            Some(_) | None => return vec![folder],
+        }
+        folders.push(path);
+    }
+    folders
 }
 
 /// Returns the command that removes exactly the packages listed as new in an installation's output.
@@ -110,7 +139,7 @@ fn installed_packages(command: &str, outcome: &Outcome) -> Option<String> {
 /// Returns the command that removes the files listed in the outcome, if it lists only files and all are new.
 fn created_files(outcome: &Outcome) -> Option<String> {
     let is_new = |change: &sysop_core::outcome::SystemChange| {
-        change.kind == ChangeKind::File && change.how == "created"
+        change.kind == ChangeKind::File && change.how == "created" && !change.name.ends_with('/')
     };
     let all_new = !outcome.changed.is_empty() && outcome.changed.iter().all(is_new);
     (all_new && outcome.hosts.is_empty()).then(|| {
@@ -149,6 +178,34 @@ mod tests {
         ] {
             assert_eq!(undo(command), None, "{command}");
         }
+    }
+
+    #[test]
+    fn folders_that_were_created_above_are_removed_too() {
+        let undo = |command: &str, created: &[&str]| {
+            let mut outcome = Outcome::ok("");
+            outcome.changed = created
+                .iter()
+                .map(|name| SystemChange {
+                    kind: ChangeKind::File,
+                    name: (*name).to_owned(),
+                    how: "created".to_owned(),
+                })
+                .collect();
+            derived_undo(command, &outcome)
+        };
+        for (command, created, inverse) in [
+            ("mkdir -p /srv/a/b/c", &["/srv/a/"][..], "rmdir -- /srv/a/b/c /srv/a/b /srv/a"),
+            ("mkdir -p /srv/a/b/c", &["/srv/a/b/c/"], "rmdir -- /srv/a/b/c"),
+            ("mkdir -p a/b", &["/home/u/a/"], "rmdir -- a/b a"),
+            ("mkdir -p x y/z", &["/home/u/x/", "/home/u/y/z/"], "rmdir -- y/z x"),
+            ("mkdir -p a/b", &[], "rmdir -- a/b"),
+            ("mkdir -p a/b", &["/home/u/aa/"], "rmdir -- a/b"),
+            ("mkdir /srv/a", &["/srv/a/"], "rmdir -- /srv/a"),
+        ] {
+            assert_eq!(undo(command, created).as_deref(), Some(inverse), "{command} {created:?}");
+        }
+        assert_eq!(undo("make dirs", &["/srv/a/"]), None, "`rm` removes no folder");
     }
 
     #[test]

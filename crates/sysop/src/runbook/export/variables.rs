@@ -209,8 +209,51 @@ fn places(command: &str, value: &str) -> Vec<usize> {
     command.match_indices(needle.as_ref()).map(|(at, _)| at).filter(|at| fits(*at)).collect()
 }
 
+/// Returns the positions at which a value stands alone in a text that no shell reads.
+fn text_places(text: &str, value: &str) -> Vec<usize> {
+    let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
+    let fits = |at: usize| {
+        let (last, next) = (text[..at].chars().next_back(), text[at + value.len()..].chars().next());
+        let is_free = last.is_none_or(|c| !is_part(c) && !"{./".contains(c));
+        is_free && next.is_none_or(|c| !is_part(c) && c != '}')
+    };
+    text.match_indices(value).map(|(at, _)| at).filter(|at| fits(*at)).collect()
+}
+
+/// Replaces the values of variables in a file's name or content with placeholders. A value that was found in commands is
+/// replaced only if it is a path: other words may be there by chance.
+pub(super) fn parametrize_text(text: &str, variables: &[VariableProposal]) -> String {
+    let meant: Vec<VariableProposal> = variables
+        .iter()
+        .filter(|variable| variable.count == 0 || variable.value.starts_with('/'))
+        .cloned()
+        .collect();
+    let template = with_placeholders(text, &meant, |value| (value.len(), text_places(text, value)));
+    let values = meant.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
+    match Routine::default().fill_plain(&template, &values) {
+        Ok(filled) if filled == text => template,
+        Ok(_) | Err(_) => template_of(text),
+    }
+}
+
 /// Replaces the values of variables in a command with placeholders. Filling them in restores the command.
 pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> String {
+    let template = with_placeholders(command, variables, |value| {
+        (shell_words::quote(value).len(), places(command, value))
+    });
+    let values = variables.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
+    match Routine::default().fill(&template, &values) {
+        Ok(filled) if filled == command => template,
+        Ok(_) | Err(_) => template_of(command),
+    }
+}
+
+/// Replaces values with placeholders, the longest first. `find` returns the length and the positions of a value.
+fn with_placeholders(
+    text: &str,
+    variables: &[VariableProposal],
+    find: impl Fn(&str) -> (usize, Vec<usize>),
+) -> String {
     let mut by_length: Vec<&VariableProposal> = variables.iter().collect();
     by_length.sort_by_key(|variable| std::cmp::Reverse(variable.value.len()));
     let mut taken: Vec<(usize, usize, &str)> = Vec::new();
@@ -218,8 +261,8 @@ pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> Stri
         if variable.value.is_empty() {
             continue;
         }
-        let length = shell_words::quote(&variable.value).len();
-        for at in places(command, &variable.value) {
+        let (length, places) = find(&variable.value);
+        for at in places {
             if taken.iter().all(|(from, to, _)| at + length <= *from || at >= *to) {
                 taken.push((at, at + length, &variable.name));
             }
@@ -228,21 +271,17 @@ pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> Stri
     taken.sort_unstable();
     let (mut template, mut from) = (String::new(), 0);
     for (at, end, name) in taken {
-        template.push_str(&template_of(&command[from..at]));
+        template.push_str(&template_of(&text[from..at]));
         template.push_str(&format!("{{{{{name}}}}}"));
         from = end;
     }
-    template.push_str(&template_of(&command[from..]));
-    let values = variables.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
-    match Routine::default().fill(&template, &values) {
-        Ok(filled) if filled == command => template,
-        Ok(_) | Err(_) => template_of(command),
-    }
+    template.push_str(&template_of(&text[from..]));
+    template
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{VariableProposal, candidates, parametrize};
+    use super::{VariableProposal, candidates, parametrize, parametrize_text};
 
     fn variable(name: &str, value: &str) -> VariableProposal {
         VariableProposal::given(name.to_owned(), value.to_owned())
@@ -281,5 +320,20 @@ mod tests {
             parametrize("cp /srv/app/conf /srv/app /srv/app2", &nested),
             "cp {{conf}} {{path}} /srv/app2"
         );
+    }
+
+    #[test]
+    fn a_path_is_replaced_in_files_too_but_no_word_that_may_be_there_by_chance() {
+        let mut found = [variable("path", "/srv/app"), variable("version", "1.4")];
+        found.iter_mut().for_each(|variable| variable.count = 2);
+        for (text, template) in [
+            ("/srv/app/run.sh", "{{path}}/run.sh"),
+            ("/srv/app2/run.sh", "/srv/app2/run.sh"),
+            ("/old/srv/app", "/old/srv/app"),
+            ("root = '/srv/app'; # 1.4 {{x}}\n", "root = '{{path}}'; # 1.4 {{\"{{\"}}x}}\n"),
+        ] {
+            assert_eq!(parametrize_text(text, &found), template);
+        }
+        assert_eq!(parametrize_text("v 1.4", &[variable("version", "1.4")]), "v {{version}}");
     }
 }

@@ -188,6 +188,12 @@ fn the_exported_script_does_the_same_in_each_shell() {
         let said = String::from_utf8_lossy(&again.stderr).into_owned();
         assert_eq!(again.status.code(), Some(1), "{shell:?}: {said}");
         assert!(said.contains(&format!("stopped at step 2 of {STEPS}")), "{shell:?}: {said}");
+        let other = tempfile::tempdir().unwrap();
+        fs::create_dir_all(other.path().join("site/a b")).unwrap();
+        let drifted = String::from_utf8_lossy(&sh(other.path()).stderr).into_owned();
+        let undo = "rm -- site/current\n# in site/conf.d/base.conf, replace \"listen 8080\\n\" with \"listen 80\\n\"\n\
+                    rm -- 'site/conf.d/base.conf'\nrmdir -- site/logs\n";
+        assert!(drifted.contains(undo), "{shell:?}: {drifted}");
     }
 }
 
