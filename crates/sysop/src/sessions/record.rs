@@ -43,6 +43,7 @@ pub(crate) struct SessionRecord {
 
 #[derive(Debug, Clone)]
 pub(crate) struct RecordedTurn {
+    pub(crate) at: Timestamp,
     /// The prompt; empty for a call made without a model.
     pub(crate) prompt: String,
     /// The model's last text.
@@ -82,7 +83,8 @@ pub(crate) struct RecordedDecision {
 pub(crate) struct RecordedUndo {
     /// Number of the call whose changes were undone; `None` if unknown.
     pub(crate) call: Option<usize>,
-    pub(crate) by: String,
+    /// The users who allowed the undo, in order.
+    pub(crate) by: Vec<String>,
     pub(crate) how: Reversibility,
 }
 
@@ -140,7 +142,7 @@ impl SessionRecord {
             Event::TurnStarted { prompt, origin, .. } => {
                 self.origin = *origin;
                 let (prompt, answer) = (prompt.clone(), String::new());
-                self.turns.push(RecordedTurn { prompt, answer, end: None, error: None });
+                self.turns.push(RecordedTurn { at: logged.at, prompt, answer, end: None, error: None });
             }
             Event::TurnEnded { reason, error, .. } => {
                 if let Some(turn) = self.turns.last_mut() {
@@ -183,12 +185,18 @@ impl SessionRecord {
                 }
             }
             Event::Undone { call, by, how } => {
-                self.add_person(by);
-                let call = self.number_of(call);
-                self.undos.push(RecordedUndo { call, by: by.clone(), how: *how });
+                self.undone(call, by, *how);
             }
             _ => {}
         }
+    }
+
+    fn undone(&mut self, call: &CallId, by: &str, how: Reversibility) {
+        self.add_person(by);
+        let call = self.number_of(call);
+        let undo = self.calls.iter().rfind(|recorded| recorded.call.name == UNDO_TOOL);
+        let people = undo.and_then(|undo| undo.decision.as_ref()).map(|decision| decision.by.clone());
+        self.undos.push(RecordedUndo { call, by: people.unwrap_or_else(|| vec![by.to_owned()]), how });
     }
 
     fn decided(&mut self, call: &CallId, decision: &Decision, by: &str) {

@@ -13,14 +13,15 @@ use std::path::Path;
 use jiff::tz::TimeZone;
 use sysop_core::event::{Origin, StopReason};
 use sysop_core::guard::GuardEnd;
+use sysop_core::host_names::fold_names;
 use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::{neutralize, neutralize_line};
-use sysop_core::ui_text::{duration, host_groups};
+use sysop_core::ui_text::{duration, host_groups, place};
 
-use super::record::{RecordedCall, RecordedDecision, SessionRecord};
+use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
 
 /// Format of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -79,22 +80,28 @@ pub(crate) fn report(
 
 impl SessionReport {
     fn new(id: &SessionId, record: &SessionRecord, artifacts: &Path, zone: &TimeZone) -> Self {
-        let prompts: Vec<String> = record
-            .turns
+        let asked: Vec<&RecordedTurn> =
+            record.turns.iter().filter(|turn| !turn.prompt.trim().is_empty()).collect();
+        // A single request needs no time to be told from others.
+        let time_of = |turn: &RecordedTurn| match asked.len() {
+            ..=1 => String::new(),
+            _ => format!("{}\n", clock_time(turn.at, zone)),
+        };
+        let prompts: Vec<String> = asked
             .iter()
-            .filter(|turn| !turn.prompt.trim().is_empty())
             .map(|turn| {
                 let end = match (&turn.error, turn.end) {
                     (Some(error), _) => format!("\n({error})"),
                     (None, Some(StopReason::EndTurn) | None) => String::new(),
                     (None, Some(reason)) => format!("\n({})", reason.as_str().replace('_', " ")),
                 };
-                prose(&format!("{}{end}", turn.prompt.trim()))
+                prose(&format!("{}{}{end}", time_of(turn), turn.prompt.trim()))
             })
             .collect();
-        let answers = record.turns.iter().map(|turn| prose(&turn.answer)).filter(|text| !text.is_empty());
-        let title = match prompts.first().and_then(|prompt| prompt.lines().next()) {
-            Some(prompt) => prompt.to_owned(),
+        let answered = record.turns.iter().filter(|turn| !turn.answer.is_empty());
+        let answers = answered.map(|turn| prose(&format!("{}{}", time_of(turn), turn.answer)));
+        let title = match asked.first().and_then(|turn| turn.prompt.trim().lines().next()) {
+            Some(prompt) => prose(prompt),
             None => title_without_prompt(record),
         };
         let mut report = Self {
@@ -105,23 +112,24 @@ impl SessionReport {
             ..Self::default()
         };
         for call in &record.calls {
-            let reported = ReportedCall::new(call, zone);
+            let mut reported = ReportedCall::new(call, record.opened_by.is_none(), zone);
+            if record.undos.iter().any(|undo| undo.call == Some(call.number)) {
+                let facts = reported.facts.replace(", can be undone partly", ", undone later");
+                reported.facts = facts.replace(", can be undone", ", undone later");
+            }
+            if record.guards.iter().any(|guard| guard.call == Some(call.number)) {
+                reported.notes.extend(rollback(call));
+            }
             if call.has_started {
                 report.done.push(reported);
             } else if !is_answered_by_session(call) {
                 report.not_run.push(reported);
             }
-            report.changes.extend(call.outcome.iter().flat_map(|outcome| changes(call.number, outcome)));
+            let root = record.spec.as_ref().map(|spec| spec.root.as_str());
+            let changes = call.outcome.iter().flat_map(|outcome| changes(call.number, outcome, root));
+            report.changes.extend(changes);
         }
-        report.changes.extend(record.guards.iter().map(|guard| {
-            let end = match guard.end {
-                Some(GuardEnd::Confirmed) => "confirmed, so the change stays",
-                Some(GuardEnd::Fired) => "fired, so the change was rolled back",
-                Some(GuardEnd::Unknown) => "its end is unknown",
-                None => "its end is not in the log",
-            };
-            line(&format!("{}lockout guard on {}: {end}", of_call(guard.call), guard.host))
-        }));
+        report.changes.extend(guards(record));
         report.undone = record
             .undos
             .iter()
@@ -131,11 +139,44 @@ impl SessionReport {
                     Reversibility::Partly => "partly",
                     Reversibility::None => "not possible",
                 };
-                line(&format!("{}undone {how}, by {}", of_call(undo.call), undo.by))
+                let by = people(&undo.by, record.opened_by.is_none()).join(" and ");
+                line(&format!("{}undone {how}, by {by}", of_call(undo.call)))
             })
             .collect();
         report.prompts = prompts;
         report
+    }
+}
+
+/// Returns a line for the guards of each call that ended alike.
+fn guards(record: &SessionRecord) -> Vec<String> {
+    let mut groups: Vec<(&RecordedGuard, Vec<&str>)> = Vec::new();
+    for guard in &record.guards {
+        match groups.iter_mut().find(|(first, _)| first.call == guard.call && first.end == guard.end) {
+            Some((_, hosts)) => hosts.push(&guard.host),
+            None => groups.push((guard, vec![&guard.host])),
+        }
+    }
+    let text = |(guard, mut hosts): (&RecordedGuard, Vec<&str>)| {
+        hosts.sort_unstable();
+        let is_one = hosts.len() == 1;
+        let end = match guard.end {
+            Some(GuardEnd::Confirmed) => "confirmed, so the change stays",
+            Some(GuardEnd::Fired) => "fired, so the change was rolled back",
+            Some(GuardEnd::Unknown) => "its end is unknown",
+            None => "its end is not in the log",
+        };
+        let guards = if is_one { "lockout guard" } else { "lockout guards" };
+        line(&format!("{}{guards} on {}: {end}", of_call(guard.call), on_hosts(&hosts)))
+    };
+    groups.into_iter().map(text).collect()
+}
+
+/// Returns the name of the host, or the number and the names of several.
+fn on_hosts(hosts: &[&str]) -> String {
+    match hosts {
+        [host] => (*host).to_owned(),
+        hosts => format!("{} hosts ({})", hosts.len(), fold_names(hosts)),
     }
 }
 
@@ -157,14 +198,15 @@ fn of_call(number: Option<usize>) -> String {
 fn facts(id: &SessionId, record: &SessionRecord, zone: &TimeZone) -> Vec<(&'static str, String)> {
     let mut facts = vec![("Session", line(id.as_str()))];
     if let Some(spec) = &record.spec {
-        facts.push(("Hosts", line(&spec.host)));
+        facts.push(("Hosts", line(&place(&spec.host))));
         facts.push(("Directory", line(&spec.root)));
     }
     if let Some(by) = &record.opened_by {
         facts.push(("Opened by", line(by)));
     }
     if !record.people.is_empty() {
-        facts.push(("Users who acted", line(&record.people.join(", "))));
+        let people = people(&record.people, record.opened_by.is_none());
+        facts.push(("Users who acted", line(&people.join(", "))));
     }
     if let (Some(started), Some(ended)) = (record.started, record.ended) {
         let length = u64::try_from(ended.0.saturating_sub(started.0)).unwrap_or_default();
@@ -202,9 +244,10 @@ fn formatted(at: Timestamp, zone: &TimeZone, format: &str) -> String {
 }
 
 impl ReportedCall {
-    fn new(call: &RecordedCall, zone: &TimeZone) -> Self {
+    fn new(call: &RecordedCall, is_local: bool, zone: &TimeZone) -> Self {
         let mut facts = vec![match call.origin {
             Origin::Model => "proposed by the model".to_owned(),
+            Origin::User if call.call.name == UNDO_TOOL => "asked for by a user".to_owned(),
             Origin::User => "typed".to_owned(),
             Origin::Routine => "routine".to_owned(),
         }];
@@ -213,7 +256,7 @@ impl ReportedCall {
             // `sysop undo --plan` ends its turn at the approval.
             _ if is_plan && !call.has_started => facts.push("only its plan was shown".to_owned()),
             (outcome, decision) => {
-                facts.extend(decision.as_ref().map(decision_words));
+                facts.extend(decision.as_ref().map(|decision| decision_words(decision, is_local)));
                 match outcome {
                     Some(outcome) if call.has_started => facts.extend(outcome_facts(outcome)),
                     Some(outcome) if decision.is_none() => {
@@ -239,7 +282,16 @@ impl ReportedCall {
     }
 }
 
-fn decision_words(decision: &RecordedDecision) -> String {
+/// Returns the host's sentence about a rollback, without its log.
+fn rollback(call: &RecordedCall) -> Option<String> {
+    let is_one_host = |outcome: &&Outcome| outcome.status != Status::Ok && outcome.hosts.is_empty();
+    let outcome = call.outcome.as_ref().filter(is_one_host)?;
+    let text = outcome.output.lines().rfind(|line| line.starts_with("[guard: "))?;
+    let text = text.trim_start_matches("[guard: ").trim_end_matches(']');
+    Some(line(&format!("guard: {}", text.split(" Log: ").next().unwrap_or(text))))
+}
+
+fn decision_words(decision: &RecordedDecision, is_local: bool) -> String {
     let words = match (decision.is_rejection, decision.is_edit) {
         (true, _) => "rejected",
         (false, true) => "edited and allowed",
@@ -249,7 +301,19 @@ fn decision_words(decision: &RecordedDecision) -> String {
         "" => String::new(),
         reason => format!(" ({reason})"),
     };
-    format!("{words} by {}{why}", decision.by.join(" and "))
+    format!("{words} by {}{why}", people(&decision.by, is_local).join(" and "))
+}
+
+fn people(by: &[String], is_local: bool) -> Vec<String> {
+    by.iter().map(|by| person(by, is_local)).collect()
+}
+
+/// Returns the name of a user. In a session that no server opened, the log has the name of a front end.
+fn person(by: &str, is_local: bool) -> String {
+    match by {
+        "exec" | "chat" | "tui" | "editor" if is_local => format!("the local user ({by})"),
+        by => by.to_owned(),
+    }
 }
 
 fn outcome_facts(outcome: &Outcome) -> Vec<String> {
@@ -269,24 +333,52 @@ fn outcome_facts(outcome: &Outcome) -> Vec<String> {
     facts
 }
 
-fn changes(number: usize, outcome: &Outcome) -> Vec<String> {
-    let files = outcome.changes.iter().map(|change| {
-        let how = if change.before.is_some() { "changed" } else { "created" };
-        format!("file {} {how}", change.path)
+/// Returns the changes of a call, each once. `root` is the directory of relative paths.
+fn changes(number: usize, outcome: &Outcome, root: Option<&str>) -> Vec<String> {
+    let is_named = |path: &str| {
+        outcome.changed.iter().any(|change| change.kind == ChangeKind::File && change.name == path)
+    };
+    let files = outcome.changes.iter().filter(|change| !is_named(&change.path)).map(|change| {
+        let how = if change.before.is_some() { "edited" } else { "created" };
+        (ChangeKind::File, change.path.as_str(), how)
     });
-    let system = outcome.changed.iter().map(|change| {
-        let kind = match change.kind {
-            ChangeKind::File => "file",
-            ChangeKind::Unit => "unit",
-            ChangeKind::Package => "package",
-            ChangeKind::User => "user",
-            ChangeKind::Cron => "crontab",
-            ChangeKind::Firewall => "firewall",
-            ChangeKind::Sysctl => "sysctl",
+    let system =
+        outcome.changed.iter().map(|change| (change.kind, change.name.as_str(), change.how.as_str()));
+    let mut groups: Vec<(ChangeKind, &str, &str, Vec<&str>)> = Vec::new();
+    for (kind, name, how) in files.chain(system) {
+        // On several hosts, names begin with the host.
+        let on_host =
+            name.split_once(':').filter(|(host, _)| outcome.hosts.iter().any(|it| it.host == *host));
+        let (host, name) = on_host.map_or((None, name), |(host, name)| (Some(host), name));
+        match groups.iter_mut().find(|group| (group.0, group.1, group.2) == (kind, name, how)) {
+            Some((.., hosts)) => hosts.extend(host),
+            None => groups.push((kind, name, how, host.into_iter().collect())),
+        }
+    }
+    let text = |(kind, name, how, mut hosts): (ChangeKind, &str, &str, Vec<&str>)| {
+        let (kind, name) = match (kind, root) {
+            (ChangeKind::File, Some(root)) if !name.starts_with('/') => {
+                ("file", format!("{}/{name}", root.trim_end_matches('/')))
+            }
+            (kind, _) => (kind_word(kind), name.to_owned()),
         };
-        format!("{kind} {} {}", change.name, change.how)
-    });
-    files.chain(system).map(|change| line(&format!("call {number}: {change}"))).collect()
+        hosts.sort_unstable();
+        let place = if hosts.is_empty() { String::new() } else { format!(" on {}", on_hosts(&hosts)) };
+        line(&format!("call {number}: {kind} {name} {how}{place}"))
+    };
+    groups.into_iter().map(text).collect()
+}
+
+fn kind_word(kind: ChangeKind) -> &'static str {
+    match kind {
+        ChangeKind::File => "file",
+        ChangeKind::Unit => "unit",
+        ChangeKind::Package => "package",
+        ChangeKind::User => "user",
+        ChangeKind::Cron => "crontab",
+        ChangeKind::Firewall => "firewall",
+        ChangeKind::Sysctl => "sysctl",
+    }
 }
 
 /// Returns the names of the session's recordings, sorted.

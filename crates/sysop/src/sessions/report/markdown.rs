@@ -18,14 +18,8 @@ pub(super) fn write(report: &SessionReport) -> String {
             &format!("- Recording of the terminal (asciicast): [{}](<{target}>)", escape(recording)),
         );
     }
-    section(&mut text, "Asked", &report.prompts, |text, prompt| {
-        line(text, "");
-        prompt.lines().for_each(|prompt| line(text, &format!("> {}", escape(prompt))));
-    });
-    section(&mut text, "Result", &report.answers, |text, answer| {
-        line(text, "");
-        answer.lines().for_each(|answer| line(text, &format!("> {}", escape(answer))));
-    });
+    section(&mut text, "Asked", &report.prompts, |text, prompt| quote(text, prompt));
+    section(&mut text, "Result", &report.answers, |text, answer| quote(text, answer));
     section(&mut text, "Done", &report.done, call);
     section(&mut text, "Changed", &report.changes, |text, change| {
         line(text, &format!("- {}", escape(change)))
@@ -41,9 +35,22 @@ fn line(text: &mut String, line: &str) {
 
 fn section<T>(text: &mut String, title: &str, items: &[T], write: impl Fn(&mut String, &T)) {
     if !items.is_empty() {
-        line(text, &format!("\n## {title}\n"));
+        blank_line(text);
+        line(text, &format!("## {title}\n"));
         items.iter().for_each(|item| write(text, item));
     }
+}
+
+fn blank_line(text: &mut String) {
+    if !text.ends_with("\n\n") {
+        line(text, "");
+    }
+}
+
+/// Writes a quotation of its own, also after another one.
+fn quote(text: &mut String, quoted: &str) {
+    blank_line(text);
+    quoted.lines().for_each(|quoted| line(text, format!("> {}", escape(quoted)).trim_end()));
 }
 
 fn call(text: &mut String, call: &ReportedCall) {

@@ -103,6 +103,70 @@ fn a_report_names_what_was_done_by_whom_and_where() {
     }
 }
 
+/// A change on three hosts of which one was rolled back, and an edit by a file tool.
+fn rollout() -> SessionRecord {
+    let (change, edit) = (call("c1", "sed -i s/a/b/ /etc/ssh/sshd_config"), call("c2", ""));
+    let host = |host: &str, status| HostOutcome {
+        host: host.to_owned(),
+        status,
+        exit_code: None,
+        duration_ms: 40,
+        group: u32::from(status != Status::Ok),
+    };
+    let edited =
+        |name: &str| SystemChange { kind: ChangeKind::File, name: name.into(), how: "edited".into() };
+    let mut outcome = Outcome::new(Status::Failed, "");
+    outcome.hosts = vec![host("web1", Status::Ok), host("web2", Status::Ok), host("web3", Status::Failed)];
+    outcome.changed = vec![edited("web1:/etc/ssh/sshd_config"), edited("web2:/etc/ssh/sshd_config")];
+    let mut tool = Outcome::ok("");
+    tool.changes =
+        vec![FileChange { path: "srv/a".into(), before: Some("x".into()), after_hash: String::new() }];
+    tool.changed = vec![edited("srv/a")];
+    let mut alone = Outcome::new(
+        Status::Failed,
+        "[guard: fake]\n[guard: ROLLED BACK, because a fresh login failed: no. Log: more;]",
+    );
+    alone.duration_ms = 1;
+    let id = |id: &str| CallId::new(id);
+    let guard = |host: &str| Event::GuardArmed { call: id("c1"), host: host.to_owned(), seconds: 60 };
+    let end = |host: &str, how| Event::GuardEnded { call: id("c1"), host: host.to_owned(), how };
+    record(vec![
+        Event::ToolStarted { call: change, origin: Origin::Model },
+        guard("web2"),
+        guard("web1"),
+        guard("web3"),
+        end("web1", GuardEnd::Confirmed),
+        end("web3", GuardEnd::Fired),
+        end("web2", GuardEnd::Confirmed),
+        Event::ToolFinished { call: id("c1"), outcome },
+        Event::ToolStarted { call: edit, origin: Origin::Model },
+        Event::ToolFinished { call: id("c2"), outcome: tool },
+        Event::Decided { call: id("c3"), decision: Decision::Allow { command: None }, by: "exec".to_owned() },
+        Event::ToolStarted { call: call("c3", "passwd -l root"), origin: Origin::Model },
+        Event::GuardArmed { call: id("c3"), host: "web1".to_owned(), seconds: 60 },
+        Event::GuardEnded { call: id("c3"), host: "web1".to_owned(), how: GuardEnd::Fired },
+        Event::ToolFinished { call: id("c3"), outcome: alone },
+    ])
+}
+
+#[test]
+fn a_report_groups_what_several_hosts_have_in_common() {
+    let text = markdown(&rollout(), Path::new("/nothing"));
+    for line in [
+        "- call 1: file /etc/ssh/sshd_config edited on 2 hosts (web1, web2)\n",
+        "- call 1: lockout guards on 2 hosts (web1, web2): confirmed, so the change stays\n",
+        "- call 1: lockout guard on web3: fired, so the change was rolled back\n",
+        "- call 2: file srv/a edited\n",
+        "   - guard: ROLLED BACK, because a fresh login failed: no.\n",
+        "allowed by the local user (exec), failed",
+        "- Users who acted: the local user (exec)\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+    assert_eq!(text.matches("srv/a").count(), 1, "{text}");
+    assert!(!text.contains("\n\n\n"), "{text}");
+}
+
 #[test]
 fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
     let step = StepId { turn: TurnId(1), step: 1 };
@@ -188,7 +252,7 @@ fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
         Event::ToolFinished { call: id, outcome: Outcome::new(Status::Cancelled, "not run") },
     ]);
     let text = markdown(&record, Path::new("/nothing"));
-    assert!(text.contains("1. 00:00:04, typed, only its plan was shown\n"), "{text}");
+    assert!(text.contains("1. 00:00:04, asked for by a user, only its plan was shown\n"), "{text}");
     assert!(!text.contains("sysop") && !text.contains("model"), "{text}");
 }
 

@@ -105,8 +105,12 @@ fn twenty_hosts_are_changed_after_one_review_of_two_groups() {
     assert_eq!(outcomes(&log)[0]["hosts"].as_array().unwrap().len(), HOSTS);
 
     let report = rollout.world.finish(&["sessions", "report", &session]);
-    for part in ["20 hosts", "allowed by ", "All keys have the comment.", "lockout guard on web07: confirmed"]
-    {
+    for part in [
+        "20 hosts",
+        "allowed by ",
+        "All keys have the comment.",
+        "lockout guards on 20 hosts (web[00-19]): confirmed",
+    ] {
         assert!(report.out.contains(part), "{part:?} is not in\n{}", report.out);
     }
     let undone = rollout.world.finish(&["undo", &session, "--yes"]);
