@@ -21,6 +21,11 @@ test("a proposal is edited, and the edited command runs", async ({ page, serve }
   await person.button(/^Edit/).click();
   const field = page.getByRole("textbox", { name: "Edited command" });
   await field.fill("echo edited > made");
+  // It does not run before it has been assessed.
+  await expect(person.button(/^Run edited/)).toBeDisabled();
+  await field.press("Enter");
+  await expect(person.button(/^Run edited/)).toBeEnabled();
+  expect(existsSync(join(server.work, "made"))).toBe(false);
   await field.press("Enter");
   await expect(person.conversation).toContainText("It is made.");
   await expect(person.steps.first()).toContainText("edited; proposed was");
@@ -51,6 +56,34 @@ test("the effect of a command is shown, and follows an edit", async ({ page, ser
   await expect(person.conversation).toContainText("Tidy.");
   expect(existsSync(join(server.work, "older"))).toBe(false);
   expect(existsSync(join(server.work, "old"))).toBe(true);
+});
+
+test("the risk and the findings follow an edit", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "list it": [call("bash", { command: "touch made", reason: "To see." }), say("Listed.")] },
+  });
+  mkdirSync(join(server.work, "gone"));
+  const person = await visit(page, server, await server.session());
+  await person.says("list it");
+  await expect(person.review).toContainText("makes changes");
+  await person.button(/^Edit/).click();
+  const field = page.getByRole("textbox", { name: "Edited command" });
+  await field.fill("rm -rf gone");
+  await expect(person.review).toContainText("dangerous");
+  await expect(person.review.getByRole("listitem")).toContainText("rm -rf gone");
+  await expect(person.review).toHaveClass(/dangerous/);
+  // A click is needed now.
+  await field.press("Enter");
+  await expect(person.button(/^Run edited/)).toBeEnabled();
+  expect(existsSync(join(server.work, "gone"))).toBe(true);
+  await field.fill("touch made");
+  await expect(person.review).toContainText("makes changes");
+  await expect(person.review.getByRole("listitem")).toHaveCount(0);
+  await field.fill("rm -rf gone");
+  await expect(person.review).toContainText("dangerous");
+  await person.button(/^Run edited/).click();
+  await expect(person.conversation).toContainText("Listed.");
+  expect(existsSync(join(server.work, "gone"))).toBe(false);
 });
 
 test("a proposal is refused by keys, with a message to the model", async ({ page, serve }) => {

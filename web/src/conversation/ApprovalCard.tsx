@@ -40,8 +40,6 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const disabled = !online || sent;
   const editable = step.effect === "command";
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
-  // These need a click or a capital Y, because Enter is pressed too easily.
-  const careful = step.risk === "dangerous" || step.risk === "lockout";
 
   // Takes the focus unless the user is typing elsewhere.
   useEffect(() => {
@@ -54,6 +52,13 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   // An edited command gets a preview of its own, and so does the proposed one when the edit is discarded.
   const shown = stage === "edit" ? text : step.proposal;
   const described = step.previewCommand ?? step.proposal;
+  const known = !editable || shown === described;
+  const edited = stage === "edit" && text !== step.proposal;
+  // Of an edited command, the risk is unknown until the server has assessed it.
+  const risk = edited ? (known ? (step.previewRisk ?? step.risk) : undefined) : step.risk;
+  const findings = edited ? (known ? step.previewFindings : []) : step.findings;
+  // These need a click or a capital Y, because Enter is pressed too easily.
+  const careful = risk === "dangerous" || risk === "lockout";
   const requested = useRef(step.proposal);
   useEffect(() => {
     if (!editable || !online || !shown.trim() || shown === described || shown === requested.current) return;
@@ -84,7 +89,9 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const send = () => {
     if (disabled) return;
     if (stage === "edit") {
-      if (text.trim()) store.decide(step.call, "allow", text === step.proposal ? {} : { command: text });
+      // It runs only after its effect and its risk have been shown.
+      if (!text.trim() || !known) return;
+      store.decide(step.call, "allow", edited ? { command: text } : {});
     } else {
       store.decide(step.call, "reject", text.trim() ? { reason: text.trim() } : {});
     }
@@ -122,12 +129,12 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     }
   };
 
-  const doubtful = confusableCharacters(step.proposal);
+  const doubtful = confusableCharacters(edited ? text : step.proposal);
   return (
     <section
       ref={card}
       role="group"
-      className={`review ${step.risk ?? ""}`}
+      className={`review ${risk ?? ""}`}
       aria-label={`Approve this command on ${hostLabel(host)}?`}
       aria-describedby="review-what"
       tabIndex={0}
@@ -138,7 +145,11 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     >
       <header>
         <strong>Approve this command?</strong>
-        <span className={`risk ${step.risk ?? "changes"}`}>{riskLabel(step.risk ?? "changes")}</span>
+        {edited && !known ? (
+          <span className="risk pending">assessing the edit…</span>
+        ) : (
+          <span className={`risk ${risk ?? "changes"}`}>{riskLabel(risk ?? "changes")}</span>
+        )}
         <span className="host" title="Host">
           on {hostLabel(host)}
         </span>
@@ -165,11 +176,11 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           </pre>
         )
       )}
-      {(!editable || shown === described) && <Preview lines={step.preview} />}
+      {known && <Preview lines={step.preview} />}
       {stage !== "edit" && <Arguments step={step} />}
-      {stage !== "edit" && step.findings.length > 0 && (
+      {findings.length > 0 && (
         <ul className="findings">
-          {groupedFindings(step.proposal, step.findings).map(({ text, whys, class: risk }) => (
+          {groupedFindings(edited ? text : step.proposal, findings).map(({ text, whys, class: risk }) => (
             <li key={text} className={text ? risk : `${risk} whole`}>
               {text && <code title={neutralizeLine(text)}>{neutralizeLine(text)}</code>}{" "}
               <span>{whys.map(neutralizeLine).join("; ")}</span>
@@ -260,7 +271,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
             <button
               type="button"
               className={careful ? "danger" : "primary"}
-              disabled={disabled}
+              disabled={disabled || (stage === "edit" && !known)}
               onClick={send}
             >
               {stage === "edit" ? "Run edited" : "Reject"}{" "}

@@ -70,6 +70,9 @@ export interface Step {
   preview: readonly string[];
   /** Edited command that `preview` describes; undefined for the proposed one. */
   previewCommand: string | undefined;
+  /** Class and findings of the edited command; undefined and empty for the proposed one. */
+  previewRisk: RiskClass | undefined;
+  previewFindings: readonly Finding[];
   origin: Origin;
   risk: RiskClass | undefined;
   findings: readonly Finding[];

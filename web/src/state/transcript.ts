@@ -494,6 +494,8 @@ class TranscriptBuilder {
       given: [],
       preview: message.preview ?? [],
       previewCommand: undefined,
+      previewRisk: undefined,
+      previewFindings: [],
       covers,
       rule: always === undefined ? undefined : { toml: always, file: rulesFile ?? "" },
       decided: { state: "waiting" },
@@ -501,8 +503,14 @@ class TranscriptBuilder {
   }
 
   private previewed(message: Extract<ServerMessage, { type: "approval.preview" }>): void {
-    const { toolCallId, preview, command } = message;
-    this.change(toolCallId, (step) => ({ ...step, preview, previewCommand: command }));
+    const { toolCallId, preview, command, risk, findings } = message;
+    this.change(toolCallId, (step) => ({
+      ...step,
+      preview,
+      previewCommand: command,
+      previewRisk: risk,
+      previewFindings: findings ?? [],
+    }));
   }
 
   /** A client that joins late receives consents that its request already contains. */
@@ -719,6 +727,8 @@ class TranscriptBuilder {
       given: [],
       preview: [],
       previewCommand: undefined,
+      previewRisk: undefined,
+      previewFindings: [],
       covers: undefined,
       rule: undefined,
       decided: { state: "allowed", by: undefined, session: false },
