@@ -52,10 +52,13 @@ pub(crate) const TASKS: [Task; 11] = [
     Task {
         name: "test",
         summary: "Check format and lints, and run all tests",
-        arguments: "[--all] [-- ARGS...]",
-        flags: &[flag("--all", "Also run slow checks: long random tests, a booted system, fresh installs")],
+        arguments: "[--all | --booted] [-- ARGS...]",
+        flags: &[
+            flag("--all", "Also run slow checks: long random tests, a booted system, fresh installs"),
+            flag("--booted", "Test only guards, previews and undo on a booted system (as root)"),
+        ],
         words_max: 0,
-        more: "The arguments after `--` are given to `cargo test`; not with --all.",
+        more: "The arguments after `--` are given to `cargo test`; not with --all or --booted.",
     },
     Task {
         name: "bench",

@@ -32,14 +32,19 @@ const LONG_CRATES: [&str; 9] = [
     "sysop-tui", "sysop-repl",
 ];
 
-/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests
-/// and the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total. Other
-/// arguments go to `cargo test`.
+/// Runs the format check, the lints, the check of the generated TypeScript, builds page and guide, and runs all tests and
+/// the page's tests in a browser. `--all` adds slow checks, which take more than 20 minutes in total; `--booted` runs only the
+/// tests on a booted system. Other arguments go to `cargo test`.
 pub(crate) fn run(rest: &[String]) -> Result<()> {
-    let all = rest.first().is_some_and(|first| first == "--all");
+    let named: Vec<&String> = rest.iter().take_while(|argument| *argument != "--").collect();
+    let all = named.first().is_some_and(|first| *first == "--all");
     let rest = rest.iter().position(|argument| argument == "--").map_or(&[][..], |at| &rest[at + 1..]);
-    if all && !rest.is_empty() {
-        bail!("--all takes no other arguments");
+    let booted = named.first().is_some_and(|first| *first == "--booted");
+    if (all || booted) && (named.len() > 1 || !rest.is_empty()) {
+        bail!("--all and --booted take no other arguments");
+    }
+    if booted {
+        return booted_tests::run();
     }
     setup::tests()?;
     setup::desktop()?;

@@ -4,6 +4,7 @@ use ratatui::style::Style;
 use serde_json::Value;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
+use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::{neutralize_line, visible_text};
 use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_core::ui_text;
@@ -174,7 +175,9 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
                 matches!(name, "reason" | "reasoning") && value.as_str() == Some(plan.reason.as_str())
             };
             let shown = |(name, value): &(&String, &Value)| {
-                !is_reason(name, value) && (edit.is_none() || !FileEdit::shows(name))
+                !is_reason(name, value)
+                    && !is_internal(plan, name)
+                    && (edit.is_none() || !FileEdit::shows(name))
             };
             for (name, value) in map.iter().filter(shown) {
                 out.extend(argument_rows(name, value, columns, theme));
@@ -188,6 +191,12 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
         out.extend(edit.rows(columns, theme));
     }
     out
+}
+
+/// Returns true for an argument of an undo that only hosts understand. The log has it.
+fn is_internal(plan: &Proposal, name: &str) -> bool {
+    let is_undo = plan.call.name == UNDO_TOOL && plan.command.starts_with("undo step ");
+    is_undo && matches!(name, "call" | "records")
 }
 
 fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec<TextRow> {

@@ -70,7 +70,7 @@ use crate::cli::{
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 use crate::select_model::ModelChoice;
-use crate::settings::Settings;
+use crate::settings::{HostChoice, Settings};
 
 /// Memory allocator. For long logs and answers, which consist of many small allocations, it is a third faster
 /// than the C library's allocator.
@@ -282,10 +282,16 @@ fn describe(settings: &Settings, pick: &ModelChoice) {
     }
     tell(&format!("model: {} ({})", pick.model, pick.reason));
     let mode = settings.approve(&settings.host);
+    let root = match settings.host {
+        HostChoice::Local => config::display_path(&settings.root),
+        HostChoice::Ssh(_) | HostChoice::Fleet(_) => {
+            app::ToolLocation::new(settings.host.clone(), settings.root.clone()).display_root()
+        }
+    };
     tell(&format!(
         "host: {}, root {}, approval {}",
-        settings.host,
-        config::display_path(&settings.root),
+        sysop_core::ui_text::place(&settings.host.to_string()),
+        root,
         mode.as_str()
     ));
 }

@@ -337,6 +337,8 @@ fn confirmed(line: &GuardLine) -> GuardEnding {
 fn rolled_back(why: &str, log: &str) -> GuardEnding {
     // The host's timer came first.
     let by = if log == LATE { " by the host's timer" } else { "" };
+    // The last line of the log repeats the reason.
+    let log = log.split(&short(why)).next().unwrap_or_default().trim_matches([';', ' ']);
     let log = if log.is_empty() || log == LATE { String::new() } else { format!(" Log: {log}") };
     let text = format!("[guard: ROLLED BACK{by}, because {why}. Files and settings are restored.{log}]");
     GuardEnding { how: GuardEnd::Fired, text }

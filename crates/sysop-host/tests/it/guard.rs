@@ -81,6 +81,7 @@ async fn a_change_that_locks_out_is_rolled_back() {
         let outcome = session.guarded(&change).await;
         assert_eq!(outcome.status, Status::Failed, "{change}: {}", outcome.output);
         assert!(outcome.output.contains("ROLLED BACK"), "{change}: {}", outcome.output);
+        assert_eq!(outcome.output.matches("a fresh login failed").count(), 1, "{}", outcome.output);
         assert_eq!(session.endings(), [GuardEnd::Fired]);
         assert_eq!(target.text("/etc/ssh/sshd_config"), before);
         target.assert_not_locked(&change);

@@ -23,6 +23,8 @@ pub(super) struct ExecPrinter {
     pub(super) call_output: CallOutput,
     /// True if calls' output belongs on standard output.
     pub(super) routine: bool,
+    /// True if what the call changed is always reported.
+    is_undo: bool,
     /// True if answers are held back because they must match a schema.
     pub(super) holds_answer: bool,
     /// Directory with full outputs, if it is on this machine.
@@ -66,15 +68,9 @@ impl ExecPrinter {
             (None, None) => ExecOutput::Pipe { out, stripped: None },
         };
         let routine = matches!(task, ExecTask::Routine(_) | ExecTask::Undo { .. });
-        Self {
-            out,
-            err,
-            call_output: CallOutput::default(),
-            routine,
-            holds_answer: false,
-            artifacts: None,
-            ending: false,
-        }
+        let is_undo = matches!(task, ExecTask::Undo { .. });
+        let call_output = CallOutput::default();
+        Self { out, err, call_output, routine, is_undo, holds_answer: false, artifacts: None, ending: false }
     }
 
     pub(super) fn render_options(&self) -> RenderOptions {
@@ -192,7 +188,7 @@ impl ExecPrinter {
                 }
                 self.name_refused(call, transcript);
                 self.finished(outcome)?;
-                if self.call_output != CallOutput::Hidden
+                if (self.is_undo || self.call_output != CallOutput::Hidden)
                     && let Some(line) = changed_line(outcome, transcript.tool_calls())
                 {
                     self.progress(&format!("  {}", safe(&line)));

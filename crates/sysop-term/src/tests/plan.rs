@@ -141,6 +141,20 @@ fn every_argument_of_a_call_is_shown() {
 }
 
 #[test]
+fn an_undo_shows_what_it_undoes_and_not_its_records() {
+    let arguments = json!({
+        "step": 2, "call": "call_x1", "records": [{ "id": "db78", "rights": "own" }], "undoes": "rm a",
+    });
+    let undo = plan(call("a", "undo", arguments.clone()), "undo step 2");
+    let text = drawn(&preview_rows(&undo, "undo step 2", &[], DARK, 60), 60);
+    assert!(text.contains("step: 2") && text.contains("undoes: rm a"), "{text}");
+    assert!(!text.contains("db78") && !text.contains("call_x1"), "{text}");
+    // A tool of a client may have the same name.
+    let other = plan(call("a", "undo", arguments), "undo(2)");
+    assert!(drawn(&preview_rows(&other, "undo(2)", &[], DARK, 60), 60).contains("db78"));
+}
+
+#[test]
 fn a_changed_final_newline_is_shown() {
     let shown = |old: &str, new: &str| {
         let edit = FileEdit { path: "a", old: Some(old), new };

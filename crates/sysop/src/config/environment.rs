@@ -18,7 +18,7 @@ use super::value::{self, ConfigValue};
 use super::{ConfigEntry, ConfigLayer, ConfigOrigin};
 
 /// Variables with the prefix `SYSOP_` that do not set a config key.
-const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_LOG"];
+const NO_KEYS: &[&str] = &["SYSOP_TOKEN", "SYSOP_URL", "SYSOP_LOG"];
 
 /// A copy of the environment variables, so that no other code queries the environment of the process.
 #[derive(Clone, Default)]

@@ -448,6 +448,7 @@ fn every_key_has_an_environment_variable() {
             ("SYSOP_MAX_OUTPUT_LINES", "few"),
             ("SYSOP_APPROVE", "nevr"),
             ("SYSOP_TOKEN", "sysop_secret"),
+            ("SYSOP_URL", "http://127.0.0.1:8765"),
             ("SYSOP_CALL_0123456789abcdef", "1"),
             ("SYSOP_CALL_TERMINAL", "1"),
         ])

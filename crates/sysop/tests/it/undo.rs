@@ -38,6 +38,7 @@ fn a_step_is_planned_undone_and_redone() {
 
     let undone = world.finish(&["undo", &id, "1", "--yes"]);
     assert_eq!((undone.code, read().as_str()), (Some(0), "old\n"), "{undone:?}");
+    assert!(undone.err.contains("  changed: 2 files in "), "{undone:?}");
     assert!(!world.has("made"), "{undone:?}");
     let shown = world.finish(&["sessions", "show", &id]);
     assert!(shown.out.contains("undid "), "{shown:?}");
