@@ -54,7 +54,7 @@ const ROWS: [(&str, &str, &str); 18] = [
     ("timezone", "timedatectl set-timezone Asia/Tokyo", "exact"),
     ("locale", "localectl set-locale LANG=C", "exact"),
     ("ufw", "ufw allow 2222/tcp; ufw deny from 198.51.100.7", "exact"),
-    ("", "sysctl -w net.ipv4.ip_forward=0", ""),
+    ("", "sysctl -w net.ipv4.ip_forward=0 >/dev/null", ""),
     ("sysctl", "sysctl -w net.ipv4.ip_forward=1", "exact"),
     ("nft", "nft add table inet x; nft add chain inet x c", "exact"),
 ];

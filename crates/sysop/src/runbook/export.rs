@@ -216,9 +216,21 @@ fn with_templates(step: &RunbookStep, variables: &[VariableProposal]) -> Runbook
         check: step.check.as_ref().map(command),
         unless: step.unless.as_ref().map(command),
         verify: step.verify.as_ref().map(command),
-        undo: step.undo.as_ref().map(command),
+        undo: step.undo.as_ref().map(|undo| command(&undo_of_template(step, undo, variables))),
         ..step.clone()
     }
+}
+
+/// Returns the undo of a command with placeholders. Parents of a folder are left out: another value has others.
+fn undo_of_template(step: &RunbookStep, undo: &str, variables: &[VariableProposal]) -> String {
+    let StepAction::Command(text) = &step.action else { return undo.to_owned() };
+    let words = shell_words::split(undo).unwrap_or_default();
+    if !words.iter().any(|word| word == "rmdir") || parametrize(text, variables) == template_of(text) {
+        return undo.to_owned();
+    }
+    let used = shell_words::split(text).unwrap_or_default();
+    let is_kept = |word: &&String| !word.starts_with('/') || used.contains(word);
+    shell_words::join(words.iter().filter(is_kept))
 }
 
 /// Returns this machine's system, if the session ran here.

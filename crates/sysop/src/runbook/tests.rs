@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sysop_core::event::{Decision, Event, Logged, Origin};
 use sysop_core::id::{CallId, Seq, SessionId, StepId, Timestamp, TurnId};
 use sysop_core::message::{Arguments, Reply, ToolCall};
-use sysop_core::outcome::{FileChange, Outcome, Status};
+use sysop_core::outcome::{ChangeKind, FileChange, Outcome, Status, SystemChange};
 
 use super::Runbook;
 use super::call::StepCall;
@@ -146,6 +146,26 @@ fn another_value_of_a_path_moves_the_files_too() {
     assert_eq!(edit.file, "/opt/x/app.conf");
     assert_eq!(edit.content, EditContent::Whole("root = '/opt/x/www'\n".to_owned()));
     assert_eq!(calls[2].to_text(), "chmod 700 /opt/x");
+}
+
+#[test]
+fn the_undo_of_another_folder_leaves_out_the_recorded_parents() {
+    let mut made = ended(0, "");
+    made.changed = vec![SystemChange {
+        kind: ChangeKind::File,
+        name: "/srv/shop/".to_owned(),
+        how: "created".to_owned(),
+    }];
+    let record = record(&[
+        ("bash", json!({ "command": "mkdir -p /srv/shop/www" }), made),
+        bash("chmod 700 /srv/shop/www", 0),
+    ]);
+    let found = draft(&record, &options()).routine;
+    assert!(found.vars.is_empty(), "{:?}", found.vars);
+    assert_eq!(found.steps[0].undo.as_deref(), Some("rmdir -- /srv/shop/www /srv/shop"));
+    let variables = vec![("dir".to_owned(), "/srv/shop/www".to_owned())];
+    let given = draft(&record, &ExportOptions { variables, ..options() }).routine;
+    assert_eq!(given.steps[0].undo.as_deref(), Some("rmdir -- {{dir}}"));
 }
 
 #[test]

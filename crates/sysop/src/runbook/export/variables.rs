@@ -116,7 +116,7 @@ pub(super) fn propose(steps: &[SelectedStep], given: &[VariableProposal]) -> Vec
     for command in &commands {
         for (form, value) in candidates(command) {
             let is_given = given.iter().any(|variable| variable.value == value);
-            if !is_given && shell_words::quote(&value) == value {
+            if !is_given && !has_created_parents(steps, &value) && shell_words::quote(&value) == value {
                 found.entry((form, value)).or_default();
             }
         }
@@ -141,6 +141,16 @@ pub(super) fn propose(steps: &[SelectedStep], given: &[VariableProposal]) -> Vec
         proposals.push(VariableProposal { name, value, description, pattern, count });
     }
     proposals
+}
+
+/// Returns true if a step created parents of a folder with it. The undo names them, and another value has others.
+fn has_created_parents(steps: &[SelectedStep], folder: &str) -> bool {
+    let undos =
+        steps.iter().filter_map(|step| step.step.undo.as_deref()).filter(|undo| undo.contains("rmdir"));
+    let mut words = undos.flat_map(|undo| shell_words::split(undo).unwrap_or_default());
+    words.any(|word| {
+        word.starts_with('/') && folder.strip_prefix(&word).is_some_and(|rest| rest.starts_with('/'))
+    })
 }
 
 fn candidates(command: &str) -> Vec<(ValueForm, String)> {
