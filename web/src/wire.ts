@@ -1182,7 +1182,7 @@ export type ServerMessage =
     /** Outcome of the guard. */
     how: GuardEnd;
   }
-  /** The changes of a call were undone. */
+  /** The changes made by a call were undone. */
   | {
     type: "undone";
     /** Session to which the message belongs. */
@@ -1344,7 +1344,7 @@ export type SessionState =
   | "thinking"
   /** A tool runs. */
   | "running"
-  /** An approval is open. */
+  /** A call is waiting for approval. */
   | "waiting"
   /** The turn waits for `resume`. */
   | "paused"

@@ -204,7 +204,7 @@ pub fn read_output() -> ToolSpec {
         ToolEffect::Session,
         &["id"],
         &[
-            ("id", text("Id of the output, as stated where it was omitted")),
+            ("id", text("Id from the note `[output omitted: …]`")),
             ("range", text("Lines to read, such as `1-200`; default: all")),
         ],
     )

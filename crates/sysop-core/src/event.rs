@@ -469,7 +469,7 @@ pub enum Event {
         host: String,
         how: GuardEnd,
     },
-    /// The changes of a call were undone.
+    /// The changes made by a call were undone.
     Undone {
         call: CallId,
         /// The user who requested the undo.
@@ -680,7 +680,7 @@ pub enum ToolLocation {
 
 /// Result of `Session::handle`. The driver must append the events, publish them, then perform the effects.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[must_use = "events must be appended and effects performed, in this order"]
+#[must_use = "append the events, then perform the effects"]
 pub struct Output {
     /// Events, oldest first.
     pub events: Vec<Event>,

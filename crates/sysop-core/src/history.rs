@@ -329,7 +329,8 @@ const OMITTED: &str = "[output omitted: ";
 /// Returns the text that replaces an omitted output: its size, a way to read it and, for a failed call, its last lines.
 fn omitted_text(result: &ToolResult, whole: &str) -> String {
     let lines: Vec<&str> = whole.trim_end().lines().collect();
-    let note = format!("{OMITTED}{} lines; read_output has it, id \"{}\"]", lines.len(), result.call);
+    let note =
+        format!("{OMITTED}{} lines; to read it, call read_output with id \"{}\"]", lines.len(), result.call);
     // The output of a command ends with a line about the exit code; the output of a file tool does not.
     let last = lines.last().copied().unwrap_or_default();
     let failed = result.is_error || (last.starts_with('[') && last != "[exit code 0]");

@@ -201,7 +201,7 @@ pub trait SessionService: Send + Sync {
     /// sentence.
     async fn tool_servers(&self, session: &SessionId) -> Result<Vec<ToolServer>, String> {
         let _ = session;
-        Err("the MCP servers are not known here; run `sysop mcp list` where the session runs".to_owned())
+        Err("a remote client does not know the MCP servers; run `sysop mcp list` on the server".to_owned())
     }
 
     /// Returns the skills and custom commands that users of a session can invoke, without their text. Reads files;
@@ -227,14 +227,14 @@ pub trait SessionService: Send + Sync {
     /// session's id. Returns one sentence for the user.
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {
         let _ = (session, file);
-        Err("cannot export from here; use `sysop sessions export` where the session runs".to_owned())
+        Err("a remote client cannot export; run `sysop sessions export` on the server".to_owned())
     }
 
     /// Marks the instruction files of a session's workspace, in their current form, as trusted. The model
     /// gets them with its next step. Returns one sentence for the user.
     async fn trust_workspace(&self, session: &dyn SessionHandle) -> Result<String, String> {
         let _ = session;
-        Err("cannot trust a workspace from here; use --trust where the session runs".to_owned())
+        Err("a remote client cannot trust a workspace; start sysop with --trust on the server".to_owned())
     }
 }
 

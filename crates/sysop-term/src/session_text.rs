@@ -88,7 +88,8 @@ fn state(transcript: &Transcript) -> &'static str {
 pub fn grant_line(grant: &Grant) -> String {
     match grant {
         Grant::Exact { command } => {
-            neutralize_line(&format!("`{command}` exactly, in its directory")).into_owned()
+            neutralize_line(&format!("exactly `{command}`, in the directory where it was allowed"))
+                .into_owned()
         }
         Grant::Program { .. } | Grant::Tool { .. } => ui_text::covers(grant),
     }

@@ -30,13 +30,13 @@ pub enum ManifestError {
     #[error("the manifest is {0} bytes; the limit is {MANIFEST_BYTES_MAX}")]
     TooLarge(usize),
     /// The name of a tool is not valid for every provider.
-    #[error("invalid tool name `{0}`; use 1 to 64 of A-Z, a-z, 0-9, _ and -")]
+    #[error("invalid tool name `{0}`; use 1 to 64 characters from A-Z, a-z, 0-9, `_` and `-`")]
     Name(String),
     /// The name of a tool is reserved by sysop.
     #[error("the tool name `{0}` is reserved by sysop")]
     Reserved(String),
     /// Two tools have the same name.
-    #[error("the manifest contains `{0}` twice")]
+    #[error("the manifest contains the tool `{0}` twice")]
     Twice(String),
     /// The parameters of a tool are not the JSON Schema of an object.
     #[error("the parameters of `{0}` must be a JSON Schema of type `object`")]

@@ -565,7 +565,7 @@ pub enum ServerMessage {
         /// Outcome of the guard.
         how: GuardEnd,
     },
-    /// The changes of a call were undone.
+    /// The changes made by a call were undone.
     #[serde(rename = "undone")]
     Undone {
         /// Session to which the message belongs.

@@ -62,7 +62,7 @@ pub(crate) async fn run(flags: GlobalFlags, arguments: DesktopArguments) -> Resu
             helper.display()
         ))
     })?;
-    let said = child.stderr.take().context("its standard error is ours")?;
+    let said = child.stderr.take().context("cannot capture the standard error of sysop-desktop")?;
     let said = said.into_owned_fd().context("cannot read the output of sysop-desktop")?;
     let (heard, hears) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || heard.send(relay_stderr(std::fs::File::from(said))));

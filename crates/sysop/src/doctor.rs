@@ -148,7 +148,7 @@ fn config(settings: &Settings, report: &mut DoctorReport) {
             format!("{} is not trusted; it can only make settings stricter", display_path(&untrusted.path));
         let hint = if untrusted.refused {
             let answers = display_path(&trust_file(&settings.folders.data));
-            format!("you declined to trust it; remove it from {answers} to be asked again")
+            format!("you declined to trust this file; to be asked again, remove its entry from {answers}")
         } else {
             "run `sysop chat` in this directory to trust it".to_owned()
         };

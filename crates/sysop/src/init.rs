@@ -139,7 +139,7 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
         return Ok(());
     }
     Err(CommandError::usage(format!(
-        "your settings are in {}, which belongs to another program; copy it to {} first",
+        "the config file {} belongs to another program; copy the file to {}, then retry",
         display_path(file),
         display_path(&own)
     )))

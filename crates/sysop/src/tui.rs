@@ -91,7 +91,7 @@ pub(crate) fn context(settings: &Settings, task: Option<String>) -> TuiContext {
 fn unknown_status_part(settings: &Settings) -> Option<String> {
     let unknown = settings.status_line.iter().find(|name| StatusPart::of(name).is_none())?;
     let known = StatusPart::ALL.map(|(_, name)| name).join(", ");
-    Some(format!("config: unknown part `{unknown}` in status_line; use {known}"))
+    Some(format!("config: unknown part `{unknown}` in status_line; use one of {known}"))
 }
 
 /// Returns the protocol for the desktop's clipboard. Over ssh, the desktop is on another machine.

@@ -152,7 +152,9 @@ impl Policy {
                 "denied: every command must run in the sandbox (sandbox = on); nothing ran"
             }
             (_, ApprovalMode::Never) => READ_ONLY_REFUSAL,
-            _ if call.reason().trim().is_empty() => "not run: outside_sandbox needs a reason in `reason`",
+            _ if call.reason().trim().is_empty() => {
+                "denied: `outside_sandbox` also requires the argument `reason`; nothing ran"
+            }
             _ => return unconfined(assessment),
         };
         Assessment { verdict: Verdict::Deny, refusal: refusal.to_owned(), ..assessment }

@@ -328,7 +328,7 @@ fn guard_refusal(call: &ToolCall, survey: &Survey) -> Option<String> {
         GuardOffer::Refused { why } => why,
         GuardOffer::NotNeeded => "only commands on Linux hosts over ssh can be guarded",
     };
-    Some(format!("this call must run under a guard, but cannot: {why}; nothing ran"))
+    Some(format!("this call needs a guard, which is not available: {why}; nothing ran"))
 }
 
 /// Raises the risk of a call that requests a guard: it may lock people out, whatever its command looks like.

@@ -38,7 +38,9 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
             format!("allowed by {by} (1 of 2 approvals); another person must allow it, too")
         }
         Event::ApprovalGiven { by, needed, .. } => {
-            format!("allowed by {by}; {needed} different people must allow this command")
+            format!(
+                "allowed by {by}; the command needs {needed} approvals in all, each by a different person"
+            )
         }
         Event::Undone { call, by, how } => undone(call, by, *how),
         _ => return None,

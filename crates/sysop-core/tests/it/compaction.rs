@@ -153,7 +153,10 @@ fn old_outputs_are_omitted_first_and_can_be_read_again() {
     assert_eq!((compaction.replaced, compaction.ledger.as_str(), &compaction.summary), (0, "", &None));
     assert!(compaction.elided.len() >= 3, "{compaction:?}");
     assert!(!text(request(&world)).contains("result 0\n"));
-    assert!(text(request(&world)).contains("read_output has it, id \"c0\"]\n"), "a success leaves one line");
+    assert!(
+        text(request(&world)).contains("to read it, call read_output with id \"c0\"]\n"),
+        "a success leaves one line"
+    );
     assert!(request(&world).tools.iter().any(|tool| tool.name == "read_output"));
     world.reply(calls(vec![call("r", "read_output", json!({"id": "c0", "range": "1-2"}))]));
     assert!(text(request(&world)).contains("result 0\nline 0 of the output"), "{}", world.lines());

@@ -455,7 +455,9 @@ impl Repl {
         match said {
             // A line that arrives despite its withdrawal was written before the question appeared.
             UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
-                self.note("a prompt appeared; the line was not sent")?;
+                self.note(
+                    "a question appeared while you typed; your line was not sent and is still in the input",
+                )?;
                 self.draft = line;
             }
             UserInput::Line(line) => {
@@ -684,7 +686,7 @@ impl Repl {
     /// Runs the first proposed step under the current approval mode.
     fn run_proposed_step(&mut self) -> io::Result<()> {
         let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
-            return self.note("no proposed steps; to make a plan, first run /approve never");
+            return self.note("no proposed steps; to get some, run /approve never and then prompt the model");
         };
         self.direct(&call.name, call.arguments.to_value(), Origin::Routine)
     }

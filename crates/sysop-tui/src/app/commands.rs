@@ -203,7 +203,8 @@ impl App {
     fn run_proposed_step(&mut self, now: Duration) -> Vec<Action> {
         let next = self.transcript.proposed_steps().first().map(|step| step.call.clone());
         match next {
-            None => self.remark("no proposed steps; to make a plan, first run /approve never", now),
+            None => self
+                .remark("no proposed steps; to get some, run /approve never and then prompt the model", now),
             Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Routine, now),
         }
     }

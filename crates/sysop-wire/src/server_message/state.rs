@@ -77,7 +77,7 @@ pub enum SessionState {
     Thinking,
     /// A tool runs.
     Running,
-    /// An approval is open.
+    /// A call is waiting for approval.
     Waiting,
     /// The turn waits for `resume`.
     Paused,

@@ -313,8 +313,8 @@ fn answer_of(hook: &Hook, finished: Result<Finished, String>) -> HookAnswer {
             Ok(Some((true, reason)))
         }
         Ok(Finished { code: Some(0), output, .. }) => decision(&output),
-        Ok(Finished { code: Some(code), .. }) => Err(format!("the program exited with {code}")),
-        Ok(Finished { code: None, .. }) => Err("the program was killed".to_owned()),
+        Ok(Finished { code: Some(code), .. }) => Err(format!("the hook program exited with code {code}")),
+        Ok(Finished { code: None, .. }) => Err("the hook program was killed".to_owned()),
     };
     match said {
         Ok(None) => HookAnswer::Pass,

@@ -190,7 +190,7 @@ fn a_step_that_cannot_be_guarded_does_not_run() {
     let world = with_steps("[[routines.r.steps]]\nname = 'make'\ncmd = 'mkdir made'\nguard = true\n");
     let ran = run(&world, &["r"]);
     assert_eq!((ran.code, world.has("made")), (Some(1), false), "{ran:?}");
-    let why = "step 1 of 1 (make) was not approved: this call must run under a guard, but cannot: only \
+    let why = "step 1 of 1 (make) was not approved: this call needs a guard, which is not available: only \
                commands on Linux hosts over ssh can be guarded";
     assert!(ran.err.contains(why), "{ran:?}");
     let plan = world.finish(&["run", "--plan", "r"]);

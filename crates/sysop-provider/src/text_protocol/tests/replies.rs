@@ -346,7 +346,7 @@ fn text_that_resembles_a_call_is_an_answer() {
         both("C code", "for (;;) { [0] = {1}; } // {\"", ANSWER),
         both("only an invented result", "Observation: {\"a\": 1}", ANSWER),
         both(
-            "prose about call marks",
+            "prose about tool-call tags",
             "Hermes writes `<tool_call>{\"name\":\"bash\",\"arguments\":{\"command\":\"ls\"}}</tool_call>` for a call.",
             ANSWER,
         ),

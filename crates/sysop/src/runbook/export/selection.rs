@@ -147,8 +147,10 @@ impl Selection {
                     && command.split_whitespace().any(|word| ["cd", "pushd", "popd"].contains(&word))
                 {
                     let number = call.number;
-                    self.notes
-                        .push(format!("call {number} may have moved the terminal; check `cwd` after it"));
+                    self.notes.push(format!(
+                        "call {number} may have changed the terminal's working directory; check `cwd` of the steps \
+                         that follow"
+                    ));
                 }
                 let mut step = self.command_step(call, &command, outcome);
                 if in_terminal && step.action != StepAction::Manual {
