@@ -17,7 +17,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// A running system, halted on drop.
 pub(crate) struct BootedSystem {
     nspawn: Child,
-    /// Process id of the system's systemd.
+    /// Process id of the booted system's systemd, as seen from this machine.
     leader: u32,
 }
 

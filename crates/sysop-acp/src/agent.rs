@@ -271,7 +271,7 @@ impl Agent {
         self.backend.open(&SessionId::new(id), servers).await.map_err(rpc_error)
     }
 
-    /// Starts a session's task, and answers the request that opened the session once its log is replayed.
+    /// Starts a session's task. After the log is replayed, answers the request that opened the session.
     async fn start(
         &self,
         id: Value,

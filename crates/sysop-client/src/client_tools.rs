@@ -165,7 +165,7 @@ impl LocalToolExecutor {
         &self.local_tools.root
     }
 
-    /// Returns this machine's terminal if one of the lent tools types into it.
+    /// Returns this machine's terminal, or `None` if no lent tool types into it.
     pub(crate) fn terminal(&self) -> Option<Arc<dyn Terminal>> {
         let types = self
             .local_tools

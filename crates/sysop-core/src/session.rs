@@ -160,7 +160,8 @@ struct PendingSurvey {
     allowed: Option<Consent>,
 }
 
-/// The risk of an allowed call as the user saw it.
+/// Properties of a call that a user saw when allowing it. If a later survey finds a worse risk or another scope, or if
+/// the guard is lost, the user is asked again.
 #[derive(Debug, Clone)]
 struct Consent {
     risk: Risk,

@@ -40,7 +40,7 @@ const CRASHES_MAX: u32 = 3;
 enum AppEvent {
     /// Event from a server, tagged with the server's start number. Events from an earlier server are ignored.
     FromServer(u64, ServerEvent),
-    /// Request from another process of this program.
+    /// Request from another process of sysop-desktop to raise the window.
     RaiseWindow(RaiseRequest),
     /// A notification of this session was clicked.
     OpenSession(String),

@@ -56,7 +56,7 @@ struct AskpassState {
     open: watch::Sender<usize>,
 }
 
-/// Counts as an open question until dropped.
+/// Guard that counts as a pending question until dropped.
 struct OpenQuestion<'a>(&'a watch::Sender<usize>);
 
 impl<'a> OpenQuestion<'a> {
@@ -101,7 +101,7 @@ impl Askpass {
         *self.shared.people.lock() = people;
     }
 
-    /// Returns a receiver that follows the number of open questions.
+    /// Returns a receiver that follows the number of pending questions.
     pub(crate) fn questions(&self) -> watch::Receiver<usize> {
         self.shared.open.subscribe()
     }

@@ -101,7 +101,7 @@ pub struct Fleet {
     canary: Option<NonZeroUsize>,
     limits: OutputLimits,
     artifacts: Artifacts,
-    /// Held by the host whose question is currently shown to the user.
+    /// Lock held by the host whose question is currently shown to the user.
     prompt_lock: Arc<tokio::sync::Mutex<()>>,
 }
 

@@ -11,7 +11,7 @@ use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
 
 use crate::output::redact::Secrets;
 
-/// Prompter that records the secrets among another prompter's replies.
+/// Prompter that forwards to another one and records the secrets among its replies.
 pub(crate) struct LearningPrompter {
     people: Arc<dyn Prompter>,
     secrets: Arc<Secrets>,

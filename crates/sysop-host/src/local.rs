@@ -326,7 +326,7 @@ impl Machine for LocalMachine {
         RESOLUTIONS_MAX
     }
 
-    /// Returns `None`: only remote machines need this, because a local terminal's PTY reports it.
+    /// Returns `None`: on this machine, the terminal's PTY reports the foreground program itself.
     async fn foreground(&self, _: &str, _: u32) -> Option<Foreground> {
         None
     }

@@ -88,9 +88,9 @@ pub struct RemoteSettings {
     pub allow_delete: bool,
     /// Start of the session. Scripts changed since then are analyzed by their text.
     pub session_start: SystemTime,
-    /// Seconds until a change that may lock people out is rolled back unless fresh logins work; 0 turns guards off.
+    /// Seconds until a change that may lock people out is rolled back unless two fresh logins work; 0 turns guards off.
     pub guard_seconds: u32,
-    /// Minimum time between the two fresh logins after such a change.
+    /// Minimum time between the two fresh logins that confirm a guarded change.
     pub guard_settle: Duration,
     /// State to save on the machine before changes; none by default.
     pub undo: UndoSettings,

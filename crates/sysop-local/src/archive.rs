@@ -12,7 +12,8 @@ const UNPACKED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 /// Maximum depth of the program in the directory: `llama-b11146/llama-server` or `build/bin/llama-server`.
 const DEPTH_MAX: usize = 3;
 
-/// Unpacks a `.tar.gz` file into the directory `target`, which is emptied first. Fails on entries outside it.
+/// Unpacks a `.tar.gz` file into the directory `target`, which is emptied first. Fails if an entry lies outside
+/// `target`.
 pub(crate) fn unpack(archive: &Path, target: &Path) -> Result<(), String> {
     let _ = fs::remove_dir_all(target); // left by an earlier attempt
     fs::create_dir_all(target).map_err(|error| error.to_string())?;

@@ -73,7 +73,7 @@ pub(crate) enum Response {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// Another supervisor serves this directory, which is fine.
+    /// Another supervisor already serves this directory. Callers treat this as success.
     #[error("another process already runs the model server")]
     Running,
     #[error("cannot use {}: {error}", path.display())]

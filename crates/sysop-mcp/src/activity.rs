@@ -62,7 +62,7 @@ impl Activity {
         self.list_changed.store(true, Ordering::SeqCst);
     }
 
-    /// Returns true if the list of tools has changed since this was last called.
+    /// Returns true if the list of tools has changed since the last call.
     pub(crate) fn take_list_changed(&self) -> bool {
         self.list_changed.swap(false, Ordering::SeqCst)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// Held by a running server. Dropping it triggers the [`ShutdownSignal`].
+/// Guard that a server holds while it runs. Dropping the guard triggers the [`ShutdownSignal`].
 #[derive(Debug)]
 pub(crate) struct RunningServer {
     _end: watch::Sender<()>,

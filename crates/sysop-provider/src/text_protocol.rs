@@ -6,16 +6,15 @@
 //!
 //! # What counts as a call
 //! A complete JSON object (or an array of them) in one of the known forms is always a call if it makes up the whole
-//! reply, a fenced block of data, or the content of a model's own call marks (`<tool_call>`, `[TOOL_CALLS]`,
+//! reply, a fenced block of data, or the content of a model's native tool-call tags (`<tool_call>`, `[TOOL_CALLS]`,
 //! `functools` and similar). A reply that contains only calls in Python's syntax is parsed as these calls. In prose,
 //! the object must begin its line, or end the line after other words. The object is a quotation if words stand on both
 //! sides, if it is in an inline code span next to other text, or if it is part of an expression (`x = {..}`). Never a
 //! call: the content of a fenced block in another language, an object that shares a fenced block with other text, the
-//! content of reasoning (`<think>`), and anything after a broken or truncated call or after a result that the model
-//! invented.
+//! content of reasoning (`<think>`), and anything after a broken or truncated call or after a hallucinated tool result.
 //!
 //! Replies of models with native tools are parsed more strictly, since these models have another way to call. Their
-//! written calls must name an offered tool or be shell calls. Unless calls are between call marks, at most
+//! written calls must name an offered tool or be shell calls. Unless calls are between tool-call tags, at most
 //! [`PROSE_AFTER_CHARS_MAX`] characters may follow the last call, and the line before the first call must not announce
 //! an example. So a sentence followed by a call is a call, and an explanation that shows a call in its middle is an
 //! answer.

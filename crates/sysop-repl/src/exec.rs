@@ -338,7 +338,7 @@ struct ExecRun {
     ending: Option<(Exit, Instant)>,
     withdrawn: Arc<AtomicBool>,
     questions: ProgramPrompts,
-    /// The command of the open approval, as the user edited it.
+    /// Command of the pending approval, as the user edited it.
     edited: Option<String>,
     service: Option<Arc<dyn SessionService>>,
     /// True if proposals are printed but not decided.

@@ -101,7 +101,7 @@ pub(crate) async fn handle_message(
     forward_to_session(inner, session_ref, caller, &message)
 }
 
-/// Checks that a decision fits the call's open approval. For "allow always", writes the rule.
+/// Checks that a decision fits the call's pending approval. For "allow always", writes the rule.
 async fn check_decision(
     inner: &ServerInner,
     session_ref: &SessionRef,
@@ -133,7 +133,8 @@ async fn check_decision(
     Ok(())
 }
 
-/// Writes the rule that the server offers for the open approval and adds it to the session. Does not approve the call.
+/// Writes the rule that the server offers for the pending approval and adds it to the session. Does not approve the
+/// call.
 async fn write_rule(
     inner: &ServerInner,
     session_ref: &SessionRef,

@@ -191,7 +191,7 @@ impl SessionContext {
         self.trace().map(|trace| trace.trace_id().to_owned()).unwrap_or_default()
     }
 
-    /// Remembers the caller that offered tools over HTTP.
+    /// Records that the caller with this key offered tools over HTTP.
     pub(crate) fn offered_by(&self, key: &str) {
         *self.offered.lock() = Some(key.to_owned());
     }

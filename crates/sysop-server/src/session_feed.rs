@@ -39,7 +39,7 @@ pub(crate) struct Follower {
     /// Client tool calls that have started and not finished, with their messages.
     running: HashMap<CallId, ServerMessage>,
     asked: Option<ServerMessage>,
-    /// Consents to the open approval so far.
+    /// Consents given so far to the call that is waiting for approval.
     given: Vec<ServerMessage>,
     host: String,
     /// The user's rules file, for display; `None` if rules cannot be written.
@@ -87,7 +87,7 @@ impl Follower {
         self.seq
     }
 
-    /// Returns the rule that "allow always" would write for the open approval, or `None` if it is not offered.
+    /// Returns the rule that "allow always" would write for the pending approval, or `None` if no rule is offered.
     pub(crate) fn offered_rule(&self) -> Option<Rule> {
         self.rule_for(self.asked.as_ref()?)
     }
@@ -130,12 +130,12 @@ impl Follower {
         })
     }
 
-    /// Returns true if the open approval can only be given for this one call, and not for similar calls as well.
+    /// Returns true if the pending approval can only be given for this one call, and not for similar calls as well.
     pub(crate) fn allows_once_only(&self) -> bool {
         matches!(&self.asked, Some(ServerMessage::ApprovalRequest { risk, .. }) if risk.always_asks())
     }
 
-    /// Returns the call whose approval is open.
+    /// Returns the call that is waiting for approval, or `None`.
     pub(crate) fn asked_about(&self) -> Option<&CallId> {
         match &self.asked {
             Some(ServerMessage::ApprovalRequest { tool_call_id, .. }) => Some(tool_call_id),
@@ -204,7 +204,7 @@ impl Follower {
         }
     }
 
-    /// First messages for a client that joins live: greeting, current state, open approval and the consents to it.
+    /// First messages for a client that joins live: greeting, current state, pending approval and the consents to it.
     fn joining(&self, session_ref: &SessionRef) -> VecDeque<ServerMessage> {
         let state = ServerMessage::State {
             session_id: session_ref.state.id.clone(),

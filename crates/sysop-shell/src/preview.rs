@@ -68,7 +68,7 @@ pub const DIFF_LINES_MAX: usize = 20;
 const SECTIONS_MAX: usize = 6;
 const LINE_CHARS_MAX: usize = 200;
 
-/// Location at which a command would run.
+/// Dialect, directory and shell in which a previewed command would run.
 #[derive(Debug, Clone, Default)]
 pub struct PreviewPlace {
     /// The command's dialect and directory.
@@ -196,7 +196,7 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
     planner.finish()
 }
 
-/// Returns the plan of the preview for a file tool that writes a file.
+/// Plans the preview of a file tool's write. Returns `None` if there is nothing to preview.
 pub fn plan_write(path: &str, content: &str) -> Option<PreviewPlan> {
     let place = PreviewPlace::default();
     let mut planner = Planner {

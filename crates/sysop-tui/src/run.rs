@@ -171,7 +171,7 @@ struct RunLoop {
     urgent: bool,
     /// True if the last frame may not have reached the terminal.
     unseen: bool,
-    /// True if the terminal has the focus, as far as it reports focus changes.
+    /// False if the terminal has reported that it lost the focus. Always true if the terminal does not report focus.
     looks: bool,
     /// The session's terminal, while it is shown.
     pane: Option<TerminalPane>,

@@ -30,7 +30,8 @@ pub(crate) struct ParentWatch {
 }
 
 impl ParentWatch {
-    /// Creates the connection. Until [`Self::begin`], reports nothing and does not notice the parent's exit.
+    /// Creates an idle watch: before [`Self::begin`], it writes no events to the parent and does not notice the
+    /// parent's exit.
     pub(crate) fn new(redaction: CommandRedactor) -> Self {
         let (lines, waiting) = sync_channel(WAITING_MAX);
         Self { redaction: Arc::new(redaction), lines, waiting }

@@ -65,7 +65,7 @@ fn link_certificate(token_file: &Path, certificate: Option<&Path>) -> Option<Pat
     Some(link)
 }
 
-/// Returns the path of the link to the certificate of the server with this token file.
+/// Returns the path of the symbolic link to a server's certificate. The link is beside the server's token file.
 pub(crate) fn certificate_of(token_file: &Path) -> PathBuf {
     token_file.with_extension("cert")
 }

@@ -1,11 +1,11 @@
-//! The results: one line per task and agent, sums with intervals, and the same as JSON.
+//! The results: one line per task and agent, sums with confidence intervals, and the same as JSON.
 
 use serde_json::{Value, json};
 
 use super::agent::{AgentKind, TaskRun};
 use super::task::EvalTask;
 
-/// Quantile of the normal distribution for an interval of 95%.
+/// Quantile of the standard normal distribution for a 95% confidence interval.
 const Z: f64 = 1.959_963_984_540_054;
 
 /// The runs of an agent on a task.
@@ -77,8 +77,7 @@ impl Sum {
     }
 }
 
-/// Returns the Wilson interval of 95% for the share of successes.
-/// Without a run, the share can be anything.
+/// Returns the 95% Wilson score interval of the success rate; 0 to 1 if there are no runs.
 pub(crate) fn wilson(solved: u64, runs: u64) -> (f64, f64) {
     if runs == 0 {
         return (0.0, 1.0);

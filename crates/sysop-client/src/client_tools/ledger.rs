@@ -126,8 +126,8 @@ impl Ledger {
                 Some(LedgerCall::Forgotten) | None => text.extend(line(&LedgerLine::Began(id))),
             }
         }
-        // Rewritten in place, because a new file would not carry the lock. A crash at this point makes
-        // earlier calls forgotten or interrupted; none of them is running.
+        // Rewritten in place, because a new file would not carry the lock. After a crash at this point,
+        // earlier calls are forgotten or count as interrupted; none of them is running.
         state.file.set_len(0)?;
         state.file.write_all(&text)?;
         state.file.sync_data()

@@ -124,13 +124,13 @@ impl Session {
         ApprovalTerms { expires, people: self.people_needed() }
     }
 
-    /// Returns true if an approval is open that will expire.
+    /// Returns true if a pending approval will expire.
     pub fn has_expiring_approval(&self) -> bool {
         let Some((call, true)) = self.state.open_calls().into_iter().next() else { return false };
         self.state.waiting_call(&call).is_some_and(|(_, asked, _)| asked.terms.expires.is_some())
     }
 
-    /// Sets the timer of the open approval, or rejects it if it has expired.
+    /// Sets the timer of the pending approval, or rejects it if it has expired.
     pub(super) fn resume_approval(&mut self, out: &mut Output) {
         if let Some((call, true)) = self.state.open_calls().into_iter().next() {
             self.on_approval_timer(out, call);

@@ -15,7 +15,7 @@ use super::member::Member;
 pub(super) struct HostPrompter {
     name: Arc<str>,
     people: Arc<dyn Prompter>,
-    /// Held by the host whose question is currently shown to the user.
+    /// Lock held by the host whose question is currently shown to the user.
     prompt_lock: Arc<Mutex<()>>,
     open_prompts: watch::Sender<usize>,
 }
@@ -31,7 +31,7 @@ impl HostPrompter {
     }
 }
 
-/// Counts a question as open until dropped.
+/// Guard that counts a question as pending until dropped.
 struct OpenPromptGuard<'a>(&'a watch::Sender<usize>);
 
 impl<'a> OpenPromptGuard<'a> {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::environment::{GIT_GUARD, GIT_VARIABLES_ALLOWED};
 use crate::machine::{REPOSITORIES_MAX, SCRIPT_TEXT_BYTES_MAX};
 
-/// Exit code of git outside of a repository.
+/// Exit code of git after a fatal error, such as the lack of a repository.
 const NO_REPOSITORY: i32 = 128;
 
 /// Returns the names of the settings of a directory's repository and of the repositories inside it, one per line.

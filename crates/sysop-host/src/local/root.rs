@@ -9,7 +9,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, MetadataExt};
 use parking_lot::Mutex;
 
-/// Keyed by device and inode, which are not reused while the directory is open.
+/// Open roots by device and inode, which are not reused while the directory is open.
 type OpenRoots = HashMap<(u64, u64), Weak<Dir>>;
 
 static OPEN: Mutex<Option<OpenRoots>> = Mutex::new(None);

@@ -24,8 +24,8 @@ pub fn store_image(folder: &Path, bytes: &[u8], name: &str) -> Result<ImageRef, 
     Ok(ImageRef::new(artifact, header, name))
 }
 
-/// Checks an image file and stores it in the artifact directory. Returns `None` if there is no such file. Blocks. Fails
-/// with one sentence that names the file: it cannot be read, is not an image, or is too large.
+/// Checks an image file and stores it in the artifact directory. Returns `None` if there is no such file. Fails if
+/// the file cannot be read, is not an image, or is too large; the error is one sentence that names the file. Blocks.
 pub fn store_image_file(folder: &Path, path: &Path) -> Result<Option<ImageRef>, String> {
     let shown = path.display();
     let bytes = match read_image_file(path) {

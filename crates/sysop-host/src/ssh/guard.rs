@@ -36,7 +36,7 @@ e=-; [ -s "$1/user/exit" ] && e=$(cat "$1/user/exit"); echo "G $2 $s $e""#;
 const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// Timeout of ssh for the host's response during a fresh login.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
-/// Exit code of `LOGIN` if `sudo` no longer works as before the change.
+/// Exit code of `LOGIN` if `sudo` behaves differently than before the change.
 const SUDO_CHANGED: i32 = 9;
 
 /// Privileges with which the script runs.

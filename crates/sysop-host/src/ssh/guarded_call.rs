@@ -26,7 +26,7 @@ use crate::tools::{Toolbox, UNDO, push_line};
 
 /// Default value of `[guard] seconds`.
 pub const GUARD_SECONDS_DEFAULT: u32 = 120;
-/// Minimum time between the two fresh logins after a change.
+/// Minimum time between the two fresh logins that confirm a guarded change.
 pub const GUARD_SETTLE_DEFAULT: Duration = Duration::from_secs(2);
 /// Maximum time of a fresh login before the change. Users may have to answer prompts.
 const BASELINE_MAX: Duration = Duration::from_secs(120);

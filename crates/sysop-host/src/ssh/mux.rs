@@ -40,7 +40,7 @@ pub(super) enum MuxError {
     Broken(io::Error),
 }
 
-/// An open session or connection. Dropping it closes it.
+/// Open session or connection, which is closed on drop.
 #[derive(Debug)]
 pub(super) struct MuxChannel {
     _stream: UnixStream,

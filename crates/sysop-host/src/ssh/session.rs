@@ -42,7 +42,7 @@ pub(super) struct SshSession {
     pub(super) errors: Receiver,
     _transport: SessionTransport,
     writing: Option<JoinHandle<()>>,
-    /// Held as long as the server counts the session.
+    /// Permit held as long as the server counts the session.
     _permit: OwnedSemaphorePermit,
 }
 

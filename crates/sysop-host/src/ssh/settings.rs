@@ -18,11 +18,11 @@ pub struct SshSettings {
     /// Any destination that `ssh DEST` accepts: an alias, `user@host`, `ssh://user@host:port`. Or a container:
     /// `docker:NAME`, `podman:NAME`, `kube:NAMESPACE/POD`.
     pub destination: String,
-    /// Overrides the config's user.
+    /// User name that overrides the config's.
     pub user: Option<String>,
-    /// Overrides the config's port.
+    /// Port that overrides the config's.
     pub port: Option<u16>,
-    /// Replaces `~/.ssh/config`.
+    /// Config file that replaces `~/.ssh/config`.
     pub config_file: Option<PathBuf>,
     /// Directory for the connection's socket, created with mode 0700. Another directory is used if this one is
     /// unusable because its path is too long or others can enter it.
@@ -32,8 +32,8 @@ pub struct SshSettings {
     pub askpass: Option<PathBuf>,
     /// Additional environment variables for the `askpass` program.
     pub askpass_env: Vec<(String, String)>,
-    /// Program that calls [`run_as_askpass`](crate::run_as_askpass) first. Once a prompter is set, ssh uses this
-    /// program to prompt the session's users.
+    /// Program whose `main` begins with [`run_as_askpass`](crate::run_as_askpass). If the session has a prompter, ssh
+    /// prompts the session's users through this program.
     pub askpass_helper: Option<PathBuf>,
     /// Timeout for the host's response. Time spent in prompts does not count.
     pub connect_timeout: Duration,

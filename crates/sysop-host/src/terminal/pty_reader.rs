@@ -15,9 +15,9 @@ use rustix::io::Errno;
 const READ_BYTES: usize = 64 * 1024;
 /// Size of the batch, in bytes, that the parser waits for during a flood.
 pub(super) const BATCH_BYTES: usize = 64 * 1024;
-/// Maximum bytes queued for the parser. While more are queued, the program is blocked.
+/// Maximum bytes queued for the parser. While more are queued, the program that prints them is blocked.
 const WAITING_BYTES_MAX: usize = 512 * 1024;
-/// Batch size in bytes that suggests that more output follows at once. It is about the size of one read on Linux.
+/// Batch size, in bytes, from which more output is expected at once: about the size of one read on Linux.
 const FLOOD_BYTES: usize = 2 * 1024;
 /// Maximum time to wait for a larger batch during a flood.
 const FLOOD_WAIT: Duration = Duration::from_millis(2);

@@ -35,8 +35,9 @@ const STYLES: Flags = Flags::BOLD
 /// Size of `waiting`, in bytes, beyond which text that will never be seen is dropped from it.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The screen. Plain text is parsed only when the screen is read. By then, most of a flood of output has left the
-/// scrollback, so it is never parsed. Parsing all of it would slow down the program.
+/// Screen of a terminal, which parses its output lazily: plain text is parsed when the screen is read. By then, most of
+/// a flood of output has left the scrollback and need not be parsed, so parsing does not slow down the program that
+/// prints the flood.
 pub(super) struct TerminalScreen {
     model: RefCell<ScreenModel>,
     size: TerminalSize,

@@ -293,7 +293,8 @@ pub(super) fn beside(nonce: &str, command: &str, guarded: bool) -> Option<String
     (line.len() <= EDITED_LINE_BYTES_MAX).then_some(line)
 }
 
-/// Returns a line that reports the exit code of a command whose end mark was lost. The nonce identifies it.
+/// Returns the line to type into the shell to report the exit code of a command whose end mark was lost. `key`
+/// identifies the command.
 pub(super) fn recover(kind: ShellKind, key: &str) -> String {
     match kind {
         ShellKind::Fish => {

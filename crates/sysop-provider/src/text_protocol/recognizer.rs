@@ -36,7 +36,7 @@ pub(super) enum ToolCallMode {
 pub(super) enum ValueContext {
     /// The value is the whole reply.
     Whole,
-    /// The value is between a model's own call marks.
+    /// The value is between a model's native tool-call tags.
     Marked,
     /// The value stands next to other text.
     Embedded,

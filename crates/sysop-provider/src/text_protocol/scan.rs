@@ -1,4 +1,5 @@
-//! Finds the parts of a reply that may be calls: bare values, fenced blocks, and the content of call marks.
+//! Finds the parts of a reply that may be calls: bare values, fenced blocks, and the content of tool-call
+//! tags.
 //!
 //! Passes over the text once. Skipped parts (code blocks in other languages, reasoning, broken objects) are never
 //! examined again, so nothing inside them can be mistaken for a call.
@@ -8,7 +9,7 @@ use std::ops::ControlFlow;
 use super::lenient_json::{self, SyntaxError};
 use super::recognizer::{CallRecognizer, ReplyItem, SEGMENTS_MAX, ValueContext, begins_form};
 
-/// Maximum bytes of a tool name that is written as part of call marks.
+/// Maximum length of a tool name in native tool-call markup, such as `<function=NAME>`, in bytes.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Maximum number of backticks that are counted in a fence. A longer fence counts as having this many.
@@ -17,7 +18,7 @@ const TICKS_MAX: usize = 8;
 /// Number of backticks of the shortest fence.
 const TICKS_MIN: usize = 3;
 
-/// Opening and closing marks of calls in the native formats of some models.
+/// Opening and closing tags of calls in the native formats of some models.
 const MARKS: [(&str, &str); 8] = [
     ("<tool_call>", "</tool_call>"),
     ("<tool_calls>", "</tool_calls>"),
@@ -29,7 +30,7 @@ const MARKS: [(&str, &str); 8] = [
     ("functools", ""),
 ];
 
-/// Marks that begin a tool result. A model that writes one has begun to invent the result.
+/// Tags that begin a tool result. A result in a model's reply is always hallucinated.
 const RESULT_MARKS: [&str; 4] = ["<tool_response>", "<|tool_response|>", "[TOOL_RESULTS]", "<|im_start|>"];
 
 pub(super) struct ScanResult {
@@ -43,13 +44,13 @@ pub(super) struct ScanResult {
 
 /// A stretch of text that holds calls or answers.
 pub(super) struct Segment {
-    /// Offset of the first byte, including a fence or call mark.
+    /// Offset of the first byte, including a fence or tool-call tag.
     pub(super) start: usize,
     /// Offset of the byte after the end.
     pub(super) end: usize,
     /// Calls and answers in this segment; at least one.
     pub(super) items: Vec<ReplyItem>,
-    /// True if the segment is enclosed in a model's own call marks.
+    /// True if the segment is enclosed in a model's native tool-call tags.
     pub(super) marked: bool,
 }
 
@@ -84,7 +85,7 @@ pub(super) fn scan(text: &str, recognizer: &CallRecognizer<'_>) -> ScanResult {
     }
 }
 
-/// Returns true if the text begins with a tool result. A model that writes one invents it.
+/// Returns true if the text begins with a tool result. A result in a model's reply is always hallucinated.
 pub(super) fn is_invented_result(text: &str) -> bool {
     if RESULT_MARKS.iter().any(|mark| text.starts_with(mark)) {
         return true;
@@ -173,7 +174,7 @@ impl Scanner<'_, '_> {
         ControlFlow::Continue(())
     }
 
-    /// Returns true if a call was found and a tool result, invented by the model, begins here.
+    /// Returns true if a call was found and a hallucinated tool result begins here.
     fn invents(&self) -> bool {
         self.called && self.text.get(self.at..).is_some_and(is_invented_result)
     }
@@ -276,7 +277,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Parses the content of call marks: one or more values, or `NAME{..}` as newer Mistral models write it.
+    /// Parses the content of tool-call tags: one or more values, or `NAME{..}` as newer Mistral models write it.
     fn mark(&self, at: usize, limit: usize) -> Candidate {
         let rest = &self.text[at..limit];
         let Some((open, close)) = MARKS.iter().find(|(open, _)| rest.starts_with(open)) else {
@@ -387,8 +388,8 @@ impl Scanner<'_, '_> {
     }
 
     /// Parses a fence's body if it consists of calls and answers only. Returns the items, the end offset, and true if
-    /// the block already ended at that offset, either by backticks on the same line or because an invented result
-    /// follows.
+    /// the block already ended at that offset, either by backticks on the same line or because a hallucinated
+    /// result follows.
     fn only_segments(
         &self,
         from: usize,

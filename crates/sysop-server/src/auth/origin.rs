@@ -218,16 +218,16 @@ impl Exposure {
     }
 }
 
-/// The name by which a request called the server, and the page that made the request, according to its headers.
+/// Host and origin of a request, from its headers.
 pub(super) struct RequestingPage {
     pub(super) host: Authority,
-    /// True if one of the server's own pages made the request.
+    /// True if the request's origin is the server itself.
     pub(super) is_same_origin: bool,
     pub(super) has_origin_header: bool,
 }
 
-/// Checks the `Host` and the origin of a request. Fails with `AuthError::Host` if the server does not answer to that
-/// name; `AuthError::Origin` if the request comes from a foreign page that is not allowed.
+/// Checks the `Host` and `Origin` of a request. Fails with `AuthError::Host` if the server does not answer to that
+/// host, and with `AuthError::Origin` if the request is cross-origin and its origin is not allowed.
 pub(super) fn check_origin(
     policy: &HostPolicy,
     scheme: Scheme,
@@ -264,7 +264,7 @@ pub(super) fn check_origin(
     })
 }
 
-/// Returns the name by which the server was called, or `None` if it is missing, malformed or ambiguous.
+/// Returns the host that a request names, or `None` if the host is missing, malformed or ambiguous.
 fn host_of(request: &Parts) -> Option<Authority> {
     let mut hosts = request.headers.get_all(header::HOST).iter();
     let host = match (hosts.next(), hosts.next()) {

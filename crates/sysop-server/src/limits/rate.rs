@@ -23,7 +23,7 @@ impl Rate {
         Duration::from_secs(60) / self.per_minute.max(1)
     }
 
-    /// Maximum time that an account may be booked ahead of now.
+    /// Burst tolerance (GCRA): maximum time by which an account's theoretical arrival time may lie in the future.
     fn tolerance(self) -> Duration {
         self.interval() * self.burst.max(1).saturating_sub(1)
     }
@@ -44,7 +44,7 @@ impl RetryAfter {
 #[derive(Debug)]
 pub struct RateLimiter<K> {
     rate: Rate,
-    /// Time up to which each account is booked. A past time counts as no entry. `None` is the shared account.
+    /// Theoretical arrival time (GCRA) of each account. A past time counts as no entry. `None` is the shared account.
     booked: Mutex<HashMap<Option<K>, Instant>>,
 }
 
@@ -53,10 +53,10 @@ impl<K: Hash + Eq + Clone> RateLimiter<K> {
         Self { rate, booked: Mutex::default() }
     }
 
-    /// Books one action for an account. Fails if the rate is exceeded; nothing is booked then.
+    /// Counts one action of an account. Fails if the rate is exceeded; the action is not counted then.
     pub fn try_acquire(&self, account: &K) -> Result<(), RetryAfter> {
         let mut booked = self.booked.lock();
-        // Read after taking the lock: with an older time, bookings made while waiting would look like an exceeded rate.
+        // Read after taking the lock: with an older time, actions counted meanwhile would look like an exceeded rate.
         let now = Instant::now();
         let mut account = Some(account.clone());
         if booked.len() >= ACCOUNTS_MAX && !booked.contains_key(&account) {

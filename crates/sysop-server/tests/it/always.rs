@@ -25,7 +25,7 @@ async fn always_writes_the_offered_rule_and_applies_it_in_the_session() {
     ann.say(run("touch x")).await;
     let asked = ann.until("approval.request").await;
     assert_eq!((asked["always"].as_str(), asked["rulesFile"].as_str()), (Some(TOUCH), Some("rules.toml")));
-    // A client that joins while the approval is open gets the same offer.
+    // A client that joins while the approval is pending gets the same offer.
     let (mut bob, _) = Client::join(world.address, &id, "bob", json!({})).await;
     assert_eq!(bob.until("approval.request").await["always"], TOUCH);
     // A rule sent by the client is ignored.

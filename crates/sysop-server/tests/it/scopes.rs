@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Client, Events, get, post, session};
 use crate::world::World;
 
-/// Creates a session of `owner` with an open approval; returns the session id and the request.
+/// Creates a session of `owner` with a pending approval; returns the session id and the request.
 async fn waiting(world: &World, owner: &str) -> (String, Value) {
     let id = session(world.address, owner, &json!({"approve": "ask"})).await;
     let mut events = Events::of(world.address, owner, &id, None).await;
@@ -40,7 +40,7 @@ async fn an_approval_needs_the_decide_scope_or_the_sessions_opener() {
 #[tokio::test]
 async fn the_openers_name_without_the_operate_scope_cannot_decide() {
     let world = World::start().await;
-    // A shared page that only reads has the name of the token it was shared from.
+    // The token of a shared, read-only page has the name of the token that created the link.
     let (id, call) = waiting(&world, "operator").await;
     let (mut socket, _) = Client::join(world.address, &id, "operator, shared", json!({})).await;
     socket.say(json!({"type": "approval.decision", "toolCallId": call, "decision": "allow"})).await;

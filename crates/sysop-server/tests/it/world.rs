@@ -111,8 +111,8 @@ impl Drop for World {
     }
 }
 
-/// Authenticator that accepts any token as the caller's name; some names have other scopes. `NAME, shared` is a page that
-/// NAME shared to be read.
+/// Authenticator that accepts any token as the caller's name; some names have other scopes. `NAME, shared` is the token
+/// of a read-only page that NAME shared.
 struct ByName;
 
 /// Returns scopes and provenance of a name's token.

@@ -22,8 +22,8 @@ pub(super) enum GitView {
     Rebase,
 }
 
-/// Defines `g`, which runs git without hooks and pagers. Fails if git is not installed, outside of a repository, and if
-/// settings of the repository can make git run programs or read other files.
+/// Script that defines `g`, which runs git without hooks or pagers. The script fails if git is not installed, if the
+/// directory is not in a repository, or if the repository's settings can make git run programs or read other files.
 const GUARD: &str = r#"
 command -v git >/dev/null || r failed 'git is not installed'
 g() { git --no-pager --no-optional-locks --no-replace-objects -c core.fsmonitor=false -c core.hooksPath=/dev/null -c diff.external= -c core.pager=cat -c core.untrackedCache=false -c submodule.recurse=false -c protocol.allow=never "$@"; }

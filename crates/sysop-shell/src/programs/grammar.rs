@@ -85,7 +85,7 @@ pub(super) enum Kind {
     Script,
 }
 
-/// Number of operands allowed in one place.
+/// Arity: number of operands allowed at one position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Count {
     One,

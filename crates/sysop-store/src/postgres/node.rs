@@ -39,7 +39,7 @@ mod listener;
 /// Lifetime of a node after its last renewal, by the database's clock.
 const LEASE_DURATION: Duration = Duration::from_secs(6);
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(2);
-/// Time before the end of its lease at which a node stops, by its own clock.
+/// A node stops this long before its lease ends, as measured by the node's clock.
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// Maximum attempts to acquire a session whose owner keeps changing.
 const ACQUIRE_ATTEMPTS_MAX: usize = 8;

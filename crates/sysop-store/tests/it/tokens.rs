@@ -132,7 +132,7 @@ async fn an_id_is_used_once(store: Arc<dyn TokenStore>) {
 }
 
 async fn the_number_of_tokens_is_bounded(store: Arc<dyn TokenStore>) {
-    // One at a time each of them would wait for the disk.
+    // Inserted concurrently, because otherwise each insertion would wait for the disk.
     let tokens: Vec<_> = (0..=TOKENS_MAX).map(|number| token(&format!("{number}"), 1)).collect();
     let kept = futures::future::join_all(tokens.iter().map(|token| store.insert_token(token))).await;
     let refused: Vec<_> = kept.into_iter().filter_map(Result::err).collect();

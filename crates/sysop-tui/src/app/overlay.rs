@@ -195,7 +195,7 @@ impl App {
         vec![action]
     }
 
-    /// Reports that a list could not be fetched.
+    /// Closes the overlay that waits for a list, and shows why the list could not be fetched.
     pub fn list_failed(&mut self, why: String, now: Duration) {
         if self.pending_list.is_some() {
             self.close_overlay();

@@ -39,7 +39,7 @@ const CLOSE_TIME_MAX: Duration = Duration::from_secs(15);
 pub(crate) struct UserHooks {
     hooks: Vec<Hook>,
     notify: Option<Notify>,
-    /// Address of the server's page; `None` if there is no server.
+    /// Base URL of sysop's web page, for links to sessions; `None` if no server runs.
     page: Mutex<Option<String>>,
     redactor: CommandRedactor,
     reports: TaskTracker,

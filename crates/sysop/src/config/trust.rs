@@ -49,7 +49,7 @@ struct WorkspaceTrust {
     answer: TrustDecision,
 }
 
-/// Returns the hash of a file's content.
+/// Returns the BLAKE3 hash, in hex, by which a trust decision identifies a file's content.
 pub(super) fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_hex().to_string()
 }

@@ -35,7 +35,7 @@ struct Item<'a> {
     pin: &'a Pin,
     license: &'a str,
     target: PathBuf,
-    /// Set for the server's archive.
+    /// Build of `llama-server`, if the file is its archive; `None` for a model.
     build: Option<&'a ServerBuild>,
 }
 

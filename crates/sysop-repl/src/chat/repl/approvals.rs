@@ -13,7 +13,7 @@ use crate::chat::input_reader::ReadRequest;
 use crate::chat::plain_view::lines;
 use crate::chat::{BY, ReplLayout};
 
-/// The command of the open approval, as the user edited it.
+/// Command of the pending approval, as the user edited it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EditedApproval {
     call: CallId,
