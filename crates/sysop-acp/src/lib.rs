@@ -83,7 +83,7 @@ pub enum ConsentScope {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerQuestion {
     pub server: String,
-    /// The exact command line or address, in one line.
+    /// The exact command line or URL, on one line.
     pub title: String,
     /// Everything that starting the server entails, or the changes of its tools.
     pub text: String,

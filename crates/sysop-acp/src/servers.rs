@@ -1,7 +1,7 @@
 //! MCP servers that the editor names for a session, and the user's consent to them.
 //!
 //! A workspace may have written the editor's list, so a server starts only after the user agreed to exactly its command
-//! line or address. The question is a permission request. Editors expect those during a turn, so the first prompt waits
+//! line or URL. The question is a permission request. Editors expect those during a turn, so the first prompt waits
 //! for the answers; then the session, which is still empty, is opened again with the tools of the allowed servers.
 
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn words(list: &Value) -> Option<Vec<String>> {
 }
 
 fn pairs(list: &Value) -> Option<Vec<(String, String)>> {
-    // An empty table is an empty list of editors written in Lua.
+    // Editors written in Lua may encode an empty list as `{}`, because Lua has one type for both.
     if list.is_null() || list.as_object().is_some_and(serde_json::Map::is_empty) {
         return Some(Vec::new());
     }
@@ -97,7 +97,7 @@ pub(crate) struct OpenConsent {
     changes: Vec<ConfigChange>,
     /// Canceled to withdraw the question; `None` before the first prompt.
     asking: Option<CancellationToken>,
-    /// Text for the user with the first prompt.
+    /// Text to show to the user with the first prompt.
     note: Option<String>,
 }
 

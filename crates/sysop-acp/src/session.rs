@@ -161,9 +161,9 @@ struct SessionTask {
     prompts: Vec<OpenPrompt>,
     /// Id of the newest turn; `None` before the first one.
     turn: Option<TurnId>,
-    /// Reason that the newest reply finished.
+    /// Finish reason of the newest reply.
     finish: FinishReason,
-    /// The open request about a call.
+    /// Unanswered request to the editor about a call, if any.
     permission: Option<OpenPermission>,
     /// Questions sent to the editor, with the ids of the requests.
     questions: Vec<(QuestionId, u64)>,
@@ -528,7 +528,7 @@ impl SessionTask {
     }
 
     /// Returns the input for a call typed by the user, and marks the prompt as a command. Fails if another prompt is
-    /// open.
+    /// unanswered.
     fn typed_call(&self, open: &mut OpenPrompt, tool: &str, arguments: Value) -> Result<Input, RpcError> {
         if !self.prompts.is_empty() {
             let why = "a turn is running; wait for it or cancel it";

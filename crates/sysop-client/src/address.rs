@@ -1,4 +1,4 @@
-//! Address of a server and the token for it.
+//! URL of a server and the token for it.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use url::{Host, Url};
 use crate::ClientError;
 use crate::pinned::PinnedCertificate;
 
-/// Address of a server and the token for it. `Debug` and [`ServerAddress::display_url`] hide the token.
+/// URL of a server and the token for it. `Debug` and [`ServerAddress::display_url`] hide the token.
 #[derive(Clone)]
 pub struct ServerAddress {
     base: Url,
@@ -18,8 +18,8 @@ pub struct ServerAddress {
 }
 
 impl ServerAddress {
-    /// Parses an address in the form that `sysop serve` prints. `token` is used if the address has no `?token=`. Fails
-    /// if the text is not the address of a server, or if neither the address nor `token` contains a token.
+    /// Parses a URL in the form that `sysop serve` prints. `token` is used if the URL has no `?token=`. Fails if the
+    /// text is not the URL of a server, or if neither the URL nor `token` contains a token.
     pub fn parse(address: &str, token: Option<SecretString>) -> Result<Self, ClientError> {
         let bad = || {
             // The input may contain a token, so the error does not repeat it.

@@ -108,7 +108,7 @@ impl Api {
 }
 
 fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {
-    // Fails only if the process already has a provider, which is fine.
+    // Fails only if the process already has a default provider, which serves as well.
     rustls::crypto::ring::default_provider().install_default().ok();
     let builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())

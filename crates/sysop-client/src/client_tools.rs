@@ -219,7 +219,7 @@ impl LocalToolExecutor {
         }
     }
 
-    /// Answers one of this machine's own questions. Returns true if the question was open.
+    /// Answers one of this machine's own questions. Returns true if the question was pending.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         self.prompts.answer(id, answer)
     }

@@ -39,13 +39,13 @@ pub(crate) struct SessionSocket<S = Upgraded> {
 
 pub(crate) enum SocketEvent {
     Text(String),
-    /// Answer to the ping with this number. The server has handled everything that was sent before that ping.
+    /// Pong for the ping with this number. The server has handled everything that was sent before that ping.
     Pong(u64),
     /// Any other message; it shows that the connection is alive.
     Alive,
 }
 
-/// Reason that the connection closed.
+/// Reason why the connection closed.
 #[derive(Debug)]
 pub(crate) struct SocketError(pub(crate) String);
 
@@ -122,9 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> SessionSocket<S> {
         self.write(Message::Ping(Bytes::copy_from_slice(&number.to_be_bytes()))).await
     }
 
-    /// Announces the end of the connection.
+    /// Sends a WebSocket close frame.
     pub(crate) async fn close(&mut self) {
-        // A peer that does not accept the announcement will notice the end anyway.
+        // A peer that does not accept the frame notices the end of the connection anyway.
         let _ = tokio::time::timeout(WRITE, self.socket.close(None)).await;
     }
 

@@ -86,8 +86,7 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
     }
 }
 
-/// Returns the delay before a reconnection. The delay grows exponentially with the number of failures, and has jitter
-/// so that clients do not reconnect in step.
+/// Returns the delay before a reconnection: exponential backoff with jitter, so that clients do not reconnect in step.
 fn backoff(failures: u32) -> Duration {
     let (first, most) = BACKOFF;
     let whole = first.saturating_mul(1 << failures.min(10)).min(most);

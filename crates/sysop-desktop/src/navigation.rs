@@ -1,8 +1,8 @@
-//! Navigation policy of the window: only its own server's pages. Other addresses open in the user's browser.
+//! Navigation policy of the window: only its own server's pages. Other URLs open in the user's browser.
 
 use url::{Origin, Url};
 
-/// Address of the link that restarts the server, on the page shown after the server has exited. It is never
+/// URL of the link that restarts the server, on the page shown after the server has exited. It is never
 /// loaded as a page.
 pub(crate) const AGAIN: &str = "sysop:again";
 
@@ -34,7 +34,7 @@ pub(crate) fn decide(address: &str, own: Option<&Origin>) -> NavigationDecision 
     }
 }
 
-/// Decides how to handle a request to open an address in another window. No other window is ever opened.
+/// Decides how to handle a request to open a URL in another window. No other window is ever opened.
 pub(crate) fn decide_new_window(address: &str, own: Option<&Origin>) -> NavigationDecision {
     match decide(address, own) {
         outside @ NavigationDecision::OpenInBrowser(_) => outside,

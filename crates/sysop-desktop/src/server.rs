@@ -1,7 +1,7 @@
 //! The server behind the window. It is a child process that exits when this process exits for any reason,
 //! because it watches a pipe whose other end only this process holds.
 //!
-//! The child prints its address on standard output, so no token appears on a command line.
+//! The child prints its URL on standard output, so no token appears on a command line.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -37,7 +37,7 @@ const ANSWER_BYTES_MAX: u64 = 64 * 1024;
 pub(crate) enum ServerEvent {
     /// The server is not ready; holds the reason, if the server gives one.
     NotReady(String),
-    /// The page is available at this one-time address.
+    /// The page is available at this one-time URL.
     Ready(Url),
     /// A message that may become a notification.
     Message(Value),
@@ -163,7 +163,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
         lines.push_back(line);
     }
 
-    /// Handles a line: the first contains the address, later ones are messages.
+    /// Handles a line: the first contains the URL, later ones are messages.
     fn on_line(self: &Arc<Self>, line: &str, first: bool) {
         let said: Value = serde_json::from_str(line).unwrap_or_default();
         if !first {
@@ -213,7 +213,7 @@ impl<F: Fn(ServerEvent) + Send + Sync + 'static> OutputMonitor<F> {
     }
 }
 
-/// Parses the page's address. Accepts only a loopback address, because the window's own server runs on this machine.
+/// Parses the page's URL. Accepts only a loopback address, because the window's own server runs on this machine.
 fn address(said: &Value) -> Result<(Url, SocketAddr)> {
     let url = said["url"].as_str().context(
         "no `url` in the first message of the server; install the same version of sysop and sysop-desktop",

@@ -187,7 +187,7 @@ fn listen(instance: &InstanceLock, proxy: &EventLoopProxy<AppEvent>) -> Result<(
     Ok(())
 }
 
-/// Opens a web address in the user's browser.
+/// Opens a URL in the user's browser.
 fn open_outside(url: &Url) {
     let mut open = Command::new("xdg-open");
     open.arg(url.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -270,7 +270,7 @@ pub(crate) struct FileSearch {
 pub(crate) struct FileSearchResult {
     /// Paths below the root, sorted.
     pub(crate) paths: Vec<String>,
-    /// Reason that files may be missing from the result; `None` if it is complete.
+    /// Reason why files may be missing from the result; `None` if it is complete.
     pub(crate) incomplete: Option<&'static str>,
 }
 

@@ -42,7 +42,7 @@ pub struct Pin {
 pub struct ModelEntry {
     /// The part of `local/NAME` after the slash.
     pub name: String,
-    /// A few words for lists.
+    /// Short description for lists.
     #[serde(default)]
     pub about: String,
     #[serde(flatten)]

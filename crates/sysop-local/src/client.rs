@@ -34,7 +34,7 @@ pub struct SupervisorCommand {
 pub struct LocalServers {
     runtime_folder: PathBuf,
     command: SupervisorCommand,
-    /// Keeps the supervisor alive between requests.
+    /// Connection that keeps the supervisor alive between requests; `None` before the first request.
     hold: Mutex<Option<UnixStream>>,
 }
 

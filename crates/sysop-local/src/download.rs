@@ -4,8 +4,8 @@
 //! and requests the rest. Only a file with the pinned hash is renamed to `FILE`; a part with a different hash
 //! is removed. A lock prevents concurrent downloads of one file.
 //!
-//! Hugging Face redirects a download to a signed address that expires. Therefore, an interrupted transfer
-//! always starts again at the first address. The first response reports the hash and size of the file, and a
+//! Hugging Face redirects a download to a signed URL that expires. Therefore, an interrupted transfer
+//! always starts again at the original URL. The first response reports the hash and size of the file, and a
 //! changed file is refused before anything is transferred.
 
 mod part;
@@ -92,7 +92,7 @@ pub enum DownloadError {
     Interrupted { why: String, done: u64 },
     #[error("cannot write {}: {error}", path.display())]
     Io { path: PathBuf, error: std::io::Error },
-    /// The source is not a usable file or address.
+    /// The source is not a usable file or URL.
     #[error("cannot read {source_name}: {why}")]
     Unreadable { source_name: String, why: String },
 }

@@ -40,7 +40,8 @@ pub fn context_for(model: &ModelEntry, machine: &Machine) -> u32 {
             model.pin.size.unwrap_or_default() + u64::from(context) * model.kv_bytes() + OVERHEAD_BYTES;
         machine.memory_free.is_none_or(|free| needed <= free)
     };
-    // Nobody waits for a prompt of more than 16k tokens on a CPU whose memory is unknown.
+    // If the free memory is unknown, assume inference on a CPU, which takes too long for a prompt of more than 16k
+    // tokens.
     let most = if machine.memory_free.is_none() { CONTEXTS[1] } else { CONTEXTS[0] };
     let largest = CONTEXTS.into_iter().find(|context| *context <= most && fits(*context));
     largest.unwrap_or(CONTEXTS[CONTEXTS.len() - 1]).min(window)

@@ -198,7 +198,7 @@ struct SupervisorState {
     /// Connections that use the current server. Changed only while `server` is locked, except for decrements.
     users: AtomicUsize,
     connections: AtomicUsize,
-    /// A connection closed.
+    /// Notified when a connection closes.
     changed: Notify,
     last_use: parking_lot::Mutex<Instant>,
 }

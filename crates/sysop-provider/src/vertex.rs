@@ -60,7 +60,7 @@ impl Vertex {
         self.settings.location.as_deref().filter(|location| !location.is_empty()).unwrap_or(GLOBAL)
     }
 
-    /// Returns the server's address, which does not include the API version and path.
+    /// Returns the base URL, which does not include the API version and path.
     pub(crate) fn base_url(&self) -> String {
         if let Some(base) = &self.settings.endpoint.base_url {
             return base.clone();

@@ -3,10 +3,10 @@
 //! # Problem
 //!
 //! Anyone who may operate a session can run commands as the server's user. Servers of this kind have been taken over again
-//! and again in the same few ways: no token is required on the loopback address; a web page of another origin calls the
+//! and again in the same few ways: no token is required on the loopback address; a cross-origin web page calls the
 //! server; a DNS name is rebound to 127.0.0.1; a WebSocket upgrade, which browsers send without a preflight, is
 //! accepted without an origin check. A token also leaks easily: into logs, the browser's history, the `Referer` header.
-//! At the same time, a user must be able to open the page with one click on a printed address.
+//! At the same time, a user must be able to open the page with one click on a printed URL.
 //!
 //! # Design
 //!
@@ -26,11 +26,11 @@
 //! revoking a token in another process needs no message. Every [`Bearer`] carries a cancellation token by which open sockets
 //! and streams end together with their token.
 //!
-//! The printed address contains the token of this start. The token in an address works for one visit only: the browser
-//! gets a cookie that is a separate token (a child of the first, valid for at most 30 days) and is redirected to an
-//! address without the token. A leaked address therefore opens no second browser.
+//! The printed URL contains the token of this start. The token in a URL works for one visit only: the browser gets a
+//! cookie that is a separate token (a child of the first, valid for at most 30 days) and is redirected to a URL without
+//! the token. A leaked URL therefore opens no second browser.
 //!
-//! A logged-in page can create a link for another browser. The token in the link's address is valid for one visit only:
+//! A logged-in page can create a link for another browser. The token in the link's URL is valid for one visit only:
 //! it is not accepted in a header or in the login form, and it must be used within ten minutes (within a day if it has
 //! only the scope `read`). After the visit, the token represents the browser that opened the link: that browser's
 //! cookie is the token's child, and the token has its own limits, is listed, and can be revoked. It becomes invalid
@@ -44,7 +44,7 @@
 //!
 //! - No token on 127.0.0.1: any page and any user of the machine could run commands.
 //! - Password hashes (Argon2, scrypt): they protect guessable values, and would make every request slow.
-//! - The token in every address: it would end up in histories, logs and `Referer`. Only `GET /` reads it from the query.
+//! - The token in every URL: it would end up in histories, logs and `Referer`. Only `GET /` reads it from the query.
 //! - Locking out an address after failures, even for valid tokens: a stranger behind the same proxy could lock out the
 //!   owner.
 //! - `tower_governor` for the limits: its memory grows with every address that connects.
@@ -55,7 +55,7 @@
 //!   pass the checks of `Host` and `Origin` as well.
 //! - A wrong `Host` or `Origin` is refused whatever token comes with it.
 //! - Nothing in this module logs, stores or returns a token in clear text, except the one response that hands it out. Error
-//!   messages say what is wrong with the address, which the user can fix, and never what is wrong with a token.
+//!   messages say what is wrong with the URL, which the user can fix, and never what is wrong with a token.
 //! - A request without a valid token costs at most one hash. All such requests together cause at most one read of the
 //!   store per 100 ms.
 //! - A revoked or expired token is useless within a second, also for sockets that are already open.

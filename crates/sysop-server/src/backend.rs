@@ -201,7 +201,7 @@ pub trait SessionBackend: Send + Sync {
 pub enum BackendError {
     #[error("session {0} not found")]
     NotFound(SessionId),
-    /// The request cannot be fulfilled as stated.
+    /// The request is invalid, or this server does not support it.
     #[error("{0}")]
     Invalid(String),
     /// The store or another component failed.

@@ -51,7 +51,7 @@ impl Default for ClientToolSettings {
     fn default() -> Self {
         Self {
             tool_timeout: Duration::from_secs(120),
-            // Twice the time that a process gets to terminate.
+            // Twice the time between `SIGTERM` and `SIGKILL`.
             stop_wait: Duration::from_secs(1),
             calls_per_minute: 120,
             result_bytes_max: 1024 * 1024,

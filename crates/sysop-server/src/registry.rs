@@ -24,7 +24,7 @@ pub(crate) struct SessionRegistry {
     client_tools: ClientToolSettings,
     metrics: Arc<Metrics>,
     states: Mutex<HashMap<SessionId, Weak<SessionContext>>>,
-    /// Messages that have an id and were already handled, to detect duplicates.
+    /// Ids of messages that were already handled, to detect duplicates.
     delivered: Mutex<DeliveredIds>,
 }
 
@@ -175,7 +175,7 @@ fn decorate(state: &Arc<SessionContext>) -> HostDecorator {
 }
 
 impl SessionContext {
-    /// Sets the trace to which further events belong. A prompt without a trace starts a new one.
+    /// Sets the trace context of further events. A prompt without a trace context starts a new trace.
     pub(crate) fn begin_trace(&self, message: &ClientMessage, named: Option<TraceParent>) {
         if let Some(trace) = named.or_else(|| message.starts_turn().then(TraceParent::new)) {
             *self.trace.lock() = Some(trace);

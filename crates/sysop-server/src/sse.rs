@@ -110,7 +110,7 @@ fn start(headers: &HeaderMap, query: &EventsQuery) -> Result<StartPosition, ()> 
 struct SseFeed {
     feed: SessionFeed,
     terminal: Option<TerminalFeed>,
-    /// Sent before everything else.
+    /// Message to send before all others.
     first: Option<ServerMessage>,
 }
 

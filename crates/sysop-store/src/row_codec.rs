@@ -138,8 +138,8 @@ pub(crate) fn like_pattern(word: &str, escape: char) -> String {
     pattern
 }
 
-/// Collects the sessions found by a search from the rows that match the patterns, given as session and event.
-/// Rows that do not contain the words are skipped.
+/// Collects the sessions that a search finds. Each row that matches the patterns consists of a session and an event;
+/// rows whose event does not contain the words are skipped.
 pub(crate) struct SearchHits<'a> {
     words: &'a [String],
     limit: usize,

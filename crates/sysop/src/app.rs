@@ -251,7 +251,7 @@ impl Services {
         Ok(self.machines.artifacts().join(name))
     }
 
-    /// Sets the address of the server's page, for links in notifications.
+    /// Sets the base URL of sysop's web page, for links in notifications.
     pub(crate) fn set_page(&self, page: String) {
         self.hooks.set_page(page);
     }

@@ -97,7 +97,7 @@ async fn report(
     Err(CommandError::failed(why.to_owned()).into())
 }
 
-/// Environment variable with a server's address.
+/// Environment variable with a server's URL.
 const URL: &str = "SYSOP_URL";
 const TOKEN: &str = "SYSOP_TOKEN";
 

@@ -1,7 +1,7 @@
 //! `sysop mcp`: MCP servers in the config, the user's consent to them, and the tool definitions that the user
 //! has seen.
 //!
-//! A server starts only after the user has agreed to its command line or address. `sysop mcp add` is consent,
+//! A server starts only after the user has agreed to its command line or URL. `sysop mcp add` is consent,
 //! because the user typed the command. Otherwise, `sysop mcp list`, `chat` and the TUI ask for it.
 
 mod add;

@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Timeout for the last request when the server shuts down.
 const LAST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Standard environment variable with the collector's address for traces. It takes precedence over the config.
+/// Standard environment variable with the OTLP endpoint for traces. It takes precedence over the config.
 const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const HEADERS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"];
@@ -39,7 +39,7 @@ pub(crate) struct OtlpExporter {
 
 impl OtlpExporter {
     /// Returns the exporter, or `None` if no collector is configured or `OTEL_SDK_DISABLED` is `true`. Fails if the
-    /// collector's address is invalid.
+    /// collector's URL is invalid.
     pub(crate) fn new(settings: &Settings) -> Result<Option<Self>, CommandError> {
         let environment = &settings.environment;
         if environment.value("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true")) {

@@ -2,7 +2,7 @@
 //! it the events that need a person.
 //!
 //! The parent holds the other ends of two pipes. When the parent exits for any reason, standard input is
-//! closed, and the server then stops as it does on a signal. Standard output carries the address and the
+//! closed, and the server then stops as it does on a signal. Standard output carries the URL and the
 //! events that need a person, as protocol messages, one JSON object per line. If the parent does not read,
 //! lines are dropped; sessions are not delayed.
 
@@ -47,8 +47,8 @@ impl ParentWatch {
         })
     }
 
-    /// Reports the address, then events, and cancels `stop` when standard input closes. Fails if a thread cannot be
-    /// started.
+    /// Reports the server's URL, then events, and cancels `stop` when standard input closes. Fails if a thread cannot
+    /// be started.
     pub(crate) fn begin(self, page: &str, stop: CancellationToken) -> Result<()> {
         let first = to_json_line(&json!({ "type": "serving", "url": page }));
         let waiting = self.waiting;

@@ -32,7 +32,7 @@ pub(crate) struct NoModelFound {
     ollama: String,
 }
 
-/// Selects the model. `installed` lists the models of the Ollama server at an address; it is called only if
+/// Selects the model. `installed` lists the models of the Ollama server at a base URL; it is called only if
 /// nothing else matches. Fails if no model was found.
 pub(crate) fn select_model(
     settings: &Settings,
@@ -98,7 +98,7 @@ pub(crate) const PROBE_TIME_MAX: Duration = Duration::from_millis(300);
 
 const PROBE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Returns the chat models of the Ollama server at this address; `None` if it does not respond in time.
+/// Returns the chat models of the Ollama server at this URL; `None` if it does not respond in time.
 pub(crate) fn installed_models(address: &str) -> Option<Vec<String>> {
     let (answered, answer) = mpsc::sync_channel(1);
     let address = address.to_owned();

@@ -146,7 +146,7 @@ async fn serve(
     Ok(Exit::Done)
 }
 
-/// Prints the server's address. If the output goes to a terminal or to a watching parent, the address
+/// Prints the server's URL. If the output goes to a terminal or to a watching parent, the URL
 /// contains the token. Otherwise, or if `--token-file` is set, the token is written to a file that exists
 /// until the returned value is dropped.
 fn announce(

@@ -402,7 +402,7 @@ impl Settings {
         settings
     }
 
-    /// Returns true if `LLM_BASE_URL` sets the address. In that case, a key or header from a file or another
+    /// Returns true if `LLM_BASE_URL` sets the base URL. In that case, a key or header from a file or another
     /// variable is not sent, because a secret may only be sent to the server for which it was created.
     fn has_borrowed_address(&self, base: &KeyPath) -> bool {
         self.config.entries.get(&base.child("base_url")).is_some_and(

@@ -51,7 +51,7 @@ impl LocalPrompts {
         answer.await.unwrap_or(PromptReply::Refused)
     }
 
-    /// Answers a question. Returns true if the question was open.
+    /// Answers a question. Returns true if the question was pending.
     pub(crate) fn answer(&self, id: QuestionId, answer: PromptReply) -> bool {
         let Some(waiting) = self.state.lock().open.remove(&id) else { return false };
         let by = match &answer {

@@ -7,7 +7,7 @@ use sysop_core::text::neutralize;
 /// Maximum characters of ssh's output in an error.
 const TOLD_CHARS_MAX: usize = 300;
 
-/// Reason that a connection failed. `Display` is one sentence with a hint.
+/// Reason why a connection failed. `Display` is one sentence with a hint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SshError {
     #[error("`ssh` not found on PATH; install an OpenSSH client")]

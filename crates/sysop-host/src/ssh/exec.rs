@@ -96,7 +96,7 @@ pub(super) struct RemotePrograms {
     background: Arc<Semaphore>,
 }
 
-/// Reason that no session was opened.
+/// Reason why no session was opened.
 enum StartError {
     /// The start was canceled, and nothing ran.
     Cancelled,

@@ -29,7 +29,7 @@ const NO_ESCAPE: u32 = 0xffff_ffff;
 /// Maximum packet size in bytes, as in OpenSSH.
 const PACKET_BYTES_MAX: usize = 256 * 1024;
 
-/// Reason that a session or connection was not opened, or may not have been opened.
+/// Reason why a session or connection was not opened, or may not have been opened.
 #[derive(Debug)]
 pub(super) enum MuxError {
     /// The request was not delivered completely.

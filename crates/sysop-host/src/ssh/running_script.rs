@@ -253,7 +253,7 @@ pub(super) struct ScriptOutput {
     pub(super) errors: String,
 }
 
-/// Reason that a script has no result.
+/// Reason why a script has no result.
 #[derive(Debug)]
 pub(super) struct RunError {
     pub(super) error: SshError,

@@ -42,7 +42,7 @@ const FLOOD_NOTICE_BYTES: usize = CAPTURE_BYTES_MAX / 4;
 const TYPED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Time to read remaining output after the shell has exited.
 const DRAIN: Duration = Duration::from_millis(200);
-/// Time between hang-up and kill of a shell.
+/// Time between `SIGHUP` and `SIGKILL` when a shell is terminated.
 const HANG_UP_GRACE: Duration = Duration::from_millis(500);
 /// Interval for checking state that sends no notification.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -301,7 +301,7 @@ impl LiveShell {
         self.pid
     }
 
-    /// Hangs up the shell, as closing a window does.
+    /// Terminates the shell: sends `SIGHUP`, as closing a terminal window does, and later `SIGKILL`.
     pub(super) fn close(&self) {
         self.stop.cancel();
     }
@@ -360,12 +360,12 @@ impl LiveShell {
                     let _ = kill_process(pid, Signal::HUP);
                 }
                 let ended = timeout(HANG_UP_GRACE, child.wait()).await;
-                // Kill the shell if it survives the hang-up.
+                // Kill the shell if it survives `SIGHUP`.
                 let _ = child.start_kill();
                 ended.ok().and_then(Result::ok)
             }
         };
-        // A background program may keep the terminal open; it is hung up with the shell.
+        // A background program may keep the terminal open until it gets `SIGHUP` because the shell has exited.
         let _ = timeout(DRAIN, read_all.notified()).await;
         // Stops the reader, as dropping this future would.
         drop(reading);

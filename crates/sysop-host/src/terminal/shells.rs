@@ -124,7 +124,7 @@ pub(super) fn setup(kind: ShellKind, key: &str, secret_key: &str, runner: &str) 
         }
     });
     let of_line = |line: &&str| {
-        // The guard comes last, because its variable names contain `KEY`.
+        // `GUARD` is replaced last: the names of its variables contain `KEY`, which must not be replaced.
         let line = line.replace("KEY", key).replace("ASKS", secret_key);
         line.replace("RUNNER", &fish_word(runner)).replace("GUARD", &git_guard.join(" "))
     };

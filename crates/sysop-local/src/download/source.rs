@@ -26,7 +26,7 @@ const CHUNK_BYTES: usize = 1024 * 1024;
 
 pub(super) struct Source {
     url: Url,
-    /// Sent to the origin of `url` only.
+    /// Bearer token, sent to the origin of `url` only.
     token: Option<SecretString>,
     sha256: Option<String>,
     network: reqwest::Client,
@@ -91,7 +91,7 @@ impl Source {
         })
     }
 
-    /// Names the source for messages: the host of a URL, or the path of a file. Never the signed part of an address.
+    /// Names the source for messages: the host of a URL, or the path of a file. Never the signature in a URL.
     pub(super) fn origin(&self) -> String {
         shown(&self.url)
     }
@@ -176,7 +176,7 @@ impl Body {
     }
 }
 
-/// Interprets the last answer, which came after `hop` redirects.
+/// Interprets the final response, which came after `hop` redirects.
 fn answer(response: Response, hop: usize, offset: u64) -> Result<Answer, SourceError> {
     let status = response.status();
     match status {
@@ -196,11 +196,11 @@ fn answer(response: Response, hop: usize, offset: u64) -> Result<Answer, SourceE
             Some(_) | None => Err(SourceError::TooShort),
         },
         StatusCode::RANGE_NOT_SATISFIABLE => Err(SourceError::TooShort),
-        // A signed address expires; the first address provides a new one.
+        // A signed URL expires; the original URL redirects to a new one.
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND | StatusCode::GONE
             if hop > 0 =>
         {
-            Err(again(format!("the signed address expired ({status})")))
+            Err(again(format!("the signed URL expired ({status})")))
         }
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(SourceError::Refused(format!(
             "{status}; accept the license on its page and set HF_TOKEN, or check the network"
@@ -246,7 +246,7 @@ fn is_web_page(response: &Response) -> bool {
     kind.is_some_and(|kind| kind.trim_start().starts_with("text/html"))
 }
 
-/// Replaces the Hugging Face address with a mirror's.
+/// Replaces the Hugging Face origin of a URL with a mirror's.
 fn mirrored(url: &Url, mirror: Option<&Url>) -> Url {
     let Some((mirror, path)) = mirror.zip(url.as_str().strip_prefix(HUGGING_FACE)) else {
         return url.clone();
@@ -283,7 +283,7 @@ fn builder() -> reqwest::ClientBuilder {
         .user_agent(concat!("sysop/", env!("CARGO_PKG_VERSION")))
 }
 
-/// Returns the innermost cause of an error. The outer ones may contain a signed address.
+/// Returns the root cause of an error. The errors around it may contain a signed URL.
 fn cause(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {

@@ -1,5 +1,5 @@
-//! A server that answers as Hugging Face does: a redirect to a signed address that expires, with the file's hash in the
-//! first answer, and ranges at the second. Faults are set by the test.
+//! A server that answers as Hugging Face does: a redirect to a signed URL that expires, with the file's hash in the
+//! first response, and ranges at the second. Faults are set by the test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,13 +17,13 @@ pub(crate) struct HubState {
     pub(crate) linked_etag: String,
     /// Bytes after which each of the next transfers is interrupted.
     pub(crate) cuts: Vec<usize>,
-    /// Number of signed addresses that have expired when they are used.
+    /// Number of signed URLs that have expired when they are used.
     pub(crate) expired: usize,
-    /// Answers requests for a range with the whole file.
+    /// True to answer requests for a range with the whole file.
     pub(crate) ignores_ranges: bool,
-    /// Status of the next answers at the first address.
+    /// Status codes of the next responses at the original URL.
     pub(crate) statuses: Vec<u16>,
-    /// An interrupted connection stays open and sends nothing, instead of being closed.
+    /// True to keep an interrupted connection open and silent instead of closing it.
     pub(crate) hangs: bool,
     signatures: usize,
     /// Requests so far.

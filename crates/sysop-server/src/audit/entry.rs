@@ -131,7 +131,7 @@ impl ChainLink {
         line
     }
 
-    /// Returns the hash of the next line in the chain, which has this body.
+    /// Returns the hash of the chain's next line, if its body is `body`.
     pub(super) fn hash_of(&self, body: &str) -> [u8; 32] {
         *blake3::Hasher::new().update(&self.hash).update(body.as_bytes()).finalize().as_bytes()
     }

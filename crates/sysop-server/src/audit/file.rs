@@ -114,7 +114,7 @@ impl AuditFile {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         create_private_folder(folder)?;
         let lock = private().read(true).append(true).open(self.path.with_extension("lock"))?;
-        // Has no file yet: it is opened while the lock is held.
+        // Only the lock file is opened here; the audit file is opened while the lock is held.
         Ok(OpenAuditFile { file: lock.try_clone()?, lock, len: u64::MAX, end: ChainLink::START })
     }
 

@@ -184,7 +184,7 @@ impl TrackedSession {
         }
     }
 
-    /// Records one of several consents.
+    /// Records a user's consent to a call that needs further ones, and returns the line for it.
     fn given(&mut self, entry: AuditEntry, call: &CallId, by: &str, needed: u32) -> AuditEntry {
         let known = self.calls.entry(call.clone()).or_default();
         known.given.push(by.to_owned());

@@ -1,7 +1,7 @@
-//! Checks `Host` and `Origin`: the names that a server answers to, and the pages that may call it.
+//! Checks `Host` and `Origin`: the names that a server answers to, and the origins that may call it.
 //!
 //! Only known names are accepted, even on a loopback address. Otherwise, any DNS name could be rebound to the
-//! server's address, and the browser would treat a foreign page as one of the server's pages.
+//! server's IP address, and the browser would treat an attacker's page as same-origin.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -120,7 +120,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Returns true if this is the origin of pages served under the name `host`.
+    /// Returns true if this is the origin of pages served from `host`.
     pub(super) fn is(&self, scheme: Scheme, host: &Authority) -> bool {
         self.scheme == scheme
             && self.authority.host == host.host
@@ -149,7 +149,7 @@ impl FromStr for Origin {
     }
 }
 
-/// Names that the server answers to, and foreign origins that may call it.
+/// Hosts that the server answers to, and other origins that may call it.
 #[derive(Debug, Clone)]
 pub struct HostPolicy {
     hosts: Vec<Authority>,
@@ -185,7 +185,7 @@ impl HostPolicy {
         })
     }
 
-    /// Returns true if the operator allowed this foreign origin.
+    /// Returns true if the operator allowed cross-origin requests from this origin.
     pub(super) fn allows_origin(&self, origin: &Origin) -> bool {
         self.origins.contains(origin)
     }
@@ -251,7 +251,7 @@ pub(super) fn check_origin(
     if origin.is_some() && !own && !allowed {
         return Err(AuthError::Origin);
     }
-    // `Sec-Fetch-Site` covers requests without `Origin`, such as images and scripts that a foreign page loads from here.
+    // `Sec-Fetch-Site` covers cross-origin requests without `Origin`, such as those for images and scripts.
     let site = request.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     match site {
         Some(b"cross-site" | b"same-site") if !allowed => return Err(AuthError::Origin),

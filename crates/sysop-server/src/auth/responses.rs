@@ -1,6 +1,6 @@
 //! Responses to rejected requests, the headers of every response, and the page's cookie.
 //!
-//! A rejection says what is wrong with the address, which the user can fix, and nothing about tokens.
+//! A rejection says what is wrong with the URL, which the user can fix, and nothing about tokens.
 
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
@@ -49,7 +49,7 @@ pub(super) fn add_response_headers(headers: &mut HeaderMap, scheme: Scheme) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AuthError {
     Host,
-    /// Request from a foreign page, or one with the page's cookie but without proof of its origin.
+    /// Cross-origin request, or a request with the page's cookie but without proof of its origin.
     Origin,
     Token,
     /// Like `Token`, but the client is a browser: answered with the login form.

@@ -1,7 +1,7 @@
 //! Checks every request before its handler: host, origin, token, scope, content type, limits.
 //!
-//! The order matters: a wrong host or a foreign page is refused whatever token it presents, and a request without a token
-//! costs at most one hash and a bounded number of store reads.
+//! The order matters: a request with a wrong host or origin is refused whatever token it presents, and a request
+//! without a token costs at most one hash and a bounded number of store reads.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -125,7 +125,7 @@ impl TokenAuth {
         })
     }
 
-    /// Handles a browser that presents a token in the page's address: sets a cookie and redirects to the page.
+    /// Handles a browser that presents a token in the page's URL: sets a cookie and redirects to the page.
     async fn visit(
         &self,
         request_origin: &RequestOrigin,
@@ -306,7 +306,7 @@ fn has_body(headers: &HeaderMap) -> bool {
         || length.is_some_and(|length| length != b"0")
 }
 
-/// Returns true if the body is JSON or an image: a foreign page cannot send either without a preflight.
+/// Returns true if the body is JSON or an image: a cross-origin page cannot send either without a preflight.
 fn needs_preflight(headers: &HeaderMap) -> bool {
     let mut types = headers.get_all(header::CONTENT_TYPE).iter();
     let (Some(kind), None) = (types.next(), types.next()) else { return false };

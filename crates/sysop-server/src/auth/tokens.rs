@@ -31,9 +31,9 @@ const START_BESIDE_OTHERS_MS: i64 = DAY_MS / 2;
 const DAY_MS: i64 = 24 * 3600 * 1000;
 /// Maximum number of browsers logged in by one token; the oldest is logged out first.
 const PAGES_MAX: usize = 32;
-/// Time in which a link that gives more than the scope `read` must be opened, in milliseconds.
+/// Lifetime of an unopened link that gives more than the scope `read`, in milliseconds.
 const LINK_MS: i64 = 600_000;
-/// Time in which a link that only gives the scope `read` must be opened, in milliseconds.
+/// Lifetime of an unopened link that gives only the scope `read`, in milliseconds.
 const READ_LINK_MS: i64 = DAY_MS;
 /// Maximum number of links per token, opened or not; the oldest is revoked first.
 const LINKS_MAX: usize = 32;
@@ -70,7 +70,7 @@ pub enum CredentialKind {
     Explicit,
     /// As the page's cookie.
     Cookie,
-    /// In the page's address.
+    /// In the page's URL.
     Visit,
 }
 
@@ -120,7 +120,7 @@ impl Tokens {
         Ok(tokens)
     }
 
-    /// Creates the token that is printed in the page's address at start. The token survives restarts. It is valid for
+    /// Creates the start token, which is printed in the page's URL. The token survives restarts. It is valid for
     /// 30 days if the user has issued no token that may operate, and for 12 hours otherwise.
     pub async fn start(&self, owner: &str) -> Result<SecretString, StoreError> {
         self.remove_expired().await?;
@@ -194,7 +194,7 @@ impl Tokens {
         Ok(found)
     }
 
-    /// Creates a token for the address of a link, which opens the page once in another browser: with the scopes of the
+    /// Creates a token for the URL of a link, which opens the page once in another browser: with the scopes of the
     /// token `of`, or with fewer. The new token ends with `of` at the latest, and so does the browser's login. Returns
     /// the token with the time until which the link must be opened, or `None` if `of` is no longer valid.
     pub async fn link(
@@ -228,7 +228,7 @@ impl Tokens {
         Ok(Some((token, open_until(&record))))
     }
 
-    /// Logs in a browser that presents a token in the page's address. Returns its cookie, or `None` if the token is
+    /// Logs in a browser that presents a token in the page's URL. Returns its cookie, or `None` if the token is
     /// invalid or was already used for a visit.
     pub async fn visit(&self, token: &SecretString) -> Result<Option<SecretString>, StoreError> {
         let Some(row) = self.entry(token, CredentialKind::Visit).await? else { return Ok(None) };

@@ -22,7 +22,7 @@ static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
 /// Directory of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
-/// Address of the guide, and the file that is sent for it.
+/// URL path of the guide, and the file that is sent for it.
 const GUIDE: [&str; 2] = ["/help/", "help/index.html"];
 /// Only the browser may cache the file, and it must revalidate the file on each use.
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");

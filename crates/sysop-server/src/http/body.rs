@@ -42,7 +42,7 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Bytes, Response> {
     Ok(whole.freeze())
 }
 
-/// A JSON object body. Other content types are refused, because foreign pages can send them without a preflight.
+/// A JSON object body. Other content types are refused, because cross-origin pages can send them without a preflight.
 pub(super) struct Object(pub(super) Map<String, Value>);
 
 impl FromRequest<SharedServer> for Object {

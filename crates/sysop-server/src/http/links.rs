@@ -44,7 +44,7 @@ pub(super) struct NewLink {
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct CreatedLink {
-    /// Path and query to append to the server's address. Valid for one visit.
+    /// Path and query to append to the server's base URL. Valid for one visit.
     path: String,
     /// Time until which the link must be opened.
     expires: Timestamp,

@@ -346,7 +346,7 @@ pub(super) struct ImageQuery {
     name: String,
 }
 
-/// `POST /api/agent/sessions/{id}/images`. An image content type is required, because a foreign page cannot
+/// `POST /api/agent/sessions/{id}/images`. An image content type is required, because a cross-origin page cannot
 /// send one without a preflight.
 pub(super) async fn store_image(
     State(shared): State<SharedServer>,

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 /// Maximum number of individual accounts; all further holders share one account.
 const ACCOUNTS_MAX: usize = 8192;
 
-/// Allowed frequency of an action.
+/// Sustained rate of an action, and its burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub per_minute: u32,

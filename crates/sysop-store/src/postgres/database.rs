@@ -25,9 +25,9 @@ const CONNECTIONS_MAX: u32 = 8;
 pub(super) struct Database {
     options: PgConnectOptions,
     pub(super) pool: PgPool,
-    /// Location for error messages, without user and password.
+    /// Host and name of the database for error messages, without user and password.
     pub(super) place: String,
-    /// Held while a token is inserted.
+    /// Lock held while a token is inserted.
     pub(super) token_insert_lock: tokio::sync::Mutex<()>,
 }
 

@@ -57,7 +57,7 @@ pub(super) struct OwnerClaim {
     pub(super) token: i64,
 }
 
-/// Sending side of a writer, whose task ends when this is dropped.
+/// Handle to a writer task, which ends when the handle is dropped.
 #[derive(Debug)]
 pub(super) struct PostgresWriter {
     jobs: mpsc::Sender<AppendJob>,
@@ -71,7 +71,7 @@ type StallReason = Arc<Mutex<Option<String>>>;
 #[derive(Debug)]
 struct AppendJob {
     append: AppendRequest,
-    /// Identifies this append, even if it is sent twice.
+    /// Random number by which the database recognizes an append that is sent twice.
     idempotency_key: i64,
     answer: oneshot::Sender<Result<Seq, StoreError>>,
 }

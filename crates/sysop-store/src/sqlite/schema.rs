@@ -121,7 +121,7 @@ fn try_open(file: &DatabaseFile) -> Result<Connection, OpenDatabaseError> {
             backup::ensure(&connection, file.path(), version)?;
         }
     }
-    // Returns a row with the new mode.
+    // The pragma returns one row: the new mode.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
     if !current {
         connection.execute_batch("BEGIN IMMEDIATE")?;

@@ -107,7 +107,7 @@ impl SqliteWriter {
                 if migrated {
                     connection.execute_batch("VACUUM")?;
                 }
-                // Returns a busy flag and two page counts.
+                // The pragma returns one row: a busy flag and two page counts.
                 connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0))
             })
             .await;

@@ -151,7 +151,7 @@ impl Node {
         })
     }
 
-    /// Stops all its work where it is, like `kill -9`.
+    /// Stops all work of the node at once, like `kill -9`.
     pub(crate) fn die(mut self) {
         self.runtime.take().unwrap().shutdown_background();
     }
@@ -166,7 +166,7 @@ impl Node {
         TestClient::new(created.await.unwrap())
     }
 
-    /// Releases all its leases.
+    /// Releases all leases of the node.
     pub(crate) async fn evict_idle(&self) {
         let driver = self.driver.clone();
         let resting = self.runtime.as_ref().unwrap().spawn(async move {
@@ -178,7 +178,7 @@ impl Node {
         tokio::time::timeout(DEADLINE, resting).await.expect("nobody holds them").unwrap();
     }
 
-    /// Returns true if the other nodes consider it dead.
+    /// Returns true if the other nodes consider this node dead.
     pub(crate) fn is_lost(&self) -> bool {
         self.cluster.ready().is_err()
     }

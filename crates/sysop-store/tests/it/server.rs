@@ -91,19 +91,19 @@ impl Server {
         server
     }
 
-    /// Stops it like a crash: connections get no message, nothing is flushed.
+    /// Stops the server like a crash: connections get no message, nothing is flushed.
     pub(crate) fn crash(&self) {
         self.tell("stop");
         self.expect("stopped");
     }
 
-    /// Starts it again.
+    /// Starts the server again.
     pub(crate) fn start_again(&self) {
         self.tell("start");
         self.expect("started");
     }
 
-    /// Starts it again as a read-only standby.
+    /// Starts the server again as a read-only standby.
     pub(crate) fn demote(&self) {
         self.tell("demote");
         self.expect("started");

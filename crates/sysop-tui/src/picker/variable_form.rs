@@ -22,7 +22,7 @@ pub struct VariableForm {
     variables: Vec<FormVariable>,
     answers: Vec<String>,
     field: TextField,
-    /// Reason that the last answer was rejected, if it was.
+    /// Reason why the last answer was rejected; `None` if it was not.
     wrong: Option<String>,
 }
 

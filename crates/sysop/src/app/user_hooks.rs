@@ -61,7 +61,7 @@ impl UserHooks {
         }
     }
 
-    /// Sets the address of the server's page, for links.
+    /// Sets the base URL of sysop's web page, for links.
     pub(crate) fn set_page(&self, page: String) {
         *self.page.lock() = Some(page);
     }

@@ -30,7 +30,7 @@ pub(crate) enum McpCommand {
                       rejected."
     )]
     Serve {
-        /// Let `sysop attach` join the sessions, to watch and approve; the address is printed to standard error
+        /// Let `sysop attach` join the sessions, to watch and approve; the URL is printed to standard error
         #[arg(long)]
         attachable: bool,
     },

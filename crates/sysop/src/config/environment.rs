@@ -81,7 +81,7 @@ pub(crate) fn layer(environment: &Environment) -> ConfigLayer {
         .value("LLM_BASE_URL")
         .filter(|_| environment.value(&variable_of(&base_url)).is_none())
         .map_or(VariableUse::Rejected, |value| take(&mut layer, "LLM_BASE_URL", &base_url, value));
-    // A key is sent only to the server for which it was issued, so each variable belongs to one address.
+    // A key is sent only to the server for which it was issued, so each variable belongs to one base URL.
     let openai_key = match borrowed {
         VariableUse::Applied => "LLM_AUTH_TOKEN",
         VariableUse::Rejected => "OPENAI_API_KEY",
@@ -200,7 +200,7 @@ pub(crate) fn secret_variables(environment: &Environment) -> Vec<String> {
         .collect()
 }
 
-/// Converts `OLLAMA_HOST` to an address, following Ollama's documentation: without a scheme, http and port
+/// Converts `OLLAMA_HOST` to a base URL, following Ollama's documentation: without a scheme, http and port
 /// 11434 are used; with a scheme, its default port. The wildcard address means this machine.
 pub(crate) fn ollama_address(host: &str) -> String {
     let host = host.trim().trim_end_matches('/');

@@ -77,7 +77,7 @@ pub(crate) struct Hook {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notify {
     pub(crate) program: UserProgram,
-    /// Address of the page for links, if users reach it at a different address than the server's own.
+    /// Base URL of the web page for links, if users reach the page under another URL than the server's own.
     pub(crate) url: Option<String>,
 }
 

@@ -23,7 +23,7 @@ const WORKSPACE_FILES: [&str; 3] = [".mcp.json", ".vscode/mcp.json", ".cursor/mc
 /// Result of starting a server, or the reason that it was not started.
 enum ServerState {
     Disabled,
-    /// The user has not agreed to this command line or address.
+    /// The user has not agreed to this command line or URL.
     NoConsent,
     Refused,
     /// The server responded. Holds its description and its tool definitions.

@@ -1,7 +1,7 @@
 //! `sysop mcp serve`: offers the hosts as tools of an MCP server on standard input and output.
 //!
 //! With `--attachable`, a server on a free local port lets `sysop attach` join the sessions, as with `sysop
-//! serve`. Its address and token file are printed to standard error, which the calling agent does not read.
+//! serve`. Its URL and token file are printed to standard error, which the calling agent does not read.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -94,7 +94,7 @@ impl ReverseProxy {
     }
 }
 
-/// Checks sign-in, page, guide, socket, event stream and the refusal of foreign pages through a proxy.
+/// Checks sign-in, page, guide, socket, event stream and the refusal of cross-origin pages through a proxy.
 fn works_behind(settings: &str, command: &[&str]) {
     let mock = Mock::start(&[("hello", vec![say("The answer came through.")])]);
     let world = World::with_openai(&mock.url());
