@@ -85,7 +85,7 @@ pub struct ServerQuestion {
     pub server: String,
     /// The exact command line or URL, on one line.
     pub title: String,
-    /// Everything that starting the server entails, or the changes of its tools.
+    /// Consequences of starting the server, or the changes of its tools.
     pub text: String,
 }
 

@@ -95,7 +95,7 @@ pub enum CatalogError {
     #[error("invalid model name {0:?}; use letters, digits, `.`, `_` and `-`")]
     Name(String),
     /// A new model has no source.
-    #[error("[models.\"local/{0}\"] has no `url`; set the address of its GGUF file")]
+    #[error("[models.\"local/{0}\"] has no `url`; set the URL of its GGUF file")]
     NoUrl(String),
     /// The source is not a URL of a supported kind.
     #[error("`url` of [models.\"local/{0}\"] is not an https://, http:// or file:// URL")]

@@ -33,7 +33,7 @@ const LINE_BYTES_MAX: u64 = 400;
 /// Number of random bytes in the key.
 const KEY_BYTES: usize = 32;
 
-/// Everything needed to start a server.
+/// Program, model and arguments with which a server is started.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerSpec {
     pub(crate) program: PathBuf,
@@ -53,7 +53,7 @@ pub enum ServerError {
     #[error("cannot start {program}: {why}")]
     Spawn { program: String, why: String },
     /// The server exited before it was ready. Holds the last lines of its output.
-    #[error("llama-server ended while it loaded {model}: {output}")]
+    #[error("llama-server exited while loading {model}: {output}")]
     Ended { model: String, output: String },
     #[error("llama-server did not load {model} within {} s", START_MAX.as_secs())]
     TooSlow { model: String },

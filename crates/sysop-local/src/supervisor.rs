@@ -82,7 +82,7 @@ pub enum SupervisorError {
     PathTooLong(PathBuf),
 }
 
-/// Everything that the supervisor needs, from the settings of its process.
+/// Supervisor of this user's model server, and its settings.
 #[derive(Debug)]
 pub struct Supervisor {
     /// Private directory for the socket.

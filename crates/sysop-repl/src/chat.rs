@@ -1,7 +1,7 @@
 //! `sysop chat`: the line REPL. The REPL turns lines into `Input`s and updates into rows, and decides nothing.
 //!
 //! The terminal is read by one reader at a time: by the line editor while the session waits for a prompt, by
-//! an approval or program prompt while one is open, by the session's terminal after `/shell`, and by nothing
+//! an approval or program question while one is open, by the session's terminal after `/shell`, and by nothing
 //! while a turn is running. Keys typed during a turn wait for the next prompt and never answer a question.
 
 pub(crate) mod approval;

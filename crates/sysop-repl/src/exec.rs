@@ -56,7 +56,7 @@ pub use standard_input::{InputEnd, InputLimits, StandardInput, attach, read_stan
 
 /// Maximum time for a stopped turn to end and to kill its commands.
 const CANCEL_WAIT: Duration = Duration::from_secs(10);
-/// Maximum time to wait at exit for an open prompt to restore the terminal.
+/// Maximum time to wait at exit for an open question to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
 /// Maximum length of a task from standard input, in bytes.
 const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -132,7 +132,7 @@ pub struct ExecContext {
     pub call_output: CallOutput,
     /// Handler for approvals; `None` if nobody can be asked.
     pub ask: Option<ApprovalHandler>,
-    /// Handler for programs' prompts; `None` if nobody can be asked.
+    /// Handler for programs' questions; `None` if nobody can be asked.
     pub ask_for_program: Option<ProgramPromptHandler>,
     /// Handler for a sequence's questions; `None` if nobody can be asked.
     pub confirm: Option<ConfirmHandler>,
@@ -245,7 +245,7 @@ pub async fn run(context: ExecContext) -> Exit {
         service: context.service,
         plan_only,
     };
-    // Cancel a turn that is left running, because nobody may be there to answer its prompts.
+    // Cancel a turn that is left running, because nobody may be there to answer its questions.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
     if let Some(exit) = run.start(left.into_iter().chain(input)) {
         return exit;
@@ -280,7 +280,7 @@ pub async fn run(context: ExecContext) -> Exit {
             run.withdrawn.store(true, Ordering::Relaxed);
             run.questions.withdrawn.store(true, Ordering::Relaxed);
             if run.questions.open.is_some() {
-                // The prompt restores the terminal before it answers.
+                // The question's handler restores the terminal before it answers.
                 let _ = tokio::time::timeout(LEAVE, replied.recv()).await;
             }
             return exit;
@@ -529,7 +529,7 @@ impl ExecRun {
         let shown = if self.edited.is_some() { plan.as_previewed() } else { plan.clone() };
         let question = question_of(&shown, &self.transcript, self.printer.render_options());
         let question = ApprovalPrompt { rule: rule.filter(|_| shown.command == plan.command), ..question };
-        // If standard output is the same terminal, end its unfinished row before the prompt.
+        // If standard output is the same terminal, end its unfinished row before the question.
         if let Err(error) = self.printer.pause() {
             return self.handle_write_error(&error);
         }

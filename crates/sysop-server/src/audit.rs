@@ -116,7 +116,7 @@ impl Audit {
             self.write_to_file(entries.clone()).await?;
             for entry in &entries {
                 if let Err(error) = journal.send(entry) {
-                    tracing::error!(%error, "the journal did not take an audit line; it is in the audit file");
+                    tracing::error!(%error, "the journal did not accept an audit line; the audit file contains it");
                 }
             }
             return Ok(());

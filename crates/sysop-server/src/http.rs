@@ -174,7 +174,7 @@ fn message_routes() -> Vec<Route> {
         message(session!("/tool-results"), "tool.result", "Send the result of a call that this client ran"),
         message(session!("/tool-outputs"), "tool.output", "Send more output of a call that this client runs"),
         message(session!("/decisions"), "approval.decision", "Answer an approval"),
-        message(session!("/questions"), "question.answer", "Answer a program's prompt"),
+        message(session!("/questions"), "question.answer", "Answer a program's question"),
         message(session!("/direct"), "direct", "Run one tool call without a model"),
         message(session!("/configure"), "configure", "Change the session's configuration"),
         message(session!("/cancel"), "cancel", "Stop the turn"),

@@ -89,7 +89,7 @@ pub(crate) struct ServerInner {
     pub(crate) settings: ServerSettings,
     /// Random id of this process. Clients that reconnect compare it to detect a restart.
     pub(crate) instance: String,
-    /// Set when shutdown begins: new work is refused.
+    /// True once shutdown has begun: new work is refused.
     draining: AtomicBool,
     /// Canceled when open sockets and streams must end.
     pub(crate) closing: CancellationToken,

@@ -369,7 +369,7 @@ fn surroundings(settings: &Settings, report: &mut DoctorReport) {
     let terminal = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         settings.environment.value("TERM").unwrap_or("unknown type")
     } else {
-        "not a terminal; approval prompts are disabled"
+        "not a terminal; sysop cannot ask for approval"
     };
     let color = match settings.color {
         ColorMode::On => "colors",

@@ -47,7 +47,7 @@ pub(crate) struct ClusterSession {
     context: ClusterContext,
     runtime_factory: RuntimeFactory,
     place: Mutex<Location>,
-    /// Held while the session is being located.
+    /// Lock held while the session is being located.
     relocate_lock: tokio::sync::Mutex<()>,
     outbox: Mutex<Outbox>,
     executor: tokio::runtime::Handle,

@@ -29,7 +29,7 @@ pub(super) struct TerminalState {
     outputs: broadcast::Sender<TerminalOutput>,
     /// Shells with our hooks, outermost first.
     pub(super) shells: Vec<NestedShell>,
-    /// Set while our own typing is hidden from watchers.
+    /// Input of ours that is hidden from watchers, while it is hidden.
     pub(super) hidden: Option<HiddenInput>,
     /// True if the innermost shell reads at its prompt.
     pub(super) ready: bool,
@@ -429,7 +429,7 @@ impl TerminalState {
         if let Some(recording) = &mut self.recording
             && let Err(error) = act(recording)
         {
-            tracing::warn!(%error, "the terminal recording ends here");
+            tracing::warn!(%error, "cannot continue the terminal recording");
             self.recording = None;
         }
     }

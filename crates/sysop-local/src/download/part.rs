@@ -104,7 +104,7 @@ impl PartFile {
         Ok(())
     }
 
-    /// Writes the bytes to the disk, as far as possible.
+    /// Flushes the bytes to the disk. An error is ignored.
     pub(super) fn sync(&self) {
         let _ = self.file.sync_data(); // the hash reveals a lost byte
     }

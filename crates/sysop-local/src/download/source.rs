@@ -214,7 +214,7 @@ fn answer(response: Response, hop: usize, offset: u64) -> Result<Answer, SourceE
         {
             let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
             let wait = seconds.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
-            Err(SourceError::Again { why: format!("the server answered {status}"), wait })
+            Err(SourceError::Again { why: format!("the server returned {status}"), wait })
         }
         _ => Err(SourceError::Refused(status.to_string())),
     }

@@ -1,9 +1,9 @@
-//! Approval prompt on a terminal, answered with single keys.
+//! Approval question on a terminal, answered with single keys.
 //!
-//! A key counts only if it was pressed after the prompt appeared. First, the proposal is drawn. Then all
+//! A key counts only if it was pressed after the question appeared. First, the proposal is drawn. Then all
 //! pending keys are discarded, as is every key pressed within `GUARD`; each such key restarts that period.
-//! Only then is the prompt drawn and a key accepted. So keys typed ahead for the next prompt never approve a
-//! command. A proposal longer than the screen is shown page by page before the prompt.
+//! Only then is the question drawn and a key accepted. So keys typed ahead for the next prompt never approve a
+//! command. A proposal longer than the screen is shown page by page before the question.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::render::{row, terminal_size, wrap};
 
 /// Period after a proposal has been drawn during which keys are ignored.
 pub(crate) const GUARD: Duration = Duration::from_millis(300);
-/// Interval at which an open prompt checks whether it has been answered elsewhere.
+/// Interval for checking whether a pending question has been answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
 /// Message for a call that can only be allowed once.
@@ -42,7 +42,7 @@ pub(crate) fn rule_question(offered: &OfferedRule) -> String {
 pub(crate) enum ApprovalOutcome {
     /// Run the call once, as shown.
     Allow,
-    /// Run the call as shown, and grant what the prompt's `covers` describes for the session.
+    /// Run the call as shown, and grant what the question's `covers` describes for the session.
     AllowSession,
     /// The user edited the command. It must be shown again, with its risk and effect, before it may run.
     Edited(String),
@@ -53,7 +53,7 @@ pub(crate) enum ApprovalOutcome {
     StopTurn,
     /// The user pressed Ctrl+C.
     Interrupt,
-    /// The prompt was answered elsewhere or is no longer needed.
+    /// The question was answered elsewhere or is no longer needed.
     Withdrawn,
 }
 
@@ -69,7 +69,7 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) rule: Option<OfferedRule>,
 }
 
-/// Terminal from which keys are read and on which the prompt is drawn.
+/// Terminal from which keys are read and on which the question is drawn.
 pub(crate) trait ApprovalIo {
     /// Returns the next key, or `None` if none arrives within `wait`.
     fn key(&mut self, wait: Duration) -> io::Result<Option<KeyEvent>>;
@@ -82,7 +82,7 @@ pub(crate) trait ApprovalIo {
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
 
-/// Prompts the user until they answer or `withdrawn` is set.
+/// Asks the user until they answer or `withdrawn` is set.
 pub(crate) fn ask(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,
@@ -189,7 +189,7 @@ fn edited(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Resul
     })
 }
 
-/// Draws the proposal, one screen at a time. Returns an outcome if the prompt ends before the last screen.
+/// Draws the proposal, one screen at a time. Returns an outcome if the question ends before the last screen.
 fn show(
     console: &mut impl ApprovalIo,
     question: &ApprovalPrompt,

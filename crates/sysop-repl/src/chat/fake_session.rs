@@ -24,7 +24,7 @@ use sysop_driver::prompter::{PromptReply, Terminal, TerminalOutput, TerminalSize
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-/// Prompt that ssh shows for an unknown host.
+/// Question that ssh asks about an unknown host.
 const HOST_KEY: &str = "The authenticity of host 'web1 (10.0.0.1)' can't be established.\n\
     ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.\n\
     \u{1b}[2JAre you sure you want to continue connecting (yes/no/[fingerprint])? ";
@@ -177,7 +177,7 @@ impl FakeSession {
         self.state.lock().listeners.clear();
     }
 
-    /// Answers a program's prompt as if from another front end.
+    /// Answers a program's question as if from another front end.
     pub(crate) fn answer_as_other(&self) {
         self.state.lock().answered_elsewhere();
     }
@@ -462,7 +462,7 @@ impl State {
         self.end(StopReason::EndTurn, None);
     }
 
-    /// Runs a command that shows these prompts, and reports which answers were correct.
+    /// Runs a command that asks these questions, and reports which answers were correct.
     fn runs_sudo(&mut self, questions: &[(&str, QuestionKind)]) {
         let call = self.call("bash", json!({ "command": "sudo id" }));
         self.reply("", vec![call.clone()]);

@@ -65,7 +65,7 @@ pub(crate) enum UserInput {
     /// The user's decision on a proposal.
     Approval(ApprovalOutcome),
     ProgramPrompt(PromptOutcome),
-    /// The user left the session's terminal, or was called away to answer a prompt.
+    /// The user left the session's terminal, or was called away to answer a question.
     LeftTerminal,
     /// The terminal is gone, for this reason.
     Failed(String),

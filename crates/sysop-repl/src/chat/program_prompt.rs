@@ -1,6 +1,6 @@
 //! Asks the user the questions of running programs: for a password, a passphrase, or the acceptance of a host key.
 //!
-//! The rules of approval prompts apply: the prompt is drawn, everything typed before it or within `GUARD`
+//! The rules of approval questions apply: the question is drawn, everything typed before it or within `GUARD`
 //! after it is discarded, and only then does a key count. Secrets are not echoed, not even as stars, so that
 //! their length stays hidden. The text comes from a program or a remote machine, so it is indented below a
 //! line by sysop that names the origin, and cannot be mistaken for sysop's own text.
@@ -25,7 +25,7 @@ use super::prompt_field::{FieldInput, PromptField};
 use crate::render::panel::Panel;
 use crate::render::{RenderOptions, THEME, row, safe, terminal_width, wrap};
 
-/// Interval at which an open prompt checks whether it has been answered elsewhere.
+/// Interval for checking whether a pending question has been answered elsewhere.
 const LOOK_UP: Duration = Duration::from_millis(50);
 /// Maximum delay between Esc and the next byte of an escape sequence.
 const ESCAPE: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ pub(crate) enum PromptOutcome {
     Refused,
     /// The user declined with Ctrl+C.
     Interrupted,
-    /// The prompt was answered elsewhere or is no longer needed.
+    /// The question was answered elsewhere or is no longer needed.
     Withdrawn,
 }
 
@@ -61,7 +61,7 @@ impl ProgramPrompt {
         Self { rows: panel.around("QUESTION", question_rows(question, panel.inner())), kind: question.kind }
     }
 
-    /// Lays out a prompt as plain lines.
+    /// Lays out a question as plain lines.
     pub(crate) fn lines(question: &Question, columns: usize) -> Self {
         Self { rows: question_rows(question, columns), kind: question.kind }
     }
@@ -75,7 +75,7 @@ fn question_rows(question: &Question, columns: usize) -> Vec<TextRow> {
     out
 }
 
-/// Terminal from which bytes are read and on which the prompt is drawn.
+/// Terminal from which bytes are read and on which the question is drawn.
 pub(crate) trait PromptIo {
     /// Reads typed bytes into `into` and returns their number. Returns 0 if none arrive within `wait`, and an
     /// error if no more will arrive.
@@ -89,7 +89,7 @@ pub(crate) trait PromptIo {
     fn columns(&self) -> usize;
 }
 
-/// Prompts the user until they answer or `withdrawn` is set.
+/// Asks the user until they answer or `withdrawn` is set.
 pub(crate) fn ask(
     keyboard: &mut impl PromptIo,
     sheet: &ProgramPrompt,
@@ -172,8 +172,8 @@ fn draw(keyboard: &mut impl PromptIo, field: &PromptField, seen: AnswerEcho) -> 
     keyboard.answer_row(&line)
 }
 
-/// Asks the user if a prompt of unknown kind asks for a secret. Returns `None` if it does, otherwise the outcome of the
-/// prompt.
+/// Asks the user if a question of unknown kind is for a secret. Returns `None` if it is, otherwise the outcome of the
+/// question.
 fn is_no_secret(keyboard: &mut impl PromptIo, withdrawn: &AtomicBool) -> io::Result<Option<PromptOutcome>> {
     say(keyboard, "Is this a password or secret prompt?  y yes  n no  Esc decline")?;
     let mut escape = false;

@@ -87,10 +87,10 @@ pub(super) struct Repl {
     withdrawing: bool,
     answered: Option<CallId>,
     edited: Option<EditedApproval>,
-    /// Programs' prompts that were answered in this front end.
+    /// Programs' questions that were answered in this front end.
     settled: HashSet<QuestionId>,
     drawn_prompt: Option<QuestionId>,
-    /// Set after Ctrl+C declined a program's prompt in this turn. The next Ctrl+C stops the turn.
+    /// True after Ctrl+C declined a program's question in this turn. The next Ctrl+C stops the turn.
     question_interrupted: bool,
     /// Connection to the session's terminal while the user is using it.
     shell: Option<AttachedShell>,
@@ -353,7 +353,7 @@ impl Repl {
             | SessionPhase::Stopping => None,
         };
         match (&self.active_read, proposal, self.open_question()) {
-            // An open approval prompt is not replaced while the user is reading it.
+            // An approval question is not replaced while the user is reading it.
             (ActiveRead::Approval(open), Some(call), _) if open == call => {
                 return ActiveRead::Approval(call.clone());
             }

@@ -1,4 +1,4 @@
-//! Prompts from programs while a task is running, for passwords, passphrases and host keys. One prompt is
+//! Questions of programs while a task is running, for passwords, passphrases and host keys. One question is
 //! shown at a time. Other output waits in the meantime, because the terminal is in raw mode.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use super::{BY, ExecRun};
 use crate::Exit;
 use crate::chat::program_prompt::{ProgramPrompt, PromptOutcome, ask_on_terminal, one_line_summary};
 
-/// Maximum number of updates to defer while a prompt is open; the oldest are dropped first.
+/// Maximum number of updates to defer while a question is open; the oldest are dropped first.
 const DEFERRED_UPDATES_MAX: usize = 4_096;
 
 /// Handler that asks the user a program's question. It blocks until there is an answer.
@@ -36,10 +36,10 @@ pub(super) struct ProgramPrompts {
     /// Handler; `None` if nobody can be asked.
     ask: Option<ProgramPromptHandler>,
     pub(super) open: Option<QuestionId>,
-    /// Set to withdraw the open prompt.
+    /// Set to withdraw the open question.
     pub(super) withdrawn: Arc<AtomicBool>,
     settled: Vec<QuestionId>,
-    /// Set after Ctrl+C declined a prompt. The next Ctrl+C stops the task.
+    /// True after Ctrl+C declined a question. The next Ctrl+C stops the task.
     interrupted: bool,
     /// Updates to print once the terminal is free.
     deferred: VecDeque<Update>,
@@ -82,7 +82,7 @@ impl ExecRun {
         }
     }
 
-    /// Declines a program's prompt because nobody can answer it, and ends the task, which needs the answer.
+    /// Declines a program's question because nobody can answer it, and ends the task, which needs the answer.
     fn refuse(&mut self, question: &Question) -> Option<Exit> {
         if !self.opened.session.answer(question.id, prompter::PromptReply::Refused) || self.ending.is_some() {
             return None;
@@ -94,7 +94,7 @@ impl ExecRun {
         self.end(Exit::ApprovalNeeded)
     }
 
-    /// Shows the oldest unanswered prompt, unless a prompt is already on the terminal.
+    /// Shows the oldest unanswered question, unless a question is already on the terminal.
     fn ask_for_program(&mut self, replies: &PromptSender) -> Option<Exit> {
         let (None, Some(ask)) = (self.questions.open, self.questions.ask.clone()) else { return None };
         let question =

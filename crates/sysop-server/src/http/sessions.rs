@@ -381,7 +381,7 @@ pub(super) enum Receipt {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UndoRequest {
-    /// Number of the tool call in the session, from 1; the last one that can be undone if it is missing.
+    /// Number of the tool call in the session, from 1. If omitted, the last call that can be undone.
     #[serde(default)]
     step: Option<u64>,
 }

@@ -68,7 +68,7 @@ struct NodeInner {
     left: tokio::sync::OnceCell<()>,
     events: EventQueue,
     watched: Mutex<HashMap<SessionId, usize>>,
-    /// Held while watches are written to the database.
+    /// Lock held while watches are written to the database.
     watching: tokio::sync::Mutex<()>,
     tasks: Mutex<Vec<AbortHandle>>,
 }
@@ -514,7 +514,7 @@ impl Lease for PostgresLease {
         let database = &self.database;
         let tell = || {
             sqlx::query_scalar::<_, i64>(
-                // Waiting for a disk write would not be worth it.
+                // Deltas are never logged, so the commit does not wait for a disk write.
                 "WITH fast AS (SELECT set_config('synchronous_commit', 'off', true)),
                  watcher AS (SELECT unnest(watchers) AS channel FROM sysop_sessions WHERE id = $1)
                  SELECT count(pg_notify(channel, payload))

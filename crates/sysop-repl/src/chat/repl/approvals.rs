@@ -1,4 +1,4 @@
-//! Approval prompts and their answers.
+//! Approval questions and their answers.
 
 use std::io;
 

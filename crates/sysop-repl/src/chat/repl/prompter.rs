@@ -1,4 +1,4 @@
-//! Prompts from programs in the REPL. One is shown at a time, and each is answered once.
+//! Questions of programs in the REPL. One is shown at a time, and each is answered once.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::chat::{BY, ReplLayout};
 use crate::render::words;
 
 impl Repl {
-    /// Returns the oldest unanswered prompt, if any. Returns `None` while the turn is being stopped.
+    /// Returns the oldest unanswered question, if any. Returns `None` while the turn is being stopped.
     pub(super) fn open_question(&self) -> Option<&Question> {
         if *self.transcript.phase() == SessionPhase::Stopping {
             return None;
@@ -46,7 +46,7 @@ impl Repl {
         Ok(())
     }
 
-    /// Handles the user's answer. The first Ctrl+C only declines the prompt; the second one stops the turn.
+    /// Handles the user's answer. The first Ctrl+C only declines the question; the second one stops the turn.
     pub(super) fn handle_prompt_outcome(&mut self, id: QuestionId, reply: PromptOutcome) -> io::Result<()> {
         if matches!(reply, PromptOutcome::Withdrawn) || !self.settled.insert(id) {
             return Ok(());
@@ -81,7 +81,7 @@ impl Repl {
         }
     }
 
-    /// Returns a message if the update closed the displayed prompt and the prompt was not answered here.
+    /// Returns a message if the update closed the displayed question and the question was not answered here.
     pub(super) fn closed_prompt_text(&mut self, update: &Update) -> Option<String> {
         let Update::Delta(Delta::QuestionClosed { id, by }) = update else { return None };
         if self.settled.remove(id) || self.drawn_prompt != Some(*id) {

@@ -151,7 +151,7 @@ impl Repl {
     }
 
     /// Called once the user's keys no longer go to the session's terminal. Returns control and closes the
-    /// connection, unless the user was only called away to answer a prompt.
+    /// connection, unless the user was only called away to answer a question.
     pub(super) fn left_shell(&mut self, called_away: bool) {
         if !called_away && let Some(shell) = self.shell.take() {
             shell.terminal.release(BY);

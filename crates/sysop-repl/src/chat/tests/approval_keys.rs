@@ -1,4 +1,4 @@
-//! Keys of an approval prompt, on a console with its own clock.
+//! Keys of an approval question, on a console with its own clock.
 
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ fn a_key_counts_only_after_the_question() {
     );
     let (answer, drawn, at) = asked(&[(100, 'y'), (350, 'y'), (700, 'y')], vec![]);
     assert_eq!((answer, at), (ApprovalOutcome::Allow, Duration::from_millis(700)));
-    // Each early key restarts the guard time, and the prompt comes only after it.
+    // Each early key restarts the guard time, and the question comes only after it.
     assert_eq!(drawn[0], "0 $ rm x");
     assert!(drawn[1].starts_with(&format!("{} Run it?", 350 + GUARD.as_millis())), "{drawn:?}");
 }

@@ -147,7 +147,7 @@ async fn a_password_reaches_the_program_and_nothing_else() {
     person.types("geheim\u{1b}").await;
     person.sees("no password was provided").await;
     person.sees(PROMPT).await;
-    // Leaving with an open prompt restores the terminal.
+    // Leaving with an open question restores the terminal.
     person.types("!sudo id\r").await;
     person.sees("Esc decline").await;
     person.signals(rustix::process::Signal::TERM);
