@@ -747,8 +747,7 @@ impl ServerMessage {
         }
     }
 
-    /// Returns the `seq` from which a client may resume after this message; `None` unless it is the last
-    /// message of an event.
+    /// Returns the `seq` from which a client may resume, or `None` if this is not the last message of an event.
     pub fn resume_point(&self) -> Option<Seq> {
         self.position().filter(|position| !position.more).map(|position| position.seq)
     }

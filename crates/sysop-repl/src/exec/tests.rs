@@ -535,7 +535,7 @@ async fn a_change_that_always_asks_is_not_recommended_to_be_allowed() {
         --- err
         error: `sudo systemctl restart sshd` needs approval, but no terminal is available; not run
         hint: run interactively: this call needs approval in every mode
-        error: guarded: rolls back by itself after 120 s unless a fresh login works
+        guarded: rolls back by itself after 120 s unless a fresh login works
     "#]],
     )
     .await;
