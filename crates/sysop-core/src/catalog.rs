@@ -173,7 +173,7 @@ fn todo() -> ToolSpec {
     });
     spec(
         TASK_LIST_TOOL,
-        "Replace the whole todo list of a long task. The user sees the list, so keep it up to date",
+        "Set the whole todo list of a long task. The user sees it: keep it up to date",
         ToolEffect::Session,
         &["items"],
         &[("items", json!({ "type": "array", "items": item }))],
@@ -254,7 +254,7 @@ static OUTSIDE_BASH: LazyLock<ToolSpec> = LazyLock::new(|| {
     let mut parameters = (*spec.parameters).clone();
     parameters["properties"][OUTSIDE_SANDBOX] = json!({
         "type": "boolean",
-        "description": "Run outside the sandbox, if the user agrees; only after the sandbox blocked the command",
+        "description": "Run outside the sandbox, if the user agrees; only after the sandbox blocked it",
     });
     spec.parameters = Arc::new(parameters);
     spec
@@ -373,11 +373,7 @@ fn run_command() -> ToolSpec {
             ("reasoning", text(REASON)),
             (
                 "timeout_s",
-                number(
-                    "Default 60; after that, the command keeps running",
-                    1,
-                    Some(RUN_COMMAND_TIMEOUT_S_MAX),
-                ),
+                number("Default 60; then the command keeps running", 1, Some(RUN_COMMAND_TIMEOUT_S_MAX)),
             ),
         ],
     )

@@ -561,13 +561,10 @@ impl PanelView {
         }
         let columns = screen.render_options().width.saturating_sub(1);
         let line = |parts: &[String]| row(&format!("STATUS · {}", parts.join(" · ")), StyleRole::Dim);
-        // Steps say least, and the prompt names the model.
-        for least in ["step ", "model "] {
-            if line(&parts).width() > columns {
-                parts.retain(|part| !part.starts_with(least));
-            }
+        if line(&parts).width() > columns {
+            parts.retain(|part| !part.starts_with("step ")); // says least
         }
-        screen.rows(&[truncate(&line(&parts), columns)])
+        screen.rows(&wrap(&line(&parts), columns, 2))
     }
 
     /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.

@@ -46,7 +46,7 @@ fn a_call_asks_in_every_mode_and_shows_its_arguments() {
         assert_eq!(run.code, Some(3), "{mode}: {run:?}");
         assert!(run.err.contains(r#"mcp__test__echo {"text":"hello"}"#), "{mode}: {run:?}");
         assert!(
-            run.err.contains(r#"allow it in `sysop chat`, or set approve = "reads" in [mcp.test]"#),
+            run.err.contains(r#"allow this call in `sysop chat`, or set approve = "reads" in [mcp.test]"#),
             "{run:?}"
         );
     }

@@ -55,7 +55,10 @@ fn a_file_that_somebody_else_changed_since_is_named_and_kept() {
     std::fs::write(world.work().join("a"), "other\n").unwrap();
     let refused = world.finish(&["undo", &id, "1", "--yes"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.err.contains("changed since: ") && refused.err.contains("/a was edited"), "{refused:?}");
+    assert!(
+        refused.err.contains("changed since the call: ") && refused.err.contains("/a was edited"),
+        "{refused:?}"
+    );
     assert!(world.has("made/x"));
     let missing = world.finish(&["undo", &id, "7", "--yes"]);
     assert!(missing.code == Some(1) && missing.err.contains("there is no step 7"), "{missing:?}");

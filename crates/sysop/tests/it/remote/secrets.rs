@@ -159,7 +159,7 @@ fn ctrl_c_declines_a_prompt_and_then_stops_the_turn() {
         person.sees("Input is hidden").await;
         person.sees("› ").await;
         person.types("\u{3}").await;
-        person.sees("declined; Ctrl+C to stop the turn").await;
+        person.sees("declined; press Ctrl+C to stop the turn").await;
         person.types("\u{3}").await;
         person.sees("stopped").await;
         person.sees("›").await;

@@ -28,6 +28,6 @@ fn a_step_on_a_remote_host_is_undone_over_ssh() {
     fs::write(rig.there("b"), "other\n").unwrap();
     let refused = rig.world.finish(&["undo", id, "1", "--yes"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
-    assert!(refused.err.contains("changed since: "), "{refused:?}");
+    assert!(refused.err.contains("changed since the call: "), "{refused:?}");
     rig.nothing_is_left();
 }
