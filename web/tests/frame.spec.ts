@@ -57,6 +57,7 @@ test("the keys, the settings and the palette link to the guide", async ({ page, 
     await expect(guide.getByText("guide").first()).toBeVisible();
     await guide.close();
   };
+  await expect(page.getByText("No sessions yet")).toBeVisible(); // the page listens for keys by then
   await page.keyboard.press("?");
   const help = page.getByRole("dialog", { name: "Keyboard shortcuts" });
   await opens(() => help.getByRole("link", { name: "user guide" }).click());

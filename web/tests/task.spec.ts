@@ -156,5 +156,5 @@ test("a command goes to the background, and its job is stopped by a click", asyn
   await expect(jobs).toContainText("job 1");
   await person.button("Stop job 1").click();
   await expect(jobs).toBeHidden();
-  await expect(person.conversation).toContainText("job 1 ended: cancelled");
+  await expect(person.conversation).toContainText("job 1 ended: canceled");
 });
