@@ -1235,7 +1235,7 @@ export type ServerMessage =
     model?: ModelRef;
     /** Approval mode. */
     approve: ApprovalMode;
-    /** What is left of the bounds of the mode `auto`; omitted if there are no bounds. */
+    /** Remaining bounds of the mode `auto`; omitted if there are no bounds. */
     auto?: AutoLeft;
     /** Number of prompts queued behind the turn. */
     queued: number;

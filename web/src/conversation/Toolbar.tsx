@@ -121,7 +121,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   );
 }
 
-/** What is left of the bounds of `auto` mode; once any of them is reached, the mode becomes `ask`. */
+/** Remaining bounds of `auto` mode; once any of them is reached, the mode becomes `ask`. */
 function Bounds({ left }: { left: AutoLeft }) {
   const now = useNow(left.until !== undefined);
   return (

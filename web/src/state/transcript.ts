@@ -49,7 +49,7 @@ export interface SessionInfo {
   tools: readonly OfferedTool[];
   lent: ClientToolSet | undefined;
   mode: Mode;
-  /** What is left of the bounds of `auto` mode; undefined without bounds. */
+  /** Remaining bounds of `auto` mode; undefined without bounds. */
   auto: AutoLeft | undefined;
 }
 

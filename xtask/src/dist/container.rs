@@ -54,7 +54,7 @@ pub(super) fn check_host(sysop: &Path, folder: &Path) -> Result<()> {
         program(&sysop.display().to_string(), &["exec", "--host", &format!("podman:{TRIAL}")], folder);
     task.args(["--model", "demo", "--approve", "auto", "demo: show me what you do"]).env("HOME", folder);
     let done = step("run a task in the container", &mut task);
-    let said = shell(&format!("{podman} exec {TRIAL} cat /root/sysop-demo.sh"), folder).output();
+    let said = shell(&format!("{podman} exec {TRIAL} sh -c 'cat ~/sysop-demo.sh'"), folder).output();
     // Remove the container, whatever happened.
     let _ = shell(&format!("{podman} rm --force {TRIAL}"), folder).output();
     done?;

@@ -50,9 +50,9 @@ pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
     packages.args(["apt-get", "install", "-y", "-qq", "--no-install-recommends"]);
     packages.args(["systemd-sysv", "dbus", "dbus-user-session", "libpam-systemd", "curl"]);
     step("install systemd there", packages.stdout(fs::File::create("/dev/null")?))?;
-    fs::copy(root().join(GUIDE_TESTS).join("systemd.sh"), new.folder.join("root/systemd.sh"))
+    fs::copy(root().join(GUIDE_TESTS).join("systemd.sh"), new.folder.join("opt/systemd.sh"))
         .context("cannot copy the test")?;
-    booted::run_script(&new.folder, "/root/systemd.sh", "both servers work")?;
+    booted::run_script(&new.folder, "/opt/systemd.sh", "both servers work")?;
     new.remove()
 }
 

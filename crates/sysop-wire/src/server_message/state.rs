@@ -46,7 +46,7 @@ pub struct State {
     pub model: Option<ModelRef>,
     /// Approval mode.
     pub approve: ApprovalMode,
-    /// What is left of the bounds of the mode `auto`; omitted if there are no bounds.
+    /// Remaining bounds of the mode `auto`; omitted if there are no bounds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto: Option<AutoLeft>,
     /// Number of prompts queued behind the turn.
