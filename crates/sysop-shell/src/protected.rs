@@ -218,7 +218,7 @@ static READ: [Kind; 10] = [
         "access tokens and passwords",
         ".aws/credentials .aws/sso .aws/cli .kube /etc/kubernetes/pki /etc/kubernetes/*.conf /var/lib/kubelet /etc/rancher \
          /var/run/secrets /run/secrets /var/lib/docker/swarm .netrc _netrc .pgpass .my.cnf .mylogin.cnf \
-         /etc/mysql/debian.cnf /root/.my.cnf .docker/config.json .git-credentials .config/git/credentials .config/gh \
+         /etc/mysql/debian.cnf .docker/config.json .git-credentials .config/git/credentials .config/gh \
          .config/hub .config/glab-cli .config/gcloud .azure .config/doctl .config/heroku .config/op .oci .aliyun \
          .config/rclone .rclone.conf .s3cfg .boto .npmrc .yarnrc.yml .pypirc .gem/credentials .cargo/credentials* \
          .terraform.d/credentials* .terraformrc .vault-token .config/containers/auth.json .smbcredentials /etc/cifs* \
