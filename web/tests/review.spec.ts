@@ -87,6 +87,27 @@ test("the risk and the findings follow an edit", async ({ page, serve }) => {
   expect(existsSync(join(server.work, "gone"))).toBe(false);
 });
 
+test("a lost request for an assessment is repeated", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "make it": [call("bash", { command: "touch made" }), say("Made.")] },
+  });
+  let lost = 0;
+  await page.routeWebSocket(/\/stream/, (socket) => {
+    const there = socket.connectToServer();
+    socket.onMessage((message) => {
+      if (lost === 0 && message.toString().includes("touch other")) lost += 1;
+      else there.send(message);
+    });
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("make it");
+  await person.button(/^Edit/).click();
+  await page.getByRole("textbox", { name: "Edited command" }).fill("touch other");
+  await person.button(/^Run edited/).click();
+  await expect(person.conversation).toContainText("Made.");
+  expect([lost, existsSync(join(server.work, "other"))]).toEqual([1, true]);
+});
+
 test("a proposal is refused by keys, with a message to the model", async ({ page, serve }) => {
   const server = await serve({ script });
   const person = await visit(page, server, await server.session());

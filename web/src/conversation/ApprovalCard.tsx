@@ -18,6 +18,8 @@ import { FileDiff } from "./FileDiff";
 export const ENTER_AFTER_MS = 300;
 /** Pause in typing before an edited command is previewed. */
 const PREVIEW_AFTER_MS = 500;
+/** Time after which an unanswered request for a preview is repeated. */
+const PREVIEW_AGAIN_MS = 12_000;
 
 type Stage = "ask" | "edit" | "reject" | "always";
 
@@ -49,25 +51,24 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     if (!writes && !elsewhere) card.current?.focus();
   }, []);
 
-  // An edited command gets a preview of its own, and so does the proposed one when the edit is discarded.
-  const shown = stage === "edit" ? text : step.proposal;
-  const described = step.previewCommand ?? step.proposal;
-  const known = !editable || shown === described;
   const edited = stage === "edit" && text !== step.proposal;
-  // Of an edited command, the risk is unknown until the server has assessed it.
-  const risk = edited ? (known ? (step.previewRisk ?? step.risk) : undefined) : step.risk;
-  const findings = edited ? (known ? step.previewFindings : []) : step.findings;
+  // The effect and the risk of an edited command are unknown until the server has assessed it.
+  const assessed = edited ? step.edits.get(text) : step;
+  const known = assessed !== undefined;
+  const findings = assessed?.findings ?? [];
+  const risk = assessed?.risk;
   // These need a click or a capital Y, because Enter is pressed too easily.
-  const careful = risk === "dangerous" || risk === "lockout";
-  const requested = useRef(step.proposal);
+  const careful = risk === "dangerous" || risk === "lockout" || (edited && risk === undefined);
   useEffect(() => {
-    if (!editable || !online || !shown.trim() || shown === described || shown === requested.current) return;
-    const timer = setTimeout(() => {
-      requested.current = shown;
-      store.previewCommand(step.call, shown);
-    }, PREVIEW_AFTER_MS);
-    return () => clearTimeout(timer);
-  }, [shown, described, editable, online, store, step.call]);
+    if (!editable || !online || known || !text.trim()) return;
+    const ask = () => store.previewCommand(step.call, text);
+    // A request is lost with its connection, or if another tab asks at the same time.
+    const [first, again] = [setTimeout(ask, PREVIEW_AFTER_MS), setInterval(ask, PREVIEW_AGAIN_MS)];
+    return () => {
+      clearTimeout(first);
+      clearInterval(again);
+    };
+  }, [text, known, editable, online, store, step.call]);
 
   const run = () => !disabled && store.decide(step.call, "allow");
   const covered = asksAlways(step.risk) ? undefined : step.covers;
@@ -176,7 +177,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           </pre>
         )
       )}
-      {known && <Preview lines={step.preview} />}
+      {assessed && <Preview lines={assessed.preview} />}
       {stage !== "edit" && <Arguments step={step} />}
       {findings.length > 0 && (
         <ul className="findings">

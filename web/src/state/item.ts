@@ -51,6 +51,13 @@ export interface HostEnd {
 }
 
 /** A tool call: request, decision and outcome. */
+/** The server's judgment of a command that a user wrote instead of the proposed one. */
+export interface Assessment {
+  preview: readonly string[];
+  risk: RiskClass | undefined;
+  findings: readonly Finding[];
+}
+
 export interface Step {
   kind: "step";
   id: string;
@@ -68,11 +75,8 @@ export interface Step {
   reason: string;
   /** Effect preview: summary lines, perhaps followed by a diff. */
   preview: readonly string[];
-  /** Edited command that `preview` describes; undefined for the proposed one. */
-  previewCommand: string | undefined;
-  /** Class and findings of the edited command; undefined and empty for the proposed one. */
-  previewRisk: RiskClass | undefined;
-  previewFindings: readonly Finding[];
+  /** Assessments of edited commands, by command: those of this tab and of others. */
+  edits: ReadonlyMap<string, Assessment>;
   origin: Origin;
   risk: RiskClass | undefined;
   findings: readonly Finding[];

@@ -493,9 +493,7 @@ class TranscriptBuilder {
       people: approvals ?? 1,
       given: [],
       preview: message.preview ?? [],
-      previewCommand: undefined,
-      previewRisk: undefined,
-      previewFindings: [],
+      edits: new Map(),
       covers,
       rule: always === undefined ? undefined : { toml: always, file: rulesFile ?? "" },
       decided: { state: "waiting" },
@@ -503,14 +501,12 @@ class TranscriptBuilder {
   }
 
   private previewed(message: Extract<ServerMessage, { type: "approval.preview" }>): void {
-    const { toolCallId, preview, command, risk, findings } = message;
-    this.change(toolCallId, (step) => ({
-      ...step,
-      preview,
-      previewCommand: command,
-      previewRisk: risk,
-      previewFindings: findings ?? [],
-    }));
+    const { toolCallId, preview, command, risk, findings = [] } = message;
+    this.change(toolCallId, (step) =>
+      command === undefined
+        ? { ...step, preview }
+        : { ...step, edits: new Map(step.edits).set(command, { preview, risk, findings }) },
+    );
   }
 
   /** A client that joins late receives consents that its request already contains. */
@@ -726,9 +722,7 @@ class TranscriptBuilder {
       people: 1,
       given: [],
       preview: [],
-      previewCommand: undefined,
-      previewRisk: undefined,
-      previewFindings: [],
+      edits: new Map(),
       covers: undefined,
       rule: undefined,
       decided: { state: "allowed", by: undefined, session: false },
