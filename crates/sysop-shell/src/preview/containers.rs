@@ -11,32 +11,38 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     if command.program == "kubectl" { kubectl(&words) } else { docker(&command.program, &words) }
 }
 
-/// Options of `docker` and its subcommands that take a value as the next word.
-const DOCKER_VALUES: [&str; 15] = [
-    "-H", "--host", "-c", "--context", "--config", "-l", "--log-level", "--tlscacert", "--tlscert",
-    "--tlskey", "--filter", "--time", "--timeout", "--signal", "-t",
-];
+/// Options of subcommands of `docker` that take a value as the next word.
+const DOCKER_VALUES: [&str; 5] = ["--filter", "--time", "--timeout", "--signal", "-t"];
 
-/// Splits the words of a command into the options before the subcommand, and the subcommand with its operands.
-fn docker_words(words: &[String]) -> (Vec<&str>, Vec<&str>) {
+/// Splits the words of a command into the options before the subcommand that a probe repeats, and the subcommand with
+/// its operands.
+///
+/// A probe runs before the approval, so it repeats only the name of a context, which the user has set up. Other options
+/// name a config, a server, or programs to run.
+fn docker_words<'a>(program: &str, words: &'a [String]) -> Result<(Vec<&'a str>, Vec<&'a str>), Reason> {
     let (mut options, mut names) = (Vec::new(), Vec::new());
     let mut rest = words.iter().map(String::as_str);
     while let Some(word) = rest.next() {
         if !word.starts_with('-') {
             names.push(word);
-            continue;
-        }
-        let value = if DOCKER_VALUES.contains(&word) { rest.next() } else { None };
-        if names.is_empty() {
+        } else if !names.is_empty() {
+            if DOCKER_VALUES.contains(&word) {
+                rest.next();
+            }
+        } else if program == "docker" && matches!(word, "-c" | "--context") {
             options.push(word);
-            options.extend(value);
+            options.extend(rest.next());
+        } else if program == "docker" && word.starts_with("--context=") {
+            options.push(word);
+        } else {
+            return Err(format!("{program} runs with {word}"));
         }
     }
-    (options, names)
+    Ok((options, names))
 }
 
 fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
-    let (options, names) = docker_words(words);
+    let (options, names) = docker_words(program, words)?;
     let has = |options: &[&str]| words.iter().any(|word| options.contains(&word.as_str()));
     let options: Vec<String> = options.into_iter().map(quoted).collect();
     let head = format!(
@@ -67,7 +73,7 @@ fn docker(program: &str, words: &[String]) -> Result<Planned, Reason> {
             let all = has(&["-a", "--all", "-af", "-fa"]);
             (prune(program, kind, all, has(&["--volumes"])), Vec::new())
         }
-        ["compose", .., "down"] => (compose_down(words, has(&["-v", "--volumes"])), Vec::new()),
+        ["compose", .., "down"] => (compose_down(program, words, has(&["-v", "--volumes"]))?, Vec::new()),
         ["run", ..] => return Ok(docker_run(words)),
         _ => return Ok(Planned::Nothing),
     };
@@ -108,16 +114,29 @@ fn prune(program: &str, kind: &str, all: bool, volumes: bool) -> String {
     body
 }
 
-/// Returns the part of a probe that counts what `compose down` removes, with the options between these words.
-fn compose_down(words: &[String], volumes: bool) -> String {
-    let between =
-        words.iter().skip_while(|word| *word != "compose").skip(1).take_while(|word| *word != "down");
-    let options: Vec<String> = between.map(|word| quoted(word)).collect();
+/// Returns the part of a probe that counts what `compose down` removes. Between these words, only the names of a project
+/// and of local files are repeated, and what the files include from elsewhere is not fetched.
+fn compose_down(program: &str, words: &[String], volumes: bool) -> Result<String, Reason> {
+    let mut between = words
+        .iter()
+        .map(String::as_str)
+        .skip_while(|word| *word != "compose")
+        .skip(1)
+        .take_while(|word| *word != "down");
+    let mut options = Vec::new();
+    while let Some(option) = between.next() {
+        let value = between.next().filter(|value| !value.contains("://"));
+        let Some(value) = value.filter(|_| matches!(option, "-p" | "--project-name" | "-f" | "--file"))
+        else {
+            return Err(format!("{program} compose runs with {option}"));
+        };
+        options.extend([option.to_owned(), quoted(value)]);
+    }
     let options = options.join(" ");
-    format!(
-        "n=$(d compose {options} ps -aq | wc -l); r say \"stops and removes $((n)) containers\"\nv=$(d compose {options} config --volumes | tr '\\n' ' '); [ \"$v\" ] && r say \"volumes {}: $v\"\n:\n",
+    Ok(format!(
+        "export COMPOSE_EXPERIMENTAL_GIT_REMOTE=false COMPOSE_EXPERIMENTAL_OCI_REMOTE=false\nn=$(d compose {options} ps -aq | wc -l); r say \"stops and removes $((n)) containers\"\nv=$(d compose {options} config --volumes | tr '\\n' ' '); [ \"$v\" ] && r say \"volumes {}: $v\"\n:\n",
         if volumes { "removed" } else { "kept" }
-    )
+    ))
 }
 
 fn docker_run(words: &[String]) -> Planned {
@@ -146,8 +165,23 @@ const KUBECTL_PLACES: [&str; 10] = [
     "-n", "--namespace", "--context", "--cluster", "--user", "--kubeconfig", "-s", "--server", "--as",
     "--as-group",
 ];
-/// Options with which the server is not asked about the effect: they read something else, or start an editor.
-const KUBECTL_OTHER: [&str; 6] = ["--raw", "--edit", "-o", "--output", "--token", "--as-uid"];
+/// Options with a value with which the server is asked about the effect. The question is asked before the approval, so
+/// each other option prevents it: it may name a server, a config that runs programs, or files to fetch.
+const KUBECTL_ASKED_VALUES: [&str; 16] = [
+    "-n", "--namespace", "--context", "--as", "--as-group", "-f", "--filename", "-l", "--selector",
+    "--field-selector", "-p", "--patch", "--type", "--replicas", "--grace-period", "--timeout",
+];
+/// The same for options without a value.
+const KUBECTL_ASKED_FLAGS: [&str; 13] = [
+    "-A", "--all-namespaces", "--all", "--force", "--now", "--wait", "--wait=false", "--ignore-not-found",
+    "--ignore-daemonsets", "--delete-emptydir-data", "--server-side", "-R", "--recursive",
+];
+/// Kinds that `kubectl create` knows. Another one may be the name of a plugin, which it would run.
+const KUBECTL_CREATED: [&str; 27] = [
+    "clusterrole", "clusterrolebinding", "configmap", "cm", "cronjob", "cj", "deployment", "deploy",
+    "ingress", "ing", "job", "namespace", "ns", "poddisruptionbudget", "pdb", "priorityclass", "pc", "quota",
+    "resourcequota", "role", "rolebinding", "secret", "service", "svc", "serviceaccount", "sa", "token",
+];
 
 /// Words of a `kubectl` command by their meaning.
 #[derive(Default)]
@@ -157,6 +191,8 @@ struct KubectlWords<'a> {
     places: Vec<&'a str>,
     /// Names of all options.
     options: Vec<&'a str>,
+    /// An option with which the server is not asked about the effect.
+    unasked: Option<&'a str>,
     /// Values of options that name files.
     files: Vec<&'a str>,
     namespace: Option<&'a str>,
@@ -192,6 +228,9 @@ fn kubectl_words(words: &[String]) -> KubectlWords<'_> {
             None => (word, None),
         };
         found.options.push(option);
+        if !KUBECTL_ASKED_VALUES.contains(&option) && !KUBECTL_ASKED_FLAGS.contains(&word) {
+            found.unasked = Some(option);
+        }
         let takes_value = KUBECTL_VALUES.contains(&option);
         let value = joined.or_else(|| if takes_value { rest.next() } else { None });
         if KUBECTL_PLACES.contains(&option) {
@@ -243,10 +282,9 @@ fn kubectl(words: &[String]) -> Result<Planned, Reason> {
     );
     // Standard input is the command's own, and files of other machines are not fetched for a preview.
     let reads_here = found.files.iter().all(|file| *file != "-" && !file.contains("://"));
-    let asks_server = reads_here
-        && verb != "rollout"
-        && !found.options.iter().any(|option| KUBECTL_OTHER.contains(option))
-        && !words.iter().any(|word| word == "--");
+    let creates_known =
+        verb != "create" || found.names.get(1).is_none_or(|kind| KUBECTL_CREATED.contains(kind));
+    let asks_server = reads_here && creates_known && verb != "rollout" && found.unasked.is_none();
     if asks_server {
         body.push_str(KUBECTL_EFFECT);
     }

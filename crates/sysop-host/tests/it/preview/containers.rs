@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 use sysop_core::preview::{self, ProbeResult};
+use tempfile::TempDir;
 
 use super::plan;
 
@@ -35,22 +36,32 @@ esac
 
 const DEV: &str = "in context dev, namespace default, on https://dev.example:6443";
 
-#[test]
-fn kubectl_names_its_place_and_counts_what_the_server_would_change() {
-    let home = tempfile::tempdir().unwrap();
-    let tool = home.path().join("kubectl");
-    fs::write(&tool, KUBECTL).unwrap();
-    fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
-    let system = std::env::var("PATH").unwrap();
-    let path = format!("{}:{system}", home.path().display());
-    let shown = |command: &str| {
+/// A directory with the recorded `kubectl`.
+struct RecordedKubectl(TempDir);
+
+impl RecordedKubectl {
+    fn new() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let tool = home.path().join("kubectl");
+        fs::write(&tool, KUBECTL).unwrap();
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).unwrap();
+        Self(home)
+    }
+
+    fn preview(&self, command: &str) -> String {
         let plan = plan(command).unwrap_or_else(|| panic!("no preview: {command}"));
         let script = plan.script(false).unwrap_or_else(|| panic!("no probe: {command}"));
+        let path = format!("{}:{}", self.0.path().display(), std::env::var("PATH").unwrap());
         let mut run = Command::new("bash");
-        run.args(["-c", script]).env("PATH", &path).current_dir(home.path()).stdin(Stdio::null());
+        run.args(["-c", script]).env("PATH", &path).current_dir(self.0.path()).stdin(Stdio::null());
         let output = run.output().unwrap().stdout;
         preview::lines(&plan, &[ProbeResult { host: String::new(), output: Ok(output) }]).join("\n")
-    };
+    }
+}
+
+#[test]
+fn kubectl_names_its_place_and_counts_what_the_server_would_change() {
+    let kubectl = RecordedKubectl::new();
     for (command, wanted) in [
         (
             "kubectl delete pods -l app=web",
@@ -94,7 +105,50 @@ fn kubectl_names_its_place_and_counts_what_the_server_would_change() {
             format!("create {DEV}; the server answers: The connection to the server was refused"),
         ),
     ] {
-        assert_eq!(shown(command), wanted, "{command}");
+        assert_eq!(kubectl.preview(command), wanted, "{command}");
     }
-    assert!(!home.path().join("changed").exists(), "a probe only asks");
+    assert!(!kubectl.0.path().join("changed").exists(), "a probe only asks");
+}
+
+/// The question is asked before the approval: nothing that the command names may run, or get a token.
+#[test]
+fn kubectl_asks_no_server_that_the_command_names_and_runs_no_plugin() {
+    let kubectl = RecordedKubectl::new();
+    for command in [
+        "kubectl --kubeconfig evil delete pod web-1",
+        "kubectl --kubeconfig=evil delete pod web-1",
+        "kubectl -s https://evil.example delete pod web-1",
+        "kubectl -shttps://evil.example delete pod web-1",
+        "kubectl --token x delete pod web-1",
+        "kubectl delete pod web-1 --cache-dir x",
+        "kubectl apply -k .",
+        "kubectl apply -Rf https://a.example/x.yaml",
+        "kubectl create plugin-of-somebody x",
+    ] {
+        let shown = kubectl.preview(command);
+        assert!(shown.ends_with(DEV), "{command}: {shown}");
+    }
+    let asked = fs::read_to_string(kubectl.0.path().join("asked")).unwrap();
+    assert!(!asked.contains("--dry-run") && asked.contains("config view"), "{asked}");
+}
+
+#[test]
+fn a_probe_of_docker_repeats_nothing_that_names_programs_servers_or_configs() {
+    for command in [
+        "docker --config x compose down",
+        "docker -H ssh://evil rm a",
+        "docker --host=tcp://evil:1 stop a",
+        "docker --tlscert x rm a",
+        "podman --runtime ./x rm a",
+        "podman --url ssh://evil rm a",
+        "docker compose --env-file x down",
+        "docker compose -f https://a.example/x.git down",
+    ] {
+        let script = plan(command).and_then(|plan| plan.script(false).map(str::to_owned));
+        assert_eq!(script, None, "{command}");
+    }
+    let script =
+        |command: &str| plan(command).and_then(|plan| plan.script(false).map(str::to_owned)).unwrap();
+    assert!(script("docker --context prod rm a").contains("docker --context prod"));
+    assert!(script("docker compose -p shop -f c.yml down").contains("compose -p shop -f c.yml ps"));
 }
