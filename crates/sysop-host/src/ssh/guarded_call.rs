@@ -337,8 +337,9 @@ fn confirmed(line: &GuardLine) -> GuardEnding {
 fn rolled_back(why: &str, log: &str) -> GuardEnding {
     // The host's timer came first.
     let by = if log == LATE { " by the host's timer" } else { "" };
-    // The last line of the log repeats the reason.
-    let log = log.split(&short(why)).next().unwrap_or_default().trim_matches([';', ' ']);
+    // The last line of the log repeats the reason; the rollback may have printed the same words before.
+    let end = format!("{}, rc ", short(why));
+    let log = log.rsplit_once(&end).map_or(log, |(before, _)| before).trim_matches([';', ' ']);
     let log = if log.is_empty() || log == LATE { String::new() } else { format!(" Log: {log}") };
     let text = format!("[guard: ROLLED BACK{by}, because {why}. Files and settings are restored.{log}]");
     GuardEnding { how: GuardEnd::Fired, text }
@@ -406,4 +407,17 @@ fn timeout_of(call: &ToolCall) -> Option<u64> {
     let Arguments::Object(arguments) = &call.arguments else { return None };
     let seconds = arguments.get("timeout_s").and_then(serde_json::Value::as_u64)?;
     (seconds != BASH_TIMEOUT_S_DEFAULT).then_some(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rolled_back;
+
+    #[test]
+    fn the_log_of_a_rollback_is_shown_without_its_last_line() {
+        let text = |log: &str| rolled_back("no login", log).text;
+        let log = "no login shell found; ssh restarted; no login, rc 0, 2026-01-01T00:00:00Z";
+        assert!(text(log).ends_with(" Log: no login shell found; ssh restarted]"), "{}", text(log));
+        assert!(text("no login, rc 0, 2026-01-01T00:00:00Z").ends_with("are restored.]"));
+    }
 }
