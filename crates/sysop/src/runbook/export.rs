@@ -229,7 +229,7 @@ fn undo_of_template(step: &RunbookStep, undo: &str, variables: &[VariableProposa
         return undo.to_owned();
     }
     let used = shell_words::split(text).unwrap_or_default();
-    let is_kept = |word: &&String| !word.starts_with('/') || used.contains(word);
+    let is_kept = |word: &&String| matches!(word.as_str(), "rmdir" | "--") || used.contains(word);
     shell_words::join(words.iter().filter(is_kept))
 }
 

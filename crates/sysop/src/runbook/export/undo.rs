@@ -1,5 +1,8 @@
 //! Inverses of simple commands. A command without an entry here has no inverse; nothing is guessed.
 
+use std::cmp::Reverse;
+use std::collections::HashSet;
+
 use sysop_core::outcome::{ChangeKind, Outcome};
 
 /// Returns the command that undoes this one, if that is certain from its text and its output.
@@ -52,14 +55,15 @@ fn inverse<'a>(words: &[&'a str], outcome: &Outcome) -> Option<Vec<&'a str>> {
                 ["-p", "--", folders @ ..] | ["-p", folders @ ..] => (folders, true),
                 ["--", folders @ ..] | folders => (folders, false),
             };
-            let mut words = vec!["rmdir", "--"];
-            for folder in folders.iter().rev() {
-                match has_parents {
-                    true => words.extend(created_folders(folder, outcome)),
-                    false => words.push(folder),
-                }
+            let mut removed: Vec<&str> = folders.iter().rev().copied().collect();
+            if has_parents {
+                removed = removed.iter().flat_map(|folder| created_folders(folder, outcome)).collect();
+                // Several folders may share a parent: it is removed once, after all that it contains.
+                let mut seen = HashSet::new();
+                removed.retain(|folder| seen.insert(*folder));
+                removed.sort_by_key(|folder| Reverse(folder.split('/').count()));
             }
-            is_plain(folders).then_some(words)
+            is_plain(folders).then(|| [&["rmdir", "--"], &removed[..]].concat())
         }
         ["ln", "-s", target, link] if is_plain(&[target, link]) && !link.ends_with('/') && *link != "." => {
             Some(vec!["rm", "--", link])
@@ -199,6 +203,7 @@ mod tests {
             ("mkdir -p /srv/a/b/c", &["/srv/a/b/c/"], "rmdir -- /srv/a/b/c"),
             ("mkdir -p a/b", &["/home/u/a/"], "rmdir -- a/b a"),
             ("mkdir -p x y/z", &["/home/u/x/", "/home/u/y/z/"], "rmdir -- y/z x"),
+            ("mkdir -p /srv/a/b /srv/a/c", &["/srv/a/"], "rmdir -- /srv/a/c /srv/a/b /srv/a"),
             ("mkdir -p a/b", &[], "rmdir -- a/b"),
             ("mkdir -p a/b", &["/home/u/aa/"], "rmdir -- a/b"),
             ("mkdir /srv/a", &["/srv/a/"], "rmdir -- /srv/a"),

@@ -148,9 +148,7 @@ fn has_created_parents(steps: &[SelectedStep], folder: &str) -> bool {
     let undos =
         steps.iter().filter_map(|step| step.step.undo.as_deref()).filter(|undo| undo.contains("rmdir"));
     let mut words = undos.flat_map(|undo| shell_words::split(undo).unwrap_or_default());
-    words.any(|word| {
-        word.starts_with('/') && folder.strip_prefix(&word).is_some_and(|rest| rest.starts_with('/'))
-    })
+    words.any(|word| folder.strip_prefix(&word).is_some_and(|rest| rest.starts_with('/')))
 }
 
 fn candidates(command: &str) -> Vec<(ValueForm, String)> {
