@@ -112,11 +112,8 @@ impl SessionReport {
             ..Self::default()
         };
         for call in &record.calls {
-            let mut reported = ReportedCall::new(call, record.opened_by.is_none(), zone);
-            if record.undos.iter().any(|undo| undo.call == Some(call.number)) {
-                let facts = reported.facts.replace(", can be undone partly", ", undone later");
-                reported.facts = facts.replace(", can be undone", ", undone later");
-            }
+            let undone = record.undos.iter().find(|undo| undo.call == Some(call.number)).map(|undo| undo.how);
+            let mut reported = ReportedCall::new(call, undone, record.opened_by.is_none(), zone);
             if record.guards.iter().any(|guard| guard.call == Some(call.number)) {
                 reported.notes.extend(rollback(call));
             }
@@ -244,7 +241,8 @@ fn formatted(at: Timestamp, zone: &TimeZone, format: &str) -> String {
 }
 
 impl ReportedCall {
-    fn new(call: &RecordedCall, is_local: bool, zone: &TimeZone) -> Self {
+    /// `undone` is the extent to which the call was undone later.
+    fn new(call: &RecordedCall, undone: Option<Reversibility>, is_local: bool, zone: &TimeZone) -> Self {
         let mut facts = vec![match call.origin {
             Origin::Model => "proposed by the model".to_owned(),
             Origin::User if call.call.name == UNDO_TOOL => "asked for by a user".to_owned(),
@@ -258,9 +256,9 @@ impl ReportedCall {
             (outcome, decision) => {
                 facts.extend(decision.as_ref().map(|decision| decision_words(decision, is_local)));
                 match outcome {
-                    Some(outcome) if call.has_started => facts.extend(outcome_facts(outcome)),
+                    Some(outcome) if call.has_started => facts.extend(outcome_facts(outcome, undone)),
                     Some(outcome) if decision.is_none() => {
-                        facts.extend(outcome_facts(outcome));
+                        facts.extend(outcome_facts(outcome, undone));
                         facts.extend(outcome.output.lines().next().map(str::to_owned));
                     }
                     Some(_) => {}
@@ -316,7 +314,7 @@ fn person(by: &str, is_local: bool) -> String {
     }
 }
 
-fn outcome_facts(outcome: &Outcome) -> Vec<String> {
+fn outcome_facts(outcome: &Outcome, undone: Option<Reversibility>) -> Vec<String> {
     let mut facts = vec![match (outcome.status, outcome.exit_code) {
         (Status::Ok | Status::Failed, Some(code)) => format!("exit code {code}"),
         (status, _) => status.as_str().to_owned(),
@@ -325,6 +323,9 @@ fn outcome_facts(outcome: &Outcome) -> Vec<String> {
         facts.push(duration(outcome.duration_ms));
     }
     match outcome.undo {
+        _ if matches!(undone, Some(Reversibility::Exact | Reversibility::Partly)) => {
+            facts.push("undone later".to_owned());
+        }
         Some(Reversibility::Exact) => facts.push("can be undone".to_owned()),
         Some(Reversibility::Partly) => facts.push("can be undone partly".to_owned()),
         Some(Reversibility::None) => facts.push("cannot be undone".to_owned()),

@@ -15,7 +15,7 @@ use sysop_core::policy::Grant;
 use sysop_term::testing::HOSTILE;
 
 use super::super::record::SessionRecord;
-use super::{ReportFormat, report};
+use super::{ReportFormat, outcome_facts, report};
 
 fn call(id: &str, command: &str) -> ToolCall {
     let arguments = json!({ "command": command, "reason": "it hangs" }).as_object().unwrap().clone();
@@ -307,4 +307,15 @@ fn hostile_text_stays_text() {
         ];
         assert!(tags.iter().all(|tag| known.contains(&tag.trim_start_matches('/'))), "{tags:?}");
     }
+}
+
+#[test]
+fn a_call_that_was_undone_is_named_so_instead_of_undoable() {
+    let mut outcome = Outcome::new(Status::Ok, "");
+    outcome.undo = Some(Reversibility::Partly);
+    let fact = |undone| outcome_facts(&outcome, undone).pop().unwrap();
+    assert_eq!(fact(None), "can be undone partly");
+    assert_eq!(fact(Some(Reversibility::Exact)), "undone later");
+    assert_eq!(fact(Some(Reversibility::Partly)), "undone later");
+    assert_eq!(fact(Some(Reversibility::None)), "can be undone partly", "nothing was restored");
 }
