@@ -113,9 +113,8 @@ impl ConfigFileReader {
                 _ if keys::is_steps(&path) => self.steps(&path, name.span().start, raw),
                 (Some("hooks" | "notify"), _) => self.program(name.get_ref(), raw),
                 (_, DeValue::Table(inner)) if keys::is_table(&path) => {
-                    let before = self.layer.entries.len();
                     self.table(&path, inner);
-                    if self.layer.entries.len() == before {
+                    if inner.is_empty() {
                         self.host_without_keys(&path, name.span().start);
                     }
                 }

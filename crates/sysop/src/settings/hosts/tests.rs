@@ -46,10 +46,11 @@ fn problem(settings: &Settings) -> Option<&CommandError> {
 
 #[test]
 fn a_table_without_keys_is_a_known_host() {
-    let settings =
-        with("[hosts.web2]\n\n[hosts.web1]\n[hosts.db1]\ncolor = 'red'\n", &GlobalFlags::default(), &[]);
+    let settings = with("[hosts.web2]\n\n[hosts.web1]\n", &GlobalFlags::default(), &[]);
     let known: Vec<_> = settings.hosts.known.iter().map(|host| host.target.destination.as_str()).collect();
-    assert_eq!(known, ["web2", "web1", "db1"], "in the order of the file");
+    assert_eq!(known, ["web2", "web1"], "in the order of the file");
+    let misspelled = with("[hosts.web1]\nhsot = '10.0.0.1'\n", &GlobalFlags::default(), &[]);
+    assert!(misspelled.hosts.known.is_empty(), "{:?} {:?}", misspelled.hosts.known, misspelled.problems);
 }
 
 #[test]
