@@ -174,7 +174,7 @@ async fn a_user_can_answer_the_agents_program() {
         terminal.input("ann", b"Ann\r");
         terminal.release("ann");
     };
-    let (outcome, ()) = tokio::join!(rig.run("printf 'name? '; read name; echo hello $name"), person);
+    let (outcome, ()) = tokio::join!(rig.run("printf 'na''me? '; read name; echo hello $name"), person);
     assert!(outcome.output.contains("hello Ann\n[exit code 0]"), "{outcome:?}");
 }
 
@@ -225,13 +225,14 @@ async fn input_to_the_agents_program_appears_on_its_screen() {
     let terminal = rig.terminal();
     let person = async {
         let mut view = terminal.watch().await.unwrap();
+        // The quotes keep the shell's echo of the command from passing for its prompts.
         until_shown(&mut view, "name? ").await;
         terminal.input("ann", b"Ann\r");
         until_shown(&mut view, "sure? ").await;
         terminal.release("ann");
     };
     let (outcome, ()) =
-        tokio::join!(rig.run_for("read -p 'name? ' a; read -p 'sure? ' b; echo $a", 2), person);
+        tokio::join!(rig.run_for("read -p 'na''me? ' a; read -p 'su''re? ' b; echo $a", 2), person);
     assert!(outcome.output.contains("name? Ann"), "{outcome:?}");
     assert!(rig.keys("y Enter").await.output.contains("name? Ann"));
 }
