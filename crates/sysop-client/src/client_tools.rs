@@ -177,7 +177,10 @@ impl LocalToolExecutor {
 
     pub(crate) fn observe_input(&self, input: &Input) {
         let LocalTools { policy, tools, .. } = &*self.local_tools;
-        #[expect(clippy::wildcard_enum_match_arm, reason = "other input allows nothing on this client")]
+        #[expect(
+            clippy::wildcard_enum_match_arm,
+            reason = "no other input approves a tool call on this client"
+        )]
         match input {
             Input::Decision { call, decision, .. } => {
                 self.local_policy.lock().record_decision(policy, tools, call, decision)

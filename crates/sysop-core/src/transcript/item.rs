@@ -133,8 +133,8 @@ impl Proposal {
         self.previewed_edit.as_ref().map_or(&self.command, |(command, _)| command)
     }
 
-    /// Returns the proposal as edited to the command that `preview` describes. Such a proposal can only be allowed
-    /// once. It is known only after a survey, just before the run, if the call can be guarded.
+    /// Returns the proposal with its command replaced by the one that `preview` describes. An edited command can only
+    /// be allowed once. A survey just before the run finds out if it can be guarded.
     pub fn as_previewed(&self) -> Self {
         let Some((command, risk)) = self.previewed_edit.clone() else { return self.clone() };
         let call = self.call.clone().with_command(command.clone());

@@ -25,7 +25,8 @@ struct State {
     drain: DrainState,
     /// Inputs that were read from the queue and have not been consumed yet.
     in_flight: HashSet<QueuePosition>,
-    /// Inputs consumed while the queue is being read. Kept until then, because the result may contain them.
+    /// Inputs consumed while the queue is being read. Cleared when the read ends, because its result may still contain
+    /// them.
     consumed: Vec<QueuePosition>,
 }
 

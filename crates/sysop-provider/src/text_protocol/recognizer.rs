@@ -137,8 +137,8 @@ impl<'a> CallRecognizer<'a> {
         }
     }
 
-    /// Returns the call, renamed to the offered tool that it means. A call that names no offered tool is accepted only
-    /// if the value can be nothing but a call.
+    /// Returns the call with its name mapped to the matching offered tool. A call that matches none is accepted only
+    /// if the value is unambiguously a call.
     fn finish(
         &self,
         name: &str,
