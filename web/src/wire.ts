@@ -769,6 +769,8 @@ export type ServerMessage =
     content: string;
     /** Images of the prompt. */
     images?: Array<PromptImage>;
+    /** Name of the sender's token; absent for the local user, and in older logs. */
+    by?: string;
   }
   /** A turn began with a user's prompt. */
   | {
@@ -783,6 +785,8 @@ export type ServerMessage =
     content: string;
     /** Images of the prompt. */
     images?: Array<PromptImage>;
+    /** Name of the sender's token; absent for the local user, and in older logs. */
+    by?: string;
   }
   /** More text from the model. Not logged. */
   | {

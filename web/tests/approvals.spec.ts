@@ -1,4 +1,4 @@
-/** Conditions of approvals, bounds of the mode `auto`, and the undo of a step. */
+/** Conditions of approvals, several people, bounds of the mode `auto`, and the undo of a step. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { call, expect, say, test, visit } from "./fixtures";
@@ -26,6 +26,24 @@ test("a change that two people must allow says who has, and when it expires, in 
   await expect(late.review).toContainText("1 of 2 people have allowed this");
   await expect(late.review).toContainText(/Rejected automatically in (10|9)m/);
   expect(existsSync(join(far.home, "made"))).toBe(false);
+});
+
+test("every prompt names its sender once a second person has sent one", async ({ page, serve }) => {
+  const server = await serve({ script: { first: [say("One.")], second: [say("Two.")] } });
+  const id = await server.session();
+  const person = await visit(page, server, id);
+  await person.says("first");
+  await expect(person.conversation).toContainText("One.");
+  const senders = person.conversation.locator(".prompt .sender");
+  await expect(senders).toHaveCount(0);
+  const sent = await fetch(`${server.url}/api/agent/sessions/${id}/messages`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${server.createToken("bob")}`, "content-type": "application/json" },
+    body: JSON.stringify({ content: "second", by: "root" }),
+  });
+  expect(sent.status).toBe(202);
+  await expect(person.conversation).toContainText("Two.");
+  await expect(senders).toHaveText(["you", "bob"]);
 });
 
 test("an approval counts down and is rejected when its time runs out", async ({ page, serve }) => {

@@ -1,4 +1,5 @@
 /** Fixtures: a scripted model, a server with its own home directory, a user with a browser, and a remote machine. */
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -35,6 +36,8 @@ export interface TestServer {
   request(method: string, path: string, body?: unknown): Promise<Response>;
   /** Creates a session and returns its id. */
   session(wish?: Record<string, unknown>): Promise<string>;
+  /** Creates a token of another name that may operate and decide. */
+  createToken(name: string): string;
   /** Kills the server like a power failure, and restarts it at the same address. */
   restart(): Promise<void>;
 }
@@ -154,6 +157,10 @@ async function startServer(
       const made = await request("POST", "/api/agent/sessions", wish);
       expect(made.status).toBe(201);
       return ((await made.json()) as { sessionId: string }).sessionId;
+    },
+    createToken: (name) => {
+      const args = ["token", "create", "--name", name, "--scope", "operate,decide"];
+      return execFileSync(SYSOP, args, { env: bare, cwd: work, encoding: "utf8" }).trim();
     },
     restart: async () => {
       await begun.server.end();

@@ -492,7 +492,7 @@ impl SessionTask {
         let input = match action {
             PromptAction::Ask(text, images) => {
                 open.text.clone_from(&text);
-                Input::Prompt { text, images: self.store_images(images).await? }
+                Input::Prompt { text, images: self.store_images(images).await?, by: None }
             }
             PromptAction::Run(command) => {
                 self.typed_call(&mut open, "bash", json!({ "command": command }))?

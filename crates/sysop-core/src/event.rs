@@ -38,6 +38,9 @@ pub enum Input {
         /// Images in the prompt, at most `PROMPT_IMAGES_MAX`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageRef>,
+        /// Name of the sender, as a server knows it; `None` for the local user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// Run one tool call without asking the model: a typed command, a routine, or an undo.
     Direct {
@@ -168,7 +171,7 @@ pub enum Input {
 impl Input {
     /// Returns a prompt without images.
     pub fn prompt(text: impl Into<String>) -> Self {
-        Self::Prompt { text: text.into(), images: Vec::new() }
+        Self::Prompt { text: text.into(), images: Vec::new(), by: None }
     }
 }
 
@@ -302,6 +305,9 @@ pub enum Event {
         text: String,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageRef>,
+        /// The user who sent the prompt to a server; `None` for the local user, and in older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     TurnStarted {
         /// Number of the turn, counted from 1.
@@ -312,6 +318,10 @@ pub enum Event {
         origin: Origin,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageRef>,
+        /// The user who sent the prompt to a server; `None` for the local user, for a turn without a prompt, and in
+        /// older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     StepStarted {
         step: StepId,

@@ -335,7 +335,7 @@ impl Session {
         let mut out = Output::default();
         self.end_auto_if_reached(&mut out);
         match input {
-            Input::Prompt { text, images } => self.on_prompt(&mut out, text, images),
+            Input::Prompt { text, images, by } => self.on_prompt(&mut out, text, images, by),
             Input::Direct { tool, arguments, origin } => self.on_direct(&mut out, tool, arguments, origin),
             Input::Decision { call, decision, by, person } => {
                 self.on_decision(&mut out, call, decision, by, person);
@@ -409,14 +409,14 @@ impl Session {
         })
     }
 
-    fn on_prompt(&mut self, out: &mut Output, text: String, mut images: Vec<ImageRef>) {
+    fn on_prompt(&mut self, out: &mut Output, text: String, mut images: Vec<ImageRef>, by: Option<String>) {
         images.truncate(PROMPT_IMAGES_MAX);
         let text = match text.trim() {
             "" if images.is_empty() => return,
             "" => IMAGES_ONLY.to_owned(),
             _ => text,
         };
-        let prompt = QueuedPrompt { text, images };
+        let prompt = QueuedPrompt { text, images, by };
         match self.activity() {
             Activity::Idle => {}
             Activity::Paused => {
@@ -439,8 +439,8 @@ impl Session {
 
     fn start_turn(&mut self, out: &mut Output, prompt: QueuedPrompt, origin: Origin) {
         let turn = self.state.turn.next();
-        let QueuedPrompt { text, images } = prompt;
-        self.emit(out, Event::TurnStarted { turn, prompt: text, origin, images });
+        let QueuedPrompt { text, images, by } = prompt;
+        self.emit(out, Event::TurnStarted { turn, prompt: text, origin, images, by });
         self.set_turn_timer(out);
     }
 
@@ -712,7 +712,8 @@ impl Session {
             CancelFollowUp::Clear => self.emit(out, Event::HistoryCleared),
             CancelFollowUp::Retry => {
                 let Some(text) = self.state.last_prompt.clone() else { return };
-                let prompt = QueuedPrompt { text, images: self.state.last_images.clone() };
+                let (images, by) = (self.state.last_images.clone(), self.state.last_sender.clone());
+                let prompt = QueuedPrompt { text, images, by };
                 self.emit(out, Event::HistoryCleared);
                 self.start_turn(out, prompt, Origin::Model);
             }

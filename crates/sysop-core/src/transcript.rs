@@ -51,6 +51,7 @@ mod changes;
 mod item;
 mod notice;
 mod output_readers;
+mod participants;
 mod pending;
 mod proposed_steps;
 mod resources;
@@ -63,10 +64,11 @@ use bounded_text::{push_head, push_tail};
 pub use backfill::{Backfill, TEXTS_BYTES_MAX};
 pub use item::{
     ApprovalScope, Decider, Item, ItemBody, ItemId, Notice, Proposal, ProposalState, Retention, Severity,
-    StreamedText, TextState, ToolOutput, TurnEnd,
+    StreamedText, TextState, ToolOutput, TurnEnd, UserPrompt,
 };
 pub use notice::event_notice;
 pub use output_readers::OutputReaders;
+pub use participants::Participants;
 pub use pending::PauseDelay;
 use resources::Resources;
 pub use session_info::{SessionInfo, approval_label};
@@ -104,6 +106,7 @@ pub struct Transcript {
     questions: Vec<Question>,
     holder: Option<String>,
     readers: OutputReaders,
+    participants: Participants,
     resources: Resources,
     tool_calls: u32,
     /// Queued prompts, each with the position of its event; the oldest comes first.
@@ -267,14 +270,15 @@ impl Transcript {
 
     fn event(&mut self, event: &Event) {
         self.readers.apply(event);
+        self.note_participants(event);
         match event {
             Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
             Event::Configured { change } => self.configured(change),
-            Event::PromptQueued { text, images } => {
-                self.prompt_queued(&prompt_for_display(text, images));
+            Event::PromptQueued { text, images, by } => {
+                self.prompt_queued(&prompt_for_display(text, images), by.as_deref());
             }
-            Event::TurnStarted { turn, prompt, images, .. } => {
-                self.turn_started(*turn, &prompt_for_display(prompt, images));
+            Event::TurnStarted { turn, prompt, images, by, .. } => {
+                self.turn_started(*turn, &prompt_for_display(prompt, images), by.as_deref());
             }
             Event::StepStarted { step } => {
                 self.turn.step = *step;
@@ -379,7 +383,7 @@ impl Transcript {
         self.notice(Severity::Note, text);
     }
 
-    fn turn_started(&mut self, turn: TurnId, prompt: &str) {
+    fn turn_started(&mut self, turn: TurnId, prompt: &str, by: Option<&str>) {
         let step = StepId { turn, step: 0 };
         self.turn = CurrentTurn { id: turn, step, ..CurrentTurn::default() };
         self.open_calls.clear();
@@ -387,7 +391,9 @@ impl Transcript {
         self.turn_from = self.items.len();
         self.phase = SessionPhase::Thinking { step };
         if !prompt.is_empty() {
-            self.put(ItemId::Prompt(turn), ItemBody::Prompt(prompt.to_owned()));
+            let is_named = self.participants.are_several();
+            let prompt = UserPrompt { text: prompt.to_owned(), by: by.map(str::to_owned), is_named };
+            self.put(ItemId::Prompt(turn), ItemBody::Prompt(prompt));
         }
     }
 

@@ -118,7 +118,7 @@ pub async fn prompt_with_images(
     if images.len() > PROMPT_IMAGES_MAX {
         return Err(format!("a prompt may have at most {PROMPT_IMAGES_MAX} images"));
     }
-    Ok(Input::Prompt { text, images })
+    Ok(Input::Prompt { text, images, by: None })
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -683,7 +683,7 @@ impl Drop for Worker {
 fn unheeded_notice(input: &Input, activity: Activity) -> Option<&'static str> {
     // The prompt was forwarded by a node that could not see the length of this queue.
     let prompt =
-        matches!(input, Input::Prompt { text, images } if !text.trim().is_empty() || !images.is_empty());
+        matches!(input, Input::Prompt { text, images, .. } if !text.trim().is_empty() || !images.is_empty());
     let compact = matches!(input, Input::Compact { .. }) && activity == Activity::Idle;
     let notices = [
         (prompt, QUEUE_IS_FULL),

@@ -51,8 +51,11 @@ mod tests {
                 "dangerous_patterns": [], "max_iterations": 5, "max_history_messages": 5, "host": "local",
                 "root": "/", "profile": "coder"});
             let spec = serde_json::from_value(spec).unwrap();
-            let further =
-                (0..count).map(|number| Event::PromptQueued { text: number.to_string(), images: Vec::new() });
+            let further = (0..count).map(|number| Event::PromptQueued {
+                text: number.to_string(),
+                images: Vec::new(),
+                by: None,
+            });
             let opened = Event::SessionOpened { spec, opened_by: None };
             let events = std::iter::once(opened).chain(further).collect();
             Self { events, pages: Mutex::default() }

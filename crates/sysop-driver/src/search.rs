@@ -53,6 +53,7 @@ mod tests {
             prompt: text.to_owned(),
             origin: Origin::User,
             images: Vec::new(),
+            by: None,
         }
     }
 

@@ -300,7 +300,7 @@ fn first_input(
     answers: ConfirmSender,
 ) -> (Option<Input>, Option<SequenceRun>) {
     match task {
-        ExecTask::Prompt(text) => (Some(Input::Prompt { text, images }), None),
+        ExecTask::Prompt(text) => (Some(Input::Prompt { text, images, by: None }), None),
         ExecTask::Routine(command) => (Some(direct(&command)), None),
         ExecTask::Undo { step, .. } => {
             let undo = Input::Direct {

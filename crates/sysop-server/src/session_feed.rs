@@ -479,7 +479,7 @@ mod tests {
         Update::Logged(Arc::new(Logged {
             seq: Seq(seq),
             at: Timestamp(0),
-            event: Event::PromptQueued { text: format!("prompt {seq}"), images: Vec::new() },
+            event: Event::PromptQueued { text: format!("prompt {seq}"), images: Vec::new(), by: None },
         }))
     }
 

@@ -49,6 +49,7 @@ fn event(number: u64) -> Event {
             prompt: "why did nginx not start?".into(),
             origin: Origin::User,
             images: Vec::new(),
+            by: None,
         },
         0 => Event::StepStarted { step },
         1 => Event::Replied {

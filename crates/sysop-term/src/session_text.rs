@@ -126,7 +126,7 @@ pub fn permissions(
 /// Returns an item's text as a user would search or copy it. The text is untrusted.
 pub fn item_text(body: &ItemBody) -> Cow<'_, str> {
     match body {
-        ItemBody::Prompt(text) => Cow::Borrowed(text),
+        ItemBody::Prompt(prompt) => Cow::Borrowed(&prompt.text),
         ItemBody::Answer(text) | ItemBody::Reasoning(text) => Cow::Borrowed(&text.text),
         ItemBody::Proposal(plan) => Cow::Borrowed(&plan.command),
         ItemBody::ToolOutput(output) => match &output.outcome {

@@ -92,6 +92,7 @@ impl Frontend {
             prompt: prompt.to_owned(),
             images: Vec::new(),
             origin: Origin::Model,
+            by: None,
         });
         let step = StepId { turn, step: 1 };
         self.log(Event::StepStarted { step });

@@ -528,7 +528,7 @@ impl ClientMessage {
     pub fn from_input(input: &Input) -> Option<Self> {
         let envelope = Envelope::default();
         Some(match input {
-            Input::Prompt { text, images } => {
+            Input::Prompt { text, images, .. } => {
                 let images = images.iter().map(PromptImage::from).collect();
                 Self::UserMessage { envelope, content: text.clone(), images }
             }
@@ -611,7 +611,7 @@ impl ClientMessage {
         match self {
             Self::UserMessage { content, images, .. } => {
                 let images = images.iter().cloned().map(Into::into).collect();
-                vec![Input::Prompt { text: content.clone(), images }]
+                vec![Input::Prompt { text: content.clone(), images, by: Some(by.to_owned()) }]
             }
             Self::ApprovalDecision { tool_call_id, decision, command, reason, .. } => {
                 let decision = decision.into_decision(command.clone(), reason.clone().unwrap_or_default());

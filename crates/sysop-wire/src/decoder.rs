@@ -128,10 +128,10 @@ impl Decoder {
     fn main_event(&self, main: ServerMessage, group: MessageGroup) -> Option<Event> {
         let turn = self.step.turn;
         Some(match main {
-            ServerMessage::UserMessage { content, images, .. } => {
+            ServerMessage::UserMessage { content, images, by, .. } => {
                 let turn = group.now.map_or(turn, |now| now.turn);
                 let images = images.into_iter().map(Into::into).collect();
-                Event::TurnStarted { turn, prompt: content, origin: Origin::Model, images }
+                Event::TurnStarted { turn, prompt: content, origin: Origin::Model, images, by }
             }
             ServerMessage::StepFinished { iteration, usage, tool_calls, .. } => {
                 let calls = tool_calls.into_iter().map(ToolCall::from).collect();
@@ -148,9 +148,9 @@ impl Decoder {
                 error: group.error,
                 active_ms: 0,
             },
-            ServerMessage::PromptQueued { content, images, .. } => {
+            ServerMessage::PromptQueued { content, images, by, .. } => {
                 let images = images.into_iter().map(Into::into).collect();
-                Event::PromptQueued { text: content, images }
+                Event::PromptQueued { text: content, images, by }
             }
             created @ ServerMessage::SessionCreated { .. } => session_opened(created)?,
             configured @ ServerMessage::Configured { .. } => {
@@ -176,7 +176,7 @@ fn state_event(event: StateEvent, now: &State) -> Option<Event> {
     Some(match event {
         StateEvent::TurnStarted => {
             let (prompt, images) = (String::new(), Vec::new());
-            Event::TurnStarted { turn: now.turn, prompt, origin: Origin::User, images }
+            Event::TurnStarted { turn: now.turn, prompt, origin: Origin::User, images, by: None }
         }
         StateEvent::StepStarted => Event::StepStarted { step },
         StateEvent::CancelAsked => Event::CancelAsked { then: CancelFollowUp::Nothing },

@@ -287,18 +287,18 @@ impl Encoder {
             Event::SessionOpened { spec, opened_by } => {
                 vec![session_created(session_id, position, spec, opened_by.clone())]
             }
-            Event::TurnStarted { prompt, images, .. } if !prompt.is_empty() => {
+            Event::TurnStarted { prompt, images, by, .. } if !prompt.is_empty() => {
                 let (content, images) = (prompt.clone(), images.iter().map(PromptImage::from).collect());
-                vec![ServerMessage::UserMessage { session_id, position, content, images }]
+                vec![ServerMessage::UserMessage { session_id, position, content, images, by: by.clone() }]
             }
             Event::Replied { step, reply } => replied(session_id, position, step.step, reply),
             Event::ModelFailed { step, failure } => {
                 let (iteration, kind, message) = (step.step, failure.kind, failure.message.clone());
                 vec![ServerMessage::StepFailed { session_id, position, iteration, kind, message }]
             }
-            Event::PromptQueued { text, images } => {
+            Event::PromptQueued { text, images, by } => {
                 let (content, images) = (text.clone(), images.iter().map(PromptImage::from).collect());
-                vec![ServerMessage::PromptQueued { session_id, position, content, images }]
+                vec![ServerMessage::PromptQueued { session_id, position, content, images, by: by.clone() }]
             }
             Event::Configured { change } => vec![configured(session_id, position, change)],
             Event::ApprovalAsked { .. } => {

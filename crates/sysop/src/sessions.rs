@@ -9,6 +9,7 @@ use std::path::Path;
 
 use sysop_core::event::Logged;
 use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::transcript::Participants;
 use sysop_driver::port::{SessionSummary, Store, StoreError};
 use sysop_wire::to_json_line;
 
@@ -229,7 +230,14 @@ async fn write_transcript(
     view: &DisplayOptions,
     out: &mut impl Write,
 ) -> Result<(), SessionsError> {
-    let mut transcript = TranscriptWriter::new(form);
+    // The first prompt needs its sender's name even if a second person appears only at the end.
+    let mut participants = Participants::default();
+    each_event(store, &summary.id, |logged| {
+        participants.apply(&logged.event);
+        Ok(())
+    })
+    .await?;
+    let mut transcript = TranscriptWriter::new(form, participants);
     transcript.write_head(summary, view, out)?;
     each_event(store, &summary.id, |logged| transcript.write_event(&logged.event, out)).await?;
     Ok(transcript.write_end(out)?)

@@ -1,5 +1,7 @@
 /** One row of a conversation. */
+
 import { memo, useState } from "react";
+import { useName } from "../app/me";
 import type { Item } from "../state/item";
 import { SafeText } from "../text/Code";
 import { usage } from "../text/labels";
@@ -37,7 +39,7 @@ export const RowView = memo(({ row, session, showAll, undo }: Props) => {
 function ItemView({ item, session, undo }: { item: Item; session: SessionId; undo(call: string): void }) {
   switch (item.kind) {
     case "prompt":
-      return <Prompt text={item.text} />;
+      return <Prompt text={item.text} sender={item.named ? item.by : undefined} />;
     case "answer":
       return <Answer text={item.text} whole={item.state !== "streaming"} broken={item.state === "broken"} />;
     case "reasoning":
@@ -60,9 +62,12 @@ function ItemView({ item, session, undo }: { item: Item; session: SessionId; und
   }
 }
 
-function Prompt({ text }: { text: string }) {
+function Prompt({ text, sender }: { text: string; sender: string | undefined }) {
+  const nameOf = useName();
+  const name = sender === undefined ? undefined : nameOf(sender);
   return (
-    <article className="prompt" aria-label="You">
+    <article className="prompt" aria-label={name ?? "You"}>
+      {name !== undefined && <p className="sender">{name}</p>}
       <p>
         <SafeText text={text} />
       </p>

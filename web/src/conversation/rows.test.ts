@@ -4,7 +4,13 @@ import type { SessionView } from "../state/session-store";
 import { emptyTranscript } from "../state/transcript";
 import { rowsOf } from "./rows";
 
-const prompt = (id: string): Item => ({ kind: "prompt", id, text: id });
+const prompt = (id: string): Item => ({
+  kind: "prompt",
+  id,
+  text: id,
+  by: undefined,
+  named: false,
+});
 const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   transcript: { ...emptyTranscript, items },
   status: { state: "open", kind: "socket", why: "", hint: "", final: false },

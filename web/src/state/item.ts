@@ -106,7 +106,8 @@ export interface Step {
 }
 
 export type Item =
-  | { kind: "prompt"; id: string; text: string }
+  /** `named` is true if several people take part in the session, so that the sender is shown. */
+  | { kind: "prompt"; id: string; text: string; by: string | undefined; named: boolean }
   | { kind: "answer"; id: string; text: string; state: TextState }
   | { kind: "reasoning"; id: string; text: string; state: TextState }
   | Step

@@ -441,6 +441,24 @@ test("a prompt shows its images, one in a line", () => {
   });
 });
 
+test("every prompt names its sender once a second person takes part", () => {
+  const by = (name: string, content: string) => [{ type: "user.message", content, by: name }];
+  const alone = log([{ ...opening, openedBy: "ada" }, idle], by("ada", "one"), done(1), by("ada", "two"));
+  const named = (messages: ServerMessage[]) =>
+    fold(emptyTranscript, messages).items.flatMap((item) => (item.kind === "prompt" ? [item.named] : []));
+  expect(named(alone)).toEqual([false, false]);
+  const closed = (name: string) => ({
+    type: "approval.closed",
+    toolCallId: "c",
+    decision: "allow",
+    by: name,
+  });
+  const later = (message: object) => log(...Array(4).fill([]), message);
+  expect(named([...alone, ...later(closed("sysop"))])).toEqual([false, false]);
+  expect(named([...alone, ...later(closed("bob"))])).toEqual([true, true]);
+  expect(named([...alone, ...later(by("bob", "three"))])).toEqual([true, true, true]);
+});
+
 describe("what waits", () => {
   test("prompts are queued and leave the queue when their turn begins or all is stopped", () => {
     const two = log(

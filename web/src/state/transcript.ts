@@ -26,6 +26,7 @@ import type {
 } from "../wire";
 import type { HostEnd, Item, Step, TextState } from "./item";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
+import { nobody, noteParticipant, type Participants } from "./participants";
 
 /** Maximum items to keep; the oldest are dropped first. */
 export const ITEMS_MAX = 20_000;
@@ -110,6 +111,7 @@ export interface Transcript {
   lastPrompt: string | undefined;
   liveNotices: number;
   readers: OutputReaders;
+  participants: Participants;
 }
 
 export const emptyTranscript: Transcript = {
@@ -138,6 +140,7 @@ export const emptyTranscript: Transcript = {
   lastPrompt: undefined,
   liveNotices: 0,
   readers: noReaders,
+  participants: nobody,
 };
 
 /** Folds messages into a new transcript. Unknown types are ignored. */
@@ -223,6 +226,7 @@ class TranscriptBuilder {
     const { next } = this;
     if ("seq" in message && message.seq !== undefined) next.seq = Math.max(next.seq, message.seq);
     next.readers = readOutput(next.readers, message, next.facts?.model);
+    this.noteParticipant(message);
     switch (message.type) {
       case "session.created":
         return this.created(message);
@@ -232,7 +236,7 @@ class TranscriptBuilder {
         next.queued = [...next.queued, message.content];
         return;
       case "user.message":
-        return this.turnBegins(message.content, message.images);
+        return this.turnBegins(message.content, message.images, message.by);
       case "assistant.delta":
         return this.stream("answer", message.content);
       case "assistant.reasoning":
@@ -365,7 +369,18 @@ class TranscriptBuilder {
     if (said.length > 0) this.notice(message.seq, said.join("; "), "note");
   }
 
-  private turnBegins(prompt: string, images: PromptImage[] = []): void {
+  /** Once several people took part, every prompt shows its sender. */
+  private noteParticipant(message: ServerMessage): void {
+    const { next } = this;
+    const { several } = next.participants;
+    next.participants = noteParticipant(next.participants, message);
+    if (several || !next.participants.several) return;
+    this.items.forEach((item, at) => {
+      if (item.kind === "prompt") this.items[at] = { ...item, named: true };
+    });
+  }
+
+  private turnBegins(prompt: string, images: PromptImage[] = [], by?: string): void {
     const { next } = this;
     const waited = next.queued.indexOf(prompt);
     if (waited >= 0) next.queued = next.queued.filter((_, at) => at !== waited);
@@ -375,7 +390,9 @@ class TranscriptBuilder {
     const lines = images.map(
       ({ width, height, name }) => `[${`image ${width}×${height} ${name ?? ""}`.trim()}]`,
     );
-    this.items.push({ kind: "prompt", id: `prompt-${next.turn}`, text: [prompt, ...lines].join("\n") });
+    const text = [prompt, ...lines].join("\n");
+    const named = next.participants.several;
+    this.items.push({ kind: "prompt", id: `prompt-${next.turn}`, text, by, named });
   }
 
   private beginTurn(turn: number): void {

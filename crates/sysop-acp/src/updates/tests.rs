@@ -60,6 +60,7 @@ fn started() -> Event {
         prompt: "look\naround".into(),
         origin: Origin::Model,
         images: Vec::new(),
+        by: None,
     }
 }
 

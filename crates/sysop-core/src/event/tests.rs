@@ -11,6 +11,7 @@ fn started() -> Event {
         prompt: "say \"hi\"".to_owned(),
         origin: Origin::User,
         images: Vec::new(),
+        by: None,
     }
 }
 
@@ -21,6 +22,22 @@ fn the_tag_comes_first_and_fields_follow() {
     assert_eq!(from_str::<Event>(&text).unwrap(), started());
     assert_eq!(to_string(&Event::Resumed).unwrap(), r#"{"type":"resumed"}"#);
     assert_eq!(from_str::<Event>(r#"{"type":"resumed"}"#).unwrap(), Event::Resumed);
+}
+
+#[test]
+fn a_prompt_names_its_sender_only_if_there_is_one() {
+    let by = |by: Option<&str>| Event::PromptQueued {
+        text: "go".to_owned(),
+        images: Vec::new(),
+        by: by.map(str::to_owned),
+    };
+    for (event, text) in [
+        (by(None), r#"{"type":"prompt_queued","text":"go"}"#),
+        (by(Some("ada")), r#"{"type":"prompt_queued","text":"go","by":"ada"}"#),
+    ] {
+        assert_eq!(to_string(&event).unwrap(), text);
+        assert_eq!(from_str::<Event>(text).unwrap(), event);
+    }
 }
 
 #[test]

@@ -50,9 +50,11 @@ impl Session {
                 *state = super::State { opened_by, ..super::State::new(spec) };
             }
             Event::Configured { change } => self.apply_configured(change),
-            Event::PromptQueued { text, images } => state.queue.push_back(QueuedPrompt { text, images }),
-            Event::TurnStarted { turn, prompt, origin, images } => {
-                self.apply_turn_started(turn, QueuedPrompt { text: prompt, images }, origin);
+            Event::PromptQueued { text, images, by } => {
+                state.queue.push_back(QueuedPrompt { text, images, by });
+            }
+            Event::TurnStarted { turn, prompt, origin, images, by } => {
+                self.apply_turn_started(turn, QueuedPrompt { text: prompt, images, by }, origin);
             }
             Event::StepStarted { step } => self.apply_step_started(step),
             Event::Replied { reply, .. } => self.apply_replied(reply),
@@ -222,7 +224,7 @@ impl Session {
         if state.queue.front().is_some_and(|queued| *queued == prompt) {
             state.queue.pop_front();
         }
-        let QueuedPrompt { text: prompt, images } = prompt;
+        let QueuedPrompt { text: prompt, images, by } = prompt;
         state.turn = turn;
         state.turn_mode = state.mode;
         state.step = StepId { turn, step: 0 };
@@ -245,7 +247,7 @@ impl Session {
             state.history.push_prompt(&text, images.clone(), state.keep);
             state.ledger.add_prompt(&prompt);
             state.last_prompt = Some(prompt);
-            state.last_images = images;
+            (state.last_images, state.last_sender) = (images, by);
             state.phase = Phase::BetweenSteps;
         }
     }

@@ -40,7 +40,7 @@ impl Session {
         arguments: Map<String, Value>,
         origin: Origin,
     ) {
-        self.start_turn(out, QueuedPrompt { text: String::new(), images: Vec::new() }, origin);
+        self.start_turn(out, QueuedPrompt::default(), origin);
         let arguments = if tool == UNDO_TOOL {
             match self.undo_arguments(&arguments) {
                 Ok(arguments) => arguments,

@@ -55,6 +55,8 @@ pub(super) struct State {
     pub(super) last_prompt: Option<String>,
     /// Images of `last_prompt`.
     pub(super) last_images: Vec<ImageRef>,
+    /// Sender of `last_prompt`.
+    pub(super) last_sender: Option<String>,
     pub(super) queue: VecDeque<QueuedPrompt>,
     pub(super) grants: Vec<ScopedGrant>,
     pub(super) used_ids: HashSet<String>,
@@ -117,15 +119,17 @@ pub(super) struct State {
 }
 
 /// A prompt that is queued behind the current turn.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct QueuedPrompt {
     pub(super) text: String,
     pub(super) images: Vec<ImageRef>,
+    /// The user who sent the prompt to a server.
+    pub(super) by: Option<String>,
 }
 
 impl From<QueuedPrompt> for Event {
-    fn from(QueuedPrompt { text, images }: QueuedPrompt) -> Self {
-        Self::PromptQueued { text, images }
+    fn from(QueuedPrompt { text, images, by }: QueuedPrompt) -> Self {
+        Self::PromptQueued { text, images, by }
     }
 }
 
@@ -278,6 +282,7 @@ impl State {
             completed: false,
             last_prompt: None,
             last_images: Vec::new(),
+            last_sender: None,
             queue: VecDeque::new(),
             grants: Vec::new(),
             used_ids: HashSet::new(),

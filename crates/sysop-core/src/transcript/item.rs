@@ -71,7 +71,7 @@ pub enum Retention {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum ItemBody {
-    Prompt(String),
+    Prompt(UserPrompt),
     /// Visible reasoning of a model.
     Reasoning(StreamedText),
     /// Text of a model, or the summary with which it ended the turn.
@@ -80,6 +80,22 @@ pub enum ItemBody {
     ToolOutput(Box<ToolOutput>),
     Notice(Notice),
     End(TurnEnd),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UserPrompt {
+    pub text: String,
+    /// The user who sent the prompt to a server; `None` for the local user.
+    pub by: Option<String>,
+    /// True if several people take part in the session, so that the sender is shown.
+    pub is_named: bool,
+}
+
+impl UserPrompt {
+    /// Returns the name to show with the prompt, if any.
+    pub fn sender(&self) -> Option<&str> {
+        self.by.as_deref().filter(|_| self.is_named)
+    }
 }
 
 /// Text of a model, with its state: still arriving, complete, or abandoned.

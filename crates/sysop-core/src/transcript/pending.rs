@@ -42,9 +42,11 @@ impl Transcript {
         }
     }
 
-    pub(super) fn prompt_queued(&mut self, prompt: &str) {
+    pub(super) fn prompt_queued(&mut self, prompt: &str, by: Option<&str>) {
         self.queued.push_back((self.seq, prompt.to_owned()));
-        self.notice(Severity::Note, format!("queued: {prompt}"));
+        let by = by.filter(|_| self.participants.are_several());
+        let by = by.map_or_else(String::new, |by| format!(" by {by}"));
+        self.notice(Severity::Note, format!("queued{by}: {prompt}"));
     }
 
     /// Notes that a turn starts with this prompt.

@@ -17,6 +17,7 @@ use crate::mode::Mode;
 use crate::policy::{ApprovalMode, Grant};
 use crate::tool::{ToolEffect, ToolSpec};
 
+mod participants;
 mod pending;
 
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
@@ -62,7 +63,11 @@ fn step(turn: u32, step: u32) -> StepId {
 }
 
 fn started(turn: u32, prompt: &str) -> Event {
-    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin: Origin::User, images: Vec::new() }
+    turn_started(turn, prompt, Origin::User)
+}
+
+fn turn_started(turn: u32, prompt: &str, origin: Origin) -> Event {
+    Event::TurnStarted { turn: TurnId(turn), prompt: prompt.into(), origin, images: Vec::new(), by: None }
 }
 
 fn ended(turn: u32, reason: StopReason) -> Event {
@@ -115,13 +120,7 @@ fn denied_calls_of_a_read_only_session_are_proposed_steps_until_they_run() {
     };
     assert_eq!(proposed(&steps), ["touch a", "touch b"]);
     steps.extend([
-        Event::TurnStarted {
-            turn: TurnId(2),
-            prompt: String::new(),
-            origin: Origin::Routine,
-            images: Vec::new(),
-        }
-        .into(),
+        turn_started(2, "", Origin::Routine).into(),
         Event::ToolStarted { call: bash("4", "touch a"), origin: Origin::Routine }.into(),
         finished("4", Outcome::ok("")).into(),
         ended(2, StopReason::EndTurn).into(),
@@ -173,7 +172,7 @@ fn drawn(transcript: &Transcript) -> String {
     for item in transcript.items() {
         let live = if item.live_only { " (live)" } else { "" };
         let body = match &item.body {
-            ItemBody::Prompt(text) => text.clone(),
+            ItemBody::Prompt(prompt) => prompt.text.clone(),
             ItemBody::Reasoning(text) | ItemBody::Answer(text) => format!("{:?} {:?}", text.state, text.text),
             ItemBody::Proposal(plan) => {
                 format!("{:?} {:?} from {:?}", plan.command, plan.state, plan.edited_from)

@@ -29,7 +29,7 @@ fn seeing(vision: Option<bool>, context_window: Option<u32>) -> SessionSpec {
 }
 
 fn look(name: &str) -> Input {
-    Input::Prompt { text: format!("look at {name}"), images: vec![image(name)] }
+    Input::Prompt { text: format!("look at {name}"), images: vec![image(name)], by: None }
 }
 
 /// Returns the names of the images in the request to the model.
@@ -81,7 +81,7 @@ fn queued_and_retried_prompts_keep_their_images() {
 #[test]
 fn a_prompt_of_images_alone_gets_text() {
     let mut world = World::new(seeing(Some(true), None));
-    world.tell(Input::Prompt { text: " ".to_owned(), images: vec![image("a.png")] });
+    world.tell(Input::Prompt { text: " ".to_owned(), images: vec![image("a.png")], by: None });
     let request = &world.asked.as_ref().expect("the model is asked").1;
     assert!(matches!(request.messages[0].message(), Message::User { text, .. } if !text.trim().is_empty()));
 }

@@ -101,6 +101,7 @@ fn replay_restores_the_users_who_allowed_the_pending_call() {
         prompt: String::new(),
         origin: sysop_core::event::Origin::Routine,
         images: Vec::new(),
+        by: None,
     };
     let asked = Event::ApprovalAsked {
         call: call.clone(),

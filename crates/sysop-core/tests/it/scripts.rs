@@ -450,6 +450,37 @@ fn stopping_closes_an_open_approval() {
 }
 
 #[test]
+fn a_prompt_keeps_its_sender_while_queued_and_when_retried() {
+    let mut world = World::each();
+    let say = |text: &str, by: &str| Input::Prompt {
+        text: text.to_owned(),
+        images: Vec::new(),
+        by: Some(by.to_owned()),
+    };
+    world.tell(say("one", "ada")).tell(say("two", "bob")).reply(says("1")).reply(says("2"));
+    world.tell(Input::Retry).reply(says("2")).prompt("three");
+    let senders: Vec<(&str, &str, Option<&str>)> = world
+        .log
+        .iter()
+        .filter_map(|event| match event {
+            Event::PromptQueued { text, by, .. } => Some(("queued", text.as_str(), by.as_deref())),
+            Event::TurnStarted { prompt, by, .. } => Some(("started", prompt.as_str(), by.as_deref())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        senders,
+        [
+            ("started", "one", Some("ada")),
+            ("queued", "two", Some("bob")),
+            ("started", "two", Some("bob")),
+            ("started", "two", Some("bob")),
+            ("started", "three", None),
+        ]
+    );
+}
+
+#[test]
 fn a_prompt_waits_for_the_end_of_a_turn() {
     let mut world = World::each();
     world.prompt("one");

@@ -11,7 +11,7 @@ use super::*;
 use crate::port::{SessionSummary, StoreError};
 
 fn event(seq: u64) -> Arc<Logged> {
-    let event = Event::PromptQueued { text: seq.to_string(), images: Vec::new() };
+    let event = Event::PromptQueued { text: seq.to_string(), images: Vec::new(), by: None };
     Arc::new(Logged { seq: Seq(seq), at: Timestamp(0), event })
 }
 

@@ -342,6 +342,7 @@ impl State {
             prompt: prompt.into(),
             origin,
             images: Vec::new(),
+            by: None,
         });
     }
 

@@ -9,9 +9,10 @@ use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::style::StyleRuns;
-use sysop_core::text::{Stripper, strip_controls};
+use sysop_core::text::{Stripper, neutralize_line, strip_controls};
 use sysop_core::transcript::{
-    Decider, ItemBody, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd, approval_label,
+    Decider, ItemBody, ItemId, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd, UserPrompt,
+    approval_label,
 };
 use sysop_term::ansi::text_style;
 use sysop_term::cells::wrap_exact;
@@ -155,8 +156,8 @@ impl ReplView for PanelView {
         }
         for item in &items[from..] {
             match &item.body {
-                ItemBody::Prompt(text) => {
-                    screen.rows(&prompt_rows(text, Panel::new(screen.render_options())))?
+                ItemBody::Prompt(prompt) => {
+                    screen.rows(&prompt_rows(prompt, Panel::new(screen.render_options())))?
                 }
                 ItemBody::Answer(text) => self.whole_answer(&text.text, screen)?,
                 ItemBody::Proposal(plan) => {
@@ -240,14 +241,17 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         match &logged.event {
-            Event::TurnStarted { prompt, .. } => {
+            Event::TurnStarted { turn, .. } => {
                 self.turn_began = Some(logged.at);
                 self.exit_code = None;
                 self.asked_here.clear();
-                if self.own_prompts.front() == Some(prompt) {
-                    self.own_prompts.pop_front();
-                } else if !prompt.is_empty() {
-                    screen.rows(&prompt_rows(prompt, Panel::new(screen.render_options())))?;
+                let item = transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body);
+                if let Some(ItemBody::Prompt(prompt)) = item {
+                    if self.own_prompts.front() == Some(&prompt.text) {
+                        self.own_prompts.pop_front();
+                    } else {
+                        screen.rows(&prompt_rows(prompt, Panel::new(screen.render_options())))?;
+                    }
                 }
             }
             Event::Replied { step, reply } => {
@@ -260,7 +264,7 @@ impl PanelView {
             Event::TurnEnded { turn, .. } => {
                 self.close_answer(screen)?;
                 self.reasoning.clear();
-                let id = sysop_core::transcript::ItemId::End(*turn);
+                let id = ItemId::End(*turn);
                 if let Some(ItemBody::End(end)) = transcript.item(&id).map(|item| &item.body) {
                     self.turn_ended(end, logged.at, transcript, screen)?;
                 }
@@ -643,9 +647,12 @@ fn running_words(transcript: &Transcript) -> String {
     safe(&format!("{short}{dots}"))
 }
 
-fn prompt_rows(text: &str, panel: Panel) -> Vec<TextRow> {
-    let rows = text.lines().flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)).collect();
-    panel.around("PROMPT", rows)
+fn prompt_rows(prompt: &UserPrompt, panel: Panel) -> Vec<TextRow> {
+    let sender = prompt.sender().map(|by| format!("PROMPT from {}", neutralize_line(by)));
+    let title = sender.as_deref().unwrap_or("PROMPT");
+    let rows =
+        prompt.text.lines().flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)).collect();
+    panel.around(title, rows)
 }
 
 impl LiveOutput {

@@ -5,7 +5,7 @@ use std::io;
 use sysop_core::event::{Delta, Event, Origin, Update};
 use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::text::{Neutralizer, Stripper};
+use sysop_core::text::{Neutralizer, Stripper, neutralize_line};
 use sysop_core::transcript::{
     Decider, ItemBody, ItemId, Proposal, ProposalState, Transcript, approval_label,
 };
@@ -138,7 +138,12 @@ impl ReplView for PlainView {
             items.iter().rposition(|item| matches!(item.body, ItemBody::Prompt(_))).unwrap_or(items.len());
         for item in &items[from..] {
             match &item.body {
-                ItemBody::Prompt(text) => screen.text(&format!("You: {}\n\n", safe_prose(text)))?,
+                ItemBody::Prompt(prompt) => {
+                    let sender = prompt
+                        .sender()
+                        .map_or_else(|| "You".to_owned(), |by| neutralize_line(by).into_owned());
+                    screen.text(&format!("{sender}: {}\n\n", safe_prose(&prompt.text)))?;
+                }
                 ItemBody::Answer(text) => screen.text(&format!("Agent: {}\n\n", safe_prose(&text.text)))?,
                 ItemBody::Proposal(plan) => screen.text(&format!("{}\n", words::tool_line(&plan.call)))?,
                 ItemBody::Reasoning(_) | ItemBody::ToolOutput(_) | ItemBody::Notice(_) | ItemBody::End(_) => {

@@ -96,7 +96,9 @@ pub(super) async fn chat(
         shared.chats.keep(&caller.key, &session_ref.state.id);
     }
     let updates = session_ref.opened.session.subscribe(session_ref.opened.last);
-    if let Err(why) = session_ref.opened.session.send(Input::prompt(message.clone())) {
+    let by = Some(caller.name.clone());
+    let prompt = Input::Prompt { text: message.clone(), images: Vec::new(), by };
+    if let Err(why) = session_ref.opened.session.send(prompt) {
         return problem::rejection(&shared, &send_error(&session_ref, why));
     }
     let cookie = format!("{COOKIE}={}; Path=/; HttpOnly; SameSite=Strict", session_ref.state.id);

@@ -196,7 +196,7 @@ async fn an_approval_seen_on_another_server_can_be_answered_here_early() {
     assert_eq!(post(world.address, "ann", &path, &decision).await.status, 409, "no approval is open");
     let id = SessionId::new(id);
     let last = world.driver.last_seq(&id).unwrap();
-    let event = Event::PromptQueued { text: "of another server".to_owned(), images: Vec::new() };
+    let event = Event::PromptQueued { text: "of another server".to_owned(), images: Vec::new(), by: None };
     let told = Arc::new(Logged { seq: last.next(), at: Timestamp(0), event });
     world.store.append(&id, last, &[told]).await.unwrap();
     assert_eq!(post(world.address, "ann", &path, &decision).await.status, 202);

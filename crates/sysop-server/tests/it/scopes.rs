@@ -86,6 +86,19 @@ async fn a_token_created_by_a_command_since_the_prompt_cannot_decide() {
 }
 
 #[tokio::test]
+async fn a_prompt_names_the_token_that_sent_it_whatever_the_client_says() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut socket, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    socket.say(json!({"type": "user.message", "content": "hello", "by": "root"})).await;
+    assert_eq!(socket.until("user.message").await["by"], "ann");
+    socket.until("assistant.done").await;
+    let words = json!({"content": "hello again", "by": "root"});
+    assert_eq!(say(&world, "operator", &id, "messages", words).await, 202);
+    assert_eq!(socket.until("user.message").await["by"], "operator");
+}
+
+#[tokio::test]
 async fn sessions_name_their_opener_and_decisions_their_author() {
     let world = World::start().await;
     let (id, call) = waiting(&world, "operator").await;

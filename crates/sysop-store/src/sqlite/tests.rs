@@ -15,7 +15,7 @@ fn events(after: u64, count: u64, size: usize) -> Vec<Arc<Logged>> {
     let event = |seq| Logged {
         seq: Seq(seq),
         at: Timestamp(0),
-        event: Event::PromptQueued { text: "x".repeat(size), images: Vec::new() },
+        event: Event::PromptQueued { text: "x".repeat(size), images: Vec::new(), by: None },
     };
     (after + 1..=after + count).map(event).map(Arc::new).collect()
 }

@@ -361,7 +361,10 @@ async fn the_database_rejects_a_stale_owner() {
     assert_eq!(refused, StoreError::LeaseLost { id: id("s"), by: "b".into() });
     assert_eq!(lease.append(Seq(1), &queued(1, 1, "b"), &[]).await, Ok(Seq(2)));
     let log = a.load(&id("s"), Seq(0), 10).await.unwrap();
-    assert_eq!(log.last().unwrap().event, Event::PromptQueued { text: "b 0".into(), images: Vec::new() });
+    assert_eq!(
+        log.last().unwrap().event,
+        Event::PromptQueued { text: "b 0".into(), images: Vec::new(), by: None }
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

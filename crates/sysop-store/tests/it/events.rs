@@ -50,7 +50,7 @@ pub(crate) fn queued(after: u64, count: usize, mark: &str) -> Vec<Arc<Logged>> {
     log(
         after,
         1000,
-        (0..count).map(|n| Event::PromptQueued { text: format!("{mark} {n}"), images: Vec::new() }),
+        (0..count).map(|n| Event::PromptQueued { text: format!("{mark} {n}"), images: Vec::new(), by: None }),
     )
 }
 
@@ -88,6 +88,7 @@ pub(crate) fn turn(number: u32, prompt: &str) -> Event {
         prompt: prompt.into(),
         origin: Origin::Model,
         images: Vec::new(),
+        by: None,
     }
 }
 
@@ -138,7 +139,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
             .boxed(),
         1 => change().prop_map(|change| Event::Configured { change }).boxed(),
         2 => (text(), vec(image(), 0..2))
-            .prop_map(|(text, images)| Event::PromptQueued { text, images })
+            .prop_map(|(text, images)| Event::PromptQueued { text, images, by: None })
             .boxed(),
         3 => (any::<u32>(), text(), origin())
             .prop_map(|(turn, prompt, origin)| Event::TurnStarted {
@@ -146,6 +147,7 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
                 prompt,
                 origin,
                 images: Vec::new(),
+                by: None,
             })
             .boxed(),
         4 => step().prop_map(|step| Event::StepStarted { step }).boxed(),

@@ -325,7 +325,8 @@ pub(crate) async fn kept_files_are_named_as_long_as_any_log_does(store: Arc<dyn 
 }
 
 pub(crate) async fn a_large_event_round_trips(store: Arc<dyn Store>) {
-    let big = |letter: &str| Event::PromptQueued { text: letter.repeat(1 << 20), images: Vec::new() };
+    let big =
+        |letter: &str| Event::PromptQueued { text: letter.repeat(1 << 20), images: Vec::new(), by: None };
     let events = log(0, 1, [big("a"), big("\n"), big("ü")]);
     store.append(&id("s"), Seq(0), &events).await.unwrap();
     assert_eq!(whole(&*store, &id("s")).await, plain(&events));

@@ -194,7 +194,7 @@ impl App {
         };
         let prompt = self.transcript.item(&ItemId::Prompt(TurnId(turn))).map(|item| item.body.clone());
         match prompt {
-            Some(ItemBody::Prompt(text)) => self.fork_before(TurnId(turn), &text),
+            Some(ItemBody::Prompt(prompt)) => self.fork_before(TurnId(turn), &prompt.text),
             _ => self.remark(format!("no message of turn {turn} to fork from"), now),
         }
     }

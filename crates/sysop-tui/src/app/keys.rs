@@ -427,7 +427,7 @@ impl App {
                 };
                 vec![artifact.map_or_else(|| Action::OpenPager(plan.command.clone()), Action::PageArtifact)]
             }
-            Some(ItemBody::Prompt(text)) => vec![Action::OpenPager(text.clone())],
+            Some(ItemBody::Prompt(prompt)) => vec![Action::OpenPager(prompt.text.clone())],
             Some(ItemBody::Answer(text) | ItemBody::Reasoning(text)) => {
                 vec![Action::OpenPager(text.text.clone())]
             }

@@ -8,7 +8,7 @@ use sysop_core::event::ConfigChange;
 use sysop_core::id::{SessionId, TurnId};
 use sysop_core::message::ModelRef;
 use sysop_core::policy::Grant;
-use sysop_core::transcript::{ItemBody, ItemId};
+use sysop_core::transcript::{ItemBody, ItemId, UserPrompt};
 use sysop_driver::frontend::{SessionSelector, ToolServer};
 use sysop_term::command::{COMMANDS, NO_TOOL_SERVERS};
 use sysop_term::session_text::grant_line;
@@ -325,7 +325,7 @@ impl App {
         let items = self.transcript.items().rev();
         let choices: Vec<_> = items
             .filter_map(|item| match (&item.id, &item.body) {
-                (ItemId::Prompt(turn), ItemBody::Prompt(text)) => {
+                (ItemId::Prompt(turn), ItemBody::Prompt(UserPrompt { text, .. })) => {
                     Some((PickerTarget::Fork(*turn, text.clone()), entry(text, "").with_preview(text)))
                 }
                 _ => None,

@@ -12,7 +12,7 @@ use sysop_core::event::{Decision, Event, Input};
 use sysop_core::message::{FailureKind, Message};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::RiskClass;
-use sysop_core::transcript::{ItemBody, SessionPhase};
+use sysop_core::transcript::{ItemBody, SessionPhase, UserPrompt};
 
 use super::world::{World, bash, control, key, says, text_of};
 use crate::app::{Action, State};
@@ -162,7 +162,8 @@ proptest! {
         let mut world = World::new();
         world.says(&text);
         prop_assert_eq!(world.app.state(), State::Thinking);
-        let shown = world.app.transcript().items().any(|item| item.body == ItemBody::Prompt(text.clone()));
+        let prompt = ItemBody::Prompt(UserPrompt { text: text.clone(), by: None, is_named: false });
+        let shown = world.app.transcript().items().any(|item| item.body == prompt);
         prop_assert!(shown);
         prop_assert_eq!(history(&world), vec![Message::user(text)]);
         prop_assert!(world.app.composer().is_empty());

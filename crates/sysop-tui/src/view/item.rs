@@ -3,8 +3,10 @@
 use ratatui::buffer::Buffer;
 use ratatui::style::{Modifier, Style};
 use sysop_core::event::StopReason;
-use sysop_core::text::neutralize;
-use sysop_core::transcript::{Item, ItemBody, Notice, Severity, StreamedText, TextState, TurnEnd};
+use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::transcript::{
+    Item, ItemBody, Notice, Severity, StreamedText, TextState, TurnEnd, UserPrompt,
+};
 use sysop_core::ui_text;
 use sysop_term::cells::{Span, TextRow, hang, linked, width, wrap};
 use sysop_term::markdown::MarkdownDocument;
@@ -151,14 +153,18 @@ impl ItemLayout {
     }
 }
 
-fn prompt(text: &str, options: LayoutOptions<'_>) -> ItemLayout {
+fn prompt(prompt: &UserPrompt, options: LayoutOptions<'_>) -> ItemLayout {
     let style = options.theme.style(StyleRole::Prompt);
     let columns = options.columns.saturating_sub(GUTTER).max(1);
-    let safe = neutralize(text.trim_end());
+    let safe = neutralize(prompt.text.trim_end());
     let rows: Vec<TextRow> =
         safe.split('\n').flat_map(|line| wrap(&[Span::new(line, style)], columns)).collect();
     let limit = if options.open { usize::MAX } else { PROMPT_ROWS_MAX };
     let mut rows = fold(rows, limit, limit - limit / 4, style);
+    if let Some(sender) = prompt.sender() {
+        let dim = options.theme.style(StyleRole::Dim);
+        rows.splice(0..0, wrap(&[Span::new(&neutralize_line(sender), dim)], columns));
+    }
     for row in &mut rows {
         row.ground = style;
     }

@@ -48,6 +48,10 @@ impl Story {
     }
 
     fn prompt(&mut self, text: &str) -> &mut Self {
+        self.prompt_by(text, None)
+    }
+
+    fn prompt_by(&mut self, text: &str, by: Option<&str>) -> &mut Self {
         let turn = self.transcript.turn().next();
         self.step = 0;
         self.log(Event::TurnStarted {
@@ -55,6 +59,7 @@ impl Story {
             prompt: text.to_owned(),
             origin: Origin::Model,
             images: Vec::new(),
+            by: by.map(str::to_owned),
         })
     }
 

@@ -25,9 +25,10 @@ fn input(message: Value) -> Input {
 #[test]
 fn each_user_message_becomes_an_input() {
     let text = "why is it slow?".to_owned();
+    // A client cannot name the sender.
     assert_eq!(
-        input(json!({"type": "user.message", "sessionId": "s", "content": text})),
-        Input::prompt(text)
+        input(json!({"type": "user.message", "sessionId": "s", "content": text, "by": "root"})),
+        Input::Prompt { text, images: Vec::new(), by: Some("web".to_owned()) }
     );
     assert_eq!(input(json!({"type": "cancel", "sessionId": "s"})), Input::Cancel);
     assert_eq!(input(json!({"type": "pause"})), Input::Pause);
@@ -180,7 +181,7 @@ fn inputs_of_front_ends_round_trip() {
     let call = CallId::new("c1");
     let by = "web".to_owned();
     for input in [
-        Input::prompt("go"),
+        Input::Prompt { text: "go".to_owned(), images: Vec::new(), by: Some(by.clone()) },
         Input::Direct { tool: "send_keys".into(), arguments, origin: Origin::User },
         Input::Decision {
             call: call.clone(),

@@ -59,6 +59,7 @@ fn turn(number: u32, prompt: &str) -> Event {
         prompt: prompt.into(),
         origin: Origin::Model,
         images: Vec::new(),
+        by: None,
     }
 }
 
@@ -271,6 +272,7 @@ fn a_direct_call_is_not_a_user_message() {
                 prompt: String::new(),
                 origin: Origin::User,
                 images: Vec::new(),
+                by: None,
             },
             Event::ToolStarted { call: call("c1"), origin: Origin::User },
             finished("c1", Outcome { exit_code: Some(1), ..Outcome::failed("no\n") }),
@@ -287,6 +289,29 @@ fn a_direct_call_is_not_a_user_message() {
 }
 
 #[test]
+fn prompts_name_their_senders() {
+    let by = || Some("ada".to_owned());
+    let started = Event::TurnStarted {
+        turn: TurnId(1),
+        prompt: "go".to_owned(),
+        origin: Origin::Model,
+        images: Vec::new(),
+        by: by(),
+    };
+    let queued = Event::PromptQueued { text: "next".to_owned(), images: Vec::new(), by: by() };
+    let sent = messages(vec![started, queued]);
+    let senders: Vec<_> = sent
+        .iter()
+        .filter_map(|message| match message {
+            ServerMessage::UserMessage { content, by, .. }
+            | ServerMessage::PromptQueued { content, by, .. } => Some((content.as_str(), by.clone())),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(senders, [("go", by()), ("next", by())]);
+}
+
+#[test]
 fn pauses_and_changes_are_states() {
     check(
         vec![
@@ -295,7 +320,7 @@ fn pauses_and_changes_are_states() {
             Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) },
             Event::Configured { change: ConfigChange::Mode(Mode::Chat) },
             turn(1, "go"),
-            Event::PromptQueued { text: "and then this".into(), images: Vec::new() },
+            Event::PromptQueued { text: "and then this".into(), images: Vec::new(), by: None },
             Event::Compacted { keep: 6 },
             Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 },
             Event::Resumed,
@@ -331,7 +356,7 @@ fn pauses_and_changes_are_states() {
 
 #[test]
 fn an_abandoned_turn_drops_its_pending_approval() {
-    let queued = |text: &str| Event::PromptQueued { text: text.into(), images: Vec::new() };
+    let queued = |text: &str| Event::PromptQueued { text: text.into(), images: Vec::new(), by: None };
     let last = |events: Vec<Event>| {
         messages(events).into_iter().rev().find_map(|message| {
             let ServerMessage::State { now, .. } = message else { return None };
@@ -439,7 +464,7 @@ fn an_approval_request_contains_the_whole_file_content() {
 fn a_canceled_turn_drops_its_pending_approval() {
     let events = vec![
         turn(1, "a"),
-        Event::PromptQueued { text: "b".into(), images: Vec::new() },
+        Event::PromptQueued { text: "b".into(), images: Vec::new(), by: None },
         ended(1, StopReason::Cancelled, None),
     ];
     let states: Vec<u32> = messages(events)

@@ -64,7 +64,7 @@ fn the_documented_server_messages_are_produced() {
     let turn = TurnId(1);
     let events = [
         Event::SessionOpened { spec, opened_by: None },
-        Event::TurnStarted { turn, prompt: "go".into(), origin: Origin::Model, images: Vec::new() },
+        Event::TurnStarted { turn, prompt: "go".into(), origin: Origin::Model, images: Vec::new(), by: None },
         Event::StepStarted { step: StepId { turn, step: 1 } },
         Event::ToolStarted { call, origin: Origin::Model },
         Event::TurnEnded { turn, reason: StopReason::Failed, error: Some("it broke".into()), active_ms: 0 },

@@ -364,7 +364,10 @@ impl World {
             }
         }
         Ok(match u.int_in_range(0..=12)? {
-            0..=3 => Input::prompt(text(u)?),
+            0..=3 => {
+                let by = u.ratio(1, 2)?.then(|| text(u)).transpose()?;
+                Input::Prompt { text: text(u)?, images: Vec::new(), by }
+            }
             4 => {
                 let Arguments::Object(arguments) = arguments(u)? else { return Ok(Input::Cancel) };
                 let origin = *u.choose(&[Origin::User, Origin::Routine])?;

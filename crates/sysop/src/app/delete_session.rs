@@ -103,7 +103,7 @@ mod tests {
         let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
         let storage = Storage::file(&settings).unwrap();
         let (store, id) = (storage.store(), SessionId::new("s"));
-        let prompt = Event::PromptQueued { text: "hi".to_owned(), images: Vec::new() };
+        let prompt = Event::PromptQueued { text: "hi".to_owned(), images: Vec::new(), by: None };
         let logged = Arc::new(Logged { seq: Seq(1), at: Timestamp(1), event: prompt });
         store.append(&id, Seq(0), &[logged]).await.unwrap();
         let artifacts = settings.folders.data.join(ARTIFACTS);

@@ -34,6 +34,7 @@ fn record(calls: &[(&str, Value, Outcome)]) -> SessionRecord {
         images: Vec::new(),
     }];
     for (number, (tool, arguments, outcome)) in calls.iter().enumerate() {
+        by: None,
         let call = call(number, tool, arguments);
         let id = call.id.clone();
         if outcome.status == Status::Rejected {

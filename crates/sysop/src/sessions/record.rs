@@ -10,7 +10,7 @@ use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::session::UNDO_TOOL;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolEffect;
-use sysop_core::transcript::OutputReaders;
+use sysop_core::transcript::{OutputReaders, Participants};
 use sysop_driver::port::Store;
 
 use super::{SessionsError, each_event};
@@ -26,13 +26,14 @@ pub(crate) struct SessionRecord {
     pub(crate) calls: Vec<RecordedCall>,
     pub(crate) undos: Vec<RecordedUndo>,
     pub(crate) guards: Vec<RecordedGuard>,
-    /// Users who answered approvals, typed input or undid something, without duplicates.
+    /// Users who sent prompts to a server, answered approvals, typed input or undid something, without duplicates.
     pub(crate) people: Vec<String>,
     pub(crate) readers: OutputReaders,
     /// Models that were configured, without duplicates.
     pub(crate) models: Vec<String>,
     /// True if a model was asked.
     pub(crate) asks_models: bool,
+    pub(crate) participants: Participants,
     proposed: HashMap<CallId, (ToolCall, Origin)>,
     decisions: HashMap<CallId, RecordedDecision>,
     /// Users who have allowed a call that needs further approvals.
@@ -46,6 +47,8 @@ pub(crate) struct RecordedTurn {
     pub(crate) at: Timestamp,
     /// The prompt; empty for a call made without a model.
     pub(crate) prompt: String,
+    /// The user who sent the prompt to a server.
+    pub(crate) by: Option<String>,
     /// The model's last text.
     pub(crate) answer: String,
     pub(crate) end: Option<StopReason>,
@@ -126,6 +129,7 @@ impl SessionRecord {
         self.started.get_or_insert(logged.at);
         self.ended = Some(logged.at);
         self.readers.apply(&logged.event);
+        self.participants.apply(&logged.event);
         #[expect(clippy::wildcard_enum_match_arm, reason = "other events do not describe what was done")]
         match &logged.event {
             Event::SessionOpened { spec, opened_by } => {
@@ -139,10 +143,11 @@ impl SessionRecord {
                     self.models.push(model);
                 }
             }
-            Event::TurnStarted { prompt, origin, .. } => {
+            Event::TurnStarted { prompt, origin, by, .. } => {
                 self.origin = *origin;
-                let (prompt, answer) = (prompt.clone(), String::new());
-                self.turns.push(RecordedTurn { at: logged.at, prompt, answer, end: None, error: None });
+                by.iter().for_each(|by| self.add_person(by));
+                let (prompt, by, answer) = (prompt.clone(), by.clone(), String::new());
+                self.turns.push(RecordedTurn { at: logged.at, prompt, by, answer, end: None, error: None });
             }
             Event::TurnEnded { reason, error, .. } => {
                 if let Some(turn) = self.turns.last_mut() {

@@ -95,7 +95,9 @@ impl SessionReport {
                     (None, Some(StopReason::EndTurn) | None) => String::new(),
                     (None, Some(reason)) => format!("\n({})", reason.as_str().replace('_', " ")),
                 };
-                prose(&format!("{}{}{end}", time_of(turn), turn.prompt.trim()))
+                let by = turn.by.as_ref().filter(|_| record.participants.are_several());
+                let by = by.map_or_else(String::new, |by| format!("{}:\n", line(by)));
+                prose(&format!("{}{by}{}{end}", time_of(turn), turn.prompt.trim()))
             })
             .collect();
         let answered = record.turns.iter().filter(|turn| !turn.answer.is_empty());

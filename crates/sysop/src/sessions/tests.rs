@@ -61,6 +61,7 @@ fn turn(number: u32, prompt: &str) -> Event {
         prompt: prompt.into(),
         origin: Origin::Model,
         images: Vec::new(),
+        by: None,
     }
 }
 
@@ -395,6 +396,42 @@ async fn hosts_and_typing_users_are_shown() {
 }
 
 #[tokio::test]
+async fn prompts_name_their_senders_if_several_people_took_part() {
+    let from = |number: u32, by: &str| Event::TurnStarted {
+        turn: TurnId(number),
+        prompt: format!("prompt {number}"),
+        origin: Origin::Model,
+        images: Vec::new(),
+        by: Some(by.to_owned()),
+    };
+    let allowed = || Event::Decided {
+        call: CallId::new("c1"),
+        decision: Decision::Allow { command: None },
+        by: "ada".to_owned(),
+    };
+    let store = MemoryStore::new();
+    let alone = vec![opened("web1", "/srv"), from(1, "ada"), allowed(), from(2, "ada")];
+    keep(&store, "0198-one", 0, alone).await;
+    let both = vec![opened("web1", "/srv"), from(1, "ada"), allowed(), from(2, "b\u{1b}[31mob")];
+    keep(&store, "0199-two", 0, both).await;
+    let texts = async |id: &str| {
+        let (mut shown, mut exported) = (Vec::new(), Vec::new());
+        show(&store, id, &view(None), &mut shown).await.unwrap();
+        export(&store, id, ExportFormat::Markdown, &view(None), &mut exported).await.unwrap();
+        (String::from_utf8(shown).unwrap(), String::from_utf8(exported).unwrap())
+    };
+    let (shown, exported) = texts("0198").await;
+    assert!(shown.contains("\n\n> prompt 1\n\n> prompt 2\n"), "{shown}");
+    assert_eq!(exported.matches("\n## You\n").count(), 2, "{exported}");
+    let (shown, exported) = texts("0199").await;
+    let bob = neutralize("b\u{1b}[31mob");
+    let named = format!("\nada:\n> prompt 1\n[allowed by ada]\n\n{bob}:\n> prompt 2\n");
+    assert!(shown.contains(&named), "{shown}");
+    assert!(exported.contains("\n## ada\n\n> prompt 1\n") && !exported.contains("## You"), "{exported}");
+    assert!(!exported.contains('\u{1b}'), "{exported:?}");
+}
+
+#[tokio::test]
 async fn markdown_export_keeps_output_inside_its_fence() {
     let mut out = Vec::new();
     export(&a_day().await, "0198", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();
@@ -423,7 +460,7 @@ async fn an_unfinished_call_is_shown_as_interrupted() {
 async fn an_export_is_the_log_as_json_lines() {
     let store = MemoryStore::new();
     let texts = (0..2500)
-        .map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n"), images: Vec::new() })
+        .map(|n| Event::PromptQueued { text: format!("{n} \u{9b}31m\n"), images: Vec::new(), by: None })
         .collect();
     keep(&store, "long", 5, texts).await;
     let mut out = Vec::new();

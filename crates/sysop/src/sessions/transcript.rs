@@ -10,14 +10,16 @@ use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::{neutralize, neutralize_prose};
-use sysop_core::transcript::{OutputReaders, client_tools_sentence, event_notice, terminal_input_sentence};
+use sysop_core::transcript::{
+    OutputReaders, Participants, client_tools_sentence, event_notice, terminal_input_sentence,
+};
 use sysop_core::ui_text::{self, host_groups, mode_sentence};
 use sysop_core::undo::changed_line;
 use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
 use super::table::{one_line, title};
-use crate::markdown::fence_for;
+use crate::markdown::{escape, fence_for};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TranscriptFormat {
@@ -35,11 +37,17 @@ pub(super) struct TranscriptWriter {
     running: Option<CallId>,
     tool_calls: u32,
     readers: OutputReaders,
+    /// People of the whole session.
+    participants: Participants,
 }
 
 /// The part of an event that the transcript shows.
 enum TranscriptEntry {
-    Prompt(String),
+    Prompt {
+        text: String,
+        /// The sender, if several people took part in the session.
+        by: Option<String>,
+    },
     Reply(String),
     /// Command, or a short form of another tool call.
     Call {
@@ -54,14 +62,15 @@ enum TranscriptEntry {
 }
 
 impl TranscriptWriter {
-    /// Creates a writer that has not processed any events.
-    pub(super) fn new(form: TranscriptFormat) -> Self {
+    /// Creates a writer that has not processed any events, for a session of these people.
+    pub(super) fn new(form: TranscriptFormat, participants: Participants) -> Self {
         Self {
             form,
             waiting: HashMap::new(),
             running: None,
             tool_calls: 0,
             readers: OutputReaders::default(),
+            participants,
         }
     }
 
@@ -132,9 +141,10 @@ impl TranscriptWriter {
                 let lines = note(event).into_iter().chain(details.map(str::to_owned));
                 lines.map(TranscriptEntry::Note).collect()
             }
-            Event::TurnStarted { prompt, images, .. } => {
+            Event::TurnStarted { prompt, images, by, .. } => {
                 self.waiting.clear();
-                let shown = || TranscriptEntry::Prompt(prompt_for_display(prompt, images));
+                let by = by.clone().filter(|_| self.participants.are_several());
+                let shown = || TranscriptEntry::Prompt { text: prompt_for_display(prompt, images), by };
                 (!prompt.is_empty()).then(shown).into_iter().collect()
             }
             Event::Replied { reply, .. } => {
@@ -151,8 +161,10 @@ impl TranscriptWriter {
             Event::Decided { call, decision, by } => {
                 let rejected = matches!(decision, Decision::Reject { .. });
                 let call = if rejected { self.take_unstarted_call(call) } else { None };
-                let words =
-                    decision_summary(decision).map(|words| TranscriptEntry::Note(format!("{words} by {by}")));
+                // A single person allows without a note; among several, it matters who did.
+                let allowed = self.participants.are_several().then(|| "allowed".to_owned());
+                let words = decision_summary(decision).or(allowed);
+                let words = words.map(|words| TranscriptEntry::Note(format!("{words} by {by}")));
                 call.into_iter().chain(words).collect()
             }
             Event::ToolStarted { call, origin } => {
@@ -172,8 +184,11 @@ impl TranscriptWriter {
 
 fn write_plain(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> {
     match entry {
-        TranscriptEntry::Prompt(text) => {
+        TranscriptEntry::Prompt { text, by } => {
             writeln!(out)?;
+            if let Some(by) = by {
+                writeln!(out, "{}:", one_line(by))?;
+            }
             indented(text, "> ", out)
         }
         TranscriptEntry::Reply(text) => {
@@ -195,8 +210,9 @@ fn write_plain(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> 
 
 fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> {
     match entry {
-        TranscriptEntry::Prompt(text) => {
-            writeln!(out, "\n## You\n")?;
+        TranscriptEntry::Prompt { text, by } => {
+            let by = by.as_deref().map_or_else(|| "You".to_owned(), |by| escape(&one_line(by)));
+            writeln!(out, "\n## {by}\n")?;
             indented(text, "> ", out)
         }
         TranscriptEntry::Reply(text) => {

@@ -49,7 +49,8 @@ fn a_pause_begins_when_the_command_ends() {
 
 #[test]
 fn prompts_that_a_cancel_drops_are_no_longer_called_queued() {
-    let queued = |text: &str| Step::from(Event::PromptQueued { text: text.to_owned(), images: Vec::new() });
+    let queued =
+        |text: &str| Step::from(Event::PromptQueued { text: text.to_owned(), images: Vec::new(), by: None });
     let mut steps: Vec<Step> = vec![open(), started(1, "go").into(), queued("first"), queued("second")];
     assert_eq!(newest_notice(&live(&steps)), "queued: second");
     let mut next = steps.clone();

@@ -26,7 +26,7 @@ impl Repl {
     pub(super) async fn prompt(&mut self, text: String) -> io::Result<()> {
         match prompt_with_images(self.context.service.as_ref(), self.session.id(), text).await {
             Ok(input) => {
-                if let Input::Prompt { text, images } = &input {
+                if let Input::Prompt { text, images, .. } = &input {
                     images.iter().try_for_each(|image| self.note(&image.to_string()))?;
                     self.view.own_prompt(&prompt_for_display(text, images));
                 }
@@ -89,7 +89,7 @@ impl Repl {
     /// Forks the session before a turn, or lists the turns.
     pub(super) async fn fork(&mut self, turn: Option<u32>) -> io::Result<()> {
         let prompts = self.transcript.items().filter_map(|item| match (&item.id, &item.body) {
-            (ItemId::Prompt(turn), ItemBody::Prompt(text)) => Some((*turn, text.clone())),
+            (ItemId::Prompt(turn), ItemBody::Prompt(prompt)) => Some((*turn, prompt.text.clone())),
             _ => None,
         });
         let prompts: Vec<(TurnId, String)> = prompts.collect();

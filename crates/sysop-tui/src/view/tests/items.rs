@@ -468,3 +468,34 @@ fn finished_output_keeps_its_colors() {
     assert_eq!((cell.fg, cell.modifier), (Color::Red, Modifier::BOLD), "{buffer:?}");
     assert_eq!(intruder(&buffer), None);
 }
+
+#[test]
+fn prompts_show_their_senders_once_several_people_take_part() {
+    let mut story = Story::new();
+    story.prompt_by("first", Some("ada"));
+    check(
+        &story,
+        20,
+        3,
+        expect![[r#"
+        ❯ first
+
+
+    "#]],
+    );
+    story.prompt_by("second", Some("b\u{1b}[31mob"));
+    check(
+        &story,
+        20,
+        7,
+        expect![[r#"
+            ❯ ada
+              first
+
+            ❯ b\x1b[31mob
+              second
+
+
+        "#]],
+    );
+}

@@ -248,6 +248,7 @@ async fn events_reach_the_hooks_of_their_points_in_order() {
             prompt: "fix it".to_owned(),
             images: Vec::new(),
             origin: Origin::Model,
+            by: None,
         },
         Event::ToolStarted { call: call.clone(), origin: Origin::Model },
         Event::ToolFinished { call: call.id, outcome: sysop_core::outcome::Outcome::ok("") },

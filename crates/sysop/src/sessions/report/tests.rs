@@ -59,6 +59,7 @@ fn session() -> SessionRecord {
             prompt: "Restart nginx".to_owned(),
             origin: Origin::Model,
             images: Vec::new(),
+            by: None,
         },
         Event::Replied { step, reply: Reply { calls: vec![restart.clone(), reboot], ..Reply::default() } },
         Event::Decided { call: id("c1"), decision: allow, by: "ada".to_owned() },
@@ -101,6 +102,26 @@ fn a_report_names_what_was_done_by_whom_and_where() {
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }
+}
+
+#[test]
+fn a_report_names_who_sent_each_prompt_if_several_people_took_part() {
+    let asked = |turn: u32, prompt: &str, by: &str| Event::TurnStarted {
+        turn: TurnId(turn),
+        prompt: prompt.to_owned(),
+        origin: Origin::Model,
+        images: Vec::new(),
+        by: Some(by.to_owned()),
+    };
+    let alone = record(vec![asked(1, "Restart nginx", "ada"), asked(2, "Thanks", "ada")]);
+    let text = markdown(&alone, Path::new("/nothing"));
+    assert!(text.contains("- Users who acted: ada\n") && !text.contains("ada:"), "{text}");
+    let both = record(vec![asked(1, "Restart nginx", "ada"), asked(2, "Stop \u{1b}[1m it", "bob <b>")]);
+    let text = markdown(&both, Path::new("/nothing"));
+    assert!(text.contains("> ada:\n> Restart nginx\n"), "{text}");
+    assert!(text.contains("> bob &lt;b&gt;:\n"), "{text}");
+    let page = html(&both, Path::new("/nothing"));
+    assert!(page.contains("bob &lt;b&gt;:") && !page.contains('\u{1b}'), "{page}");
 }
 
 /// A change on three hosts of which one was rolled back, and an edit by a file tool.
@@ -189,6 +210,7 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
             prompt: "Touch it".to_owned(),
             origin: Origin::Model,
             images: Vec::new(),
+            by: None,
         },
         Event::Replied { step, reply: Reply { text, calls: vec![change.clone(), done], ..Reply::default() } },
         asked,
@@ -246,6 +268,7 @@ fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
             prompt: String::new(),
             origin: Origin::User,
             images: Vec::new(),
+            by: None,
         },
         asked,
         Event::Decided { call: id.clone(), decision: reject, by: "sysop".to_owned() },
@@ -282,6 +305,7 @@ fn hostile_text_stays_text() {
                 prompt: hostile.to_owned(),
                 origin: Origin::Model,
                 images: Vec::new(),
+                by: None,
             },
             Event::Replied { step, reply: Reply { calls: vec![call.clone()], ..Reply::default() } },
             Event::Decided {

@@ -1,0 +1,62 @@
+//! The people who took part in a session so far, as far as the log names them.
+
+use super::{ItemBody, Transcript};
+use crate::event::Event;
+
+/// Names in the log that belong to sysop itself, not to a person.
+const NOT_PEOPLE: [&str; 2] = ["sysop", "a hook"];
+
+/// Tells if several people took part in a session. Only then are the senders of prompts shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Participants {
+    first: Option<String>,
+    are_several: bool,
+}
+
+impl Participants {
+    /// Notes the people whom an event names: who opened the session, sent a prompt, answered an approval or undid a
+    /// change. A session without a server names front ends instead, and no sender of a prompt.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "other events name nobody")]
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::SessionOpened { opened_by: Some(by), .. }
+            | Event::TurnStarted { by: Some(by), .. }
+            | Event::PromptQueued { by: Some(by), .. }
+            | Event::ApprovalGiven { by, .. }
+            | Event::Decided { by, .. }
+            | Event::Undone { by, .. } => self.add(by),
+            _ => {}
+        }
+    }
+
+    /// Returns true if more than one person took part so far.
+    pub fn are_several(&self) -> bool {
+        self.are_several
+    }
+
+    fn add(&mut self, by: &str) {
+        match &self.first {
+            _ if NOT_PEOPLE.contains(&by) => {}
+            None => self.first = Some(by.to_owned()),
+            Some(first) => self.are_several |= first != by,
+        }
+    }
+}
+
+impl Transcript {
+    /// Notes the people whom an event names. Once there are several, every prompt shows its sender.
+    pub(super) fn note_participants(&mut self, event: &Event) {
+        let were_several = self.participants.are_several;
+        self.participants.apply(event);
+        if were_several || !self.participants.are_several {
+            return;
+        }
+        for item in &mut self.items {
+            if let ItemBody::Prompt(prompt) = &mut item.body {
+                prompt.is_named = true;
+                item.revision += 1;
+                item.seq = self.seq;
+            }
+        }
+    }
+}
