@@ -32,7 +32,7 @@ use sysop_core::policy::{Survey, UndoOffer};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::{ToolEffect, ToolSpec};
-use sysop_core::undo::UndoRecord;
+use sysop_core::undo::{NOT_EXACT, UndoRecord};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
 use tokio::task::JoinSet;
@@ -221,7 +221,7 @@ impl Fleet {
         };
         let surveys = jobs.iter().map(|job| job.member.survey(&job.call));
         let surveys = futures::future::join_all(surveys).await;
-        let mut all = Vec::new();
+        let (mut all, mut caveats) = (Vec::new(), Vec::new());
         for (job, survey) in jobs.iter().zip(surveys) {
             let name = &job.member.name;
             match (survey.unreachable, survey.undo) {
@@ -232,11 +232,17 @@ impl Fleet {
                     };
                 }
                 (None, UndoOffer::Offered { lines }) => {
-                    all.extend(lines.into_iter().map(|line| format!("{name}: {line}")));
+                    for line in lines {
+                        match line.strip_prefix(NOT_EXACT) {
+                            Some(caveat) => caveats.push(format!("{NOT_EXACT}{name}: {caveat}")),
+                            None => all.push(format!("{name}: {line}")),
+                        }
+                    }
                 }
                 (None, UndoOffer::NotNeeded) => {}
             }
         }
+        all.append(&mut caveats);
         let undo = if all.is_empty() { UndoOffer::NotNeeded } else { UndoOffer::Offered { lines: all } };
         Survey { undo, ..Survey::default() }
     }

@@ -45,6 +45,10 @@ const IPTABLES_PROGRAMS: [&str; 7] = [
     "iptables", "ip6tables", "iptables-restore", "ip6tables-restore", "iptables-nft", "ip6tables-nft",
     "ipset",
 ];
+/// Options of `git` before the subcommand that may have their value in the next word.
+const GIT_VALUES: [&str; 8] = [
+    "-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--config-env", "--attr-source",
+];
 /// Words with which programs of Apache make it read its configuration again.
 const RELOADS: [&str; 2] = ["graceful", "restart"];
 const APT_PROGRAMS: [&str; 3] = ["apt", "apt-get", "aptitude"];
@@ -235,10 +239,33 @@ impl Found<'_> {
         }
     }
 
+    /// Adds the repository in which `git` runs, as the options before the subcommand choose it.
     fn repository(&mut self, rest: &[String]) {
-        let folder = rest.iter().position(|word| word == "-C").and_then(|at| rest.get(at + 1));
-        let folder = folder.map_or(".", String::as_str);
-        self.add('G', &resolve(folder, self.survey.context.folder.as_deref(), self.survey));
+        let mut folder = resolve(".", self.survey.context.folder.as_deref(), self.survey);
+        let (mut git_dir, mut work_tree) = (None, None);
+        let mut words = rest.iter().map(String::as_str);
+        while let Some(word) = words.next().filter(|word| word.starts_with('-')) {
+            let (option, joined) = match word.split_once('=') {
+                Some((option, value)) => (option, Some(value)),
+                None => (word, None),
+            };
+            let value = match option {
+                _ if joined.is_some() => joined,
+                _ if GIT_VALUES.contains(&option) => words.next(),
+                _ => None,
+            };
+            match option {
+                "-C" => folder = resolve(value.unwrap_or("."), Some(&folder), self.survey),
+                "--git-dir" => git_dir = value,
+                "--work-tree" => work_tree = value,
+                _ => {}
+            }
+        }
+        self.add('G', &folder);
+        for place in [git_dir, work_tree].into_iter().flatten() {
+            let place = resolve(place, Some(&folder), self.survey);
+            self.add('G', place.strip_suffix("/.git").unwrap_or(&place));
+        }
         self.unknown();
     }
 

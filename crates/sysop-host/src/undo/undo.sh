@@ -29,14 +29,14 @@ watched() {
     -o ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null
 }
 one() { stat -c "$FMT" -- "$1" 2>/dev/null; }
-# Writes $G/list.$1. A root that cannot be listed as a whole is in $G/cut and in no list: what is left out of one list would
-# look created or removed.
+# Writes $G/all.$1: the number of a root and the metadata of a path below it. A root that cannot be listed as a whole is in
+# $G/cut: what is left out of one list would look created or removed.
 list() {                                                             # was|now
   row=0; : >>"$G/cut"
   while IFS=$T read -r k p; do
     row=$((row+1)); is_cut "$row" && continue
     case $k in
-    c|m) tree "$p"; e=$?; one "${p%/*}/." | sed 's:/\.$::' ;;
+    c|m|g) tree "$p"; e=$?; one "${p%/*}/." | sed 's:/\.$::' ;;
     w) watched "$p"; e=$? ;;
     h) find "$p"/.[!.]* -maxdepth 0 ! -type d ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; tree "$p/.ssh"; e=$? ;;
     esac >"$G/part"
@@ -45,11 +45,13 @@ list() {                                                             # was|now
     else sed "s/^/$row$T/" "$G/part"; continue; fi
     echo "$row" >>"$G/cut"
   done <"$G/roots" >"$G/all.$1"; rm -f "$G/part"
-  for l in was now; do
-    [ ! -f "$G/all.$l" ] || awk -F"$T" -v OFS="$T" 'f==0 {cut[$1]; next} ($1 in cut) || NF!=10 || $10=="" || seen[$10]++ {next} {sub(/^[0-9]*\t/,""); print}' \
-      f=0 "$G/cut" f=1 "$G/all.$l" >"$G/list.$l"
-  done
 }
+# Writes $G/list.$1: the paths of $G/all.$1 that no cut root contains, each once.
+select_list() {                                                      # was|now
+  awk -F"$T" -v OFS="$T" 'f==0 {cut[$1]; next} ($1 in cut) || NF!=10 || $10=="" || seen[$10]++ {next} {sub(/^[0-9]*\t/,""); print}' \
+    f=0 "$G/cut" f=1 "$G/all.$1" >"$G/list.$1"
+}
+lists() { list now; select_list was; select_list now; }              # the second listing may cut roots of the first
 is_cut() { grep -qx "$1" "$G/cut"; }
 is_timeout() { case $1 in 124|137|143) ;; *) return 1 ;; esac; }
 bytes() { awk -F"$T" '$1 ~ /^8/ {s+=$4} END {printf "%d", s}'; }
@@ -76,11 +78,18 @@ state() {
   done <"$G/keys" >"$s/keys"
   while IFS= read -r f; do
     case $f in
-    nft) nft -s list ruleset >"$s/nft" 2>/dev/null; grep -qE "^$T$T(.* )?(xt|#) " "$s/nft" && iptables_state ;;
+    nft) nft_state; grep -qE "^$T$T(.* )?(xt|#) " "$s/nft" && iptables_state ;;
     iptables) iptables_state ;;
     esac
   done <"$G/firewalls"
   return 0
+}
+# Rules of firewalld are kept as its own runtime rules, because it would not notice that its table changed.
+nft_state() {
+  nft -s list ruleset >"$s/nft" 2>/dev/null
+  has firewall-cmd && firewall-cmd -q --state 2>/dev/null || return 0
+  firewall-cmd --list-all-zones >"$s/firewalld" 2>/dev/null || return 0
+  awk '/^table [a-z0-9]+ firewalld \{/ {f=1} !f {print} /^}/ {f=0}' "$s/nft" >"$s/nft.new" && mv "$s/nft.new" "$s/nft"
 }
 iptables_state() {
   for t in iptables ip6tables; do rules $t >"$s/$t"; done; has ipset || return 0
@@ -130,8 +139,11 @@ entries() {
 }
 repository() {                                                       # no git runs, because a repository may name programs
   q=${1%/}; while [ -n "$q" ] && [ ! -d "$q/.git" ]; do q=${q%/*}; done; [ -n "$q" ] || return
-  [ "$(limited 2 find "$q" -xdev 2>/dev/null | head -n $((REPOSITORY_MAX+1)) | wc -l)" -le $REPOSITORY_MAX ] || return
-  [ "$(tree "$q" | bytes)" -gt "$BYTES" ] || root c "$q"
+  { limited 2 find "$q" -xdev 2>/dev/null; echo $? >"$G/end"; } | head -n $((REPOSITORY_MAX+1)) >"$G/part"
+  e=$(cat "$G/end") n=$(wc -l <"$G/part"); rm -f "$G/end"
+  if is_timeout "$e" || [ "$n" -gt $REPOSITORY_MAX ]; then return; fi
+  tree "$q" >"$G/part"; e=$?
+  is_timeout $e || [ "$(bytes <"$G/part")" -gt "$BYTES" ] || root g "$q"
 }
 package() {                                                          # NAME or FILE.deb: the installed package is fetched, the file is kept
   n=$1
@@ -142,19 +154,24 @@ package() {                                                          # NAME or F
   printf '%s\n' "$n" >>"$G/fetch"
 }
 deb_name() { printf '%s_%s_%s.deb' "${1%%:*}" "$(printf %s "$2" | sed 's/:/%3a/g')" "$3"; }
-keep() {                                                             # copies the content below the roots, within the limit
-  left=$1 n=0; : >"$G/kept"
+keep() {                                                             # BYTES: copies the content below the roots, within the limit
+  n=0; : >"$G/kept"; copy "$1" c w
+  copy "$1" g                                                        # repositories are often as large as the limit: they have their own
+}
+copy() {                                                             # BYTES KIND...
+  left=$1; shift
   while IFS=$T read -r k p; do
-    case $k in c) ;; w) [ "$p" = /etc ] || continue ;; *) continue ;; esac
+    case " $* " in *" $k "*) ;; *) continue ;; esac
+    [ $k != w ] || [ "$p" = /etc ] || continue
     [ -e "$p" ] || [ -L "$p" ] || continue
     covered "$p" && continue
     tree "$p" >"$G/part"
-    if is_timeout $?; then [ $k = c ] && say note "$p takes too long to read: its content is not saved"; continue; fi
+    if is_timeout $?; then [ $k != w ] && say note "$p takes too long to read: its content is not saved"; continue; fi
     b=$(bytes <"$G/part")
-    if [ "$b" -gt "$left" ]; then [ $k = c ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not saved"; continue; fi
+    if [ "$b" -gt "$left" ]; then [ $k != w ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not saved"; continue; fi
     n=$((n+1))
     if cp -a -- "$p" "$G/pre/$n" 2>/dev/null; then left=$((left-b)); printf '%s\t%s\n' "$n" "$p" >>"$G/kept"
-    else rm -rf -- "$G/pre/$n"; [ $k = c ] && say note "$p cannot be read: its content is not saved"; fi
+    else rm -rf -- "$G/pre/$n"; [ $k != w ] && say note "$p cannot be read: its content is not saved"; fi
   done <"$G/roots"; rm -f "$G/part"
 }
 covered() { awk -F"$T" -v p="$1" '{r=$2; if (r=="/") r=""} p==$2 || index(p, r "/")==1 {f=1} END {exit !f}' "$G/kept"; }
@@ -284,7 +301,7 @@ report() {                                                           # says what
     case $a$T$b in "-$T"*) say package "installed $b" "$n" ;; *"$T-") say package "removed $a" "$n" ;; *) say package "$a→$b" "$n" ;; esac; done
   for f in "$G"/was/cron.* "$G"/now/cron.*; do [ -f "$f" ] && echo "${f##*/cron.}"; done | sort -u | while IFS= read -r u; do
     cmp -s "$G/was/cron.$u" "$G/now/cron.$u" || say cron "$([ -f "$G/now/cron.$u" ] && { [ -f "$G/was/cron.$u" ] && echo edited || echo created; } || echo removed)" "${u:-$(id -un)}"; done
-  for f in nft iptables ip6tables ipset; do [ -f "$G/now/$f" ] && ! cmp -s "$G/was/$f" "$G/now/$f" && say firewall changed "$f"; done
+  for f in nft firewalld iptables ip6tables ipset; do [ -f "$G/now/$f" ] && ! cmp -s "$G/was/$f" "$G/now/$f" && say firewall changed "$f"; done
   awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {x=b[$1]; sub(/^[^\t]*\t/,"",x); y=$0; sub(/^[^\t]*\t/,"",y); k=$1; gsub("/",".",k); gsub("\t"," ",x); gsub("\t"," ",y); print "U\tsysctl\t" x "→" y "\t" k}' \
     f=0 "$G/was/keys" f=1 "$G/now/keys"
   can=0 cannot=0 part=0
@@ -295,16 +312,16 @@ report() {                                                           # says what
   # A unit that only restarted is as before, but for the memory of its processes.
   if awk -F"$T" '$4!="restarted" && $4!="reloaded" {f=1} END {exit !f}' "$G/diff.units"; then can=$((can+1)); elif [ "$part" = 1 ]; then cannot=$((cannot+1)); fi
   while IFS=$T read -r n a b; do part=1; if [ "$a" = - ] || [ -n "$(debs "$n" "$a")" ]; then can=$((can+1)); else cannot=$((cannot+1)); fi; done <"$G/diff.packages"
-  for f in "$G"/was/* "$G"/now/*; do case ${f##*/} in cron.*|nft|iptables|ip6tables|ipset|keys) cmp -s "$G/was/${f##*/}" "$G/now/${f##*/}" || can=$((can+1)) ;; esac; done
+  for f in "$G"/was/* "$G"/now/*; do case ${f##*/} in cron.*|nft|firewalld|iptables|ip6tables|ipset|keys) cmp -s "$G/was/${f##*/}" "$G/now/${f##*/}" || can=$((can+1)) ;; esac; done
   if [ $((can+cannot)) = 0 ]; then say undo nothing; elif [ "$can" = 0 ]; then say undo none "content was not saved"
   elif [ "$cannot" != 0 ] || [ "$part" = 1 ]; then say undo partly; else say undo exact; fi
 }
 after() {
-  cd / || return 1; list now; state "$G/now"; compare >"$G/changes"
+  cd / || return 1; lists; state "$G/now"; compare >"$G/changes"
   c=$(wc -l <"$G/changes")
   if [ "$c" -gt $CHANGES_MAX ]; then say note "$((c)) paths changed: too many to undo"; : >"$G/unusable"; fi
   stamps >"$G/left"; report
-  rm -f "$G/list.now" "$G/all.now"; : >"$G/complete"
+  rm -f "$G/list.was" "$G/list.now" "$G/all.now"; : >"$G/complete"
 }
 
 # --- plan and apply
@@ -327,7 +344,7 @@ check() {                                                            # says what
   for f in "$G"/was/* "$G"/now/*; do
     n=${f##*/}
     case $n in
-    cron.*|nft|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || cmp -s "$G/now/$n" "$G/cur/$n" || { [ ! -f "$G/now/$n" ] && [ ! -f "$G/cur/$n" ]; } ||
+    cron.*|nft|firewalld|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || cmp -s "$G/now/$n" "$G/cur/$n" || { [ ! -f "$G/now/$n" ] && [ ! -f "$G/cur/$n" ]; } ||
       case $n in cron.*) echo "the crontab of ${n#cron.} was edited" ;; *) echo "the rules of $n were changed" ;; esac ;;
     esac
   done | sort -u >>"$G/drift"
@@ -355,7 +372,7 @@ plan() {                                                             # says the 
     esac
   done <"$G/diff.packages"
   for f in "$G"/was/* "$G"/now/*; do n=${f##*/}
-    case $n in cron.*|nft|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || case $n in cron.*) echo "restore the crontab of ${n#cron.}" ;; *) echo "reload the previous rules of $n" ;; esac ;; esac
+    case $n in cron.*|nft|firewalld|iptables|ip6tables|ipset) cmp -s "$G/was/$n" "$G/now/$n" || case $n in cron.*) echo "restore the crontab of ${n#cron.}" ;; *) echo "reload the previous rules of $n" ;; esac ;; esac
   done | sort -u | while IFS= read -r l; do say step "" "$l"; done
   awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {x=b[$1]; sub(/^[^\t]*\t/,"",x); k=$1; gsub("/",".",k); gsub("\t"," ",x); print "U\tstep\t\tset " k " to " x}' f=0 "$G/was/keys" f=1 "$G/now/keys"
   unit_steps | while IFS=$T read -r w n; do say step "" "$w ${n%.service}"; done
@@ -441,11 +458,24 @@ restore_packages() {
 }
 # Loads the rules of nft. Tables with rules that only iptables can read are left to iptables, and owned tables to their owners.
 load_nft() {
-  nft -s list ruleset 2>/dev/null | awk '
-    /^table / {t=$2 " " $3; b=""; if (!f) all[++n]=t} f {b=b $0 "\n"} {x=$0; gsub(/"[^"]*"/,"",x)}
+  nft -s list ruleset 2>/dev/null | awk -v fw="$(ls "$G/was/firewalld" 2>/dev/null)" '
+    /^table / {t=$2 " " $3; b=""; if (!f) all[++n]=t; if (fw!="" && $3=="firewalld") left[t]} f {b=b $0 "\n"} {x=$0; gsub(/"[^"]*"/,"",x)}
     x ~ /^\tflags .*owner/ || f && x ~ /^\t\t(.* )?(xt|#) / {left[t]} /^}/ && f && !(t in left) {out=out b}
     END {for (i=1; i<=n; i++) if (!(all[i] in left)) print "delete table", all[i]; printf "%s", out}' f=0 - f=1 "$G/was/nft" >"$G/rules"
   nft -f "$G/rules" || bad "cannot load the rules of nft"
+}
+# Reverses the changes of the runtime rules of firewalld, zone by zone. Other runtime rules stay.
+load_firewalld() {
+  firewall-cmd --list-all-zones 2>/dev/null | awk -v OFS="$T" '
+    function note(kind, item) {if (f) {was[z,kind,item]; if (!((z,kind,item) in now)) print z, "add", kind, item} else now[z,kind,item]}
+    /^[^ \t]/ {z=$1; m=""} /^  / {m=$1 $2}
+    /^  (services|ports|protocols|source-ports|sources|interfaces|icmp-blocks):/ {k=$1; sub(/s:$/,"",k); for (i=2; i<=NF; i++) note(k, $i)}
+    /^  masquerade: yes/ {note("masquerade", "")}
+    /^\t/ {x=$0; sub(/^\t/,"",x); if (m=="forward-ports:") note("forward-port", x); if (m=="richrules:") note("rich-rule", x)}
+    END {for (p in now) if (!(p in was)) {split(p, v, SUBSEP); print v[1], "remove", v[2], v[3]}}' f=0 - f=1 "$G/was/firewalld" |
+    sort -t "$T" -k2 -r >"$G/rules"
+  while IFS=$T read -r z v k i; do firewall-cmd -q "--zone=$z" "--$v-$k${i:+=$i}" || bad "firewalld: cannot $v $k $i in zone $z"; done <"$G/rules"
+  firewall-cmd --list-all-zones 2>/dev/null | cmp -s - "$G/was/firewalld" || bad "firewalld: the runtime rules are not as before"
 }
 load_rules() {                                                       # iptables|ip6tables
   # Tables that were not there are emptied.
@@ -493,6 +523,7 @@ rest() {                                                             # everythin
     cron.*) u=${n#cron.}; set --; [ -z "$u" ] || set -- -u "$u"
       if [ -f "$G/was/$n" ]; then crontab "$@" - <"$G/was/$n"; else crontab "$@" -r; fi || bad "cannot restore the crontab of $u" ;;
     nft) load_nft ;;
+    firewalld) [ ! -f "$G/was/$n" ] || load_firewalld ;;
     iptables|ip6tables) [ ! -f "$G/was/$n" ] || load_rules "$n" ;;
     keys) awk -F"$T" 'f==0 {b[$1]=$0; next} b[$1]!=$0 {print b[$1]}' f=0 "$G/was/keys" f=1 "$G/now/keys" | while IFS=$T read -r k v; do
         # A container may set its name, but not write there.
@@ -501,7 +532,7 @@ rest() {                                                             # everythin
   done
   [ -z "$sets" ] || drop_sets; } >>"$G/log" 2>&1
   if awk -F"$T" '$7 ~ /^\/etc\/ufw\// {f=1} END {exit !f}' "$G/changes" && has ufw; then ufw reload >>"$G/log" 2>&1; fi
-  if awk -F"$T" '$7 ~ /^\/etc\/firewalld\// {f=1} END {exit !f}' "$G/changes" && has firewall-cmd; then firewall-cmd --reload >>"$G/log" 2>&1; fi
+  if awk -F"$T" '$7 ~ /^\/etc\/firewalld\// {f=1} END {exit !f}' "$G/changes" && [ ! -f "$G/was/firewalld" ] && has firewall-cmd; then firewall-cmd --reload >>"$G/log" 2>&1; fi
   unit_steps | while IFS=$T read -r w n; do
     systemctl reset-failed -- "$n" >/dev/null 2>&1; systemctl "$w" -- "$n" >>"$G/log" 2>&1 </dev/null || bad "cannot $w $n"
   done
@@ -512,16 +543,16 @@ apply() {                                                            # NEW BYTES
   { cat "$old/entries"; awk -F"$T" '{print "c:" $7}' "$old/changes"; } | awk '!s[$0]++' | grep -v '^a:' >"$new/entries"
   awk -F"$T" '{print $1}' "$old/diff.packages" >"$new/fetch"
   G=$new id=$1; before "$2" >/dev/null; G=$old
-  files; reloads && systemctl daemon-reload
+  select_list was; files; reloads && systemctl daemon-reload
   if [ -s "$G/diff.packages" ]; then
     restore_packages; files
-    list now; compare | awk -F"$T" '$1=="created" && $7 ~ /\.(dpkg-(dist|new|old)|ucf-(dist|old))$/ {print $7}' >"$G/paths"; each "$G/paths" rm -f --
+    lists; compare | awk -F"$T" '$1=="created" && $7 ~ /\.(dpkg-(dist|new|old)|ucf-(dist|old))$/ {print $7}' >"$G/paths"; each "$G/paths" rm -f --
   fi
   rest
-  list now; cp "$G/changes" "$G/done"
+  lists; cp "$G/changes" "$G/done"
   compare | awk -F"$T" 'f==0 {if (!(($1=="removed" || $1=="edited" || $1=="touched") && $6=="-")) k[$7]; next} $1!="touched" && ($7 in k) {print $7 " differs from before"}' f=0 "$G/done" f=1 - | head -n 5 |
     while IFS= read -r l; do bad "$l"; done
-  rm -f "$G/list.now" "$G/all.now" "$G/done"
+  rm -f "$G/list.was" "$G/list.now" "$G/all.now" "$G/done"
   G=$new; after
   if [ -f "$old/failed" ]; then say end failed; else say end "done"; fi
 }

@@ -18,7 +18,7 @@ use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{HostOutcome, Outcome, Status};
-use sysop_core::policy::{CommandContext, Survey};
+use sysop_core::policy::{CommandContext, Survey, UndoOffer};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
@@ -34,6 +34,7 @@ struct Fake {
     tools: Vec<ToolSpec>,
     act: Box<dyn Fn(ToolCall, DeltaSink, CancellationToken) -> Running + Send + Sync>,
     people: Arc<Mutex<Option<Arc<dyn Prompter>>>>,
+    undo: UndoOffer,
 }
 
 #[async_trait]
@@ -43,7 +44,7 @@ impl Host for Fake {
     }
 
     async fn survey(&self, _: &ToolCall) -> Survey {
-        Survey::elsewhere(CommandContext::bash())
+        Survey { undo: self.undo.clone(), ..Survey::elsewhere(CommandContext::bash()) }
     }
 
     async fn run(&self, call: ToolCall, sink: DeltaSink, cancel: CancellationToken) -> Outcome {
@@ -63,6 +64,7 @@ where
         tools: catalog::tools(Profile::Full),
         act: Box::new(move |call, sink, cancel| Box::pin(act(call, sink, cancel))),
         people: Arc::default(),
+        undo: UndoOffer::NotNeeded,
     }
 }
 

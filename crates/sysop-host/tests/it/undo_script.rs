@@ -241,6 +241,42 @@ fn content_over_the_limit_is_reported_and_not_partly_saved() {
     });
 }
 
+#[test]
+fn a_repository_takes_no_room_from_other_files() {
+    on_each_shell(|machine| {
+        machine.sh(
+            "mkdir -p repo/.git; head -c 700000 /dev/zero >repo/.git/pack; head -c 600000 /dev/zero >big",
+        );
+        let at = |name: &str| machine.at(name).display().to_string();
+        // In the order in which the entries of a plan come.
+        let entries = [format!("G:{}", at("repo")), format!("c:{}", at("big"))];
+        assert_eq!(machine.before("g1", &entries), ["ready\t\t"]);
+        let tree = machine.tree();
+        machine.sh("echo 1 >repo/.git/pack; echo 2 >big");
+        let said = machine.undo(&["after", "g1"]);
+        assert!(said.contains(&"undo\texact\t".to_owned()), "{said:?}");
+        machine.apply("g1", "g2");
+        assert_eq!(machine.tree(), tree);
+    });
+}
+
+#[test]
+fn a_repository_that_takes_too_long_to_list_is_not_saved() {
+    for shell in [SHELLS[0], SHELLS[2]] {
+        let machine = Machine::new(shell);
+        machine.sh("mkdir -p repo/.git; echo 1 >repo/.git/pack");
+        let folder = machine.home.path().join("bin");
+        fs::create_dir(&folder).unwrap();
+        // The first, short listing is cut off; the others are complete.
+        let script = "#!/bin/sh\ns=$1; shift; [ \"$s\" = 2 ] || exec \"$@\"\n\"$@\" | head -n 2; exit 124\n";
+        fs::write(folder.join("timeout"), script).unwrap();
+        fs::set_permissions(folder.join("timeout"), fs::Permissions::from_mode(0o755)).unwrap();
+        let said = machine.before("s1", &[format!("G:{}", machine.at("repo").display())]);
+        assert_eq!(said, ["ready\t\t"]);
+        assert_eq!(fs::read_to_string(machine.home.path().join("records/s1/kept")).unwrap(), "");
+    }
+}
+
 /// Number of entries of a folder from which the script no longer lists it.
 const ENTRIES_MAX: usize = 20_000;
 
@@ -310,6 +346,9 @@ fn records_are_private_and_old_ones_are_removed() {
         machine.sh("touch -d '2020-01-01' ../records/k1");
         machine.change("k2", &["a"], "echo 2 >a");
         assert!(!folder.join("k1").exists() && folder.join("k2").exists());
+        let lists = fs::read_dir(folder.join("k2")).unwrap().map(|entry| entry.unwrap().file_name());
+        let lists: Vec<_> = lists.filter(|name| name.to_string_lossy().contains("list.")).collect();
+        assert!(lists.is_empty(), "a record holds each listing once: {lists:?}");
         let said = machine.undo(&["plan", "k1"]);
         assert_eq!(said, ["changed\t\tthe record of this step is gone; records are kept for 7 days"]);
     });

@@ -79,6 +79,20 @@ fn the_state_that_a_program_changes_is_kept() {
 }
 
 #[test]
+fn the_repository_is_the_one_that_the_options_of_git_choose() {
+    for (command, wanted) in [
+        ("git commit -C HEAD", vec!["G:/srv/app"]),
+        ("git -C a -C b reset --hard", vec!["G:/srv/app/a/b"]),
+        ("git -c core.editor=true -C /srv/other commit -C HEAD~1", vec!["G:/srv/other"]),
+        ("git -C a --git-dir=.git --work-tree ../www clean -fd", vec!["G:/srv/app/a", "G:/srv/app/www"]),
+        ("git --git-dir /srv/x/.git -p gc", vec!["G:/srv/app", "G:/srv/x"]),
+    ] {
+        let found: Vec<_> = entries(command).into_iter().filter(|entry| entry.starts_with("G:")).collect();
+        assert_eq!(found, wanted, "{command}");
+    }
+}
+
+#[test]
 fn sudo_keeps_the_state_as_root() {
     assert_eq!(plan("sudo rm /etc/motd", &survey(1000)).unwrap().rights, UndoRights::Root);
     assert_eq!(plan("rm a", &survey(1000)).unwrap().rights, UndoRights::Own);

@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use sysop_core::outcome::{FileChange, Outcome, Status};
+use sysop_core::policy::UndoOffer;
+use sysop_core::undo::NOT_EXACT;
 use sysop_driver::port::Host;
 use sysop_host::{Fleet, FleetSettings};
 
-use super::{by_host, call, run};
+use super::{by_host, call, ends, run};
 use crate::world::{Factory, Local, World};
 
 fn fleet(worlds: &[(&str, World)]) -> Fleet {
@@ -95,4 +97,23 @@ async fn files_are_read_on_each_host() {
     );
     let hosts: Value = serde_json::to_value(&read.hosts).unwrap();
     assert_eq!(hosts[1]["host"], "fe80::1");
+}
+
+#[tokio::test]
+async fn the_plan_of_an_undo_names_hosts_and_ends_with_what_is_not_exact() {
+    let host = |lines: &[&str]| {
+        let lines = lines.iter().map(|&line| line.to_owned()).collect();
+        super::Fake { undo: UndoOffer::Offered { lines }, ..ends(Outcome::ok("")) }
+    };
+    let fleet = super::fleet([
+        ("web1", host(&["restore /a", "not exact: /b: its content was not saved and cannot be restored"])),
+        ("web2", host(&["restore /a"])),
+    ]);
+    let record = |host: &str| json!({ "id": "r", "host": host, "rights": "own" });
+    let survey = fleet.survey(&call("undo", json!({ "records": [record("web1"), record("web2")] }))).await;
+    let UndoOffer::Offered { lines } = survey.undo else { panic!("no offer") };
+    let caveat = "not exact: web1: /b: its content was not saved and cannot be restored";
+    assert_eq!(lines, ["web1: restore /a", "web2: restore /a", caveat]);
+    // The session adds a caveat of its own unless a line begins like this.
+    assert!(caveat.starts_with(NOT_EXACT));
 }
