@@ -14,7 +14,7 @@ const MIRROR: &str = "http://deb.debian.org/debian";
 const SUITE: &str = "bookworm";
 /// Packages of the system: an ssh server, and the programs whose configuration the tests change.
 const PACKAGES: &str = "systemd-sysv,dbus,libpam-systemd,openssh-server,sudo,nftables,iptables,iproute2,ifupdown,netplan.io,\
-    network-manager,ufw,procps,psmisc,passwd,cron,git,rsync,e2fsprogs";
+    network-manager,ufw,firewalld,procps,psmisc,passwd,cron,git,rsync,e2fsprogs";
 /// Address of the client on its virtual link to the system, from a range reserved for documentation.
 const CLIENT: &str = "192.0.2.1";
 const SYSTEM: &str = "192.0.2.2";
@@ -24,7 +24,7 @@ const PREPARE: &str = "useradd -m -s /bin/bash ann; useradd -m -s /bin/bash bob
     for h in root home/ann home/bob; do mkdir -p /$h/.ssh; cp /tmp/key.pub /$h/.ssh/authorized_keys; chmod 700 /$h/.ssh; done
     chown -R ann:ann /home/ann/.ssh; chown -R bob:bob /home/bob/.ssh; rm -f /etc/network/interfaces
     echo sysop-test >/etc/hostname; echo '127.0.0.1 localhost sysop-test' >/etc/hosts
-    systemctl disable NetworkManager NetworkManager-wait-online systemd-networkd ufw";
+    systemctl disable NetworkManager NetworkManager-wait-online systemd-networkd ufw firewalld";
 
 /// Network of the client, ended on drop.
 struct ClientNetwork(Child);

@@ -13,7 +13,8 @@ u() { sh $t/undo.sh $t/records "$@"; }
 snap() {
   find /etc/systemd/system /etc/hostname /etc/localtime /etc/timezone /etc/default/locale /etc/locale.conf /etc/ufw -printf '%p %y %m %U:%G %l %T@\n' | sort
   for i in sysoptest cron; do systemctl is-enabled $i; systemctl is-active $i; done
-  cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/hostname; crontab -l; nft -s list ruleset
+  cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/hostname; crontab -l; nft -s list ruleset; firewall-cmd --list-all-zones
+  find /etc/firewalld -type f -exec sha256sum {} + | sort
   find /etc/ufw /etc/default /var/spool/cron -type f -exec sha256sum {} + | grep -v /crontabs/ | sort
 }
 row() { # NAME SCRIPT ENTRIES...
@@ -32,7 +33,7 @@ exec 2>/dev/null
 "#;
 
 /// Commands that prepare the next row are between the rows, without a name.
-const ROWS: [(&str, &str, &str); 18] = [
+const ROWS: [(&str, &str, &str); 24] = [
     ("enable", "systemctl enable sysoptest", "exact"),
     ("start", "systemctl start sysoptest", "partly"),
     ("", "systemctl enable --now sysoptest", ""),
@@ -57,6 +58,22 @@ const ROWS: [(&str, &str, &str); 18] = [
     ("", "sysctl -w net.ipv4.ip_forward=0 >/dev/null", ""),
     ("sysctl", "sysctl -w net.ipv4.ip_forward=1", "exact"),
     ("nft", "nft add table inet x; nft add chain inet x c", "exact"),
+    ("", "ufw --force disable; systemctl start firewalld", ""),
+    (
+        "fwruntime",
+        "firewall-cmd --add-port=2222/tcp --add-service=http; firewall-cmd --add-masquerade",
+        "exact",
+    ),
+    // Rules that are not permanent stay, also if the command made firewalld forget them.
+    ("", "firewall-cmd --add-port=3333/tcp", ""),
+    (
+        "fwrule",
+        "firewall-cmd --remove-port=3333/tcp; \
+         firewall-cmd '--add-rich-rule=rule family=ipv4 source address=198.51.100.7 reject'",
+        "exact",
+    ),
+    ("fwpermanent", "firewall-cmd --permanent --add-port=2224/tcp", "exact"),
+    ("fwreload", "firewall-cmd --permanent --add-port=2224/tcp && firewall-cmd --reload", "exact"),
 ];
 
 #[test]
@@ -78,7 +95,7 @@ fn changes_of_a_booted_system_are_undone() {
         let entries: Vec<String> = entries.iter().map(|entry| quoted(entry)).collect();
         script.push_str(&format!("row {name} {} {}\n", quoted(command), entries.join(" ")));
     }
-    script.push_str("systemctl disable --now sysoptest; rm -r /etc/systemd/system/sysoptest.service* $t\n");
+    script.push_str("systemctl stop firewalld; systemctl disable --now sysoptest; rm -r /etc/systemd/system/sysoptest.service* $t\n");
     fs::write(system.at("/srv/lab/rows.sh"), script).unwrap();
     let said = system.inside("sh /srv/lab/rows.sh");
     let rows = ROWS.iter().filter(|(name, ..)| !name.is_empty());

@@ -49,8 +49,9 @@ if command -v firewall-cmd >/dev/null && firewall-cmd -q --state 2>/dev/null; th
 /// iptables wrote into nft tables, and one such rule would make the whole load fail. Tables with such rules are
 /// therefore excluded from the nft load and restored by iptables. An ipset that is in use cannot be deleted, so its
 /// content is swapped with that of a new set. Tables of `iptables` that did not exist when the state was saved are
-/// emptied.
+/// emptied. firewalld would not notice that its rules of panic mode are gone, so it ends that mode itself.
 const HOOK_FIREWALL: &str = r##"w=
+if [ -f firewalld ] && firewall-cmd -q --query-panic; then firewall-cmd -q --panic-off; fi
 if [ -f nft ]; then
   nft -s list ruleset | awk '
     /^table / {t=$2 " " $3; b=""; if (!f) all[++n]=t} f {b=b $0 "\n"} {x=$0; gsub(/"[^"]*"/,"",x)}

@@ -91,6 +91,19 @@ fn a_firewall_that_is_switched_on_is_switched_off() {
 }
 
 #[test]
+fn changes_of_firewalld_heal() {
+    let Some(system) = BootedSystem::get() else { return };
+    system.inside("systemctl start firewalld");
+    for change in ["firewall-cmd --panic-on", "firewall-cmd --remove-service=ssh"] {
+        heals(&system, "box", 30, change);
+        let state = system
+            .inside("firewall-cmd --query-panic; firewall-cmd --query-service=ssh; firewall-cmd --state");
+        assert_eq!(state, "no\nyes\nrunning\n", "{change}: firewalld knows its rules");
+    }
+    system.inside("systemctl stop firewalld");
+}
+
+#[test]
 fn ifupdown_heals() {
     let Some(system) = BootedSystem::get() else { return };
     system.inside(
