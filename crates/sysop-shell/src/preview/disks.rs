@@ -13,6 +13,13 @@ pub(super) enum DiskAction {
     Erase,
 }
 
+/// Defines `mounts DEVICE`, which prints where a device is mounted, with the file system. `DEVICE` is resolved; the table
+/// is resolved once, because each of many volumes is looked up in it.
+const MOUNTS: &str = r#"
+M=$(while read -r a m t _; do case $a in /*) printf '%s %s %s\n' "$(readlink -f "$a")" "$m" "$t";; esac; done </proc/mounts)
+mounts() { printf '%s\n' "$M" | while read -r a m t; do [ "$a" = "$1" ] && printf '%s %s\n' "$m" "$t"; done; }
+"#;
+
 /// Prints the size and content of device `$1`, its partitions, and the mounts, swap space and other devices that use
 /// it. `$v` is the verb of the first line.
 const DEVICE: &str = r#"
@@ -22,7 +29,7 @@ x=$(readlink -f "$d"); s=$(cat "/sys/class/block/${x##*/}/size"); i=$(lsblk -dno
 case $i in *[!\ ]*) ;; *) i="$(blkid -p -o value -s TYPE "$d") $(blkid -p -o value -s LABEL "$d")";; esac
 g="$(( ${s:-0} / 1953125 )) GB"; [ "${s:-0}" -ge 19531250 ] || g="$(( ${s:-0} * 512 / 1000000 )) MB"
 r say "$v $d: $g ${i:-}"
-while read -r a m t _; do [ "$(readlink -f "$a")" = "$x" ] && r say "MOUNTED on $m ($t)"; done </proc/mounts
+mounts "$x" | while read -r m t; do r say "MOUNTED on $m ($t)"; done
 for h in /sys/class/block/"${x##*/}"/holders/* /sys/class/block/"${x##*/}"/"${x##*/}"*; do [ -e "$h" ] || continue
 case $h in */holders/*) r say "used by ${h##*/}";; *) r say "has partition ${h##*/}$(awk -v d="/dev/${h##*/}" '$1==d{print " MOUNTED on " $2}' /proc/mounts)";; esac; done
 awk -v d="$d" '$1==d{exit 1}' /proc/swaps || r say 'in use as swap'
@@ -33,8 +40,8 @@ else r say "creates $d"; fi
 /// Describes the logical volumes `$@`, or those of a volume group, and where they are mounted.
 const VOLUMES: &str = r#"command -v lvs >/dev/null || { r failed 'lvm is not installed'; exit; }
 for p do lvs --readonly --noheadings -o lv_path,lv_size,origin -- "$p"; done | { n=
-while read -r l s o; do [ "$l" ] || continue; n=1; x=$(readlink -f "$l"); r say "$v: $l $s${o:+ snapshot of $o}"
-while read -r a m _; do [ "$(readlink -f "$a")" = "$x" ] && r say "$l is MOUNTED on $m"; done </proc/mounts; done
+while read -r l s o; do [ "$l" ] || continue; n=1; r say "$v: $l $s${o:+ snapshot of $o}"
+mounts "$(readlink -f "$l")" | while read -r m _; do r say "$l is MOUNTED on $m"; done; done
 [ "$n" ] || r say 'there is no such volume'; }
 "#;
 
@@ -42,8 +49,8 @@ while read -r a m _; do [ "$(readlink -f "$a")" = "$x" ] && r say "$l is MOUNTED
 const VOLUME_GROUPS: &str = r#"command -v vgs >/dev/null || { r failed 'lvm is not installed'; exit; }
 for p do s=$(vgs --readonly --noheadings -o vg_size,lv_count -- "$p") || { r say "there is no volume group $p"; continue; }
 set -- $s; r say "$v: $p, $1, logical volumes: $2"
-lvs --readonly --noheadings -o lv_path -- "$p" | while read -r l; do x=$(readlink -f "$l")
-while read -r a m _; do [ "$(readlink -f "$a")" = "$x" ] && r say "$l is MOUNTED on $m"; done </proc/mounts; done; done
+lvs --readonly --noheadings -o lv_path -- "$p" | while read -r l; do
+mounts "$(readlink -f "$l")" | while read -r m _; do r say "$l is MOUNTED on $m"; done; done; done
 "#;
 
 /// Returns true if the path names a block device.
@@ -59,7 +66,7 @@ pub(super) fn section(device: Word, action: DiskAction) -> Section {
         DiskAction::Format => "formats",
         DiskAction::Erase => "erases the signatures of",
     };
-    Section::new(format!("v='{verb}'\n{DEVICE}"), View::Sentences).with_scalars(vec![device])
+    Section::new(format!("v='{verb}'{MOUNTS}{DEVICE}"), View::Sentences).with_scalars(vec![device])
 }
 
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
@@ -103,7 +110,7 @@ r say "unmounts $m; processes that use it: $n"; done
             let found =
                 split(&command.arguments, "fyrv", "Ll", &["force", "yes", "resizefs", "size=", "extents="])?;
             let list = if command.program == "vgremove" { VOLUME_GROUPS } else { VOLUMES };
-            let body = format!("v={}\n{list}", command.program);
+            let body = format!("v={}{MOUNTS}{list}", command.program);
             Planned::probe(Section::new(body, View::Sentences).with_words(found.operands))
         }
         "wipefs" => {
