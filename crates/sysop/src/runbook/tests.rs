@@ -1,5 +1,7 @@
 //! Export of sessions and the way back: no processes, no store.
 
+mod on_fail;
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -32,9 +34,9 @@ fn record(calls: &[(&str, Value, Outcome)]) -> SessionRecord {
         prompt: "Renew the certificate".to_owned(),
         origin: Origin::Model,
         images: Vec::new(),
+        by: None,
     }];
     for (number, (tool, arguments, outcome)) in calls.iter().enumerate() {
-        by: None,
         let call = call(number, tool, arguments);
         let id = call.id.clone();
         if outcome.status == Status::Rejected {

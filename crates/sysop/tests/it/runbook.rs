@@ -1,5 +1,7 @@
 //! Runbooks on this machine: phases of steps, drift, faults of files, and reports.
 
+mod on_fail;
+
 use std::fs;
 
 use serde_json::json;

@@ -66,7 +66,7 @@ ask() {
   [ -t 0 ] || { say "step $n needs a person: $1"; exit 3; }
   printf '%s [y/N] ' "$1" >&2
   read -r answer || answer=''
-  case $answer in y | Y | yes) ;; *) why=declined; return 1 ;; esac
+  case $answer in y | Y | yes) ;; *) why=declined on_fail=stop; return 1 ;; esac
 }
 
 undo_by() { undo="$1$nl$undo"; }

@@ -134,11 +134,12 @@ impl ScriptWriter {
                 None => {}
             }
         }
+        // A step whose `verify` fails has run, so its undo counts.
+        parts.extend(self.undo(step).map(|undo| format!("undo_by {undo}")));
         if let Some(verify) = &step.verify {
             let (times, every_s) = (step.retry.times, step.retry.every_s);
             parts.push(format!("verify {times} {every_s} {}", self.wrapped(step, verify)));
         }
-        parts.extend(self.undo(step).map(|undo| format!("undo_by {undo}")));
         let comments: String = unchecked.iter().map(|line| format!("{line}\n")).collect();
         if parts.is_empty() {
             parts.push(":".to_owned());
