@@ -2,6 +2,7 @@
 //! reached, the session returns to `ask` mode.
 
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -188,6 +189,14 @@ impl AutoProgress {
         bounds.cost.filter(|_| spent).map(exact_cost)
     }
 
+    /// Returns the time after which [`left`](Self::left) changes by itself; `None` if no time is counted down.
+    pub fn next_change(&self, now: Timestamp) -> Option<Duration> {
+        let left = self.bounds.until?.0.saturating_sub(now.0);
+        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
+        let unit = if left > SECONDS_SHOWN_BELOW * 1000 { 60_000 } else { 1_000 };
+        Some(Duration::from_millis((left - 1) % unit + 1))
+    }
+
     /// Returns what is left of the bounds at `now`: `12 commands, 18m, $0.31, @lab`.
     pub fn left(&self, now: Timestamp) -> String {
         let bounds = &self.bounds;
@@ -203,9 +212,12 @@ impl AutoProgress {
     }
 }
 
+/// Number of seconds from which a countdown shows minutes.
+const SECONDS_SHOWN_BELOW: u64 = 120;
+
 /// Formats the remaining seconds of a countdown, as in `90s`, `18m` or `1h30m`. Minutes are rounded up.
 pub fn short_time(seconds: u64) -> String {
-    if seconds < 120 {
+    if seconds < SECONDS_SHOWN_BELOW {
         return format!("{seconds}s");
     }
     let minutes = seconds.div_ceil(60);
@@ -257,6 +269,8 @@ mod tests {
             ..AutoBounds::from_text("2 commands, 90s, $1")
         });
         assert_eq!(progress.left(Timestamp(0)), "2 commands, 90s, $1.00");
+        let next = |now: i64| progress.next_change(Timestamp(now)).map(|after| after.as_millis());
+        assert_eq!([next(0), next(1), next(89_999), next(90_000)], [Some(1000), Some(999), Some(1), None]);
         assert_eq!(progress.reached(Timestamp(89_999)), None);
         assert_eq!(progress.reached(Timestamp(90_000)).as_deref(), Some("90s"));
         progress.commands = 1;

@@ -662,7 +662,8 @@ impl App {
             (None, Some(review)) => review.debounce.blocked_until(now),
             (None, None) => None,
         };
-        [spins, flash, pending_ack, debounce, self.leave_asked].into_iter().flatten().min()
+        let countdown = self.countdown_change(now);
+        [spins, flash, pending_ack, debounce, countdown, self.leave_asked].into_iter().flatten().min()
     }
 
     /// Shows a flash message for [`FLASH`], in place of the current one.

@@ -25,14 +25,14 @@ const MENU: &str = "commands";
 
 #[derive(Debug, Clone)]
 pub(crate) struct PromptLabel {
-    /// Text before the prompt sign, already sanitized.
-    pub(crate) left: String,
+    /// Text before the prompt sign, already sanitized. It may change while the line is being edited.
+    pub(crate) left: Arc<RwLock<String>>,
     pub(crate) sign: &'static str,
 }
 
 impl Prompt for PromptLabel {
     fn render_prompt_left(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.left)
+        Cow::Owned(self.left.read().clone())
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {
@@ -99,7 +99,7 @@ pub(crate) fn editor(
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
-    let label = PromptLabel { left: format!("{label} "), sign: "› " };
+    let label = PromptLabel { left: Arc::new(RwLock::new(format!("{label} "))), sign: "› " };
     Ok(match editor.read_line(&label)? {
         Signal::Success(text) => Some(text),
         Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,

@@ -5,9 +5,9 @@
 use std::io::{self, BufRead, Read, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
@@ -73,12 +73,17 @@ pub(crate) enum UserInput {
     Notice(String),
 }
 
+/// The type of reedline's own signal is private.
+type Repaint = Box<dyn Fn() + Send + Sync>;
+
 /// Handle to the reading thread.
 pub(crate) struct InputReader {
     requests: Sender<ReadRequest>,
     said: UnboundedReceiver<UserInput>,
     withdrawn: Arc<AtomicBool>,
     printer: Option<SyncSender<String>>,
+    /// Draws the prompt label again while a line is being edited; set once there is a line editor.
+    repaint: Arc<OnceLock<Repaint>>,
 }
 
 impl InputReader {
@@ -90,8 +95,12 @@ impl InputReader {
     ) -> Self {
         let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
         let above = printer.sender();
-        Self::start(Some(above), move |requests, said, withdrawn| {
+        let repaint = Arc::new(OnceLock::new());
+        let signal = Arc::clone(&repaint);
+        let reader = Self::start(Some(above), move |requests, said, withdrawn| {
             let (mut editor, problem) = editor(history.as_deref(), known, color, printer, withdrawn.clone());
+            let repaint = editor.repaint_signal();
+            let _ = signal.set(Box::new(move || repaint.request_repaint()) as Repaint);
             if let Some(problem) = problem {
                 emit(&said, UserInput::Notice(problem));
             }
@@ -112,7 +121,8 @@ impl InputReader {
                 };
                 emit(&said, answer);
             }
-        })
+        });
+        Self { repaint, ..reader }
     }
 
     /// Starts a reader of plain lines from standard input.
@@ -155,7 +165,7 @@ impl InputReader {
         let withdrawn = Arc::new(AtomicBool::new(false));
         let flag = withdrawn.clone();
         std::thread::spawn(move || work(taken, say, flag));
-        Self { requests, said, withdrawn, printer }
+        Self { requests, said, withdrawn, printer, repaint: Arc::default() }
     }
 
     /// Returns the channel for rows to print above the line being edited, or `None` without a line editor.
@@ -168,6 +178,13 @@ impl InputReader {
         self.withdrawn.store(false, Ordering::Relaxed);
         // A thread that has exited has already sent the reason, which will be received next.
         let _ = self.requests.send(request);
+    }
+
+    /// Draws the label of the line that is being edited again.
+    pub(crate) fn repaint(&self) {
+        if let Some(repaint) = self.repaint.get() {
+            repaint();
+        }
     }
 
     pub(crate) fn withdraw(&self) {

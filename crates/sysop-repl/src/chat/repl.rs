@@ -99,6 +99,8 @@ pub(super) struct Repl {
     pausing: bool,
     expected: Option<(AwaitedUpdate, Instant)>,
     draft: String,
+    /// Text before the sign of the prompt.
+    label: Arc<RwLock<String>>,
     turn_interrupted: bool,
     prompt_interrupted: bool,
     no_echo: Option<NoEcho>,
@@ -177,6 +179,7 @@ impl Repl {
             pausing: false,
             expected: None,
             draft: String::new(),
+            label: Arc::default(),
             turn_interrupted: false,
             prompt_interrupted: false,
             no_echo,
@@ -245,6 +248,7 @@ impl Repl {
             self.expected = None;
         }
         self.screen.flush_pending()?;
+        self.refresh_label();
         if self.active_read == ActiveRead::None {
             self.view.tick(&self.transcript, &mut self.screen)?;
         }
@@ -402,7 +406,8 @@ impl Repl {
     }
 
     fn ask_line(&mut self) -> io::Result<()> {
-        let label = self.label();
+        *self.label.write() = self.label_text();
+        let label = PromptLabel { left: Arc::clone(&self.label), sign: "› " };
         match self.context.form {
             ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Editor)?,
             ReplLayout::Plain => {
@@ -415,7 +420,16 @@ impl Repl {
         Ok(())
     }
 
-    fn label(&self) -> PromptLabel {
+    /// Draws the label of the line that is being edited again if it has changed, for example because time has passed.
+    fn refresh_label(&mut self) {
+        let label = self.label_text();
+        if self.active_read == ActiveRead::Line && *self.label.read() != label {
+            *self.label.write() = label;
+            self.console.repaint();
+        }
+    }
+
+    fn label_text(&self) -> String {
         let mut left = String::new();
         if let Some(facts) = self.transcript.session_info() {
             left = format!("{} {} ", words::host_summary(facts.place()), facts.model);
@@ -430,7 +444,7 @@ impl Repl {
         if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
             left.push_str("paused ");
         }
-        PromptLabel { left: safe(&left), sign: "› " }
+        safe(&left)
     }
 
     async fn handle_input(&mut self, said: UserInput, signals: &mut ReplSignals) -> anyhow::Result<()> {

@@ -240,6 +240,12 @@ impl App {
     }
 
     /// Returns the time of day at `now`, if known.
+    /// Returns the time at which the countdown of `auto` changes.
+    pub(super) fn countdown_change(&self, now: Duration) -> Option<Duration> {
+        let auto = self.transcript().session_info()?.auto.progress()?;
+        Some(now + auto.next_change(self.wall_clock(now)?)?)
+    }
+
     fn wall_clock(&self, now: Duration) -> Option<Timestamp> {
         let elapsed = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         self.started.map(|started| Timestamp(started.0.saturating_add(elapsed)))

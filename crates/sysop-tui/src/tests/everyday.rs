@@ -327,3 +327,21 @@ fn the_card_of_twenty_hosts_folds_their_names_and_names_the_canaries() {
     assert!(screen.contains("canary: app01, app02 first"), "{screen}");
     assert!(screen.contains("on 20 hosts: app[01-20]") && !screen.contains("app03"), "{screen}");
 }
+
+#[test]
+fn the_bounds_of_auto_count_down_while_nothing_else_happens() {
+    let mut world = World::with(AppOptions { started: Some(Timestamp(0)), ..AppOptions::default() });
+    world.says("/auto 3m");
+    let mut shown = Vec::new();
+    while shown.len() < 4 {
+        let screen = world.screen(100, 24);
+        let left = screen.split_once("auto (").and_then(|(_, rest)| rest.split_once(" left)"));
+        let left = left.unwrap_or_else(|| panic!("no countdown: {screen}")).0.to_owned();
+        if shown.last() != Some(&left) {
+            shown.push(left);
+        }
+        let next = world.app.next_change(world.now).expect("the countdown changes");
+        world.passes(next.saturating_sub(world.now));
+    }
+    assert_eq!(shown, ["3m", "2m", "119s", "118s"]);
+}

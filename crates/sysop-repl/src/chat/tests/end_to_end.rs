@@ -1,4 +1,5 @@
-//! A program's password prompt, from the host through driver and REPL to the user and back, with a log on disk.
+//! Sessions with a log on disk, from the host through driver and REPL to the user: a program's password prompt, and the
+//! bounds of `auto`.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -159,4 +160,18 @@ async fn a_password_reaches_the_program_and_nothing_else() {
     }
     assert!(log.contains("[sudo] password for joe:"), "the log records that an answer was given");
     assert!(!log.contains("geheim"), "the log contains the answer");
+}
+
+#[tokio::test]
+async fn the_prompt_counts_down_the_bounds_of_auto_and_follows_the_mode() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut person = Person::starts("driven", Some(&folder.path().join("history")));
+    person.sees(PROMPT).await;
+    person.types("/auto 3s, 9 commands\r").await;
+    // No key is pressed: the label changes by itself.
+    person.sees("auto (9 commands, 1s left)").await;
+    person.sees("auto ended after 3s").await;
+    person.sees(&format!("{PROMPT}› ")).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
 }
