@@ -6,4 +6,5 @@ mod everyday;
 mod keys;
 mod properties;
 mod screens;
+mod typing;
 pub(crate) mod world;

@@ -354,6 +354,12 @@ impl App {
                 }
                 self.preview_edited()
             }
+            review::ReviewEvent::Unused => {
+                if is_text(key) && key.code != KeyCode::Backspace {
+                    return self.key_in_box(key, now);
+                }
+                Vec::new()
+            }
             review::ReviewEvent::Message(text) => {
                 self.show_flash(text, now);
                 self.preview_edited()

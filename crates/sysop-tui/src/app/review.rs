@@ -58,6 +58,8 @@ pub struct Review {
 pub(super) enum ReviewEvent {
     /// The key was handled, and nothing else needs to be done.
     Consumed,
+    /// The key means nothing here. A character begins a draft, whose further characters are not answers.
+    Unused,
     Decided(Decision),
     /// The call was allowed, and this rule must be written.
     AllowedAlways(OfferedRule),
@@ -279,7 +281,9 @@ impl Review {
                 self.scroll = self.scroll.saturating_sub(1);
                 ReviewEvent::Consumed
             }
-            _ => ReviewEvent::Consumed,
+            // A space may come from scrolling to the end.
+            KeyCode::Char(' ') => ReviewEvent::Consumed,
+            _ => ReviewEvent::Unused,
         }
     }
 

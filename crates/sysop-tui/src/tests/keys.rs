@@ -67,28 +67,6 @@ fn a_key_pressed_before_the_proposal_appeared_runs_nothing() {
 }
 
 #[test]
-fn typing_continues_when_a_proposal_arrives() {
-    let mut world = World::new();
-    world.says("go").types("and a").replies(bash("c1", "touch x"));
-    world.frame(80, 24);
-    for sign in "fter".chars() {
-        world.passes(Duration::from_millis(150)).press(KeyCode::Char(sign));
-    }
-    assert_eq!(world.app.composer().text(), "and after");
-    // A short pause while typing does not make a key an answer.
-    world.passes(Duration::from_millis(500)).press(KeyCode::Char('a'));
-    assert!(decisions(&world).is_empty());
-    // No key is an answer while the composer contains text.
-    for key in [KeyCode::Char('a'), KeyCode::Char('Y'), KeyCode::Char('r')] {
-        world.passes(Duration::from_secs(1)).press(key);
-    }
-    assert!(decisions(&world).is_empty());
-    assert_eq!(world.app.composer().text(), "and afteraaYr");
-    world.passes(Duration::from_secs(1)).key(control('u')).press(KeyCode::Char('a'));
-    assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
-}
-
-#[test]
 fn only_capital_y_runs_a_dangerous_command() {
     for command in ["sudo rm -rf /srv", "shutdown now"] {
         let mut world = in_review(command);

@@ -1,0 +1,46 @@
+//! Text typed while a proposal waits for an answer.
+
+use std::time::Duration;
+
+use crossterm::event::KeyCode;
+use sysop_core::event::Decision;
+
+use super::keys::{decisions, in_review};
+use super::world::{World, bash, control};
+
+#[test]
+fn typing_continues_when_a_proposal_arrives() {
+    let mut world = World::new();
+    world.says("go").types("and a").replies(bash("c1", "touch x"));
+    world.frame(80, 24);
+    for sign in "fter".chars() {
+        world.passes(Duration::from_millis(150)).press(KeyCode::Char(sign));
+    }
+    assert_eq!(world.app.composer().text(), "and after");
+    // A short pause while typing does not make a key an answer.
+    world.passes(Duration::from_millis(500)).press(KeyCode::Char('a'));
+    assert!(decisions(&world).is_empty());
+    // No key is an answer while the composer contains text.
+    for key in [KeyCode::Char('a'), KeyCode::Char('Y'), KeyCode::Char('r')] {
+        world.passes(Duration::from_secs(1)).press(key);
+    }
+    assert!(decisions(&world).is_empty());
+    assert_eq!(world.app.composer().text(), "and afteraaYr");
+    world.passes(Duration::from_secs(1)).key(control('u')).press(KeyCode::Char('a'));
+    assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+}
+
+#[test]
+fn a_letter_that_is_no_key_of_a_proposal_begins_a_draft() {
+    let mut world = in_review("touch x");
+    // The `a` of a word would allow the command for the session, and the `r` would reject it.
+    world.types("Make arrangements");
+    assert!(decisions(&world).is_empty());
+    assert_eq!(world.app.composer().text(), "Make arrangements");
+    world
+        .passes(Duration::from_secs(1))
+        .key(control('u'))
+        .press(KeyCode::Char(' '))
+        .press(KeyCode::Char('a'));
+    assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+}
