@@ -6,4 +6,4 @@ event=$(cat)
 field() { printf '%s\n' "$event" | sed -n "s/.*\"$1\":\"\(\([^\"\\\\]\|\\\\.\)*\)\".*/\1/p"; }
 text="sysop $(field event) on $(field host): $(field command) $(field url)"
 exec curl --silent --show-error --fail --max-time 8 --header 'Content-Type: application/json' \
-    --data "{\"text\":\"$text\"}" "$1"
+    --data-raw "{\"text\":\"$text\"}" "$1"

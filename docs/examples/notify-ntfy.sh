@@ -5,5 +5,5 @@ event=$(cat)
 field() { printf '%s\n' "$event" | sed -n "s/.*\"$1\":\"\(\([^\"\\\\]\|\\\\.\)*\)\".*/\1/p"; }
 exec curl --silent --show-error --fail --max-time 8 \
     --header "Title: sysop waits for approval on $(field host)" --header "Click: $(field url)" \
-    --data "$(field command)
+    --data-raw "$(field command | sed 's/\\\(["\\]\)/\1/g')
 sysop approve $(field id)" "$1"

@@ -5,6 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 
 use serde_json::{Value, json};
@@ -87,6 +88,24 @@ fn the_documented_ntfy_notifier_pushes_an_approval_that_can_then_be_answered() {
     assert_eq!(world.finish(&["approve", &id]).code, Some(0));
     events.until("assistant.done");
     assert!(world.has("made"));
+}
+
+#[test]
+fn the_ntfy_notifier_shows_a_command_as_it_is() {
+    let (address, requests) = listener();
+    let mut notifier = Command::new("sh")
+        .args([&format!("{DOCS}/examples/notify-ntfy.sh"), &format!("http://{address}/topic")])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // curl would take the content of a file for `@`.
+    let command = r#"@echo "a b" >c\d"#;
+    let event =
+        json!({ "event": "approval", "id": "s-1", "host": "web1", "command": command, "url": "http://x" });
+    notifier.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
+    assert!(notifier.wait().unwrap().success());
+    let request = requests.recv_timeout(DEADLINE).unwrap();
+    assert!(request.ends_with(&format!("\r\n\r\n{command}\nsysop approve s-1")), "{request}");
 }
 
 #[test]
