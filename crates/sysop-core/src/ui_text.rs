@@ -74,6 +74,25 @@ pub fn file_size(bytes: u64) -> String {
     }
 }
 
+/// Formats a number with thousands separators: `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Formats a number with a noun: `1 line`, `2 lines`.
+pub fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(number))
+}
+
 /// Formats a token count in few characters, as in `9999`, `12 k` or `1.5 M`.
 pub fn tokens(count: u64) -> String {
     match count {
@@ -469,7 +488,14 @@ fn safe(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{error_lines, split_hint};
+    use super::{counted, error_lines, grouped, split_hint};
+
+    #[test]
+    fn thousands_are_separated_and_nouns_have_a_plural() {
+        let shown: Vec<String> = [0, 999, 1_000, 56_789, 1_234_567].into_iter().map(grouped).collect();
+        assert_eq!(shown, ["0", "999", "1,000", "56,789", "1,234,567"]);
+        assert_eq!([0, 1, 2].map(|lines| counted(lines, "line")), ["0 lines", "1 line", "2 lines"]);
+    }
 
     #[test]
     fn an_error_is_split_at_its_last_semicolon_outside_of_code() {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::style::StyleRuns;
+use sysop_core::ui_text::counted;
 use sysop_core::undo::UndoRecord;
 
+use crate::output::OutputLimits;
 use crate::output::artifacts::Artifacts;
 use crate::output::capture::joined;
 use crate::output::head_tail::{HeadTail, newlines};
-use crate::output::{OutputLimits, counted};
 
 /// Maximum bytes of host names in one line. They also take at most 1/`NAMES_PART` of the output limit.
 const NAMES_BYTES_MAX: usize = 1024;

@@ -11,14 +11,15 @@ use sysop_core::redact::PendingBytes;
 use sysop_core::redact::shapes::{redact_cut_shapes, redact_shapes};
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
+use sysop_core::ui_text::{counted, grouped};
 use sysop_driver::port::DeltaSink;
 use tokio::time::Instant;
 
+use super::OutputLimits;
 use super::artifacts::{ArtifactRef, ArtifactWriter, Artifacts, BATCH_BYTES};
 use super::head_tail::{Gap, HeadTail};
 use super::redact::Secrets;
 use super::throttle::Throttle;
-use super::{OutputLimits, counted, grouped};
 
 /// Maximum time that a finished call waits for a slow disk to store the end of its artifact.
 const ARTIFACT_WAIT_MAX: Duration = Duration::from_secs(5);

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use sysop_core::ui_text::counted;
 use sysop_driver::port::DeltaSink;
 use tokio::time::Instant;
 
+use super::OutputLimits;
 use super::head_tail::{HeadTail, unfinished};
-use super::{OutputLimits, counted};
 
 /// Maximum bytes per update of the display.
 const DELTA_BYTES_MAX: usize = 64 * 1024;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::text::strip_controls;
+use sysop_core::ui_text::{counted, grouped};
 
 use super::edit::{edit, has_crlf_lines, with_crlf};
 use super::{CallContext, ToolError, ToolOutcome, Toolbox};
 use crate::machine::{MachineError, Precondition};
 use crate::output::capture::joined;
 use crate::output::head_tail::HeadTail;
-use crate::output::{counted, grouped};
 use crate::path::RootPath;
 
 /// A file with a NUL byte within this prefix counts as binary.

@@ -6,11 +6,11 @@ use globset::GlobBuilder;
 use jiff::Timestamp;
 use serde::Deserialize;
 use sysop_core::outcome::Outcome;
+use sysop_core::ui_text::grouped;
 
 use super::files::PathArguments;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox, unless_empty};
 use crate::machine::{FileKind, FileSearch, LIST_ENTRIES_MAX};
-use crate::output::grouped;
 use crate::path::shown;
 
 #[derive(Debug, Deserialize)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use sysop_core::outcome::{FileChange, Outcome};
+use sysop_core::ui_text::counted;
 
 use super::files::GONE;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox};
 use crate::machine::{FILE_BYTES_MAX, MachineError, Precondition};
-use crate::output::counted;
 use crate::path::RootPath;
 
 /// Maximum changes per call.
