@@ -149,10 +149,18 @@ enum Entry {
     Section(View),
 }
 
+/// Part of a preview: the effect of one command, or of one of its redirections.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PlannedEffect {
+    entry: Entry,
+    /// True if a command before it in the line may change what the probe sees.
+    follows_change: bool,
+}
+
 /// A probe, and the parsers for its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviewPlan {
-    entries: Vec<Entry>,
+    effects: Vec<PlannedEffect>,
     /// Script without `sudo`, and script with it.
     scripts: [String; 2],
     class: ProbeClass,
@@ -182,7 +190,8 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
     let mut planner = Planner {
         place,
         command,
-        entries: Vec::new(),
+        effects: Vec::new(),
+        has_change: false,
         sections: Vec::new(),
         before: Vec::new(),
         assigned: Vec::new(),
@@ -190,7 +199,7 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
     planner.before.extend(place.enter.as_deref().map(enter));
     match scan(command) {
         Ok(pipelines) => planner.pipelines(&pipelines, &RunsAs::Caller, &reads),
-        Err(why) if opaque::is_known(command) => planner.entries.push(Entry::Unknown(why)),
+        Err(why) if opaque::is_known(command) => planner.push(Entry::Unknown(why)),
         Err(_) => {}
     }
     planner.finish()
@@ -202,7 +211,8 @@ pub fn plan_write(path: &str, content: &str) -> Option<PreviewPlan> {
     let mut planner = Planner {
         place: &place,
         command: "",
-        entries: Vec::new(),
+        effects: Vec::new(),
+        has_change: false,
         sections: Vec::new(),
         before: Vec::new(),
         assigned: Vec::new(),
@@ -220,7 +230,9 @@ fn enter(folder: &str) -> String {
 struct Planner<'a> {
     place: &'a PreviewPlace,
     command: &'a str,
-    entries: Vec<Entry>,
+    effects: Vec<PlannedEffect>,
+    /// True if one of the commands so far may change something.
+    has_change: bool,
     /// Sections, each with the shell lines that precede it (changes of directory and assignments) and the user as whom
     /// it runs.
     sections: Vec<(Section, Vec<String>, RunsAs)>,
@@ -232,7 +244,7 @@ struct Planner<'a> {
 impl Planner<'_> {
     fn pipelines(&mut self, pipelines: &[Pipeline], runs_as: &RunsAs, reads: &dyn Fn(&str) -> bool) {
         for pipeline in pipelines {
-            if self.entries.len() >= SECTIONS_MAX {
+            if self.effects.len() >= SECTIONS_MAX {
                 return;
             }
             let planned = match pipeline.as_slice() {
@@ -240,9 +252,23 @@ impl Planner<'_> {
                 stages => self.pipeline(stages, runs_as, reads),
             };
             if let Err(why) = planned {
-                self.entries.push(Entry::Unknown(why));
+                self.push(Entry::Unknown(why));
             }
+            self.has_change |= self.may_change(pipeline, reads);
         }
+    }
+
+    /// Returns true if the commands may change what the probes of later commands see.
+    fn may_change(&self, pipeline: &[SimpleText], reads: &dyn Fn(&str) -> bool) -> bool {
+        let ([first, ..], [.., last]) = (pipeline, pipeline) else { return false };
+        let text = self.command.get(first.start..last.end).unwrap_or("");
+        let is_cd =
+            pipeline.len() == 1 && first.words.first().and_then(Word::literal).as_deref() == Some("cd");
+        !is_cd && !reads(text)
+    }
+
+    fn push(&mut self, entry: Entry) {
+        self.effects.push(PlannedEffect { entry, follows_change: self.has_change });
     }
 
     fn simple(
@@ -299,13 +325,13 @@ impl Planner<'_> {
     fn take(&mut self, planned: Planned, runs_as: &RunsAs) {
         match planned {
             Planned::Section(section) => self.add(*section, runs_as),
-            Planned::Line(line) => self.entries.push(Entry::Line(line)),
+            Planned::Line(line) => self.push(Entry::Line(line)),
             Planned::Nothing => {}
         }
     }
 
     fn add(&mut self, section: Section, runs_as: &RunsAs) {
-        self.entries.push(Entry::Section(section.view.clone()));
+        self.push(Entry::Section(section.view.clone()));
         self.sections.push((section, self.before.clone(), runs_as.clone()));
     }
 
@@ -378,7 +404,7 @@ impl Planner<'_> {
             }
         }
         if let Some(line) = opaque::piped(&commands) {
-            self.entries.push(Entry::Line(line));
+            self.push(Entry::Line(line));
             return Ok(());
         }
         for (stage, command) in stages.iter().zip(&commands) {
@@ -412,7 +438,7 @@ impl Planner<'_> {
     }
 
     fn finish(self) -> Option<PreviewPlan> {
-        if self.entries.is_empty() {
+        if self.effects.is_empty() {
             return None;
         }
         let text = |sudo: bool| {
@@ -426,7 +452,7 @@ impl Planner<'_> {
         let class = self.sections.iter().map(|(section, ..)| section.class).max();
         let seconds = self.sections.iter().map(|(section, ..)| section.seconds).max();
         Some(PreviewPlan {
-            entries: self.entries,
+            effects: self.effects,
             scripts,
             class: class.unwrap_or(ProbeClass::ReadOnly),
             limit: Duration::from_secs(seconds.unwrap_or(probe::SECONDS)),
@@ -485,8 +511,11 @@ impl PreviewPlan {
     /// Returns the script of the probe, or `None` if the lines need no probe. `sudo` is true if the probe may use
     /// `sudo -n` for commands that use `sudo`.
     pub fn script(&self, sudo: bool) -> Option<&str> {
-        let needed = self.entries.iter().any(|entry| matches!(entry, Entry::Section(_)));
-        needed.then(|| self.scripts[usize::from(sudo)].as_str())
+        (self.section_count() > 0).then(|| self.scripts[usize::from(sudo)].as_str())
+    }
+
+    fn section_count(&self) -> usize {
+        self.effects.iter().filter(|effect| matches!(effect.entry, Entry::Section(_))).count()
     }
 
     pub fn class(&self) -> ProbeClass {
@@ -546,7 +575,7 @@ impl PreviewPlan {
     }
 
     fn reports(&self, output: &Result<Vec<u8>, String>) -> Vec<Report> {
-        let count = self.entries.iter().filter(|entry| matches!(entry, Entry::Section(_))).count();
+        let count = self.section_count();
         let mut sections = output.as_ref().map(|output| Records::by_section(output, count).into_iter());
         let mut report = |entry: &Entry| match entry {
             Entry::Line(line) => Ok(Report::from(line.clone())),
@@ -557,18 +586,22 @@ impl PreviewPlan {
             },
         };
         let unknown = |why: Reason| Report::from(format!("effect unknown ({why})"));
-        self.entries.iter().map(|entry| report(entry).unwrap_or_else(unknown)).collect()
+        self.effects.iter().map(|effect| report(&effect.entry).unwrap_or_else(unknown)).collect()
     }
 
     /// Joins the summaries of several commands into at most [`SUMMARY_LINES_MAX`] lines.
     fn summary(&self, reports: &[Report]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        for (at, report) in reports.iter().enumerate() {
+        for (at, (effect, report)) in self.effects.iter().zip(reports).enumerate() {
             // The probe of a later command does not see the effect of an earlier one.
-            let text =
-                if at == 0 { report.summary.clone() } else { format!("then, as of now: {}", report.summary) };
+            let words = match (at, effect.follows_change) {
+                (0, false) => "",
+                (_, false) => "then, as of now: ",
+                (0, true) => "depends on the step before; as of now: ",
+                (_, true) => "then, depends on the step before; as of now: ",
+            };
             if !reports[..at].contains(report) {
-                lines.push(text);
+                lines.push(format!("{words}{}", report.summary));
             }
         }
         let more = lines.len().saturating_sub(SUMMARY_LINES_MAX);

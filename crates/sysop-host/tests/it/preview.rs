@@ -390,6 +390,38 @@ async fn a_probe_runs_on_a_remote_host() {
     }
 }
 
+#[tokio::test]
+async fn the_effect_of_a_step_depends_on_the_steps_before() {
+    let world = Local.open(Setup::default());
+    world.put("old", "text");
+    let shown = async |command: &str| {
+        let plan = plan(command).unwrap();
+        preview::lines(&plan, &world.host.probe(&plan, CancellationToken::new()).await)
+    };
+    let missing = "changes 0 of 0 entries; fails for new: does not exist";
+    for (command, lines) in [
+        ("chmod 600 new", vec![missing.to_owned()]),
+        ("cd . && ls -l && chmod 600 new", vec![missing.to_owned()]),
+        ("touch new && chmod 600 new", vec![format!("depends on the step before; as of now: {missing}")]),
+        (
+            "rm old; ls; chmod 600 new",
+            vec![
+                "removes 1 file, 4 bytes".to_owned(),
+                format!("then, depends on the step before; as of now: {missing}"),
+            ],
+        ),
+        (
+            "mkdir new && cd new && rm -r x",
+            vec![
+                "depends on the step before; as of now: effect unknown (the directory does not exist)"
+                    .to_owned(),
+            ],
+        ),
+    ] {
+        assert_eq!(shown(command).await, lines, "{command}");
+    }
+}
+
 #[test]
 fn hosts_are_grouped_by_result() {
     let plan = plan("rm -rf build").unwrap();
