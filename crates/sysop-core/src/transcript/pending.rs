@@ -15,9 +15,14 @@ pub enum PauseDelay {
 
 impl Transcript {
     /// Returns the work that a requested pause waits for. Returns `None` if no pause was requested, or if the turn is
-    /// already paused.
+    /// already paused. A pause for another reason begins at once.
     pub fn pause_delay(&self) -> Option<PauseDelay> {
-        self.turn.paused?;
+        let is_requested = self.turn.paused == Some(PauseReason::Asked);
+        self.work_before_pause().filter(|_| is_requested)
+    }
+
+    /// Returns the work that a pause would wait for if it were requested now.
+    pub fn work_before_pause(&self) -> Option<PauseDelay> {
         match self.phase {
             SessionPhase::Idle | SessionPhase::Stopping => None,
             SessionPhase::AwaitingApproval { .. } => Some(PauseDelay::Command),
@@ -30,10 +35,7 @@ impl Transcript {
 
     pub(super) fn paused(&mut self, reason: PauseReason, detail: Option<&str>) {
         self.turn.paused = Some(reason);
-        let text = match self.pause_delay() {
-            Some(delay) if reason == PauseReason::Asked => ui_text::pausing(delay),
-            Some(_) | None => paused_sentence(reason),
-        };
+        let text = self.pause_delay().map_or_else(|| paused_sentence(reason), ui_text::pausing);
         let detail = detail.map_or_else(String::new, |detail| format!(": {detail}"));
         self.notice(Severity::Warning, format!("{text}{detail}"));
         // A proposal is still waiting for its answer; the pause takes effect afterwards.

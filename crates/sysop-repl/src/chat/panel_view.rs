@@ -576,7 +576,7 @@ impl PanelView {
         let facts = transcript.session_info();
         let model = facts.map(|facts| facts.model.to_string()).unwrap_or_default();
         let what = running_words(transcript);
-        let waiting = match words::pause_delay(transcript) {
+        let waiting = match transcript.pause_delay() {
             Some(delay) => Some(words::pausing(delay).to_owned()),
             None => words::waiting_for(transcript.phase(), &safe(&model), &what),
         };
@@ -593,7 +593,7 @@ impl PanelView {
         }
         let waiting = waiting?;
         let is_paused = matches!(transcript.phase(), SessionPhase::Paused { .. });
-        let is_pausing = is_paused && words::pause_delay(transcript).is_some();
+        let is_pausing = is_paused && transcript.pause_delay().is_some();
         if is_paused && !is_pausing || matches!(transcript.phase(), SessionPhase::AwaitingApproval { .. }) {
             return None;
         }

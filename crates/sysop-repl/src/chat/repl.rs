@@ -23,7 +23,7 @@ use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
-use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
+use sysop_core::transcript::{ItemBody, PauseDelay, SessionPhase, Transcript, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector, SessionService};
 use sysop_term::StyleRole;
@@ -257,7 +257,7 @@ impl Repl {
 
     fn running(&self) -> bool {
         let is_waiting = matches!(self.transcript.phase(), SessionPhase::Idle | SessionPhase::Paused { .. });
-        !is_waiting || words::pause_delay(&self.transcript).is_some()
+        !is_waiting || self.transcript.pause_delay().is_some()
     }
 
     fn handle_update(&mut self, update: &Update) -> io::Result<()> {
@@ -570,7 +570,9 @@ impl Repl {
         self.send(Input::Pause)?;
         let more =
             if self.session.terminal().is_some() { "; Ctrl+\\ again to open the terminal" } else { "" };
-        self.view.say(&format!("Pausing after this step…{more}"), StyleRole::Warn, &mut self.screen)
+        let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::ModelCall);
+        let text = format!("{}…{more}", words::pausing(delay));
+        self.view.say(&text, StyleRole::Warn, &mut self.screen)
     }
 
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {

@@ -461,7 +461,7 @@ async fn input_typed_during_a_turn_waits_for_the_prompt() {
     person.sees("running sleep 9").await;
     person.types("hello later").await;
     person.types("\u{1c}").await;
-    person.sees("Pausing after this step…").await;
+    person.sees("pausing after this command…").await;
     let text = person.sees("paused ›").await;
     assert!(!text.contains("hello later"), "it is not echoed: {text}");
     let told = text.find("paused; /resume").expect("the pause is told once it begins");

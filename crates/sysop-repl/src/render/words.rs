@@ -1,9 +1,7 @@
 //! Words for events and risk classes, most of them shared with the other front ends.
 
-use sysop_core::event::PauseReason;
 use sysop_core::id::Timestamp;
 use sysop_core::policy::RiskClass;
-use sysop_core::transcript::{PauseDelay, SessionPhase, Transcript};
 use sysop_core::ui_text::class as class_word;
 pub(crate) use sysop_core::ui_text::{
     control, covers, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary,
@@ -15,13 +13,6 @@ use sysop_term::StyleRole;
 pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
     Timestamp(i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX))
-}
-
-/// Returns the work that a requested pause waits for. A pause for another reason begins at once.
-pub(crate) fn pause_delay(transcript: &Transcript) -> Option<PauseDelay> {
-    let begins_at_once =
-        matches!(transcript.phase(), SessionPhase::Paused { reason } if *reason != PauseReason::Asked);
-    transcript.pause_delay().filter(|_| !begins_at_once)
 }
 
 pub(crate) fn class(class: RiskClass) -> (&'static str, StyleRole) {

@@ -11,6 +11,7 @@ use sysop_core::event::Input;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
+use sysop_core::ui_text;
 use sysop_driver::prompter::PromptReply;
 
 use super::completion::{self, Completion};
@@ -282,9 +283,9 @@ impl App {
             | SessionPhase::AwaitingApproval { .. }
             | SessionPhase::Running { .. }
             | SessionPhase::Stopping => {
-                match self.review {
-                    Some(_) => self.show_flash("Pausing after this step…", now),
-                    None => self.flash = None, // the activity line shows it
+                match (&self.review, self.pause_delay()) {
+                    (Some(_), Some(delay)) => self.show_flash(format!("{}…", ui_text::pausing(delay)), now),
+                    (Some(_) | None, _) => self.flash = None, // the activity line shows it
                 }
                 vec![Action::Send(Input::Pause)]
             }

@@ -7,7 +7,7 @@ use sysop_core::id::{CallId, SessionId, Timestamp};
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::neutralize_line;
-use sysop_core::transcript::{SessionInfo, SessionPhase, call_summary};
+use sysop_core::transcript::{PauseDelay, SessionInfo, SessionPhase, call_summary};
 use sysop_core::ui_text;
 use sysop_term::session_text::context_percent;
 
@@ -275,17 +275,11 @@ impl App {
             self.transcript().session_info().map(|facts| facts.model.name.clone()).unwrap_or_default();
         match (self.state(), self.transcript().phase()) {
             (_, SessionPhase::Stopping) => moving("Stopping… Ctrl+C again to quit".to_owned()),
-            (_, SessionPhase::Paused { .. }) if self.transcript().still_running().is_some() => {
-                moving("Pausing after this command… Ctrl+P to resume, Esc to stop".to_owned())
-            }
-            (_, SessionPhase::Paused { .. }) if self.transcript().calls_model() => {
-                moving("Pausing after this step… Ctrl+P to resume, Esc to stop".to_owned())
+            (State::ReviewAction, _) => Some(still("?", "Approval required".to_owned(), Tone::Warn)),
+            (_, _) if let Some(delay) = self.pause_delay() => {
+                moving(format!("{}… Ctrl+P to resume, Esc to stop", ui_text::pausing(delay)))
             }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
-            (State::ReviewAction, _) => Some(still("?", "Approval required".to_owned(), Tone::Warn)),
-            (State::Thinking | State::Finalizing, _) if self.pausing => {
-                moving("Pausing after this step… Ctrl+P to resume, Esc to stop".to_owned())
-            }
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
                 Some(notice) => format!("{notice} · {waited}"),
                 None if self.progress_text().is_some() => {
@@ -297,9 +291,6 @@ impl App {
                 }
                 None => format!("waiting for {model} · {waited}"),
             }),
-            (State::Executing, _) if self.pausing => {
-                moving("Pausing after this command… Ctrl+P to resume, Esc to stop".to_owned())
-            }
             (State::Executing, SessionPhase::Running { call }) => moving(self.running_text(call, &waited)),
             (State::Executing, _) => moving("starting".to_owned()),
             (State::Done, _) => {
@@ -321,6 +312,12 @@ impl App {
 }
 
 impl App {
+    /// Returns the work that a requested pause waits for, also before the log has the request.
+    pub(super) fn pause_delay(&self) -> Option<PauseDelay> {
+        let work = || self.transcript().work_before_pause().unwrap_or(PauseDelay::ModelCall);
+        self.transcript().pause_delay().or_else(|| self.pausing.then(work))
+    }
+
     fn running_text(&self, call: &CallId, waited: &str) -> String {
         if let Some(holder) = self.transcript().holder() {
             let who = if holder == BY { "you are typing".to_owned() } else { format!("{holder} is typing") };

@@ -296,7 +296,7 @@ fn a_requested_pause_is_described_once() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "sleep 9")).is_read().press(KeyCode::Enter).key(control('p'));
     let screen = world.screen(100, 24);
-    assert!(screen.contains("Pausing after this command… Ctrl+P to resume"), "{screen}");
+    assert!(screen.contains("pausing after this command… Ctrl+P to resume"), "{screen}");
     assert!(!screen.to_lowercase().contains("paused"), "{screen}");
 }
 

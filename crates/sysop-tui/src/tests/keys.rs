@@ -616,7 +616,7 @@ fn a_remark_applies_to_its_own_proposal_only() {
     world.press(KeyCode::Esc);
     let mut world = World::new();
     world.says("go").key(control('p'));
-    assert!(world.screen(100, 24).contains("Pausing after this step…"));
+    assert!(world.screen(100, 24).contains("pausing after this step…"));
     world.key(control('p'));
     assert!(world.screen(100, 24).contains("Resumed"));
 }
