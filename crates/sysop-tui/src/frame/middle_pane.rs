@@ -69,12 +69,16 @@ impl MiddlePane {
             if review.mode() == ReviewMode::Editing {
                 let wants =
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
-                // Nothing moves, so that the user can go on reading.
-                let least = proposal_rows(plan, &plan.command, &plan.risk, facts, theme, columns).len();
                 let above = rows_above_command(plan, facts, theme, columns);
-                let below = rows_below_command(plan, &review.command(), &risk, theme, columns);
-                let effect = effect_rows(shown_preview(plan, &review.command()), columns, theme);
-                let risk = below.len() - effect.len() - 1;
+                let command = review.command();
+                let (below, risk) = rows_below_command(plan, &command, &risk, theme, columns);
+                // Nothing moves, so that the user can go on reading.
+                let proposed_below = match command == plan.command {
+                    true => below.len(),
+                    false => rows_below_command(plan, &plan.command, &plan.risk, theme, columns).0.len(),
+                };
+                let proposed = preview_rows(plan, &plan.command, &plan.risk.findings, theme, columns).len();
+                let least = above.len() + proposed + proposed_below;
                 return Self::Editing { title, above, wants, below, risk, least };
             }
             if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
@@ -242,7 +246,7 @@ fn proposal_rows(
 ) -> Vec<TextRow> {
     let mut rows = rows_above_command(plan, facts, theme, columns);
     rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
-    rows.extend(rows_below_command(plan, command, risk, theme, columns));
+    rows.extend(rows_below_command(plan, command, risk, theme, columns).0);
     rows
 }
 
@@ -261,20 +265,23 @@ fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, column
     rows
 }
 
+/// Returns the rows, and the number of rows at their end that state the risk and the guard.
 fn rows_below_command(
     plan: &Proposal,
     command: &str,
     risk: &Risk,
     theme: Theme,
     columns: usize,
-) -> Vec<TextRow> {
+) -> (Vec<TextRow>, usize) {
     let mut rows = vec![TextRow::default()];
     rows.extend(effect_rows(shown_preview(plan, command), columns, theme));
+    let before = rows.len();
     rows.extend(risk_rows(plan, risk, theme, columns));
     if command == plan.command {
         rows.extend(guard_rows(plan, columns, theme));
     }
-    rows
+    let risk = rows.len() - before;
+    (rows, risk)
 }
 
 /// Returns the preview of the command as currently edited, or an empty slice if it is not available yet.
