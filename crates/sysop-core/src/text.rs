@@ -23,6 +23,8 @@ pub use strip::Stripper;
 
 /// Zero-width joiner, which makes one emoji of several.
 const JOINER: char = '\u{200d}';
+/// Selects the form of the character before it that is an emoji.
+const EMOJI_SELECTOR: char = '\u{fe0f}';
 
 /// Makes the text safe for a terminal. Control characters (C0, DEL and C1), bidirectional and invisible characters are
 /// replaced with visible escapes, so the terminal obeys no control sequence. Newline and tab stay.
@@ -40,8 +42,12 @@ pub fn neutralize(text: &str) -> Cow<'_, str> {
     Neutralizer::new().whole(text)
 }
 
-/// Like [`neutralize`], but for prose: omits zero-width characters instead of escaping them. They separate or join words
-/// in some scripts, and in prose they can hide nothing but themselves.
+/// Like [`neutralize`], but for prose: omits zero-width characters instead of escaping them, because writers of some
+/// scripts use them between letters.
+///
+/// The result may read like another text, so it is only for reading. Front ends that do not parse Markdown also show code
+/// blocks and `<cmd>` of an answer in this form. A command that a user can allow is shown by [`neutralize_line`], or with
+/// each character visible.
 ///
 /// ```
 /// use sysop_core::text::neutralize_prose;
@@ -136,7 +142,7 @@ impl Neutralizer {
                 _ if is_shown(sign) => self.replace(sign, out),
                 _ => out.push(sign),
             }
-            self.emoji = is_emoji(sign) || self.emoji && is_emoji_modifier(sign);
+            self.emoji = is_emoji(sign) || self.emoji && sign == EMOJI_SELECTOR;
         }
     }
 
@@ -217,14 +223,9 @@ fn is_zero_width(sign: char) -> bool {
     matches!(sign, '\u{ad}' | '\u{200b}'..=JOINER | '\u{2060}' | '\u{feff}')
 }
 
-/// Returns true for characters in the blocks that contain the parts of joined emoji.
+/// Returns true for characters in the blocks that contain the parts of joined emoji, including the skin tones.
 fn is_emoji(sign: char) -> bool {
     matches!(sign, '\u{2190}'..='\u{21ff}' | '\u{2600}'..='\u{27bf}' | '\u{2b00}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
-}
-
-/// Returns true for the emoji selector and the skin tones.
-fn is_emoji_modifier(sign: char) -> bool {
-    matches!(sign, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
 /// Returns true for blanks that look like the space.

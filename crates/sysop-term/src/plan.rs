@@ -193,10 +193,10 @@ pub fn call_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> 
     out
 }
 
-/// Returns true for an argument of an undo that only hosts understand. The log has it.
+/// Returns true for an argument of an undo that only hosts understand. The log has it. The tool's name is reserved: no
+/// model and no client can propose a call of it, so these arguments are always those that the session made.
 fn is_internal(plan: &Proposal, name: &str) -> bool {
-    let is_undo = plan.call.name == UNDO_TOOL && plan.command.starts_with("undo step ");
-    is_undo && matches!(name, "call" | "records")
+    plan.call.name == UNDO_TOOL && matches!(name, "call" | "records")
 }
 
 fn argument_rows(name: &str, value: &Value, columns: usize, theme: Theme) -> Vec<TextRow> {

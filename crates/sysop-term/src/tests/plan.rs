@@ -149,9 +149,8 @@ fn an_undo_shows_what_it_undoes_and_not_its_records() {
     let text = drawn(&preview_rows(&undo, "undo step 2", &[], DARK, 60), 60);
     assert!(text.contains("step: 2") && text.contains("undoes: rm a"), "{text}");
     assert!(!text.contains("db78") && !text.contains("call_x1"), "{text}");
-    // A tool of a client may have the same name.
-    let other = plan(call("a", "undo", arguments), "undo(2)");
-    assert!(drawn(&preview_rows(&other, "undo(2)", &[], DARK, 60), 60).contains("db78"));
+    let other = plan(call("a", "undo_move", arguments), "undo_move");
+    assert!(drawn(&preview_rows(&other, "undo_move", &[], DARK, 60), 60).contains("db78"));
 }
 
 #[test]
