@@ -397,7 +397,7 @@ export type ErrorCode =
   | "too_many"
   /** The token lacks the permission. */
   | "forbidden"
-  /** The session does not exist. */
+  /** The session does not exist, or its server ended and does not come back. */
   | "no_session"
   /** The call, approval or question does not exist or was already answered. */
   | "stale"
@@ -590,7 +590,9 @@ export type Origin =
   /** Typed by a user exactly as it runs; typing counts as approval. */
   | "typed"
   /** A routine from the config; subject to approval like a model's command. */
-  | "routine";
+  | "routine"
+  /** Another agent, through `sysop mcp serve`; subject to approval like a model's command. */
+  | "mcp_client";
 
 /** Reason for a pause. */
 export type PauseReason =

@@ -48,6 +48,7 @@ use sysop_driver::port::SessionSummary;
 
 pub use agent::serve;
 pub use servers::{EditorServer, EditorTransport};
+pub use session::BY;
 
 /// Everything that the front end needs from its caller.
 pub struct AcpContext {

@@ -39,7 +39,7 @@ const OUTPUT_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum time for a closed session's turn to end and to kill its commands.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 /// Name under which this front end answers approvals.
-const BY: &str = "editor";
+pub const BY: &str = "editor";
 
 /// Treatment of the existing log when a session is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

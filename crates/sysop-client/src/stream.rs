@@ -317,7 +317,11 @@ impl SessionConnection {
                     self.shared.fanout.notice(why);
                 }
             }
-            ErrorCode::Forbidden | ErrorCode::TooSlow | ErrorCode::Draining | ErrorCode::Closed
+            ErrorCode::Forbidden
+            | ErrorCode::NoSession
+            | ErrorCode::TooSlow
+            | ErrorCode::Draining
+            | ErrorCode::Closed
                 if !answers =>
             {
                 self.last_error = Some((code, why));

@@ -259,6 +259,8 @@ pub enum Origin {
     User,
     /// A routine from the config; subject to approval like a model's command.
     Routine,
+    /// Another agent, through `sysop mcp serve`; subject to approval like a model's command.
+    McpClient,
 }
 
 /// Decision of a user on an approval.

@@ -164,9 +164,7 @@ pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Req
         let names: Vec<_> = list(true).into_iter().map(|tool| tool.name.into_owned()).collect();
         return Err(format!("unknown tool; available: {}", names.join(", ")));
     };
-    // A routine is approved like a call by a model. Only what a user typed would run without approval.
-    let origin = Origin::Routine;
-    let input = Input::Direct { tool: direct.tool.to_owned(), arguments, origin };
+    let input = Input::Direct { tool: direct.tool.to_owned(), arguments, origin: Origin::McpClient };
     Ok(Request::Session { host, input: Box::new(input) })
 }
 
@@ -186,8 +184,8 @@ mod tests {
             let Request::Session { input, .. } = parse(&tool.name, arguments).expect("a request") else {
                 continue;
             };
-            let is_typed = matches!(&*input, Input::Direct { origin, .. } if *origin != Origin::Routine);
-            assert!(!is_typed && matches!(&*input, Input::Direct { .. } | Input::Prompt { .. }), "{input:?}");
+            let is_call = matches!(&*input, Input::Direct { origin: Origin::McpClient, .. });
+            assert!(is_call || matches!(&*input, Input::Prompt { .. }), "{input:?}");
         }
     }
 

@@ -34,7 +34,7 @@ use sysop_term::command::CompletionNames;
 use crate::Exit;
 
 /// Name under which this front end answers approvals.
-const BY: &str = "chat";
+pub const BY: &str = "chat";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplLayout {

@@ -63,7 +63,7 @@ const TASK_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Maximum length of a command that is quoted in a sentence, in characters.
 const COMMAND_CHARS_MAX: usize = 200;
 /// Name under which this front end answers approvals.
-const BY: &str = "exec";
+pub const BY: &str = "exec";
 
 pub enum ExecTask {
     Prompt(String),

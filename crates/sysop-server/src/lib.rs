@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use sysop_wire::ErrorCode;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -59,6 +60,9 @@ pub struct ServerSettings {
     /// Time from the moment when `/readyz` reports the shutdown until the server closes connections, so that a load
     /// balancer notices the shutdown.
     pub notice: Duration,
+    /// Reason that sockets and streams get when a server ends that does not come back. Without a reason, the end is
+    /// announced as a restart, and clients reconnect.
+    pub final_message: Option<String>,
 }
 
 impl Default for ServerSettings {
@@ -71,6 +75,7 @@ impl Default for ServerSettings {
             idle: Duration::from_secs(60),
             spans: None,
             notice: Duration::from_millis(500),
+            final_message: None,
         }
     }
 }
@@ -151,6 +156,14 @@ impl ServerInner {
     /// Returns true until shutdown begins.
     pub(crate) fn is_open(&self) -> bool {
         !self.draining.load(Ordering::Acquire)
+    }
+
+    /// Returns the reason that sockets and streams get when this server ends.
+    pub(crate) fn end_reason(&self) -> (ErrorCode, &str) {
+        match &self.settings.final_message {
+            Some(why) => (ErrorCode::NoSession, why),
+            None => (ErrorCode::Draining, dispatch::DRAINING),
+        }
     }
 
     /// Evicts idle sessions periodically; never returns.

@@ -15,7 +15,7 @@ use sysop_wire::{ErrorCode, ServerMessage, to_json_line};
 use tokio::time::Instant;
 
 use crate::authenticator::Caller;
-use crate::dispatch::{DRAINING, watch};
+use crate::dispatch::watch;
 use crate::http::{SharedServer, problem};
 use crate::session_feed::{Follower, SessionFeed, StartPosition};
 use crate::socket::{TerminalFeed, next_terminal_message};
@@ -178,7 +178,10 @@ fn stream(reader: SseReader, feed: SseFeed, caller: Caller) -> impl Stream<Item 
         let (message, goes_on) = match message {
             Some(Some(message)) => (message, true),
             Some(None) => (closed(&session_id, ErrorCode::Closed, "the session ended here"), false),
-            None => (closed(&session_id, ErrorCode::Draining, DRAINING), false),
+            None => {
+                let (code, why) = shared.end_reason();
+                (closed(&session_id, code, why), false)
+            }
         };
         reader.last_sent = goes_on.then(Instant::now);
         Some((event(&message), goes_on.then_some((reader, feed, held))))

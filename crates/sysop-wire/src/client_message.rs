@@ -535,7 +535,7 @@ impl ClientMessage {
             Input::Direct { tool, arguments, origin } => {
                 let origin = match origin {
                     Origin::User => DirectOrigin::Typed,
-                    Origin::Routine | Origin::Model => DirectOrigin::Routine,
+                    Origin::Routine | Origin::McpClient | Origin::Model => DirectOrigin::Routine,
                 };
                 let (tool, arguments) = (Some(tool.clone()), arguments.clone());
                 Self::Direct { envelope, command: None, tool, arguments, origin }

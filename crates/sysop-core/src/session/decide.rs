@@ -125,7 +125,9 @@ impl Session {
     fn shell_fence(&self, origin: Origin) -> Fence {
         match origin {
             Origin::User => Fence::Off,
-            Origin::Model | Origin::Routine => self.policy().shell_fence(self.state.spec.approve),
+            Origin::Model | Origin::Routine | Origin::McpClient => {
+                self.policy().shell_fence(self.state.spec.approve)
+            }
         }
     }
 

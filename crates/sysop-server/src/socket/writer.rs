@@ -17,6 +17,7 @@ use crate::registry::SessionRef;
 use crate::session_feed::SessionFeed;
 
 /// Close codes from RFC 6455 and the IANA registry.
+const GOING_AWAY: u16 = 1001;
 const POLICY: u16 = 1008;
 const FAULT: u16 = 1011;
 const RESTART: u16 = 1012;
@@ -89,11 +90,7 @@ impl<'a> SocketWriter<'a> {
         loop {
             let done = tokio::select! {
                 biased;
-                () = self.inner.closing.cancelled() => return SocketEnd::Closed(SocketClose {
-                    code: ErrorCode::Draining,
-                    close: RESTART,
-                    why: crate::dispatch::DRAINING.to_owned(),
-                }),
+                () = self.inner.closing.cancelled() => return SocketEnd::Closed(self.server_ends()),
                 () = self.caller.ended.cancelled() => return SocketEnd::Closed(SocketClose {
                     code: ErrorCode::Forbidden,
                     close: POLICY,
@@ -196,6 +193,12 @@ impl<'a> SocketWriter<'a> {
         }
     }
 
+    fn server_ends(&self) -> SocketClose {
+        let (code, why) = self.inner.end_reason();
+        let close = if code == ErrorCode::Draining { RESTART } else { GOING_AWAY };
+        SocketClose { code, close, why: why.to_owned() }
+    }
+
     fn session_gone(&self) -> SocketClose {
         let why = self.session_ref.opened.session.last_error();
         let why = why.map(|why| self.inner.registry.backend.without_folders(why));
@@ -216,6 +219,7 @@ fn reason(code: ErrorCode) -> &'static str {
     match code {
         ErrorCode::TooSlow => "too_slow",
         ErrorCode::Draining => "draining",
+        ErrorCode::NoSession => "ended",
         ErrorCode::Closed => "closed",
         ErrorCode::Forbidden => "forbidden",
         _ => "refused",

@@ -368,6 +368,20 @@ async fn a_stopping_server_notifies_its_sockets() {
 }
 
 #[tokio::test]
+async fn a_server_that_ends_for_good_says_so_to_its_sockets() {
+    let why = "this server ended".to_owned();
+    let mut world = World::with(ServerSettings { final_message: Some(why.clone()), ..settings() }).await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut ann, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    world.stop();
+    let last = ann.until("error").await;
+    assert_eq!((last["code"].as_str(), last["message"].as_str()), (Some("no_session"), Some(why.as_str())));
+    assert!(ann.next().await.is_none());
+    assert_eq!(u16::from(ann.closed.unwrap().code), 1001);
+    world.ended().await;
+}
+
+#[tokio::test]
 async fn an_unused_session_is_evicted_and_resumes_on_connect() {
     let world = World::with(ServerSettings { idle: Duration::from_millis(1), ..settings() }).await;
     let id = session(world.address, "ann", &json!({})).await;

@@ -349,7 +349,7 @@ fn step() -> impl Strategy<Value = StepId> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    prop_oneof![Just(Origin::Model), Just(Origin::User), Just(Origin::Routine)]
+    prop_oneof![Just(Origin::Model), Just(Origin::User), Just(Origin::Routine), Just(Origin::McpClient)]
 }
 
 fn model() -> impl Strategy<Value = ModelRef> {

@@ -56,6 +56,7 @@ pub(super) fn history_rows(
         Origin::Model => {}
         Origin::User => note("typed by you", StyleRole::Dim),
         Origin::Routine => note("from a routine", StyleRole::Dim),
+        Origin::McpClient => note("from an MCP client", StyleRole::Dim),
     }
     if !plan.reason.trim().is_empty() {
         note(&plan.reason.trim().replace('\n', " "), StyleRole::Dim);

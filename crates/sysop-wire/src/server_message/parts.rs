@@ -157,7 +157,7 @@ pub enum ErrorCode {
     TooMany,
     /// The token lacks the permission.
     Forbidden,
-    /// The session does not exist.
+    /// The session does not exist, or its server ended and does not come back.
     NoSession,
     /// The call, approval or question does not exist or was already answered.
     Stale,

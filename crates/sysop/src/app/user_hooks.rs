@@ -226,6 +226,7 @@ impl SessionPrograms {
             Origin::Model => "model",
             Origin::User => "user",
             Origin::Routine => "routine",
+            Origin::McpClient => "mcp_client",
         };
         merge(
             &mut about,

@@ -40,7 +40,12 @@ const READ_ONLY_HINT: &str = "Tell the user: to be asked to approve changes, sta
                               ask`, or run \
      the command yourself";
 
-/// Maximum time to wait at exit for the server to close its connections.
+/// Reason that `sysop attach` gets at exit.
+const ENDED: &str = "`sysop mcp serve` ended; `sysop sessions list` shows its sessions";
+
+/// Maximum time to wait at exit before the token is revoked. Some clients kill a server that ends too slowly.
+const FAREWELL_MAX: Duration = Duration::from_secs(1);
+/// Maximum time to wait after that for the server to close its connections.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(settings: Settings, attachable: bool) -> Result<Exit> {
@@ -136,8 +141,12 @@ impl AttachServer {
         let audited = exposure.audited_store(storage.store(), system_clock(), settings, None).await?;
         let sessions = Arc::new(LocalSessions::new(services.clone(), Arc::new(audited), None));
         let token_auth = exposure.token_auth(address, Arc::clone(&tokens));
-        let server =
-            Server::new(Arc::clone(&sessions) as Arc<_>, Arc::new(token_auth), ServerSettings::default());
+        let server_settings = ServerSettings {
+            notice: Duration::ZERO,
+            final_message: Some(ENDED.to_owned()),
+            ..ServerSettings::default()
+        };
+        let server = Server::new(Arc::clone(&sessions) as Arc<_>, Arc::new(token_auth), server_settings);
         let path = TokenFile::usual_path(&settings.folders.data, address);
         let token_file = TokenFile::write(path, token, None)?;
         let page = exposure.page(address);
@@ -149,13 +158,17 @@ impl AttachServer {
         Ok(Self { sessions, stop, running, tokens, token_id, _token_file: token_file })
     }
 
-    async fn close(self) {
+    async fn close(mut self) {
         self.stop.cancel();
+        // A client must read why its connection ends before its token stops working.
+        let ended = tokio::time::timeout(FAREWELL_MAX, &mut self.running).await;
         // If this fails, the token is left behind until it expires.
         if let Err(error) = self.tokens.revoke(&self.token_id).await {
             tracing::warn!(%error, "cannot revoke the token for `sysop attach`");
         }
-        // Connections that are not closed in time are closed when the process exits.
-        let _ = tokio::time::timeout(CLOSE_MAX, self.running).await;
+        if ended.is_err() {
+            // Connections that are not closed in time are closed when the process exits.
+            let _ = tokio::time::timeout(CLOSE_MAX, self.running).await;
+        }
     }
 }

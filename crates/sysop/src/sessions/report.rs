@@ -23,6 +23,9 @@ use sysop_core::ui_text::{duration, host_groups, place};
 
 use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
 
+/// Names under which the front ends of this machine answer approvals.
+const FRONT_ENDS: [&str; 4] = [sysop_repl::exec::BY, sysop_repl::chat::BY, sysop_tui::BY, sysop_acp::BY];
+
 /// Format of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ReportFormat {
@@ -186,8 +189,13 @@ fn is_answered_by_session(call: &RecordedCall) -> bool {
 
 fn title_without_prompt(record: &SessionRecord) -> String {
     let host = record.spec.as_ref().map_or_else(String::new, |spec| format!(" on {}", line(&spec.host)));
-    let is_routine = record.calls.iter().any(|call| call.origin == Origin::Routine);
-    format!("{}{host}", if is_routine { "Routine" } else { "Session" })
+    let has_calls_of = |origin| record.calls.iter().any(|call| call.origin == origin);
+    let kind = match has_calls_of(Origin::Routine) {
+        true => "Routine",
+        false if has_calls_of(Origin::McpClient) => "MCP client",
+        false => "Session",
+    };
+    format!("{kind}{host}")
 }
 
 fn of_call(number: Option<usize>) -> String {
@@ -250,6 +258,7 @@ impl ReportedCall {
             Origin::User if call.call.name == UNDO_TOOL => "asked for by a user".to_owned(),
             Origin::User => "typed".to_owned(),
             Origin::Routine => "routine".to_owned(),
+            Origin::McpClient => "from an MCP client".to_owned(),
         }];
         let is_plan = call.call.name == UNDO_TOOL && call.status() == Some(Status::Cancelled);
         match (&call.outcome, &call.decision) {
@@ -311,7 +320,7 @@ fn people(by: &[String], is_local: bool) -> Vec<String> {
 /// Returns the name of a user. In a session that no server opened, the log has the name of a front end.
 fn person(by: &str, is_local: bool) -> String {
     match by {
-        "exec" | "chat" | "tui" | "editor" if is_local => format!("the local user ({by})"),
+        by if is_local && FRONT_ENDS.contains(&by) => format!("the local user ({by})"),
         by => by.to_owned(),
     }
 }

@@ -296,6 +296,7 @@ fn origin_words(origin: Origin) -> Option<&'static str> {
         Origin::Model => None,
         Origin::User => Some("typed"),
         Origin::Routine => Some("routine"),
+        Origin::McpClient => Some("from an MCP client"),
     }
 }
 

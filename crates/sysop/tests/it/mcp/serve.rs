@@ -107,6 +107,10 @@ fn by_default_another_agent_can_only_read() {
     assert!(is_error && text.contains("unknown tool"), "{text}");
     let listed = world.finish(&["sessions", "list"]);
     assert!(listed.out.contains("(MCP client)"), "{listed:?}");
+    let shown = world.finish(&["sessions", "show", &world.only_session()]).out;
+    assert!(shown.contains("from an MCP client") && !shown.contains("routine"), "{shown}");
+    let report = world.finish(&["sessions", "report", &world.only_session()]).out;
+    assert!(report.contains("from an MCP client") && !report.to_lowercase().contains("routine"), "{report}");
 }
 
 #[test]
@@ -159,18 +163,45 @@ fn a_task_for_sysops_own_model_is_answered_and_logged() {
     assert!(run.out.contains("how full is the disk?"), "{run:?}");
 }
 
-#[test]
-fn a_call_waits_for_whoever_is_attached() {
-    let world = World::new();
-    let mut client = Client::start(&world, &["--approve", "ask", "--attachable"], json!({"elicitation": {}}));
+/// Returns the URL and the token for `sysop attach`.
+fn attach_access(world: &World, client: &Client) -> (String, String) {
     let line = client.server.err.wait_for("the address", |text| text.contains("sysop attach http"));
     let between = |start: &str, end: &str| {
         let rest = &line[line.find(start).unwrap() + start.len()..];
         rest[..rest.find(end).unwrap()].to_owned()
     };
     let token_file = between("SYSOP_TOKEN=$(cat ", ")").replacen('~', &world.home().display().to_string(), 1);
-    let url = between("sysop attach ", "\n");
-    let token = std::fs::read_to_string(token_file).unwrap().trim().to_owned();
+    (between("sysop attach ", "\n"), std::fs::read_to_string(token_file).unwrap().trim().to_owned())
+}
+
+#[test]
+fn whoever_is_attached_reads_that_the_server_ended() {
+    for by_signal in [false, true] {
+        let world = World::new();
+        let mut client = Client::start(&world, &["--attachable"], json!({}));
+        let (url, token) = attach_access(&world, &client);
+        assert!(!client.call("run", run("pwd")).1);
+        let world = world.variable("SYSOP_TOKEN", &token);
+        let attached = world.start_with_input(&["attach", &url, "--plain"]);
+        attached.out.wait_for_text("You:");
+        match by_signal {
+            true => client.server.signal(Signal::TERM),
+            false => client.server.end_input(),
+        }
+        client.server.finish();
+        let run = attached.finish();
+        let said = format!("{}{}", run.out, run.err);
+        assert_eq!(run.code, Some(1), "{said}");
+        assert!(said.contains("`sysop mcp serve` ended") && !said.contains("expired"), "{said}");
+        assert_eq!(stored_tokens(&world), 0);
+    }
+}
+
+#[test]
+fn a_call_waits_for_whoever_is_attached() {
+    let world = World::new();
+    let mut client = Client::start(&world, &["--approve", "ask", "--attachable"], json!({"elicitation": {}}));
+    let (url, token) = attach_access(&world, &client);
     assert!(!client.call("run", run("pwd")).1);
     let world = world.variable("SYSOP_TOKEN", &token);
     let mut attached = world.start_with_input(&["attach", &url, "--plain"]);
