@@ -188,21 +188,60 @@ fn a_report_groups_what_several_hosts_have_in_common() {
     assert!(!text.contains("\n\n\n"), "{text}");
 }
 
-#[test]
-fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
-    let step = StepId { turn: TurnId(1), step: 1 };
-    let (change, done) = (call("c1", "touch a"), ToolCall { name: "finish".to_owned(), ..call("c2", "") });
-    let asked = Event::ApprovalAsked {
-        call: change.clone(),
-        command: "touch a".to_owned(),
+fn asked(call: &ToolCall, command: &str) -> Event {
+    Event::ApprovalAsked {
+        call: call.clone(),
+        command: command.to_owned(),
         reason: String::new(),
         risk: Default::default(),
-        covers: Grant::Exact { command: "touch a".to_owned() },
+        covers: Grant::Exact { command: command.to_owned() },
         preview: Vec::new(),
         guarded: None,
         scope: None,
         terms: Default::default(),
+    }
+}
+
+fn undo(id: &str, step: u64, call: &str) -> ToolCall {
+    let arguments = json!({ "step": step, "call": call }).as_object().unwrap().clone();
+    ToolCall { name: "undo".to_owned(), arguments: Arguments::Object(arguments), ..self::call(id, "") }
+}
+
+#[test]
+fn a_report_names_everyone_who_allowed_an_undo() {
+    let (change, undo) = (call("c1", "touch a"), undo("u1", 1, "c1"));
+    let given =
+        |by: &str| Event::ApprovalGiven { call: undo.id.clone(), by: by.to_owned(), person: None, needed: 3 };
+    let allow = |id: &CallId, by: &str| Event::Decided {
+        call: id.clone(),
+        decision: Decision::Allow { command: None },
+        by: by.to_owned(),
     };
+    let finished = |id: &CallId| Event::ToolFinished { call: id.clone(), outcome: Outcome::ok("") };
+    let record = record(vec![
+        asked(&change, "touch a"),
+        allow(&change.id, "eve"),
+        Event::ToolStarted { call: change.clone(), origin: Origin::Model },
+        finished(&change.id),
+        asked(&undo, "undo step 1"),
+        given("ada"),
+        given("bob"),
+        allow(&undo.id, "cleo"),
+        Event::ToolStarted { call: undo.clone(), origin: Origin::User },
+        Event::Undone { call: change.id.clone(), by: "cleo".to_owned(), how: Reversibility::Exact },
+        finished(&undo.id),
+    ]);
+    let (text, page) = (markdown(&record, Path::new("/nothing")), html(&record, Path::new("/nothing")));
+    let line = "call 1: undone exactly, by ada and bob and cleo";
+    assert!(text.contains(line) && page.contains(line), "{text}");
+    assert!(text.contains("allowed by eve"), "{text}");
+}
+
+#[test]
+fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
+    let step = StepId { turn: TurnId(1), step: 1 };
+    let (change, done) = (call("c1", "touch a"), ToolCall { name: "finish".to_owned(), ..call("c2", "") });
+    let asked = asked(&change, "touch a");
     let (id, text) = (CallId::new("c1"), "I shall <touch> it.".to_owned());
     let record = record(vec![
         Event::TurnStarted {
@@ -246,21 +285,8 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
 
 #[test]
 fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
-    let undo = ToolCall { name: "undo".to_owned(), ..call("c1", "") };
-    let arguments = json!({ "step": 1 }).as_object().unwrap().clone();
-    let undo = ToolCall { arguments: Arguments::Object(arguments), ..undo };
-    let id = undo.id.clone();
-    let asked = Event::ApprovalAsked {
-        call: undo,
-        command: "undo step 1".to_owned(),
-        reason: String::new(),
-        risk: Default::default(),
-        covers: Grant::Exact { command: "undo step 1".to_owned() },
-        preview: vec!["puts a back".to_owned()],
-        guarded: None,
-        scope: None,
-        terms: Default::default(),
-    };
+    let undo = undo("u1", 1, "c1");
+    let (id, asked) = (undo.id.clone(), asked(&undo, "undo step 1"));
     let reject = Decision::Reject { reason: "the turn was stopped".to_owned() };
     let record = record(vec![
         Event::TurnStarted {
