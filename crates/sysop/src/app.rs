@@ -41,6 +41,7 @@ mod machines;
 mod model_access;
 mod notes_host;
 mod session_service;
+mod session_titles;
 mod storage;
 mod user_hooks;
 mod workspace_instructions;
@@ -52,6 +53,7 @@ use self::machines::HOME;
 pub(crate) use self::machines::{Machines, ToolLocation, artifacts};
 pub(crate) use self::model_access::ModelAccess;
 use self::notes_host::NotesHost;
+use self::session_titles::SessionTitles;
 pub(crate) use self::storage::Storage;
 use self::user_hooks::UserHooks;
 use self::workspace_instructions::WorkspaceInstructions;
@@ -91,6 +93,8 @@ pub(crate) struct Services {
     /// Hosts that have connections to MCP servers.
     mcp_hosts: Arc<Mutex<Vec<SessionMcpHost>>>,
     hooks: Arc<UserHooks>,
+    /// Title of new sessions, or `None` if their first prompt is their title.
+    titles: Option<Arc<SessionTitles>>,
 }
 
 /// A session's connections to MCP servers.
@@ -117,7 +121,26 @@ impl Services {
         let (written_rules, mcp_hosts) = (Arc::default(), Arc::default());
         let (programs, notify) = (settings.config.hooks.clone(), settings.config.notify.clone());
         let hooks = Arc::new(UserHooks::new(programs, notify, redaction(&settings)));
-        Self { driver, storage, store, settings, machines, models, model, written_rules, mcp_hosts, hooks }
+        let titles = None;
+        Self {
+            driver,
+            storage,
+            store,
+            settings,
+            machines,
+            models,
+            model,
+            written_rules,
+            mcp_hosts,
+            hooks,
+            titles,
+        }
+    }
+
+    /// Gives this title to each new session.
+    pub(crate) fn with_title(self, title: String) -> Self {
+        let titles = Some(Arc::new(SessionTitles::new(title, Arc::clone(&self.store))));
+        Self { titles, ..self }
     }
 
     /// Opens the session selected by the flags: a new one or an earlier one.
@@ -156,7 +179,11 @@ impl Services {
         let runtime = self.runtime(Some(&id), place, self.settings.profile, &external)?;
         let spec = self.spec(place, runtime.host.tools(), &external);
         let opening = spec.clone();
-        Ok(opened(self.driver.create_lazy(id, spec, runtime), Seq(0), opening))
+        let session = self.driver.create_lazy(id, spec, runtime);
+        if let Some(titles) = &self.titles {
+            titles.add(&session);
+        }
+        Ok(opened(session, Seq(0), opening))
     }
 
     /// Returns the MCP servers' tools that a new session offers.
@@ -274,6 +301,9 @@ impl Services {
         futures::future::join_all(hosts.iter().map(|host| host.close())).await;
         self.hooks.close().await;
         self.machines.close().await;
+        if let Some(titles) = &self.titles {
+            titles.close().await;
+        }
         self.storage.close().await;
     }
 

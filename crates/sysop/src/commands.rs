@@ -100,15 +100,16 @@ pub(crate) async fn exec(settings: Settings, pick: ModelChoice, arguments: ExecA
 }
 
 /// Runs a routine's command, in which the variables have already been filled in. No model is called.
-pub(crate) async fn routine(settings: Settings, command: String) -> Result<Exit> {
+pub(crate) async fn routine(settings: Settings, name: &str, command: String) -> Result<Exit> {
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, HeadlessRun::of(ExecTask::Routine(command))).await
+    headless(settings, model, HeadlessRun::of_routine(name, ExecTask::Routine(command))).await
 }
 
 /// Runs the steps of a routine. No model is called. `others` are the hosts of its steps besides the run's.
 pub(crate) async fn runbook(
     settings: Settings,
+    name: &str,
     sequence: Box<dyn CommandSequence>,
     others: Vec<HostChoice>,
 ) -> Result<Exit> {
@@ -117,7 +118,7 @@ pub(crate) async fn runbook(
     }
     let asked_for = settings.model.as_ref().map(|configured| configured.value.clone());
     let model = asked_for.unwrap_or_else(|| ModelRef::new(DEMO, DEMO));
-    headless(settings, model, HeadlessRun::of(ExecTask::Sequence(sequence))).await
+    headless(settings, model, HeadlessRun::of_routine(name, ExecTask::Sequence(sequence))).await
 }
 
 /// Checks that the bounds of `auto` can be enforced.
@@ -160,16 +161,30 @@ struct HeadlessRun {
     json: bool,
     bounds: Option<AutoBounds>,
     answer: Option<ApprovalHandler>,
+    /// Title of a new session, or `None` if its prompt is its title.
+    title: Option<String>,
 }
 
 impl HeadlessRun {
     fn of(task: ExecTask) -> Self {
-        Self { task, image_files: Vec::new(), schema: None, json: false, bounds: None, answer: None }
+        Self {
+            task,
+            image_files: Vec::new(),
+            schema: None,
+            json: false,
+            bounds: None,
+            answer: None,
+            title: None,
+        }
+    }
+
+    fn of_routine(name: &str, task: ExecTask) -> Self {
+        Self { title: Some(format!("{name} (routine)")), ..Self::of(task) }
     }
 }
 
 async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Result<Exit> {
-    let HeadlessRun { task, image_files, schema, json, bounds, answer } = run;
+    let HeadlessRun { task, image_files, schema, json, bounds, answer, title } = run;
     let color = settings.color == ColorMode::On;
     let asks = io::stdin().is_terminal() && io::stderr().is_terminal();
     let draws = !json && schema.is_none() && io::stdout().is_terminal();
@@ -187,6 +202,10 @@ async fn headless(settings: Settings, model: ModelRef, run: HeadlessRun) -> Resu
         }
     }
     let services = Services::new(settings, model)?;
+    let services = match title {
+        Some(title) => services.with_title(title),
+        None => services,
+    };
     let opened = services.open().await?;
     if let Some(bounds) = bounds {
         let change = ConfigChange::Auto(bounds);

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use sysop_core::id::SessionId;
 use sysop_core::text::neutralize;
+use sysop_core::ui_text::counted;
 
 use crate::app::{Storage, artifacts};
 use crate::cli::{RunArguments, RunbookExportArguments};
@@ -61,7 +62,7 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
             );
         }
         let command = routine.render(&arguments.values).map_err(|error| usage(&error))?;
-        return crate::wait_for(commands::routine(settings, command));
+        return crate::wait_for(commands::routine(settings, &arguments.routine, command));
     }
     let (values, missing) = routine.known_values(&arguments.values).map_err(|error| usage(&error))?;
     let words = std::iter::once(arguments.routine.clone())
@@ -103,7 +104,7 @@ pub(crate) fn run(mut settings: Settings, arguments: &RunArguments) -> Result<Ex
     let own = settings.host.to_string();
     let others = hosts.into_iter().filter(|host| host.to_string() != own).collect();
     let sequence = RunbookRun::new(book, range, &settings)?;
-    crate::wait_for(commands::runbook(settings, Box::new(sequence), others))
+    crate::wait_for(commands::runbook(settings, &arguments.routine, Box::new(sequence), others))
 }
 
 fn refuse_faults(name: &str, routine: &Routine, place: &Path) -> Result<(), CommandError> {
@@ -152,7 +153,8 @@ pub(crate) async fn export(settings: Settings, arguments: RunbookExportArguments
     match &arguments.output {
         Some(path) => {
             write_new(path, text.as_bytes())?;
-            crate::tell(&format!("wrote {} ({} steps)", display_path(path), draft.routine.steps.len()));
+            let steps = counted(draft.routine.steps.len() as u64, "step");
+            crate::tell(&format!("wrote {} ({steps})", display_path(path)));
             Ok(Exit::Done)
         }
         None => crate::emit(text.as_bytes()),

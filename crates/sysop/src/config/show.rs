@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use sysop_core::ui_text::counted;
+
 use super::{Config, ConfigOrigin, ConfigValue, KeyPath};
 
 impl Config {
@@ -27,7 +29,8 @@ impl Config {
             rows.push((format!("{path} = {}", entry.value), origins.join(", then ")));
         }
         for (name, steps) in &self.steps {
-            let text = format!("routines.{name}.steps = [{} steps]", steps.steps.len());
+            let count = counted(steps.steps.len() as u64, "step");
+            let text = format!("routines.{name}.steps = [{count}]");
             rows.push((text, steps.origin.to_string()));
         }
         for rule in &self.rules {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use sysop_core::text::neutralize_line;
+use sysop_core::ui_text::counted;
 
 use crate::config::{Routine, display_path, routines_in};
 use crate::exit::{CommandError, Exit};
@@ -42,7 +43,7 @@ fn check_file(file: &Path) -> Result<String, Vec<String>> {
     let named: Vec<String> = read
         .routines
         .iter()
-        .map(|(name, routine)| format!("{name} ({} steps)", routine.steps.len().max(1)))
+        .map(|(name, routine)| format!("{name} ({})", counted(routine.steps.len().max(1) as u64, "step")))
         .collect();
     Ok(format!("{shown}: ok, {}", named.join(", ")))
 }

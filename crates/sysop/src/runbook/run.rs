@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use sysop_core::catalog::BASH_TIMEOUT_S_DEFAULT;
 use sysop_core::outcome::{Outcome, Status};
+use sysop_core::ui_text::counted;
 use sysop_repl::Exit;
 use sysop_repl::exec::{
     CommandSequence, SequenceAction, SequenceAnswer, SequenceCall, SequenceEvent, SequenceStep,
@@ -479,7 +480,7 @@ impl RunbookRun {
             return SequenceAction::Run(call);
         }
         let undone = self.undone;
-        self.say(format!("undone: {undone} steps"));
+        self.say(format!("undone: {}", counted(undone as u64, "step")));
         let exit = if error.is_some() { Exit::Failed } else { Exit::Done };
         self.finish(exit, error)
     }
@@ -505,7 +506,7 @@ impl RunbookRun {
     }
 
     fn end(&mut self) -> SequenceAction {
-        let mut summary = format!("done: {} steps", self.done.len());
+        let mut summary = format!("done: {}", counted(self.done.len() as u64, "step"));
         if self.skipped > 0 {
             summary.push_str(&format!(", {} already done", self.skipped));
         }

@@ -218,5 +218,7 @@ fn a_silent_routine_prints_nothing() {
     for (routine, code) in [("quiet", 0), ("broken", 1)] {
         let run = world.run(&["run", "--approve", "auto", routine]);
         assert_eq!((run.code, run.out.as_str()), (Some(code), ""), "{run:?}");
+        let list = world.run(&["sessions", "list"]).out;
+        assert!(list.contains(&format!("{routine} (routine)")) && !list.contains("(no prompt)"), "{list}");
     }
 }

@@ -176,13 +176,15 @@ fn a_person_answers_questions_and_consents_to_an_undo() {
         person.sees("Plug in the cable").await;
         person.sees("y yes").await;
         assert!(world.has("made"));
+        let listed = world.finish(&["sessions", "list"]).out;
+        assert_eq!(listed.matches("r (routine)").count(), 2, "a running routine has its name: {listed}");
         person.types("y").await;
         person.sees("Undo these steps now, in this order?").await;
         person.sees("y yes").await;
         person.types("y").await;
         let (code, seen) = person.leaves().await;
         assert_eq!(code, 1, "{seen}");
-        assert!(seen.contains("undone: 1 steps"), "{seen}");
+        assert!(seen.contains("undone: 1 step") && !seen.contains("1 steps"), "{seen}");
     });
     assert!(!world.has("made"));
 }
