@@ -286,6 +286,42 @@ fn recurring_values_become_variables_with_patterns() {
 }
 
 #[test]
+fn the_undo_of_replaced_text_in_a_script_has_values_and_no_placeholders() {
+    let edit = json!({ "path": "/srv/app/x", "old_string": "at /srv/app/x", "new_string": "{{end}}" });
+    let record = record(&[
+        bash("touch /srv/app/x", 0),
+        bash("chmod 600 /srv/app/x", 0),
+        ("edit_file", edit, Outcome::ok("")),
+    ]);
+    let script = draft(&record, &options()).write(RunbookFormat::Sh);
+    let undo = script.lines().find(|line| line.contains("undo_by '# in ")).expect("there is a remark");
+    assert!(undo.contains(r#"undo_by '# in '"${PATH_}"', replace "'"#), "{undo}");
+    assert!(undo.contains(r#"'" with "''at '"${PATH_}"'"'"#), "{undo}");
+    assert!(!undo.contains("{{path}}") && !undo.contains("{{\"{{\"}}"), "{undo}");
+}
+
+#[test]
+fn blocks_of_a_document_are_apart_by_one_blank_line() {
+    let mut created = Outcome::ok("");
+    created.changes = vec![FileChange { path: "a".to_owned(), before: None, after_hash: String::new() }];
+    let record = record(&[
+        bash("touch /srv/app/x", 0),
+        bash("chmod 600 /srv/app/x", 0),
+        ("write_file", json!({ "path": "a", "content": "one\n" }), created),
+        ("edit_file", json!({ "path": "a", "old_string": "one\n", "new_string": "two\n" }), Outcome::ok("")),
+        bash("reboot", 1),
+    ]);
+    let text = draft(&record, &options()).write(RunbookFormat::Md);
+    assert!(!text.contains("\n\n\n") && !text.ends_with("\n\n") && text.ends_with('\n'), "{text}");
+    assert!(text.contains("```\none\n```\n\nwith\n\n```\ntwo\n```\n"), "{text}");
+    let mut before = "";
+    for line in text.lines() {
+        assert!(!line.starts_with("## ") || before.is_empty(), "{line}: {text}");
+        before = line;
+    }
+}
+
+#[test]
 fn a_person_renames_variables_and_chooses_expected_lines() {
     let record = record(&[
         (

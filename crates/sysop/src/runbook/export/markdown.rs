@@ -1,106 +1,113 @@
 //! A routine as a document, for reading and reviewing.
 
-use std::fmt::Write;
-
 use sysop_core::text::{neutralize, neutralize_line};
 
 use crate::config::{ABSENT, EditContent, FailureAction, FileEdit, Routine, RunbookStep, StepAction};
 use crate::markdown::{escape, fence_for};
 
+/// Language of code blocks with commands.
+const SHELL: &str = "sh";
+
 pub(super) fn write(name: &str, routine: &Routine, notes: &[String]) -> String {
-    let mut text = format!("# {}\n", neutralize_line(name));
-    let mut line = |line: &str| writeln!(text, "{line}").expect("writing to a string cannot fail");
+    let mut blocks = vec![format!("# {}", neutralize_line(name))];
     if !routine.description.is_empty() {
-        line(&format!("\n{}", escaped(&routine.description)));
+        blocks.push(escaped(&routine.description));
     }
     if let Some(source) = &routine.made_from {
-        line(&format!("\nMade from session `{}` on {}.", neutralize_line(&source.session), source.date));
+        blocks.push(format!("Made from session `{}` on {}.", neutralize_line(&source.session), source.date));
     }
     if !routine.vars.is_empty() {
-        line("\n| value | meaning | must match | default |\n| --- | --- | --- | --- |");
+        let mut table = "| value | meaning | must match | default |\n| --- | --- | --- | --- |".to_owned();
         for (name, variable) in &routine.vars {
             let pattern = variable.pattern.as_deref().unwrap_or_default();
             let default = variable.default.as_deref().unwrap_or_default();
             let cells = [&variable.description, pattern, default].map(escaped);
-            line(&format!("| `{{{{{name}}}}}` | {} |", cells.join(" | ")));
+            table.push_str(&format!("\n| `{{{{{name}}}}}` | {} |", cells.join(" | ")));
         }
+        blocks.push(table);
     }
     for (number, step) in (1..).zip(&routine.steps) {
-        line(&format!("{}## {number}. {}\n", if number == 1 { "\n" } else { "" }, escaped(&step.name)));
-        write_step(step, &mut line);
+        blocks.push(format!("## {number}. {}", escaped(&step.name)));
+        push_step(step, &mut blocks);
     }
     if !notes.is_empty() {
-        line("## Notes\n");
-        notes.iter().for_each(|note| line(&format!("- {}", escaped(note))));
+        blocks.push("## Notes".to_owned());
+        let notes: Vec<String> = notes.iter().map(|note| format!("- {}", escaped(note))).collect();
+        blocks.push(notes.join("\n"));
     }
-    text
+    blocks.join("\n\n") + "\n"
 }
 
-fn write_step(step: &RunbookStep, line: &mut impl FnMut(&str)) {
-    for (label, probe) in [("Not needed if this succeeds", &step.unless), ("Before", &step.check)] {
+fn push_step(step: &RunbookStep, blocks: &mut Vec<String>) {
+    for (label, probe) in [("Not needed if this succeeds:", &step.unless), ("Before:", &step.check)] {
         if let Some(probe) = probe {
-            line(&format!("{label}:\n"));
-            fenced(probe, line);
+            blocks.extend([label.to_owned(), fenced(SHELL, probe)]);
         }
     }
-    if let Some(ask) = &step.ask {
-        line(&format!("{}\n", escaped(ask)));
-    }
+    blocks.extend(step.ask.as_deref().map(escaped));
     match &step.action {
         StepAction::Manual => {}
-        StepAction::Command(command) => fenced(command, line),
-        StepAction::Edit(edit) => write_edit(edit, line),
+        StepAction::Command(command) => blocks.push(fenced(SHELL, command)),
+        StepAction::Edit(edit) => push_edit(edit, blocks),
     }
-    let (cwd, env) = (step.cwd.iter().map(|cwd| format!("In the directory {cwd}.")), &step.env);
-    let env = env.iter().map(|(name, value)| format!("With {name}={value}."));
-    cwd.chain(env).for_each(|fact| line(&escaped(&fact)));
-    if step.expect.exit != [0] {
-        let codes: Vec<String> = step.expect.exit.iter().map(i32::to_string).collect();
-        line(&format!("Expected exit code: {}.", codes.join(" or ")));
+    let facts = facts(step);
+    if !facts.is_empty() {
+        blocks.push(facts.join(" "));
     }
-    for (label, pattern) in [("", &step.expect.pattern), ("no ", &step.expect.not_pattern)] {
-        if let Some(pattern) = pattern {
-            line(&format!("Expected: {label}output that matches {}.", escaped(pattern)));
-        }
-    }
-    for (label, command) in [("Then check", &step.verify), ("To undo", &step.undo)] {
+    for (label, command) in [("Then check:", &step.verify), ("To undo:", &step.undo)] {
         if let Some(command) = command {
-            line(&format!("{label}:\n"));
-            fenced(command, line);
+            blocks.extend([label.to_owned(), fenced(SHELL, command)]);
         }
     }
     match step.on_fail {
         FailureAction::Stop => {}
-        FailureAction::Undo => line("If it fails, undo the steps so far, the last one first."),
-        FailureAction::Continue => line("If it fails, continue."),
+        FailureAction::Undo => {
+            blocks.push("If it fails, undo the steps so far, the last one first.".to_owned())
+        }
+        FailureAction::Continue => blocks.push("If it fails, continue.".to_owned()),
     }
 }
 
-fn write_edit(edit: &FileEdit, line: &mut impl FnMut(&str)) {
+/// Returns sentences about the place of a step and its expected outcome.
+fn facts(step: &RunbookStep) -> Vec<String> {
+    let cwd = step.cwd.iter().map(|cwd| format!("In the directory {cwd}."));
+    let env = step.env.iter().map(|(name, value)| format!("With {name}={value}."));
+    let mut facts: Vec<String> = cwd.chain(env).map(|fact| escaped(&fact)).collect();
+    if step.expect.exit != [0] {
+        let codes: Vec<String> = step.expect.exit.iter().map(i32::to_string).collect();
+        facts.push(format!("Expected exit code: {}.", codes.join(" or ")));
+    }
+    for (label, pattern) in [("", &step.expect.pattern), ("no ", &step.expect.not_pattern)] {
+        if let Some(pattern) = pattern {
+            facts.push(format!("Expected: {label}output that matches {}.", escaped(pattern)));
+        }
+    }
+    facts
+}
+
+fn push_edit(edit: &FileEdit, blocks: &mut Vec<String>) {
+    let file = escaped(&edit.file);
     match &edit.content {
         EditContent::Whole(content) => {
-            line(&format!("Write the file {}:\n", escaped(&edit.file)));
-            fenced(content.strip_suffix('\n').unwrap_or(content), line);
+            blocks.extend([format!("Write the file {file}:"), fenced("", content)])
         }
         EditContent::Replace { old, new } => {
-            line(&format!("In the file {}, replace\n", escaped(&edit.file)));
-            fenced(old, line);
-            line("with\n");
-            fenced(new, line);
+            let (old, new) = (fenced("", old), fenced("", new));
+            blocks.extend([format!("In the file {file}, replace"), old, "with".to_owned(), new]);
         }
     }
     if let Some(hash) = &edit.sha256 {
-        line(&match hash.as_str() {
-            ABSENT => "The file must not exist before.\n".to_owned(),
-            hash => format!("Before, the file must have the SHA-256 {hash}.\n"),
+        blocks.push(match hash.as_str() {
+            ABSENT => "The file must not exist before.".to_owned(),
+            hash => format!("Before, the file must have the SHA-256 {hash}."),
         });
     }
 }
 
-/// Writes text as a code block, with a fence that the text cannot close.
-fn fenced(text: &str, line: &mut impl FnMut(&str)) {
+/// Returns text as a code block, with a fence that the text cannot close.
+fn fenced(language: &str, text: &str) -> String {
     let fence = fence_for(text);
-    line(&format!("{fence}sh\n{}\n{fence}\n", neutralize(text)));
+    format!("{fence}{language}\n{}\n{fence}", neutralize(text.strip_suffix('\n').unwrap_or(text)))
 }
 
 fn escaped(text: &str) -> String {

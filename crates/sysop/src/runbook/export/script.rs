@@ -153,22 +153,31 @@ impl ScriptWriter {
         }
     }
 
+    /// Returns a word of the script for text that is shown in one line.
+    fn shown(&self, template: &str) -> String {
+        let parts = template_parts(template).map(|part| match part {
+            TemplatePart::Text(text) => single_quoted(&neutralize_line(text)),
+            TemplatePart::Name(name) => format!("\"${{{}}}\"", self.name(name)),
+        });
+        parts.collect()
+    }
+
     /// Returns the word for the command that undoes a step. For replaced text, it is a remark.
     fn undo(&self, step: &RunbookStep) -> Option<String> {
         if let Some(undo) = &step.undo {
             return Some(self.wrapped(step, undo));
         }
         let StepAction::Edit(edit) = &step.action else { return None };
-        let undo = match &edit.content {
+        match &edit.content {
             EditContent::Replace { old, new } => {
-                format!("# in {}, replace {new:?} with {old:?}", neutralize_line(&edit.file))
+                let (file, old, new) = (self.shown(&edit.file), self.shown(old), self.shown(new));
+                Some(format!("'# in '{file}', replace \"'{new}'\" with \"'{old}'\"'"))
             }
             EditContent::Whole(_) if edit.sha256.as_deref() == Some(ABSENT) => {
-                format!("rm -- {}", self.word(&edit.file))
+                Some(single_quoted(&format!("rm -- {}", self.word(&edit.file))))
             }
-            EditContent::Whole(_) => return None,
-        };
-        Some(single_quoted(&undo))
+            EditContent::Whole(_) => None,
+        }
     }
 
     fn edit(&self, edit: &FileEdit) -> Vec<String> {

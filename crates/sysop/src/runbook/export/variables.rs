@@ -1,5 +1,6 @@
 //! Variables in a runbook: values that recur in its commands, and the placeholders that replace them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -122,7 +123,8 @@ pub(super) fn propose(steps: &[SelectedStep], given: &[VariableProposal]) -> Vec
         }
     }
     for ((_, value), count) in &mut found {
-        *count = commands.iter().filter(|command| !places(command, value).is_empty()).count();
+        *count =
+            commands.iter().filter(|command| !TextKind::Command.places(command, value).is_empty()).count();
     }
     let mut found: Vec<_> = found.into_iter().filter(|(_, count)| *count >= STEPS_MIN).collect();
     found.sort_by(|((form, value), count), ((other_form, other), other_count)| {
@@ -200,69 +202,98 @@ fn is_file(word: &str) -> bool {
     word.rsplit('.').next().is_some_and(|ending| FILE_ENDINGS.contains(&ending))
 }
 
-/// Returns the positions at which a value stands alone in a command and can be replaced with a placeholder.
-fn places(command: &str, value: &str) -> Vec<usize> {
-    let needle = shell_words::quote(value);
-    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    let fits = |at: usize| {
-        let (before, after) = (&command[..at], &command[at + needle.len()..]);
-        let (last, next) = (before.chars().next_back(), after.chars().next());
-        let is_free = last.is_none_or(|c| !is_part(c) && !"{.$\\".contains(c))
-            && next.is_none_or(|c| !is_part(c) && c != '}');
-        // A path may continue after a value, but a name must not continue before a path.
-        let is_path_end =
-            !value.starts_with('/') || last.is_none_or(|c| c.is_whitespace() || "=:'\"".contains(c));
-        is_free && is_path_end && takes_a_word(before)
-    };
-    command.match_indices(needle.as_ref()).map(|(at, _)| at).filter(|at| fits(*at)).collect()
+/// Kind of text in which values are replaced with placeholders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextKind {
+    /// Parsed by a shell, so that values are quoted.
+    Command,
+    /// The name or content of a file, which no shell parses.
+    File,
 }
 
-/// Returns the positions at which a value stands alone in a text that no shell reads.
-fn text_places(text: &str, value: &str) -> Vec<usize> {
-    let is_part = |c: char| c.is_alphanumeric() || "_-".contains(c);
-    let fits = |at: usize| {
-        let (last, next) = (text[..at].chars().next_back(), text[at + value.len()..].chars().next());
-        let is_free = last.is_none_or(|c| !is_part(c) && !"{./".contains(c));
-        is_free && next.is_none_or(|c| !is_part(c) && c != '}')
-    };
-    text.match_indices(value).map(|(at, _)| at).filter(|at| fits(*at)).collect()
+impl TextKind {
+    fn written(self, value: &str) -> Cow<'_, str> {
+        match self {
+            Self::Command => shell_words::quote(value),
+            Self::File => Cow::Borrowed(value),
+        }
+    }
+
+    /// Returns the positions at which a value stands alone and can be replaced with a placeholder.
+    fn places(self, text: &str, value: &str) -> Vec<usize> {
+        let needle = self.written(value);
+        let is_path = value.starts_with('/');
+        let fits = |at: usize| {
+            let (before, after) = (&text[..at], &text[at + needle.len()..]);
+            self.can_follow(before, is_path) && is_end(after, is_path)
+        };
+        text.match_indices(needle.as_ref()).map(|(at, _)| at).filter(|at| fits(*at)).collect()
+    }
+
+    /// Returns true if a value can stand after this text. A name must not continue in a value.
+    fn can_follow(self, before: &str, is_path: bool) -> bool {
+        let last = before.chars().next_back();
+        let is_free = last.is_none_or(|c| !is_name_part(c) && !"{.".contains(c));
+        is_free
+            && match self {
+                Self::Command => {
+                    let ends_word = last.is_none_or(|c| c.is_whitespace() || "=:'\"".contains(c));
+                    last.is_none_or(|c| !"$\\".contains(c)) && (!is_path || ends_word) && takes_a_word(before)
+                }
+                Self::File => last != Some('/'),
+            }
+    }
+
+    /// Replaces the values of variables with placeholders. Filling them in restores the text.
+    fn parametrize(self, text: &str, variables: &[&VariableProposal]) -> String {
+        let template =
+            with_placeholders(text, variables, |value| (self.written(value).len(), self.places(text, value)));
+        let values =
+            variables.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
+        let filled = match self {
+            Self::Command => Routine::default().fill(&template, &values),
+            Self::File => Routine::default().fill_plain(&template, &values),
+        };
+        match filled {
+            Ok(filled) if filled == text => template,
+            Ok(_) | Err(_) => template_of(text),
+        }
+    }
+}
+
+fn is_name_part(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
+}
+
+/// Returns true if a value can end before this text. A path may continue with `/`, but the last name in it must not.
+fn is_end(after: &str, is_path: bool) -> bool {
+    let mut next = after.chars();
+    match next.next() {
+        Some('.') if is_path => next.next().is_none_or(|c| !is_name_part(c)),
+        Some(c) => !is_name_part(c) && c != '}',
+        None => true,
+    }
 }
 
 /// Replaces the values of variables in a file's name or content with placeholders. A value that was found in commands is
 /// replaced only if it is a path: other words may be there by chance.
 pub(super) fn parametrize_text(text: &str, variables: &[VariableProposal]) -> String {
-    let meant: Vec<VariableProposal> = variables
-        .iter()
-        .filter(|variable| variable.count == 0 || variable.value.starts_with('/'))
-        .cloned()
-        .collect();
-    let template = with_placeholders(text, &meant, |value| (value.len(), text_places(text, value)));
-    let values = meant.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
-    match Routine::default().fill_plain(&template, &values) {
-        Ok(filled) if filled == text => template,
-        Ok(_) | Err(_) => template_of(text),
-    }
+    let is_meant = |variable: &&VariableProposal| variable.count == 0 || variable.value.starts_with('/');
+    TextKind::File.parametrize(text, &variables.iter().filter(is_meant).collect::<Vec<_>>())
 }
 
-/// Replaces the values of variables in a command with placeholders. Filling them in restores the command.
+/// Replaces the values of variables in a command with placeholders.
 pub(super) fn parametrize(command: &str, variables: &[VariableProposal]) -> String {
-    let template = with_placeholders(command, variables, |value| {
-        (shell_words::quote(value).len(), places(command, value))
-    });
-    let values = variables.iter().map(|variable| (variable.name.clone(), variable.value.clone())).collect();
-    match Routine::default().fill(&template, &values) {
-        Ok(filled) if filled == command => template,
-        Ok(_) | Err(_) => template_of(command),
-    }
+    TextKind::Command.parametrize(command, &variables.iter().collect::<Vec<_>>())
 }
 
 /// Replaces values with placeholders, the longest first. `find` returns the length and the positions of a value.
 fn with_placeholders(
     text: &str,
-    variables: &[VariableProposal],
+    variables: &[&VariableProposal],
     find: impl Fn(&str) -> (usize, Vec<usize>),
 ) -> String {
-    let mut by_length: Vec<&VariableProposal> = variables.iter().collect();
+    let mut by_length = variables.to_vec();
     by_length.sort_by_key(|variable| std::cmp::Reverse(variable.value.len()));
     let mut taken: Vec<(usize, usize, &str)> = Vec::new();
     for variable in by_length {
@@ -328,6 +359,10 @@ mod tests {
             parametrize("cp /srv/app/conf /srv/app /srv/app2", &nested),
             "cp {{conf}} {{path}} /srv/app2"
         );
+        for kept in ["mv x /srv/app.bak", "ls /srv/app.d/x", "cat /srv/app-old"] {
+            assert_eq!(parametrize(kept, &nested), kept, "another path only begins like the value");
+        }
+        assert_eq!(parametrize("cp -r /srv/app/. x", &nested), "cp -r {{path}}/. x");
     }
 
     #[test]
@@ -337,6 +372,8 @@ mod tests {
         for (text, template) in [
             ("/srv/app/run.sh", "{{path}}/run.sh"),
             ("/srv/app2/run.sh", "/srv/app2/run.sh"),
+            ("/srv/app.bak/run.sh", "/srv/app.bak/run.sh"),
+            ("It is in /srv/app.", "It is in {{path}}."),
             ("/old/srv/app", "/old/srv/app"),
             ("root = '/srv/app'; # 1.4 {{x}}\n", "root = '{{path}}'; # 1.4 {{\"{{\"}}x}}\n"),
         ] {
