@@ -55,5 +55,5 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
         }
     };
     let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };
-    Ok(Settings::load(&flags)?)
+    Ok(crate::load_quietly(&flags)?)
 }

@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use sysop_core::model_provider::{self, LOCAL, OLLAMA, OPENAI};
 use sysop_core::text::neutralize;
+use sysop_core::ui_text::counted;
 
 use crate::config::{
     KeyPath, apply_changes, check_text, create_private_folder, display_path, parse_key, read_text,
@@ -27,6 +28,9 @@ const ANSWER_BYTES_MAX: u64 = 4096;
 const ATTEMPTS_MAX: u32 = 5;
 /// Maximum number of hosts to list as examples.
 const HOSTS_SHOWN_MAX: usize = 8;
+
+/// Key of the config for the file with a provider's API key.
+const KEY_FILE: &str = "api_key_file";
 
 /// Keys to set, in order, with their values as typed.
 pub(crate) type Changes = Vec<(KeyPath, String)>;
@@ -102,20 +106,31 @@ impl Drop for HiddenInput {
 }
 
 /// Runs the wizard on standard input and standard error.
-pub(crate) fn run(flags: &GlobalFlags) -> Result<()> {
-    let settings = &Settings::load(flags)?;
+pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
     require_own_file(settings)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
     let (changes, download) = choose(&mut prompter, settings)?;
-    propose(&mut prompter, settings, &changes)?;
+    let written = propose(&mut prompter, settings, &changes)?;
     drop((input, output));
     if let Some(name) = download {
         crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
     }
-    crate::wait_for(tell_answer(Settings::load(flags)?))?;
+    if has_new_key(&changes) || (written == ConfigWrite::Changed && concerns_model(&changes)) {
+        crate::wait_for(tell_answer(crate::load_quietly(flags)?))?;
+    }
     crate::tell("Done. Check the result with `sysop doctor`; start with `sysop`.");
     Ok(())
+}
+
+/// Returns true if the user pasted a key, which is in a file of its own. The config may be the same as before.
+fn has_new_key(changes: &Changes) -> bool {
+    changes.iter().any(|(key, _)| key.names().last().is_some_and(|name| name == KEY_FILE))
+}
+
+fn concerns_model(changes: &Changes) -> bool {
+    let tables = ["model", "providers"];
+    changes.iter().any(|(key, _)| key.names().first().is_some_and(|name| tables.contains(&name.as_str())))
 }
 
 /// Says if the server of the chosen model answers, so that a mistyped key or address is noticed now.
@@ -125,7 +140,10 @@ async fn tell_answer(settings: Settings) -> Result<()> {
         return Ok(());
     }
     match model_lists::answer_of(settings, &model.provider).await {
-        Ok(models) => crate::tell(&format!("{} answers: it offers {models} models.", model.provider)),
+        Ok(models) => {
+            let models = counted(models as u64, "model");
+            crate::tell(&format!("{} answers: it offers {models}.", model.provider));
+        }
         Err(problem) => crate::tell(&format!("warning: {problem}")),
     }
     Ok(())
@@ -252,7 +270,7 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
             }
             replace_private_file(&file, format!("{key}\n").as_bytes())
                 .with_context(|| format!("cannot write {}", display_path(&file)))?;
-            changes.push((table.child("api_key_file"), file.to_string_lossy().into_owned()));
+            changes.push((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
         }
         _ => {}
     }
@@ -279,19 +297,33 @@ fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut C
     Ok(())
 }
 
+/// Outcome of proposed changes that the user did not decline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConfigWrite {
+    Changed,
+    /// The config has these values already.
+    Unchanged,
+}
+
 /// Shows the changes, and writes the config if the user agrees. Fails if a change is invalid, the user
 /// declines, or the file cannot be written.
-pub(crate) fn propose(prompter: &mut Prompter<'_>, settings: &Settings, changes: &Changes) -> Result<()> {
+pub(crate) fn propose(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    changes: &Changes,
+) -> Result<ConfigWrite> {
     require_own_file(settings)?;
     let path = &settings.config.own_file;
     if changes.is_empty() {
-        return prompter.say("Nothing to change.");
+        prompter.say("Nothing to change.")?;
+        return Ok(ConfigWrite::Unchanged);
     }
     let before = read_text(path).map_err(|error| CommandError::usage(error.to_string()))?.unwrap_or_default();
     let after = apply_changes(&before, changes).map_err(|error| CommandError::usage(error.to_string()))?;
     check_text(path, &after).map_err(|error| CommandError::usage(error.to_string()))?;
     if before == after {
-        return prompter.say("The config has these settings already.");
+        prompter.say("The config has these settings already.")?;
+        return Ok(ConfigWrite::Unchanged);
     }
     let old: Vec<&str> = before.lines().collect();
     prompter.say(&format!("{} will get:", display_path(path)))?;
@@ -301,7 +333,8 @@ pub(crate) fn propose(prompter: &mut Prompter<'_>, settings: &Settings, changes:
     if prompter.choice("Write it? [y/n] ", &["y", "yes", "n", "no"])?.starts_with('n') {
         return Err(CommandError::failed("the config was not changed").into());
     }
-    save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))
+    save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
+    Ok(ConfigWrite::Changed)
 }
 
 /// Converts a key and its value to a change, as for `sysop config set`.

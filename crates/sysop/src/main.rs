@@ -146,7 +146,7 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
             wait_for(local_model::run(&settings, command))
         }
         Command::Models { provider } => wait_for(model_lists::run(load(&flags)?, provider)),
-        Command::Init => init::run(&flags).map(|_| Exit::Done),
+        Command::Init => init::run(&flags, &load(&flags)?).map(|()| Exit::Done),
         Command::Policy(PolicyCommand::Check(arguments)) => policy_check(&load(&flags)?, arguments),
         Command::Skills(SkillsCommand::List) => emit(skills::list(&load(&flags)?).as_bytes()),
         Command::Skills(SkillsCommand::Check { paths }) => report(skills::check(&paths)),
@@ -215,10 +215,16 @@ fn chat(flags: &GlobalFlags, arguments: ChatArguments) -> Result<Exit> {
     wait_for(commands::chat(settings, pick, arguments))
 }
 
-/// Loads the settings, wipes secrets from the environment, and prints warnings.
-fn load(flags: &GlobalFlags) -> Result<Settings> {
+/// Loads the settings and wipes secrets from the environment.
+fn load_quietly(flags: &GlobalFlags) -> Result<Settings, CommandError> {
     let settings = Settings::load(flags)?;
     process_guard::wipe_variables(&settings.secret_variables);
+    Ok(settings)
+}
+
+/// Like `load_quietly`, and prints warnings.
+fn load(flags: &GlobalFlags) -> Result<Settings> {
+    let settings = load_quietly(flags)?;
     if settings.verbosity != Verbosity::Quiet {
         let warnings = settings.warnings();
         for warning in warnings.iter().take(WARNINGS_PRINTED_MAX) {
@@ -262,14 +268,12 @@ fn shell_init(flags: &GlobalFlags, arguments: ShellInitArguments) -> Result<Exit
         return emit(arguments.shell.script().as_bytes());
     }
     // Do not print warnings, which would end up on the user's line.
-    let prepared = Settings::load(flags).and_then(|settings| {
-        process_guard::wipe_variables(&settings.secret_variables);
+    let prepare = || {
+        let settings = load_quietly(flags)?;
         let picked = with_model(settings).map_err(|error| CommandError::usage(format!("{error:#}")));
         picked.map(|(settings, pick)| (settings, pick.model))
-    });
-    let (text, exit) = runtime()?.block_on(shell_init::propose(arguments.shell, prepared));
-    emit(text.as_bytes())?;
-    Ok(exit)
+    };
+    report(wait_for(shell_init::propose(arguments.shell, prepare))?)
 }
 
 /// With `-v`, describes what a task will use.
@@ -319,21 +323,16 @@ fn audit_command(command: AuditCommand, settings: &Settings) -> Result<Exit> {
 }
 
 fn doctor(settings: Result<Settings, CommandError>, arguments: cli::DoctorArguments) -> Result<Exit> {
-    let (text, exit) = match settings {
-        Ok(settings) if arguments.probe.is_some() => {
-            let model = arguments.probe.expect("checked above");
-            return runtime()?.block_on(commands::probe_model(std::sync::Arc::new(settings), model));
-        }
-        Ok(settings) => {
-            let pick = select_model::select_model(&settings, select_model::installed_models);
-            let settings = std::sync::Arc::new(settings);
-            let reach = commands::LiveDoctorProbe::new(std::sync::Arc::clone(&settings));
-            runtime()?.block_on(doctor::examine(&settings, pick, &reach))
-        }
-        Err(failure) => doctor::unusable(&failure),
+    let settings = match settings {
+        Ok(settings) => std::sync::Arc::new(settings),
+        Err(failure) => return report(doctor::unusable(&failure)),
     };
-    emit(text.as_bytes())?;
-    Ok(exit)
+    if let Some(model) = arguments.probe {
+        return wait_for(commands::probe_model(settings, model));
+    }
+    let pick = select_model::select_model(&settings, select_model::installed_models);
+    let reach = commands::LiveDoctorProbe::new(std::sync::Arc::clone(&settings));
+    report(wait_for(async { Ok(doctor::examine(&settings, pick, &reach).await) })?)
 }
 
 /// Maximum wait for blocking tasks at the end of a command.

@@ -9,11 +9,13 @@ use std::io::{self, Read as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use sysop_core::message::{FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, Reply};
 use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::text::neutralize_line;
 use sysop_driver::port::ModelEvent;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::session_provider;
 use crate::cli::InitShell;
@@ -46,25 +48,33 @@ impl InitShell {
     }
 }
 
-/// Returns the text for standard output, and the exit code.
+/// Returns the text for standard output, and the exit code. Ctrl+C ends the wait, even if the shell started
+/// this process with SIGINT ignored.
 pub(crate) async fn propose(
     shell: InitShell,
-    prepared: Result<(Settings, ModelRef), CommandError>,
-) -> (String, Exit) {
-    let proposed = match prepared {
-        Ok((settings, model)) => tokio::time::timeout(WAIT_MAX, ask(shell, settings, model))
+    prepare: impl FnOnce() -> Result<(Settings, ModelRef), CommandError>,
+) -> Result<(String, Exit)> {
+    // The search for a model takes a while. A Ctrl+C in that time counts as well.
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl+C")?;
+    let proposed = async {
+        let (settings, model) = prepare()?;
+        tokio::time::timeout(WAIT_MAX, ask(shell, settings, model))
             .await
-            .unwrap_or_else(|_| Err(CommandError::failed("the model did not answer in time"))),
-        Err(error) => Err(error),
+            .unwrap_or_else(|_| Err(CommandError::failed("the model did not answer in time")))
     };
-    match proposed {
+    let proposed = tokio::select! {
+        proposed = proposed => proposed,
+        _ = interrupt.recv() => return Ok((String::new(), Exit::Interrupted)),
+    };
+    Ok(match proposed {
         Ok(command) => (format!("{command}\n"), Exit::Done),
         Err(error) => (format!("sysop: {}\n", sentence(&error.message)), error.exit),
-    }
+    })
 }
 
 async fn ask(shell: InitShell, settings: Settings, model: ModelRef) -> Result<String, CommandError> {
-    let line = read_line(io::stdin())?;
+    // On its own thread, so that a terminal as standard input does not delay a Ctrl+C.
+    let line = tokio::task::spawn_blocking(|| read_line(io::stdin())).await.expect("reading cannot panic")?;
     if let Some(why) = settings.hosts.model_access(&settings.host).refusal(&model) {
         return Err(CommandError::usage(why));
     }

@@ -11,7 +11,7 @@ if status is-interactive
         if test $code -eq 0; and test -n "$answer"
             commandline --replace -- $answer
             commandline --cursor (string length -- $answer)
-        else
+        else if test $code -ne 130
             test -n "$answer"
             or set answer "sysop: no proposal (exit code $code)"
             printf '\n%s\n' $answer >&2

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use crate::World;
 use crate::hub::Hub;
 use crate::person::{Person, at_a_terminal};
-use crate::support::{DEADLINE, RawServer, http};
+use crate::support::{DEADLINE, Mock, RawServer, http};
 
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sysop-local/tests/it/llama-server.py");
 
@@ -281,6 +281,37 @@ fn init_writes_after_showing_and_only_after_a_yes() {
     }
     assert!(fs::read_to_string(&file).unwrap().contains("# mine"));
     assert!(run.err.contains("warning: cannot connect to openai"), "nobody answers there: {run:?}");
+}
+
+#[test]
+fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
+    let mock = Mock::start(&[]);
+    let url = format!("{}/v1", mock.url());
+    let world = World::new()
+        .file(".config/sysop/config.toml", "aprove = \"ask\"\nmodel = \"openai/old\"\n")
+        .variable("SYSOP_PROVIDERS__OPENAI__BASE_URL", &url)
+        .variable("OPENAI_API_KEY", "sk-of-the-environment");
+    let mut keeping = world.start_with_input(&["init"]);
+    keeping.err.wait_for_text("Your choice [1-4]");
+    // The memory of a non-dumpable process is closed to other programs of its user.
+    let shown = fs::read(format!("/proc/{}/environ", keeping.pid())).unwrap_or_default();
+    assert!(!String::from_utf8_lossy(&shown).contains("sk-of-the-environment"));
+    keeping.type_text("4\n\n5\n");
+    let run = keeping.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.err.contains("warning: ") && run.err.contains("did you mean `approve`?"), "{run:?}");
+    assert!(run.err.contains("Nothing to change.") && !run.err.contains("openai answers"), "{run:?}");
+
+    let mut changing = world.start_with_input(&["init"]);
+    changing.type_text(&format!("2\n4\n{url}\nnew\n1\n\n5\ny\n"));
+    let run = changing.finish();
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(run.err.contains("openai answers: it offers 1 model.\n"), "{run:?}");
+
+    let mut again = world.start_with_input(&["init"]);
+    again.type_text(&format!("2\n4\n{url}\nnew\n1\n\n5\n"));
+    let run = again.finish();
+    assert!(run.err.contains("has these settings already") && !run.err.contains("openai answers"), "{run:?}");
 }
 
 #[test]

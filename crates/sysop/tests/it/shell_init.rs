@@ -1,7 +1,9 @@
 //! Alt+S in real shells, each at a terminal.
 
 use std::path::Path;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
+
+use rustix::process::Signal;
 
 use crate::World;
 use crate::person::{Person, at_a_terminal};
@@ -11,6 +13,8 @@ use crate::support::{DEADLINE, Mock, RawServer, hang, say};
 const ALT_S: &str = "\u{1b}s";
 /// Prompt of the shells in these tests.
 const PROMPT: &str = "PS> ";
+/// Arguments for `sh` that start the program after them with SIGINT ignored, as in a background job of a script.
+const IGNORING_SIGINT: [&str; 3] = ["-c", "trap '' INT; exec \"$@\"", "sh"];
 
 /// A shell with its arguments and its start file, in which `{prompt}` stands for [`PROMPT`].
 struct Shell {
@@ -61,11 +65,22 @@ impl Shell {
             .variable("LC_ALL", "C.UTF-8")
     }
 
+    /// Starts the shell with the default action for SIGINT, also if the test process ignores the signal.
     async fn starts(&self, world: &World) -> Person {
-        let mut person = Person::starts(world, self.name, self.arguments);
-        person.sees(PROMPT.trim_end()).await;
-        person
+        let arguments = [&["--default-signal=INT", self.name], self.arguments].concat();
+        prompted(Person::starts(world, "env", &arguments)).await
     }
+
+    async fn starts_ignoring_sigint(&self, world: &World) -> Person {
+        let arguments = [&IGNORING_SIGINT, [self.name].as_slice(), self.arguments].concat();
+        prompted(Person::starts(world, "sh", &arguments)).await
+    }
+}
+
+/// Waits until the person sees the shell's prompt.
+async fn prompted(mut person: Person) -> Person {
+    person.sees(PROMPT.trim_end()).await;
+    person
 }
 
 /// Runs a test in each shell, with a model that answers a line with `trigger`.
@@ -142,29 +157,62 @@ fn a_failure_leaves_the_line_and_says_why() {
     });
 }
 
+/// Starts a model that never answers. The receiver gets a message for each request.
+fn silent_model() -> (RawServer, Receiver<()>) {
+    let (tell, asked) = channel();
+    let silent = RawServer::start(move |_, _, stream| {
+        // The receiver is gone if the test has ended.
+        let _ = tell.send(());
+        hang(stream);
+    });
+    (silent, asked)
+}
+
+/// Waits until the model is asked about this line. Other tests may still send requests to a port that was theirs.
+fn wait_until_asked((silent, asked): &(RawServer, Receiver<()>), line: &str) {
+    while !silent.bodies().iter().any(|body| body.to_string().contains(line)) {
+        asked.recv_timeout(DEADLINE).expect("the model is asked");
+    }
+}
+
 #[test]
 fn an_interrupt_ends_the_wait_and_keeps_the_line() {
-    for shell in &SHELLS {
-        let (tell, asked) = channel();
-        let silent = RawServer::start(move |_, _, stream| {
-            // The receiver is gone if the test has ended.
-            let _ = tell.send(());
-            hang(stream);
-        });
-        let world = shell.world(&silent.url());
+    for (shell, ignoring) in SHELLS.iter().flat_map(|shell| [(shell, false), (shell, true)]) {
+        let model = silent_model();
+        let world = shell.world(&model.0.url());
         at_a_terminal(async {
-            let mut person = shell.starts(&world).await;
-            person.types("printf 'still-%d\\n' 25").await;
+            let mut person = match ignoring {
+                true => shell.starts_ignoring_sigint(&world).await,
+                false => shell.starts(&world).await,
+            };
+            let line = "printf 'still-%d\\n' 25";
+            person.types(line).await;
             person.types(ALT_S).await;
-            // Other tests may still send requests to a port that was theirs.
-            while !silent.bodies().iter().any(|body| body.to_string().contains("still-")) {
-                asked.recv_timeout(DEADLINE).expect("the model is asked");
-            }
+            wait_until_asked(&model, "still-");
             person.types("\u{3}").await;
+            if ignoring && shell.name == "bash" {
+                // bash cannot trap a signal that was ignored when it started, so the wait ends, but the line is lost.
+                person.sees(PROMPT.trim_end()).await;
+                person.types(line).await;
+            }
             person.types("\r").await;
             person.sees("still-25").await;
+            assert!(!person.seen.contains("no proposal"), "{}: {}", shell.name, person.seen);
         });
     }
+}
+
+#[test]
+fn an_interrupted_proposal_ends_with_130_even_if_sigint_was_ignored() {
+    let model = silent_model();
+    let world = World::with_openai(&model.0.url()).file("work/line", "list files");
+    let binary = env!("CARGO_BIN_EXE_sysop");
+    let script = "trap '' INT; exec \"$0\" shell-init bash --propose < line";
+    let running = world.start_program("sh", &["-c", script, binary]);
+    wait_until_asked(&model, "list files");
+    running.signal(Signal::INT);
+    let run = running.finish();
+    assert_eq!((run.code, run.out.as_str(), run.err.as_str()), (Some(130), "", ""), "{run:?}");
 }
 
 #[test]
