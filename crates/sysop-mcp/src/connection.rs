@@ -18,6 +18,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig
 use rmcp::{RoleClient, model::ErrorCode};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
+use sysop_core::redact::{KnownSecrets, REDACTED};
 use sysop_core::text::neutralize_line;
 use sysop_driver::port::CancellationToken;
 use sysop_host::PipedProgram;
@@ -126,6 +127,8 @@ pub struct Connection {
     /// Definitions from the server's latest list.
     tools: Mutex<Vec<ToolDefinition>>,
     call_timeout: Duration,
+    /// Values of the headers, which errors must not contain.
+    secrets: KnownSecrets,
 }
 
 impl Connection {
@@ -135,6 +138,7 @@ impl Connection {
         handler: ClientHandler,
     ) -> Result<Self, ConnectionError> {
         let stderr = StderrTail::default();
+        let secrets = KnownSecrets::new(settings.transport.header_secrets());
         let activity = handler.activity();
         let (transport, program) = match &settings.transport {
             ServerTransport::Stdio(command) => {
@@ -151,7 +155,7 @@ impl Connection {
         let service = match timeout(settings.startup_timeout, opening).await {
             Ok(Ok(service)) => service,
             Ok(Err(error)) => {
-                let why = Some(initialize_error(&error));
+                let why = Some(initialize_error(&error, &secrets));
                 return Err(not_opened(settings, why, program, &stderr).await);
             }
             Err(_) => return Err(not_opened(settings, None, program, &stderr).await),
@@ -163,6 +167,7 @@ impl Connection {
             activity,
             tools: Mutex::default(),
             call_timeout: settings.call_timeout,
+            secrets,
         };
         match timeout(settings.startup_timeout, connection.list_tools()).await {
             Ok(Ok(())) => Ok(connection),
@@ -247,10 +252,10 @@ impl Connection {
     async fn service_error(&self, error: ServiceError) -> ConnectionError {
         if let ServiceError::McpError(error) = &error {
             let kind = if error.code == ErrorCode::METHOD_NOT_FOUND { " (unknown method)" } else { "" };
-            return ConnectionError::Protocol(format!("{}{kind}", neutralize_line(&error.message)));
+            return ConnectionError::Protocol(format!("{}{kind}", safe(&error.message, &self.secrets)));
         }
         if !matches!(error, ServiceError::TransportClosed) {
-            let why = neutralize_line(&causes(&error)).into_owned();
+            let why = safe(&causes(&error), &self.secrets);
             return ConnectionError::Open { why, stderr: self.stderr.suffix() };
         }
         let mut program = self.program.lock().await;
@@ -338,8 +343,9 @@ fn http_transport(
     for (name, value) in headers {
         let name: reqwest::header::HeaderName =
             name.parse().map_err(|_| bad(format!("invalid header name {name:?}")))?;
-        let mut value = reqwest::header::HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| bad(format!("the value of the header {name} has invalid characters")))?;
+        let mut value = reqwest::header::HeaderValue::from_str(value.expose_secret()).map_err(|_| {
+            bad(format!("the value of the header `{name}` has characters that HTTP does not allow"))
+        })?;
         value.set_sensitive(true);
         custom.insert(name, value);
     }
@@ -363,12 +369,17 @@ fn http_transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-fn initialize_error(error: &ClientInitializeError) -> String {
+fn initialize_error(error: &ClientInitializeError, secrets: &KnownSecrets) -> String {
     if error.is_authorization_required() {
         return "the server asks for authorization; set the header `Authorization` with headers_env"
             .to_owned();
     }
-    neutralize_line(&causes(error)).into_owned()
+    safe(&causes(error), secrets)
+}
+
+/// Neutralizes text of a server, and removes the headers' values from it.
+fn safe(text: &str, secrets: &KnownSecrets) -> String {
+    neutralize_line(&secrets.redact(text, REDACTED)).into_owned()
 }
 
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use sysop_host::PipedCommand;
 use url::Url;
 
@@ -103,6 +103,18 @@ pub enum ServerTransport {
         url: Url,
         headers: Vec<(String, SecretString)>,
     },
+}
+
+impl ServerTransport {
+    /// Returns the values of the headers, and those of the form `Bearer TOKEN` also without their scheme. A server can
+    /// repeat them in its answers.
+    pub fn header_secrets(&self) -> Vec<SecretString> {
+        let Self::Http { headers, .. } = self else { return Vec::new() };
+        let values = headers.iter().map(|(_, value)| value.expose_secret());
+        let values =
+            values.flat_map(|value| [Some(value), value.split_once(' ').map(|(_, rest)| rest.trim())]);
+        values.flatten().map(SecretString::from).collect()
+    }
 }
 
 /// Returns the default startup timeout for a server run by `program`.

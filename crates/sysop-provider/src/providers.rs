@@ -296,7 +296,7 @@ impl Providers {
         let http = self.shared.clients.for_address(&list_request.url).map_err(|failure| failure.message)?;
         let target = list_request.target;
         let headers = transport::header_map(&list_request.headers)
-            .map_err(|name| format!("invalid header `{name}`; fix it in [providers.{}]", target.name))?;
+            .map_err(|what| format!("{what}; {}", transport::header_hint(target.name)))?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
             format!("cannot connect to {} ({}); {}", target.name, causes(&error), target.unreachable)
         })?;

@@ -236,10 +236,8 @@ impl ModelCall {
     async fn send(&mut self, http: reqwest::Client, url: Url, http_request: HttpRequest) {
         let headers = match header_map(&http_request.headers) {
             Ok(headers) => headers,
-            Err(name) => {
-                let next = format!("fix the header in [providers.{}]", self.context.target.name);
-                let what =
-                    format!("invalid header `{name}`: it contains characters that HTTP does not allow");
+            Err(what) => {
+                let next = header_hint(self.context.target.name);
                 return self.retry_or_fail(RequestError::new(FailureKind::BadRequest, what, next));
             }
         };
@@ -519,16 +517,24 @@ fn decode(reader: &mut ResponseReader, out: &mut Vec<ModelEvent>) -> Result<bool
     Ok(false)
 }
 
+/// The error is one sentence. It does not contain the value, which may be secret.
 pub(crate) fn header_map(headers: &[(String, SecretString)]) -> Result<HeaderMap, String> {
     let mut map = HeaderMap::new();
     map.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     for (name, value) in headers {
-        let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| name.clone())?;
-        let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| name.clone())?;
+        let parsed =
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| format!("invalid header name {name:?}"))?;
+        let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| {
+            format!("the value of the header `{parsed}` has characters that HTTP does not allow")
+        })?;
         value.set_sensitive(true);
         map.insert(parsed, value);
     }
     Ok(map)
+}
+
+pub(crate) fn header_hint(provider: &str) -> String {
+    format!("check the API key and `headers` in [providers.{provider}]")
 }
 
 fn content_type(response: &reqwest::Response) -> String {

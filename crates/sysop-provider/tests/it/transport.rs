@@ -244,7 +244,9 @@ async fn an_unsendable_key_is_reported_but_not_shown() {
     let failure = ask(&openai(endpoint), hello()).await.failure();
     assert_eq!(failure.kind, FailureKind::BadRequest);
     assert!(
-        failure.message.contains("`authorization`") && !failure.message.contains("canary"),
+        failure.message.contains("`authorization`")
+            && failure.message.contains("check the API key")
+            && !failure.message.contains("canary"),
         "{}",
         failure.message
     );

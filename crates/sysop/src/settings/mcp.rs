@@ -242,8 +242,9 @@ fn http(table: &ServerTable, environment: &Environment) -> Result<ReadTransport,
         headers.push((header.clone(), SecretString::from(value.as_str())));
         shown.push(neutralize_line(&format!("with the header {header}")).into_owned());
     }
-    let secrets = headers.iter().map(|(_, value)| value.clone()).collect();
-    Ok((ServerTransport::Http { url, headers }, shown, secrets))
+    let transport = ServerTransport::Http { url, headers };
+    let secrets = transport.header_secrets();
+    Ok((transport, shown, secrets))
 }
 
 fn is_secret(name: &str) -> bool {
