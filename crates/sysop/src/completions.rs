@@ -33,7 +33,7 @@ const SESSIONS_MAX: usize = 50;
 const TITLE_CHARS_MAX: usize = 60;
 
 /// bash splits words at `:`, `=` and `@`, which are parts of names here. This joins the parts again, and returns only
-/// the part of a candidate that bash replaces.
+/// the part of a candidate that bash replaces. A word with `@` gets no candidates.
 const BASH_WORDS: &str = include_str!("completions/words.bash");
 
 /// Returns the script for a shell.
@@ -100,11 +100,10 @@ impl TypedFlags {
     }
 }
 
-/// Changes an argument; positional arguments keep their order, which `mut_arg` alone does not preserve.
-fn completed(command: Command, name: &str, complete: impl FnOnce(Arg) -> Arg) -> Command {
-    let order: Vec<_> = command.get_positionals().map(|arg| arg.get_id().clone()).collect();
-    let command = command.mut_arg(name, complete);
-    order.into_iter().fold(command, |command, id| command.mut_arg(id, |arg| arg))
+/// Changes an argument; positional arguments keep their order, which `mut_arg` does not preserve.
+fn completed(command: Command, name: &str, complete: impl Fn(Arg) -> Arg) -> Command {
+    debug_assert!(command.get_arguments().any(|arg| arg.get_id() == name), "there is no argument {name}");
+    command.mut_args(|arg| if arg.get_id() == name { complete(arg) } else { arg })
 }
 
 /// Returns the command line with a completer at each argument that takes a name.

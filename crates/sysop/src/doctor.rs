@@ -211,6 +211,11 @@ pub(crate) fn missing(
     }
 }
 
+/// Returns true for an Ollama that nobody configured. It is asked because it may run, so it is no problem if it does not.
+pub(crate) fn may_run_unconfigured(provider: &str, settings: &ProviderSettings) -> bool {
+    provider == OLLAMA.name && settings.base_url.is_none()
+}
+
 async fn providers(
     settings: &Settings,
     selected: Option<&ModelRef>,
@@ -239,13 +244,11 @@ async fn providers(
     for (provider, of_provider, answer) in join_all(asked).await {
         let needed = selected.is_some_and(|model| model.provider == provider);
         let state = if needed { CheckStatus::Bad } else { CheckStatus::Note };
-        let key = of_provider.api_key_origin.map(|origin| format!(" (key: {origin})")).unwrap_or_default();
+        let key =
+            of_provider.api_key_origin.as_ref().map(|origin| format!(" (key: {origin})")).unwrap_or_default();
         match answer {
             Err((_, ProviderAnswer::NotAsked)) if !needed && key.is_empty() => unused.push(provider),
-            // Asked only because it may run.
-            Err(_) if !needed && provider == OLLAMA.name && of_provider.base_url.is_none() => {
-                unused.push(provider);
-            }
+            Err(_) if !needed && may_run_unconfigured(provider, &of_provider) => unused.push(provider),
             Ok(models) => {
                 let wanted = selected.filter(|_| needed).map(|model| model.name.as_str());
                 let text = format!("{provider}: reachable{key}; {}", named(&models, wanted));

@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::Result;
 use futures::future::join_all;
 use sysop_core::message::ModelRef;
-use sysop_core::model_provider::{DEMO, LOCAL, OLLAMA, OLLAMA_SSH, is_known};
+use sysop_core::model_provider::{DEMO, LOCAL, OLLAMA_SSH, is_known};
 use sysop_core::text::neutralize_line;
 use sysop_provider::{ProbeResult, Providers};
 
 use crate::app::{Machines, providers};
 use crate::config::{PROVIDERS, unknown_provider};
-use crate::doctor::missing;
+use crate::doctor::{may_run_unconfigured, missing};
 use crate::exit::{CommandError, Exit};
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
@@ -39,7 +39,8 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     let mut problems = Vec::new();
     for (name, answer) in ask_servers(&settings, &machines, provider.as_deref()).await {
         lines.extend(answer.models.iter().map(|model| format!("{name}/{model}")));
-        if provider.is_none() && is_ollama_of_nobody(name, &settings) {
+        let of_provider = settings.providers.get(name).cloned().unwrap_or_default();
+        if provider.is_none() && may_run_unconfigured(name, &of_provider) {
             continue;
         }
         problems.extend(answer.problem.map(|problem| format!("{name}: {problem}")));
@@ -57,11 +58,6 @@ pub(crate) async fn run(settings: Settings, provider: Option<String>) -> Result<
     }
     let text: String = lines.iter().map(|line| format!("{}\n", neutralize_line(line))).collect();
     crate::emit(text.as_bytes())
-}
-
-/// Returns true for an Ollama that nobody configured. It is asked, because it may run.
-fn is_ollama_of_nobody(provider: &str, settings: &Settings) -> bool {
-    provider == OLLAMA.name && settings.providers.get(provider).is_none_or(|ollama| ollama.base_url.is_none())
 }
 
 /// Asks a provider's server for its models, and returns their number. The error is one sentence.

@@ -25,7 +25,7 @@ _sysop() {
     local COMP_CWORD=$last
     local -a COMP_WORDS=("${joined[@]}")
     _clap_complete_sysop "$1" "$typed" "$3"
-    local kept= breaks=${COMP_WORDBREAKS//[^:=@]/}
+    local kept= breaks=${COMP_WORDBREAKS//[^:=]/}
     if [[ -n $breaks ]]; then
         kept=${typed%"${typed##*[$breaks]}"}
     fi
