@@ -24,6 +24,8 @@ for d in etc var home; do
   mount -t overlay o -o "lowerdir=/$d,upperdir=$t/layers/$d/up,workdir=$t/layers/$d/work" "/$d"
 done
 ip link set lo up; mount -o remount,rw /proc/sys 2>/dev/null || true
+# From the lists of packages, each run of apt would first build its cache, which takes seconds.
+mount -t tmpfs l /var/lib/apt/lists; mkdir /var/lib/apt/lists/partial
 # A folder of an overlay changes its size when it is first written to.
 for d in /etc /etc/systemd /etc/systemd/system /home /var/mail /etc/nftables.d; do [ -d $d ] && { : >$d/.x; rm $d/.x; }; done
 set +e
@@ -221,7 +223,7 @@ async fn effects_outside_of_the_watched_paths_are_never_exact() {
 /// Sets that rules use, and a table that is not of iptables. All chains exist, as after each `iptables-restore`.
 const SETS: &str = "nft flush ruleset; nft add table inet own; nft add chain inet own c
 for c in INPUT FORWARD OUTPUT; do iptables -P $c ACCEPT; done
-ipset create sysopa hash:ip timeout 300 counters; ipset add sysopa 192.0.2.1; ipset create sysopl list:set; ipset add sysopl sysopa
+ipset create sysopa hash:ip timeout 86400 counters; ipset add sysopa 192.0.2.1; ipset create sysopl list:set; ipset add sysopl sysopa
 for s in sysopa sysopl; do iptables -A INPUT -m set --match-set $s src -j DROP; done
 ";
 
