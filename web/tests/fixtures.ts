@@ -160,7 +160,12 @@ async function startServer(
     },
     createToken: (name) => {
       const args = ["token", "create", "--name", name, "--scope", "operate,decide"];
-      return execFileSync(SYSOP, args, { env: bare, cwd: work, encoding: "utf8" }).trim();
+      return execFileSync(SYSOP, args, {
+        env: bare,
+        cwd: work,
+        encoding: "utf8",
+        stdio: ["ignore", "pipe", "ignore"],
+      }).trim();
     },
     restart: async () => {
       await begun.server.end();

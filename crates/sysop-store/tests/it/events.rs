@@ -138,16 +138,13 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
             .prop_map(|(spec, opened_by)| Event::SessionOpened { spec, opened_by })
             .boxed(),
         1 => change().prop_map(|change| Event::Configured { change }).boxed(),
-        2 => (text(), vec(image(), 0..2))
-            .prop_map(|(text, images)| Event::PromptQueued { text, images, by: None })
+        2 => (text(), vec(image(), 0..2), option::of(text()))
+            .prop_map(|(text, images, by)| Event::PromptQueued { text, images, by })
             .boxed(),
-        3 => (any::<u32>(), text(), origin())
-            .prop_map(|(turn, prompt, origin)| Event::TurnStarted {
-                turn: TurnId(turn),
-                prompt,
-                origin,
-                images: Vec::new(),
-                by: None,
+        3 => (any::<u32>(), text(), origin(), option::of(text()))
+            .prop_map(|(turn, prompt, origin, by)| {
+                let (turn, images) = (TurnId(turn), Vec::new());
+                Event::TurnStarted { turn, prompt, origin, images, by }
             })
             .boxed(),
         4 => step().prop_map(|step| Event::StepStarted { step }).boxed(),
