@@ -149,6 +149,9 @@ impl Found<'_> {
             "firewall-cmd" => {
                 self.add('f', "nft");
                 self.add('c', "/etc/firewalld");
+                // Masquerading switches forwarding on, but its end does not switch it off.
+                self.add('s', "net.ipv4.ip_forward");
+                self.add('s', "net.ipv6.conf.all.forwarding");
             }
             "ufw" => {
                 self.add('f', "iptables");

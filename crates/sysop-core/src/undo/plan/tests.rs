@@ -68,6 +68,8 @@ fn the_state_that_a_program_changes_is_kept() {
     has("echo 1 >/proc/sys/net/ipv4/ip_forward", "s:net/ipv4/ip_forward");
     has("nft flush ruleset", "f:nft");
     has("iptables -A INPUT -j DROP", "f:iptables");
+    has("firewall-cmd --add-masquerade", "f:nft");
+    has("firewall-cmd --add-masquerade", "s:net.ipv4.ip_forward");
     has("useradd -m bob", "g:");
     has("userdel -r bob", "h:bob");
     has("apt-get install -y nginx", "a:install nginx");
