@@ -58,7 +58,11 @@ const ROWS: [(&str, &str, &str); 24] = [
     ("", "sysctl -w net.ipv4.ip_forward=0 >/dev/null", ""),
     ("sysctl", "sysctl -w net.ipv4.ip_forward=1", "exact"),
     ("nft", "nft add table inet x; nft add chain inet x c", "exact"),
-    ("", "ufw --force disable; systemctl start firewalld", ""),
+    (
+        "",
+        "ufw --force disable >/dev/null; systemctl start firewalld; until firewall-cmd -q --state; do sleep 0.1; done",
+        "",
+    ),
     (
         "fwruntime",
         "firewall-cmd --add-port=2222/tcp --add-service=http; firewall-cmd --add-masquerade",

@@ -93,7 +93,8 @@ fn a_firewall_that_is_switched_on_is_switched_off() {
 #[test]
 fn changes_of_firewalld_heal() {
     let Some(system) = BootedSystem::get() else { return };
-    system.inside("systemctl start firewalld");
+    // The unit counts as started before its rules are loaded.
+    system.inside("systemctl start firewalld; until firewall-cmd -q --state; do sleep 0.1; done");
     for change in ["firewall-cmd --panic-on", "firewall-cmd --remove-service=ssh"] {
         heals(&system, "box", 30, change);
         let state = system
