@@ -48,6 +48,14 @@ aarch64 | arm64) machine=aarch64 ;;
 *) fail "there is no archive for $(uname -m)" 'build it from source' ;;
 esac
 
+# The archive needs glibc 2.29. Other systems get a program without shared libraries.
+kind=linux
+case $(getconf GNU_LIBC_VERSION 2>/dev/null || true) in
+'glibc 2.'[0-9] | 'glibc 2.1'[0-9] | 'glibc 2.2'[0-8]) kind=linux-static ;;
+glibc*) ;;
+*) kind=linux-static ;;
+esac
+
 fetch() {
     if command -v curl >/dev/null; then curl --fail --silent --show-error --location --output "$2" "$1"
     elif command -v wget >/dev/null; then wget --quiet --output-document "$2" "$1"
@@ -78,16 +86,18 @@ if [ -n "$key" ]; then
 fi
 
 # The archive of this machine, by the list of sums.
-name=$(sed -n "s/^[0-9a-f]*  \(sysop-${version:-.*}-$machine-linux\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS" | head -n 1)
-[ -n "$name" ] || fail "SHA256SUMS names no archive for $machine${version:+ of version $version}"
+name=$(sed -n "s/^[0-9a-f]*  \(sysop-${version:-[0-9].*}-$machine-$kind\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS" | head -n 1)
+[ -n "$name" ] || fail "the release has no archive for $machine-$kind${version:+ in version $version}" 'build it from source'
 if [ -n "$from" ]; then cp "$from/$name" "$work/"; else fetch "$base/$name" "$work/$name" || fail "cannot download $name"; fi
 (cd "$work" && grep "  $name\$" SHA256SUMS | sha256sum -c - >/dev/null 2>&1) || fail "the sum of $name is wrong" 'download it again'
 
 mkdir -p "$prefix" "$work/content"
 tar -xzf "$work/$name" -C "$work/content" --strip-components 1
 for part in bin share; do
+    [ -d "$work/content/$part" ] || continue
     mkdir -p "$prefix/$part"
-    cp -R "$work/content/$part/." "$prefix/$part/"
+    # -f replaces a program that is running.
+    cp -Rf "$work/content/$part/." "$prefix/$part/"
 done
 echo "Installed $("$prefix/bin/sysop" --version) in $prefix."
 case :$PATH: in

@@ -1,8 +1,9 @@
-# Homebrew formula. Untested: nobody has built sysop on macOS yet. `cargo xtask dist` writes the sum of the source archive.
+# Homebrew formula. Untested: nobody has built sysop on macOS yet. `cargo xtask dist` makes the source archive, which
+# contains the built page and guide, and writes its sum.
 class Sysop < Formula
   desc "AI operator for your terminal and your servers"
   homepage "https://github.com/sysop/sysop"
-  url "https://github.com/sysop/sysop/archive/refs/tags/v@VERSION@.tar.gz"
+  url "https://github.com/sysop/sysop/releases/download/v@VERSION@/sysop-@VERSION@-source.tar.gz"
   sha256 "@SHA256@"
   license any_of: ["MIT", "Apache-2.0"]
 

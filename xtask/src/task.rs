@@ -41,10 +41,11 @@ pub(crate) const TASKS: [Task; 11] = [
     Task {
         name: "demo",
         summary: "Build sysop and run a real task on this machine, without a key",
-        arguments: "[--model [--yes]] [TASK...] [-- ARGS...]",
+        arguments: "[--model [--yes]] [--program SYSOP] [TASK...] [-- ARGS...]",
         flags: &[
             flag("--model", "Run a task with a model that is downloaded first (1.1 GB)"),
             flag("--yes", "Download without asking"),
+            Flag { name: "--program", takes_value: true, help: "Use this sysop instead of building one" },
         ],
         words_max: usize::MAX,
         more: "TASK is given to `sysop exec`, and so are the arguments after `--`.",

@@ -4,7 +4,7 @@
 set -eu
 HOME=$(mktemp -d)
 export HOME
-install() { sh install.sh --from . "$@"; }
+install() { sh install.sh --from .; }
 install
 "$HOME/.local/bin/sysop" --version
 "$HOME/.local/bin/sysop" exec --model demo --approve never hello

@@ -23,7 +23,7 @@ const LIMITED: &str = "run --network none --ulimit nofile=1024:1024 --ulimit npr
 const STORAGE: [(&str, &str); 2] = [("STORAGE_DRIVER", "vfs"), ("BUILDAH_ISOLATION", "chroot")];
 
 /// Creates the base image from a Debian root directory, then builds and runs the container from a directory
-/// with `sysop.deb` and `Containerfile`.
+/// with the package `sysop` and `Containerfile`.
 pub(super) fn check(debian: &Path, folder: &Path) -> Result<()> {
     setup::need(&TOOLS)?;
     let import = format!("tar -C '{}' -c . | podman import - {BASE}", debian.display());

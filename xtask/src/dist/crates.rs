@@ -1,7 +1,7 @@
 //! Packages for crates.io: runs all checks that `cargo publish` makes before uploading.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
@@ -23,15 +23,27 @@ pub(super) fn check() -> Result<()> {
     Ok(())
 }
 
+/// Returns the built files of the page and the guide, each with its directory in the repository or in the crate.
+pub(super) fn site_files() -> Result<Vec<(PathBuf, PathBuf)>> {
+    let mut files = Vec::new();
+    for (name, built) in [("page", web::web().join("dist")), ("guide", docs::book())] {
+        ensure!(built.join("index.html").is_file(), "{} is not built", built.display());
+        find(&built, &Path::new(SITE).join(name), &mut files)?;
+    }
+    Ok(files)
+}
+
 /// The filled directory; removed on drop, because a build would prefer it to newer files.
 struct Site;
 
 impl Site {
     fn fill() -> Result<Self> {
         let site = Self;
-        for (name, built) in [("page", web::web().join("dist")), ("guide", docs::book())] {
-            ensure!(built.join("index.html").is_file(), "{} is not built", built.display());
-            copy(&built, &root().join(SITE).join(name))?;
+        for (folder, file) in site_files()? {
+            let folder = root().join(folder);
+            fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            let name = file.file_name().context("a file has a name")?;
+            fs::copy(&file, folder.join(name)).with_context(|| format!("cannot copy {}", file.display()))?;
         }
         Ok(site)
     }
@@ -44,16 +56,16 @@ impl Drop for Site {
     }
 }
 
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+/// Collects the files below `from`, for directories below `to`, without hidden files and source maps.
+fn find(from: &Path, to: &Path, files: &mut Vec<(PathBuf, PathBuf)>) -> Result<()> {
     for entry in fs::read_dir(from).with_context(|| format!("cannot read {}", from.display()))? {
         let path = entry?.path();
         let name = path.file_name().context("an entry has a name")?;
         if path.is_dir() {
-            copy(&path, &to.join(name))?;
+            find(&path, &to.join(name), files)?;
         } else if !name.as_encoded_bytes().starts_with(b".") && path.extension().is_none_or(|it| it != "map")
         {
-            fs::copy(&path, to.join(name)).with_context(|| format!("cannot copy {}", path.display()))?;
+            files.push((to.to_owned(), path));
         }
     }
     Ok(())

@@ -25,7 +25,7 @@ pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
     let folder = made.sysop.parent().context("a package has a folder")?;
     for suite in [OLD, NEW] {
         let system = DebianChroot::new(suite)?;
-        fs::copy(&made.sysop, system.folder.join("tmp/sysop.deb")).context("cannot copy the package")?;
+        system.copy_package(&made.sysop)?;
         system.run_guide_test("installed.sh", "tmp")?;
         system.remove()?;
     }
@@ -60,7 +60,8 @@ pub(crate) fn run(made: &BuiltPackages, sysop: &Path) -> Result<()> {
 fn try_container(debian: &DebianChroot, made: &BuiltPackages, sysop: &Path) -> Result<()> {
     let context = target().join("dist-trial/container");
     fs::create_dir_all(&context).with_context(|| format!("cannot make {}", context.display()))?;
-    fs::copy(&made.sysop, context.join("sysop.deb")).context("cannot copy the package")?;
+    let package = made.sysop.file_name().context("a package has a name")?;
+    fs::copy(&made.sysop, context.join(package)).context("cannot copy the package")?;
     fs::copy(root().join("packaging/Containerfile"), context.join("Containerfile")).context("cannot copy")?;
     container::check(&debian.folder, &context)?;
     container::check_host(sysop, &context)

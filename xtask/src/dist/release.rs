@@ -2,12 +2,12 @@
 //! release notes, checksums and their signature.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::VERSION;
+use super::{VERSION, crates};
 use crate::setup;
 use crate::workspace::{cargo, root, step};
 
@@ -38,18 +38,29 @@ pub(super) fn complete(folder: &Path) -> Result<()> {
     }
 }
 
-/// Writes the source archive of the current commit, and the formula with its checksum.
+/// Writes the source archive of the current commit with the built page and guide, and the formula with its checksum.
 fn source(folder: &Path) -> Result<()> {
     let name = format!("sysop-{VERSION}-source.tar.gz");
-    let mut archive = Command::new("git");
-    archive.args(["archive", "--format=tar.gz", &format!("--prefix=sysop-{VERSION}/"), "-o"]);
-    step("archive the sources", archive.arg(folder.join(&name)).arg("HEAD").current_dir(root()))?;
+    step("archive the sources", &mut archive(&root(), &crates::site_files()?, &folder.join(&name)))?;
     let sum = Command::new("sha256sum").arg(folder.join(&name)).output().context("cannot start sha256sum")?;
     let sum = String::from_utf8(sum.stdout)?;
     let sum = sum.split_whitespace().next().context("sha256sum printed nothing")?;
     let formula = fs::read_to_string(root().join("packaging/sysop.rb")).context("cannot read the formula")?;
     let formula = formula.replace("@VERSION@", VERSION).replace("@SHA256@", sum);
     fs::write(folder.join("sysop.rb"), formula).context("cannot write the formula")
+}
+
+/// Returns the command that archives a repository. `added` are files outside of it, with their directories inside.
+fn archive(repository: &Path, added: &[(PathBuf, PathBuf)], target: &Path) -> Command {
+    let mut archive = Command::new("git");
+    archive.current_dir(repository).args(["archive", "--format=tar.gz", "-o"]).arg(target);
+    for (directory, file) in added {
+        archive.arg(format!("--prefix=sysop-{VERSION}/{}/", directory.display()));
+        archive.arg(format!("--add-file={}", file.display()));
+    }
+    // The last prefix is for the files of the repository.
+    archive.arg(format!("--prefix=sysop-{VERSION}/")).arg("HEAD");
+    archive
 }
 
 /// Writes the bills of materials for both programs.
@@ -115,7 +126,73 @@ fn sign(folder: &Path, key: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::{VERSION, notes};
+    use std::fs;
+    use std::path::{Path, PathBuf};
+    use std::process::{Command, Output};
+
+    use super::{VERSION, archive, notes};
+    use crate::workspace::root;
+
+    fn git(folder: &Path, arguments: &[&str]) {
+        let identity = ["-c", "user.name=x", "-c", "user.email=x@example.com"];
+        let mut git = Command::new("git");
+        git.current_dir(folder).args(identity).args(arguments).env("GIT_CONFIG_GLOBAL", "/dev/null");
+        assert!(git.output().unwrap().status.success(), "git {arguments:?}");
+    }
+
+    #[test]
+    fn the_source_archive_has_the_built_page_beside_the_sources() {
+        let folder = tempfile::tempdir().unwrap();
+        let (repository, page) = (folder.path().join("repository"), folder.path().join("dist/index.html"));
+        fs::create_dir_all(&repository).unwrap();
+        fs::create_dir_all(page.parent().unwrap()).unwrap();
+        fs::write(repository.join("README.md"), "x").unwrap();
+        fs::write(&page, "<p>").unwrap();
+        for arguments in [&["init", "-q"][..], &["add", "."], &["commit", "-q", "-m", "x"]] {
+            git(&repository, arguments);
+        }
+        let target = folder.path().join("source.tar.gz");
+        let added = [(PathBuf::from("crates/sysop-server/site/page"), page)];
+        assert!(archive(&repository, &added, &target).status().unwrap().success());
+        let list = Command::new("tar").arg("-tzf").arg(&target).output().unwrap().stdout;
+        let list = String::from_utf8(list).unwrap();
+        for file in ["README.md", "crates/sysop-server/site/page/index.html"] {
+            assert!(list.lines().any(|line| line == format!("sysop-{VERSION}/{file}")), "{file}: {list}");
+        }
+    }
+
+    /// Makes a release with an archive of each kind, whose program prints `line`, and runs the install script there.
+    fn install(folder: &Path, glibc: &str) -> Output {
+        let machine = std::env::consts::ARCH;
+        let script = format!(
+            "set -e; cd '{}'; mkdir -p bin release; printf '#!/bin/sh\\n{glibc}\\n' > bin/getconf; chmod +x bin/getconf
+            for kind in linux linux-static; do
+                mkdir -p $kind/bin; printf '#!/bin/sh\\necho '$kind'\\n' > $kind/bin/sysop; chmod +x $kind/bin/sysop
+                tar -czf release/sysop-1.2.3-{machine}-$kind.tar.gz $kind
+            done
+            cd release; sha256sum *.tar.gz > SHA256SUMS
+            PATH=../bin:$PATH sh '{}' --from . --prefix ../home",
+            folder.display(),
+            root().join("packaging/install.sh").display()
+        );
+        Command::new("sh").args(["-c", &script]).output().unwrap()
+    }
+
+    #[test]
+    fn the_script_takes_the_static_program_where_glibc_is_old_or_missing() {
+        for (glibc, kind) in [
+            ("echo glibc 2.36", "linux"),
+            ("echo glibc 2.29", "linux"),
+            ("echo glibc 2.28", "linux-static"),
+            ("echo glibc 2.4", "linux-static"),
+            ("exit 1", "linux-static"),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let run = install(folder.path(), glibc);
+            let said = String::from_utf8_lossy(&run.stdout).into_owned();
+            assert!(said.starts_with(&format!("Installed {kind} in ")), "{glibc}: {run:?}");
+        }
+    }
 
     #[test]
     fn the_release_notes_are_the_newest_section_of_the_changelog() {
