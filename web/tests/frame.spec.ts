@@ -138,6 +138,39 @@ test("a session is listed as soon as it is opened, and by its first prompt", asy
   await expect(list.getByRole("listitem")).toContainText("hello there", { timeout: 5_000 });
 });
 
+test("the composer stays in view below a tall proposal", async ({ page, serve }) => {
+  const command = Array.from({ length: 40 }, (_, at) => `rm -rf /srv/old-${at}`).join("\n");
+  const server = await serve({ script: { tidy: [call("bash", { command, reason: "These are old." })] } });
+  await page.setViewportSize({ width: 390, height: 844 });
+  const person = await visit(page, server, await server.session());
+  await person.says("tidy up");
+  await expect(person.review).toBeVisible();
+  for (const [width, height] of [
+    [390, 844],
+    [390, 664],
+  ]) {
+    await page.setViewportSize({ width: width ?? 0, height: height ?? 0 });
+    await expect(person.prompt).toBeInViewport({ ratio: 1 });
+    await expect(person.button(/^Reject/)).toBeInViewport({ ratio: 1 });
+    const what = await person.review.locator(".what").first().boundingBox();
+    expect(what?.height).toBeGreaterThan(200); // the command is not squeezed
+  }
+});
+
+test("a list that becomes an overlay does not cover the conversation", async ({ page, serve }) => {
+  const server = await serve({});
+  await page.setViewportSize({ width: 1400, height: 900 });
+  const person = await visit(page, server, await server.session());
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  await person.button("Sessions").click();
+  await expect(list).toBeVisible();
+  await page.setViewportSize({ width: 768, height: 1024 });
+  await expect(list).toBeHidden();
+  // Opened there, it stays open.
+  await person.button("Sessions").click();
+  await expect(list).toBeVisible();
+});
+
 test("the list shows at once what an open session does", async ({ page, serve }) => {
   const server = await serve({
     script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },

@@ -38,6 +38,10 @@ export function App({ sessions }: { sessions: Sessions }) {
   const narrow = useMedia(NARROW);
   const tight = useMedia(TIGHT);
   const [listed, setListed] = useState(() => tabs.open.length === 0 && !matchMedia(TIGHT).matches);
+  // A list that becomes an overlay, as on a tablet that is turned, would cover the conversation.
+  useEffect(() => {
+    if (tight) setListed(false);
+  }, [tight]);
   const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
   const { open, active } = tabs;
@@ -148,7 +152,7 @@ export function App({ sessions }: { sessions: Sessions }) {
         {narrow && active && (
           <nav className="halves" aria-label="View">
             <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
-              Terminal
+              <LeftName key={active.id} store={active} />
             </button>
             <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
               Conversation
@@ -269,6 +273,13 @@ function Welcome({ connect, list }: Record<"connect" | "list", (() => void) | un
       </p>
     </section>
   );
+}
+
+/** Name of the left half: a session on several hosts has a table of them instead of a terminal. */
+function LeftName({ store }: { store: SessionStore }) {
+  return useSessionPart(store, ({ transcript }) => transcript.facts?.host.includes(",") ?? false)
+    ? "Hosts"
+    : "Terminal";
 }
 
 /** Badge for pending approvals and prompts in the hidden half of the page. */

@@ -80,21 +80,14 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             </div>
           </>
         )}
-        <div className="setting">
-          <div>
-            {me ? (
-              <>
-                Signed in with the token <b>{neutralizeLine(me.name)}</b>
-                <p>{permissions(me)}</p>
-              </>
-            ) : (
-              "Keyboard shortcuts"
-            )}
+        {me && (
+          <div className="setting">
+            <div>
+              Signed in with the token <b>{neutralizeLine(me.name)}</b>
+              <p>{permissions(me)}</p>
+            </div>
           </div>
-          <button type="button" onClick={help}>
-            Keyboard shortcuts <kbd>?</kbd>
-          </button>
-        </div>
+        )}
         <div className="setting">
           <div>
             Help
@@ -103,6 +96,9 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
           <a href={GUIDE_URL} target="_blank" rel="noreferrer">
             User guide
           </a>
+          <button type="button" onClick={help}>
+            Keyboard shortcuts <kbd>?</kbd>
+          </button>
         </div>
       </div>
     </Dialog>

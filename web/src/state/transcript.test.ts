@@ -142,6 +142,25 @@ describe("a turn", () => {
     expect(transcript.usage).toEqual({ inputTokens: 20, outputTokens: 10, cachedTokens: 0 });
   });
 
+  test("shows repeated retries for one reason as one notice", () => {
+    const retry = (reason: string, wait: string) =>
+      live("notice", { content: `${reason}; trying again in ${wait}` });
+    const { items } = fold(emptyTranscript, [
+      ...log(opening, prompt("x", 1), step(1, 1)),
+      retry("no answer", "0.5 s (1 of 4)"),
+      retry("no answer", "1 s (2 of 4)"),
+      retry("busy", "2 s (3 of 4)"),
+      live("notice", { content: "unrelated" }),
+      live("notice", { content: "unrelated" }),
+    ]);
+    expect(items.flatMap((item) => (item.kind === "notice" ? [item.text] : []))).toEqual([
+      "no answer; trying again in 1 s (2 of 4)",
+      "busy; trying again in 2 s (3 of 4)",
+      "unrelated",
+      "unrelated",
+    ]);
+  });
+
   test("shows no card for a todo list, which is shown as a notice", () => {
     const messages = log(first, prompt("check the disk", 1), step(1, 1), ends("c9", "todo", "0 of 1 done"));
     expect(kinds(fold(emptyTranscript, messages))).toEqual(["prompt"]);

@@ -698,6 +698,11 @@ class TranscriptBuilder {
   }
 
   private liveNotice(text: string): void {
+    const last = this.items.at(-1);
+    if (last?.kind === "notice" && last.id.startsWith("live-") && isSameRetry(last.text, text)) {
+      this.items[this.items.length - 1] = { ...last, text };
+      return;
+    }
     this.next.liveNotices += 1;
     this.items.push({ kind: "notice", id: `live-${this.next.liveNotices}`, text, weight: "note" });
   }
@@ -773,6 +778,12 @@ class TranscriptBuilder {
     }
     return -1;
   }
+}
+
+/** Returns true if both texts say that a request failed for the same reason and will be tried again. */
+function isSameRetry(older: string, newer: string): boolean {
+  const reason = (text: string) => text.slice(0, Math.max(0, text.lastIndexOf("; trying again in ")));
+  return reason(older) !== "" && reason(older) === reason(newer);
 }
 
 /**

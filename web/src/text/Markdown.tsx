@@ -114,8 +114,22 @@ function List({ token, finished }: { token: Tokens.List; finished: boolean }) {
   return token.ordered ? <ol start={Number(token.start) || 1}>{items}</ol> : <ul>{items}</ul>;
 }
 
+/** Length of a cell up to which it is a number with its unit, and from which it is a sentence. */
+const NUMBER_CHARS_MAX = 16;
+const SENTENCE_CHARS_MIN = 32;
+
 function Table({ token }: { token: Tokens.Table }) {
-  const column = (at: number) => ({ textAlign: token.align[at] ?? undefined });
+  // A column at the right holds numbers, which stay together with their units.
+  const column = (at: number, text: string) => {
+    const isNumber = token.align[at] === "right" && text.length <= NUMBER_CHARS_MAX;
+    return {
+      className: text.length >= SENTENCE_CHARS_MIN ? "long" : undefined,
+      style: {
+        textAlign: token.align[at] ?? undefined,
+        whiteSpace: isNumber ? ("nowrap" as const) : undefined,
+      },
+    };
+  };
   return (
     <section className="table" tabIndex={0} aria-label="Table">
       <table>
@@ -123,7 +137,7 @@ function Table({ token }: { token: Tokens.Table }) {
           <tr>
             {token.header.map((cell, at) => (
               // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other name
-              <th key={at} style={column(at)}>
+              <th key={at} {...column(at, cell.text)}>
                 {inline(cell.tokens)}
               </th>
             ))}
@@ -135,7 +149,7 @@ function Table({ token }: { token: Tokens.Table }) {
             <tr key={line}>
               {row.map((cell, at) => (
                 // biome-ignore lint/suspicious/noArrayIndexKey: columns have no other name
-                <td key={at} style={column(at)}>
+                <td key={at} {...column(at, cell.text)}>
                   {inline(cell.tokens)}
                 </td>
               ))}

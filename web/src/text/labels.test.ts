@@ -1,5 +1,14 @@
 import { describe, expect, test } from "vitest";
-import { boundsLabel, changedLine, expiryLabel, foldNames, progressLabel, shortTime } from "./labels";
+import type { HostOutcome } from "../wire";
+import {
+  boundsLabel,
+  changedLine,
+  expiryLabel,
+  foldNames,
+  hostGroups,
+  progressLabel,
+  shortTime,
+} from "./labels";
 
 test("a countdown is written as in the other front ends", () => {
   const times = [0, 1, 119_000, 119_001, 3_600_000, 3_601_000].map(shortTime);
@@ -46,4 +55,21 @@ test("consecutive hosts become ranges, as in the core", () => {
   ] as const) {
     expect(foldNames(names)).toBe(short);
   }
+});
+
+test("hosts that all printed something else share a line, as in the core", () => {
+  const host = (name: string, group: number, code: number): HostOutcome => ({
+    host: name,
+    status: code === 0 ? "ok" : "failed",
+    exit_code: code,
+    duration_ms: 10,
+    group,
+  });
+  const hosts = [host("app01", 0, 0), host("app02", 1, 0), host("app03", 2, 0)];
+  expect(hostGroups(hosts)).toHaveLength(3);
+  hosts.push(host("app04", 3, 0), host("web1", 4, 1));
+  expect(hostGroups(hosts).map(({ text }) => text)).toEqual([
+    "4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms",
+    "1 host (web1): exit 1, 10 ms",
+  ]);
 });

@@ -267,25 +267,50 @@ export function shortHostLabel(host: string): string {
   return names.length === 1 ? neutralizeLine(host) : `${names.length} hosts`;
 }
 
-/** Results of a call on several hosts: one line per group of hosts with the same result. */
+/** Maximum number of groups that ended alike and have a line each. More groups share one line. */
+const GROUP_LINES_MAX = 3;
+
+/**
+ * Results of a call on several hosts: one line per group of hosts with the same result. If almost every host printed
+ * something else, the groups that ended alike share a line.
+ */
 export function hostGroups(hosts: readonly HostOutcome[]): { text: string; status: Status }[] {
   const groups = new Map<number, HostOutcome[]>();
   for (const host of hosts) groups.set(host.group, [...(groups.get(host.group) ?? []), host]);
+  const endOf = ({ status, exit_code }: HostOutcome) => `${status} ${exit_code ?? ""}`;
+  const firsts = [...groups.values()].flatMap(([first]) => first ?? []);
+  const merged = new Set<string>();
   return [...groups.entries()]
     .sort(([a], [b]) => a - b)
     .flatMap(([, group]): { text: string; status: Status }[] => {
       const [first] = group;
       if (!first) return [];
-      const names = foldNames(group.map((host) => neutralizeLine(host.host)));
-      const count = group.length === 1 ? "1 host" : `${group.length} hosts`;
-      if (first.status === "rejected")
-        return [{ text: `${count} (${names}): not run`, status: first.status }];
-      const code = first.exit_code;
-      const known = code !== undefined && (first.status === "ok" || first.status === "failed");
-      const ended = known ? `exit ${code}` : statusLabel(first.status);
-      const longest = Math.max(...group.map((host) => host.duration_ms));
-      return [{ text: `${count} (${names}): ${ended}, ${duration(longest)}`, status: first.status }];
+      const end = endOf(first);
+      const outputs = firsts.filter((other) => endOf(other) === end).length;
+      if (outputs <= GROUP_LINES_MAX) return [groupSummary(group, first, 1)];
+      if (merged.has(end)) return [];
+      merged.add(end);
+      return [
+        groupSummary(
+          hosts.filter((host) => endOf(host) === end),
+          first,
+          outputs,
+        ),
+      ];
     });
+}
+
+/** Describes hosts that ended alike, with this number of different outputs. */
+function groupSummary(group: readonly HostOutcome[], first: HostOutcome, outputs: number) {
+  const { status, exit_code: code } = first;
+  const names = foldNames(group.map((host) => neutralizeLine(host.host)));
+  const count = group.length === 1 ? "1 host" : `${group.length} hosts`;
+  if (status === "rejected") return { text: `${count} (${names}): not run`, status };
+  const known = code !== undefined && (status === "ok" || status === "failed");
+  const ended = known ? `exit ${code}` : statusLabel(status);
+  const differ = outputs > 1 ? `, ${outputs} different outputs` : "";
+  const longest = Math.max(...group.map((host) => host.duration_ms));
+  return { text: `${count} (${names}): ${ended}${differ}, ${duration(longest)}`, status };
 }
 
 /** Maximum characters of an argument in a short form. */
