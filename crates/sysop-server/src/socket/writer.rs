@@ -1,6 +1,7 @@
 //! Writing half of a socket.
 
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures::FutureExt as _;
 use futures::SinkExt;
 use futures::stream::SplitSink;
 use sysop_core::event::{ConfigChange, Input};
@@ -21,6 +22,8 @@ const GOING_AWAY: u16 = 1001;
 const POLICY: u16 = 1008;
 const FAULT: u16 = 1011;
 const RESTART: u16 = 1012;
+/// Maximum number of messages to send before other events of the socket are handled.
+const BURST_MESSAGES_MAX: usize = 256;
 
 pub(super) struct SocketWriter<'a> {
     inner: &'a ServerInner,
@@ -101,10 +104,8 @@ impl<'a> SocketWriter<'a> {
                     None => return SocketEnd::PeerGone,
                 },
                 _ = heartbeat.tick() => self.send_heartbeat(sink).await,
-                message = next(&mut self.feed) => match message {
-                    Some(message) => self.send_message(sink, &message).await,
-                    None => return SocketEnd::Closed(self.session_gone()),
-                },
+                // Boxed, as in `write`.
+                message = next(&mut self.feed) => Box::pin(self.send_ready(sink, message)).await,
                 message = next_terminal_message(&mut self.terminal) => self.send_message(sink, &message).await,
             };
             if let Err(over) = done {
@@ -181,8 +182,42 @@ impl<'a> SocketWriter<'a> {
         self.write(sink, Message::Text(to_json_line(message).into())).await
     }
 
+    /// Sends a message of the feed, and those that are ready after it, with one flush for all: a long history would
+    /// otherwise arrive in as many packets as it has messages. Ends if `message` is `None`: the session is gone.
+    async fn send_ready(
+        &mut self,
+        sink: &mut Sink,
+        mut message: Option<ServerMessage>,
+    ) -> Result<(), SocketEnd> {
+        for _ in 0..BURST_MESSAGES_MAX {
+            let Some(ready) = &message else { break };
+            self.inner.metrics.message_out();
+            let text = Message::Text(to_json_line(ready).into());
+            self.in_time(sink.feed(text)).await?;
+            match next(&mut self.feed).now_or_never() {
+                Some(next) => message = next,
+                None => return self.in_time(sink.flush()).await,
+            }
+        }
+        match message {
+            Some(last) => self.send_message(sink, &last).await,
+            None => {
+                self.in_time(sink.flush()).await?;
+                Err(SocketEnd::Closed(self.session_gone()))
+            }
+        }
+    }
+
     async fn write(&mut self, sink: &mut Sink, message: Message) -> Result<(), SocketEnd> {
-        match Box::pin(tokio::time::timeout(self.inner.settings.socket.write, sink.send(message))).await {
+        self.in_time(sink.send(message)).await
+    }
+
+    /// Waits for a write. Fails if the peer is gone, or reads too slowly.
+    async fn in_time(
+        &mut self,
+        writing: impl Future<Output = Result<(), axum::Error>>,
+    ) -> Result<(), SocketEnd> {
+        match Box::pin(tokio::time::timeout(self.inner.settings.socket.write, writing)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(_)) => Err(SocketEnd::PeerGone),
             Err(_) => Err(SocketEnd::Closed(SocketClose {
