@@ -78,6 +78,18 @@ number_id! {
     TurnId(u32)
 }
 
+/// Number of characters of a UUIDv7 that hold its time, in milliseconds.
+const TIME_CHARS: usize = 13;
+
+impl SessionId {
+    /// Returns the start of the id, which is enough to find the session again. Sessions differ in it unless they started
+    /// in the same millisecond.
+    pub fn short(&self) -> &str {
+        let is_uuid = self.0.len() == 36 && self.0.is_ascii() && self.0.as_bytes()[TIME_CHARS] == b'-';
+        if is_uuid { &self.0[..TIME_CHARS] } else { &self.0 }
+    }
+}
+
 /// Identifies one model call by its turn and step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct StepId {
@@ -97,3 +109,15 @@ impl fmt::Display for StepId {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
+
+#[cfg(test)]
+mod tests {
+    use super::SessionId;
+
+    #[test]
+    fn a_session_is_found_by_the_time_in_its_id() {
+        assert_eq!(SessionId::new("01a21e2d-5c99-709e-897d-dccdafd2d02a").short(), "01a21e2d-5c99");
+        assert_eq!(SessionId::new("s-1").short(), "s-1");
+        assert_eq!(SessionId::new("é".repeat(18)).short(), "é".repeat(18));
+    }
+}

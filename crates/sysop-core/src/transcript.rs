@@ -564,6 +564,14 @@ impl Transcript {
     }
 
     fn live_notice(&mut self, text: String) {
+        if let Some(item) = self.items.back_mut()
+            && let (ItemId::LiveNotice(_), ItemBody::Notice(last)) = (&item.id, &mut item.body)
+            && notice::is_same_retry(&last.text, &text)
+        {
+            last.text = text;
+            item.revision += 1;
+            return;
+        }
         self.live_notices += 1;
         let body = ItemBody::Notice(Notice { text, weight: Severity::Note });
         let id = ItemId::LiveNotice(self.live_notices);

@@ -219,14 +219,32 @@ fn status_summary(status: Status) -> String {
     }
 }
 
+/// Maximum number of groups that ended alike and have a line each. More groups share one line.
+const GROUP_LINES_MAX: usize = 3;
+
 /// Returns summaries of a call's outcomes on several hosts: one line for each group of hosts with equal outcomes. The
-/// lines are in the order of the groups, which puts outliers first.
+/// lines are in the order of the groups, which puts outliers first. If almost every host printed something else, the
+/// groups that ended alike share a line.
 pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     let mut groups: BTreeMap<u32, Vec<&HostOutcome>> = BTreeMap::new();
     for host in hosts {
         groups.entry(host.group).or_default().push(host);
     }
-    groups.into_values().map(|group| (group_summary(&group), group[0].status)).collect()
+    let end = |host: &HostOutcome| (host.status, host.exit_code);
+    let mut lines = Vec::new();
+    let mut merged = Vec::new();
+    for group in groups.values() {
+        let this = end(group[0]);
+        let outputs = groups.values().filter(|other| end(other[0]) == this).count();
+        if outputs <= GROUP_LINES_MAX {
+            lines.push((group_summary(group, 1), group[0].status));
+        } else if !merged.contains(&this) {
+            merged.push(this);
+            let alike: Vec<_> = hosts.iter().filter(|host| end(host) == this).collect();
+            lines.push((group_summary(&alike, outputs), group[0].status));
+        }
+    }
+    lines
 }
 
 /// Like `host_groups`, but returns one string with one line per group.
@@ -234,7 +252,8 @@ pub fn host_lines(outcome: &Outcome) -> String {
     host_groups(&outcome.hosts).into_iter().map(|(text, _)| format!("{text}\n")).collect()
 }
 
-fn group_summary(group: &[&HostOutcome]) -> String {
+/// Describes hosts that ended alike, with this number of different outputs.
+fn group_summary(group: &[&HostOutcome], outputs: usize) -> String {
     let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
     let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
     let ended = match (group[0].exit_code, group[0].status) {
@@ -242,8 +261,9 @@ fn group_summary(group: &[&HostOutcome]) -> String {
         (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", fold_names(&names))),
         (_, status) => status_summary(status),
     };
+    let differ = if outputs > 1 { format!(", {outputs} different outputs") } else { String::new() };
     let longest = group.iter().map(|host| host.duration_ms).max().unwrap_or(0);
-    safe(&format!("{count} ({}): {ended}, {}", fold_names(&names), duration(longest)))
+    safe(&format!("{count} ({}): {ended}{differ}, {}", fold_names(&names), duration(longest)))
 }
 
 /// Returns true if `host` names several hosts, separated by commas, on which commands run at once.
@@ -488,13 +508,35 @@ fn safe(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{counted, error_lines, grouped, split_hint};
+    use super::{counted, error_lines, grouped, host_groups, split_hint};
+    use crate::outcome::{HostOutcome, Status};
 
     #[test]
     fn thousands_are_separated_and_nouns_have_a_plural() {
         let shown: Vec<String> = [0, 999, 1_000, 56_789, 1_234_567].into_iter().map(grouped).collect();
         assert_eq!(shown, ["0", "999", "1,000", "56,789", "1,234,567"]);
         assert_eq!([0, 1, 2].map(|lines| counted(lines, "line")), ["0 lines", "1 line", "2 lines"]);
+    }
+
+    #[test]
+    fn hosts_that_all_printed_something_else_share_a_line() {
+        let host = |name: &str, group, code| HostOutcome {
+            host: name.to_owned(),
+            status: if code == 0 { Status::Ok } else { Status::Failed },
+            exit_code: Some(code),
+            duration_ms: 10,
+            group,
+        };
+        let lines = |hosts: &[HostOutcome]| -> Vec<String> {
+            host_groups(hosts).into_iter().map(|(text, _)| text).collect()
+        };
+        let mut hosts = vec![host("app01", 0, 0), host("app02", 1, 0), host("app03", 2, 0)];
+        assert_eq!(lines(&hosts).len(), 3, "a few have a line each");
+        hosts.extend([host("app04", 3, 0), host("web1", 4, 1)]);
+        assert_eq!(
+            lines(&hosts),
+            ["4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms", "1 host (web1): exit 1, 10 ms"]
+        );
     }
 
     #[test]

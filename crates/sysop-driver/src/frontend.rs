@@ -223,6 +223,13 @@ pub trait SessionService: Send + Sync {
         None
     }
 
+    /// Returns how a model gets its tools in a session, and its server, in words for the user; `None` if that is not known
+    /// here. Sends no request.
+    async fn model_status(&self, session: &SessionId, model: &ModelRef) -> Option<String> {
+        let _ = (session, model);
+        None
+    }
+
     /// Writes a session to a Markdown file. `file` is a path on this machine; without it, the name is made from the
     /// session's id. Returns one sentence for the user.
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {

@@ -74,7 +74,7 @@ mod vertex;
 pub use frames::FRAME_BYTES_MAX;
 pub use local_server::{LocalServer, LocalServers};
 pub use ollama::{NUM_CTX_DEFAULT, ollama_base_url};
-pub use providers::{PROBE_MAX, ProbeResult, Providers};
+pub use providers::{ModelStatus, PROBE_MAX, ProbeResult, Providers};
 pub use remote::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 pub use settings::{
     Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, OpenAiApi, ProvidersSettings,

@@ -173,7 +173,7 @@ pub(crate) struct OllamaModel {
 }
 
 impl OllamaModel {
-    fn uses_text_protocol(&self, quirks: &ModelQuirks) -> bool {
+    pub(crate) fn uses_text_protocol(&self, quirks: &ModelQuirks) -> bool {
         quirks.text_protocol
             || (!quirks.native_tools && self.server.model_info(&self.name).tools == Some(false))
     }

@@ -1,5 +1,9 @@
 //! All providers behind one type, which routes requests by provider name and asks servers for their models.
 
+mod model_status;
+
+pub use model_status::ModelStatus;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -305,8 +309,9 @@ impl Providers {
         let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
         if !success {
             let next = if matches!(status, 401 | 403) { target.key_hint } else { "check base_url" };
-            let words = redactor.quote(&error_text(&body));
-            return Err(format!("{} returned {status} {words}; {next}", target.name));
+            let words = redactor.quote(error_text(&body).trim_end().trim_end_matches('.'));
+            let colon = if words.is_empty() { "" } else { ": " };
+            return Err(format!("{} returned {status}{colon}{words}; {next}", target.name));
         }
         let body: Value = serde_json::from_str(&body)
             .map_err(|_| format!("{} returned {}; check base_url", target.name, redactor.quote(&body)))?;

@@ -65,7 +65,7 @@ impl QuirkCache {
         self.keep(model.to_owned(), quirks);
     }
 
-    fn of(&self, model: &str) -> ModelQuirks {
+    pub(crate) fn of(&self, model: &str) -> ModelQuirks {
         self.0.lock().get(model).cloned().unwrap_or_default()
     }
 

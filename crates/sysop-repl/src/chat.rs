@@ -15,6 +15,7 @@ pub(crate) mod program_prompt;
 mod prompt_field;
 mod repl;
 mod session_skills;
+mod status_row;
 mod terminal_mirror;
 mod view;
 

@@ -21,11 +21,13 @@ pub enum PermissionsAnswer {
     Revoke(Vec<Grant>),
 }
 
-/// Returns a session's status as labels and values. `branch` is the current branch at the root, if any.
+/// Returns a session's status as labels and values. `branch` is the current branch at the root, and `model_status` says how
+/// the model gets its tools, if known.
 pub fn status_lines(
     transcript: &Transcript,
     cost: &CostReport,
     branch: Option<&str>,
+    model_status: Option<&str>,
 ) -> Vec<(&'static str, String)> {
     let Some(facts) = transcript.session_info() else { return Vec::new() };
     let names: Vec<&str> = facts.place().split(',').map(str::trim).collect();
@@ -37,6 +39,7 @@ pub fn status_lines(
     let mut lines = vec![("host", place), ("directory", format!("{}{branch}", facts.root))];
     lines.extend(facts.canary_sentence().map(|text| ("", text)));
     lines.push(("model", facts.model.to_string()));
+    lines.extend(model_status.map(|status| ("protocol", status.to_owned())));
     lines.push(("mode", format!("{}, profile {}", facts.mode.as_str(), facts.profile)));
     lines.push(("approval", facts.approval_status(None)));
     lines.push(("sandbox", facts.fence_label().unwrap_or("off").to_owned()));

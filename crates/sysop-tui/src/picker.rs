@@ -23,7 +23,8 @@ const PAGE_DEFAULT: usize = 10;
 pub struct PickerItem {
     /// Text of the row; searched.
     pub label: String,
-    /// Text at the right end of the row, such as a host or a time; searched, and shown only if it fits.
+    /// Text at the right end of the row, such as a host or a time, or a description; searched, and shown only if it
+    /// fits.
     pub detail: String,
     /// Additional text, shown on a separate line while the entry is selected.
     pub preview: String,

@@ -21,10 +21,9 @@ use sysop_core::message::ModelRef;
 use sysop_core::skill::Skill;
 use sysop_core::style::StyleRuns;
 use sysop_core::text::split_styles;
-use sysop_core::transcript::{Item, Transcript};
+use sysop_core::transcript::{Item, ItemBody, Transcript};
 use sysop_driver::frontend::{
     AttachedSession, OfferedRule, SessionHandle, SessionSelector, SessionService, ToolServer,
-    prompt_with_images,
 };
 use sysop_driver::port::{SearchHit, SessionSummary};
 use sysop_term::grid::Mouse;
@@ -43,7 +42,7 @@ use crate::terminal_pane::{PaneKeyResult, TerminalPane};
 use crate::{
     BY, ClipboardAccess, ExternalPrograms, OpenError, OpenResult, RunningTurnPolicy, TuiContext, frame,
 };
-use extras::{Occasion, ago};
+use extras::{Occasion, ago, with_images};
 
 /// Minimum interval between frames under load.
 const FRAME: Duration = Duration::from_millis(12);
@@ -58,6 +57,8 @@ pub struct TuiExit {
     pub left: ExitReason,
     /// Session that the user can resume, or `None` if no prompt was sent in it.
     pub to_resume: Option<SessionId>,
+    /// Last answer of the model in that session. Untrusted text.
+    pub last_answer: Option<String>,
 }
 
 /// Data that was fetched in the background.
@@ -71,6 +72,7 @@ enum FetchResult {
     SessionHits(String, Vec<SearchHit>),
     /// Branch of the repository at the root of a session.
     Branch(SessionId, Option<String>),
+    ModelStatus(Option<String>),
     /// Image from the clipboard, or the reason why there is none.
     PastedImage(Result<PathBuf, String>),
     Models(Vec<ModelRef>),
@@ -501,6 +503,7 @@ impl RunLoop {
                     self.app.set_branch(branch);
                 }
             }
+            FetchResult::ModelStatus(status) => self.app.set_model_status(status.as_deref()),
             FetchResult::PastedImage(image) => self.pasted_image(image).await?,
             FetchResult::Models(models) => self.app.pick_model(models),
             FetchResult::ToolServers(servers) => self.app.pick_tool_server(servers, now),
@@ -606,6 +609,7 @@ impl RunLoop {
                 self.fetch(|service| async move { FetchResult::Models(service.models().await) })
             }
             Action::ListToolServers => self.fetch_tool_servers(),
+            Action::FetchModelStatus => self.fetch_model_status(),
             Action::FindPaths(word) => self.find_paths(word),
             Action::AppendPromptHistory(message) => self.append_prompt_history(&message),
             Action::SaveTheme(theme) => self.keep_theme(theme),
@@ -748,19 +752,11 @@ impl RunLoop {
 
     fn into_exit(self, left: ExitReason) -> TuiExit {
         let used = self.app.transcript().turn().0 > 0;
-        TuiExit { left, to_resume: self.app.session().filter(|_| used).cloned() }
-    }
-}
-
-/// Adds the images that a prompt mentions as `@PATH`. Returns other inputs unchanged.
-async fn with_images(
-    service: Option<&dyn SessionService>,
-    session: &SessionId,
-    input: Input,
-) -> Result<Input, String> {
-    match (input, service) {
-        (Input::Prompt { text, .. }, Some(service)) => prompt_with_images(service, session, text).await,
-        (input, _) => Ok(input),
+        let answer = |item: &Item| {
+            if let ItemBody::Answer(text) = &item.body { Some(text.text.clone()) } else { None }
+        };
+        let last_answer = self.app.transcript().items().rev().find_map(answer).filter(|_| used);
+        TuiExit { left, to_resume: self.app.session().filter(|_| used).cloned(), last_answer }
     }
 }
 

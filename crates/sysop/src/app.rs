@@ -28,7 +28,7 @@ use sysop_driver::prompter::{PromptReply, Terminal};
 use sysop_driver::{Driver, DriverError, Handle, Ports, Runtime, system_clock};
 use sysop_mcp::McpHost;
 use sysop_provider::{
-    Endpoint, GoogleCredentialSources, LocalServers, MetadataServer, OllamaSettings, Providers,
+    Endpoint, GoogleCredentialSources, LocalServers, MetadataServer, ModelStatus, OllamaSettings, Providers,
     ProvidersSettings, RemoteMachine, VertexSettings,
 };
 use sysop_store::SqliteStore;
@@ -435,8 +435,12 @@ impl ProvidersByHost {
         Self { settings, machines, by_host: Mutex::default(), local }
     }
 
-    /// Returns the models that sessions on this host may use.
-    fn of(&self, host: &HostChoice) -> Arc<dyn Provider> {
+    /// Returns the status of a model for sessions on this host.
+    fn status(&self, host: &HostChoice, model: &ModelRef) -> ModelStatus {
+        self.host_provider(host).providers.model_status(model)
+    }
+
+    fn host_provider(&self, host: &HostChoice) -> Arc<HostProvider> {
         let remote = self.machines.remote_machine(host);
         let name = if remote.is_some() { host.to_string() } else { String::new() };
         let mut by_host = self.by_host.lock();
@@ -446,7 +450,13 @@ impl ProvidersByHost {
             let providers = Providers::new(settings);
             Arc::new(HostProvider { demo: DemoProvider::new(), providers })
         });
-        let provider = image_loader::with_images(provider.clone(), self.machines.artifacts());
+        Arc::clone(provider)
+    }
+
+    /// Returns the models that sessions on this host may use.
+    fn of(&self, host: &HostChoice) -> Arc<dyn Provider> {
+        let provider = self.host_provider(host);
+        let provider = image_loader::with_images(provider, self.machines.artifacts());
         let provider = self.settings.hosts.model_access(host).restrict(provider);
         let (limits, data) = (self.settings.day_budget, &self.settings.folders.data);
         match DayBudget::new(limits, &self.settings.prices, data) {

@@ -18,6 +18,7 @@ use sysop_provider::NO_REMOTE_MACHINE;
 
 use crate::config::{DEMO, PROVIDERS, display_path, trust_file};
 use crate::exit::{CommandError, Exit};
+use crate::fit_lines::fit_lines;
 use crate::local_model::LocalModels;
 use crate::select_model::{ModelChoice, NoModelFound};
 use crate::settings::{ColorMode, HostChoice, ProviderSettings, SINGLE_REMOTE_MACHINE, Settings, SshTarget};
@@ -44,6 +45,11 @@ const PROVIDER_TIME_MAX: Duration = Duration::from_secs(5);
 const VERSION_TIME_MAX: Duration = Duration::from_secs(2);
 
 const MODELS_SHOWN_MAX: usize = 5;
+
+/// Column of a line's text, after its status and its subject.
+const TEXT_COLUMN: usize = 16;
+/// Column of a hint's text, after its arrow.
+const HINT_COLUMN: usize = TEXT_COLUMN + 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckStatus {
@@ -75,7 +81,7 @@ impl DoctorReport {
         writeln!(lines, "{word}  {what:<9} {text}").expect("writing to a string cannot fail");
         if let Some(hint) = hint {
             let hint = neutralize(hint);
-            writeln!(lines, "                -> {hint}").expect("writing to a string cannot fail");
+            writeln!(lines, "{:TEXT_COLUMN$}-> {hint}", "").expect("writing to a string cannot fail");
         }
     }
 
@@ -130,6 +136,16 @@ fn finish(report: DoctorReport) -> (String, Exit) {
         many => (format!("{many} problems found. Fix them and run `sysop doctor` again."), Exit::Failed),
     };
     (format!("{}{}{summary}\n", report.problems, report.text), exit)
+}
+
+/// Fits a report to a terminal. A continued line stands below its text.
+pub(crate) fn fit(report: &str, columns: usize) -> String {
+    let indent = |line: &str| match line {
+        hint if hint.starts_with("  ") => HINT_COLUMN,
+        line if ["ok ", "note ", "FAIL "].iter().any(|word| line.starts_with(word)) => TEXT_COLUMN,
+        _ => 0,
+    };
+    format!("{}\n", fit_lines(report, columns, indent))
 }
 
 fn config(settings: &Settings, report: &mut DoctorReport) {

@@ -30,12 +30,12 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
     let recommended = models.catalog.recommended(&Machine::examine());
     let (name, license) = (recommended.name.clone(), recommended.license.clone());
     let size = recommended.pin.size.map_or_else(|| "size unknown".to_owned(), human_bytes);
-    crate::tell(&format!(
-        "No model configured. Choose one; `sysop init` changes it later.\n  [1] download {name} ({size}, {license}) and run it on this machine\n  [2] use an API \
-         key\n  [3] look around with the demo"
-    ));
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
+    prompter.say(&format!(
+        "No model configured. Choose one; `sysop init` changes it later.\n  [1] download {name} ({size}, {license}) and \
+         run it on this machine\n  [2] use an API key\n  [3] look around with the demo"
+    ))?;
     let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3", "q"])?;
     let model = match answer.as_str() {
         "1" => {
@@ -44,8 +44,8 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
             Some(ModelRef::new(LOCAL.name, name))
         }
         "2" => {
-            let changes = choose_key(&mut prompter, &settings)?;
-            crate::init::propose(&mut prompter, &settings, &changes)?;
+            let setup = choose_key(&mut prompter, &settings)?;
+            crate::init::propose(&mut prompter, &settings, &setup)?;
             None
         }
         "3" => Some(ModelRef::new(DEMO, DEMO)),

@@ -4,12 +4,17 @@
 //! A key is never written to the config. It stays in an environment variable, or is written to a separate
 //! file that only the user can read.
 
+mod key;
+
+pub(crate) use key::choose_key;
+
 use std::io::{self, BufRead, IsTerminal as _, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
-use sysop_core::model_provider::{self, LOCAL, OLLAMA, OPENAI};
+use secrecy::{ExposeSecret as _, SecretString};
+use sysop_core::model_provider::{self, LOCAL, OLLAMA};
 use sysop_core::text::neutralize;
 use sysop_core::ui_text::counted;
 
@@ -18,6 +23,7 @@ use crate::config::{
     replace_private_file, save_config,
 };
 use crate::exit::CommandError;
+use crate::fit_lines::fit_lines;
 use crate::global_flags::GlobalFlags;
 use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
 use crate::model_lists;
@@ -35,18 +41,33 @@ const KEY_FILE: &str = "api_key_file";
 /// Keys to set, in order, with their values as typed.
 pub(crate) type Changes = Vec<(KeyPath, String)>;
 
+/// Answers of the user, which are not written yet.
+#[derive(Default)]
+pub(crate) struct Setup {
+    pub(crate) changes: Changes,
+    /// Key to store, and the file for it.
+    pub(crate) key: Option<(PathBuf, SecretString)>,
+}
+
 pub(crate) struct Prompter<'a> {
     input: &'a mut dyn BufRead,
     output: &'a mut dyn Write,
+    /// Width of the terminal on which the questions appear, if there is one.
+    columns: Option<usize>,
 }
 
 impl<'a> Prompter<'a> {
+    /// Creates a prompter. `output` is standard error if it is a terminal.
     pub(crate) fn new(input: &'a mut dyn BufRead, output: &'a mut dyn Write) -> Self {
-        Self { input, output }
+        let columns = io::stderr().is_terminal().then(sysop_repl::terminal_width);
+        Self { input, output, columns }
     }
 
     pub(crate) fn say(&mut self, text: &str) -> Result<()> {
-        writeln!(self.output, "{}", neutralize(text)).context("cannot show the prompt")
+        let text = neutralize(text);
+        let text =
+            self.columns.map_or_else(|| text.to_string(), |columns| fit_lines(&text, columns, menu_indent));
+        writeln!(self.output, "{text}").context("cannot show the prompt")
     }
 
     /// Asks a question and returns the trimmed answer. Fails at the end of the input.
@@ -74,6 +95,20 @@ impl<'a> Prompter<'a> {
         Err(CommandError::failed("too many invalid answers; nothing was changed").into())
     }
 
+    /// Like [`Self::choice`], but Enter alone means `default`.
+    pub(crate) fn choice_or(&mut self, question: &str, answers: &[&str], default: &str) -> Result<String> {
+        let question = format!("{question}, Enter for {default}]: ");
+        for _ in 0..ATTEMPTS_MAX {
+            let answer = self.ask(&question)?.to_lowercase();
+            match answer.as_str() {
+                "" => return Ok(default.to_owned()),
+                answer if answers.contains(&answer) => return Ok(answer.to_owned()),
+                _ => self.say(&format!("Answer with one of {}.", answers.join(", ")))?,
+            }
+        }
+        Err(CommandError::failed("too many invalid answers; nothing was changed").into())
+    }
+
     /// Asks for a secret without echoing it on a terminal.
     fn secret(&mut self, question: &str) -> Result<String> {
         let _hidden = HiddenInput::begin();
@@ -81,6 +116,13 @@ impl<'a> Prompter<'a> {
         writeln!(self.output).context("cannot show the prompt")?;
         answer
     }
+}
+
+/// Returns the column at which a continued line of a menu starts: below the text after `[1]`.
+fn menu_indent(line: &str) -> usize {
+    let blanks = line.len() - line.trim_start().len();
+    let mark = line[blanks..].find("] ").filter(|_| line[blanks..].starts_with('['));
+    blanks + mark.map_or(0, |at| at + 2)
 }
 
 /// Disables echo on standard input until dropped, if it is a terminal.
@@ -110,13 +152,13 @@ pub(crate) fn run(flags: &GlobalFlags, settings: &Settings) -> Result<()> {
     require_own_file(settings)?;
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
-    let (changes, download) = choose(&mut prompter, settings)?;
-    let written = propose(&mut prompter, settings, &changes)?;
+    let (setup, download) = choose(&mut prompter, settings)?;
+    let written = propose(&mut prompter, settings, &setup)?;
     drop((input, output));
     if let Some(name) = download {
         crate::wait_for(download_model(settings, Some(&name), GetConsent::Ask))?;
     }
-    if has_new_key(&changes) || (written == ConfigWrite::Changed && concerns_model(&changes)) {
+    if has_new_key(&setup.changes) || (written == ConfigWrite::Changed && concerns_model(&setup.changes)) {
         crate::wait_for(tell_answer(crate::load_quietly(flags)?))?;
     }
     crate::tell("Done. Check the result with `sysop doctor`; start with `sysop`.");
@@ -164,7 +206,7 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
 }
 
 /// Asks all questions. Returns the changes, and the local model to download, if any.
-fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, Option<String>)> {
+fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Option<String>)> {
     let models = LocalModels::new(settings);
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine());
     let size = recommended.pin.size.map_or_else(String::new, |size| format!(" ({})", human_bytes(size)));
@@ -174,32 +216,32 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Changes, 
          Ollama\n  [4] keep the current setting"
     ))?;
     let mut download = None;
-    let mut changes = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
+    let mut setup = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
         "1" => {
             let change = (KeyPath::from("model"), format!("{}/{recommended}", LOCAL.name));
             download = Some(recommended);
-            vec![change]
+            Setup { changes: vec![change], ..Setup::default() }
         }
         "2" => choose_key(prompter, settings)?,
-        "3" => choose_ollama(prompter)?,
-        _ => Vec::new(),
+        "3" => Setup { changes: choose_ollama(prompter)?, ..Setup::default() },
+        _ => Setup::default(),
     };
-    choose_host(prompter, settings, &mut changes)?;
+    choose_host(prompter, settings, &mut setup.changes)?;
     prompter.say(
         "When may commands run?\n  [1] ask: run read-only commands, ask before everything else (recommended)\n  [2] \
          each: ask before every command\n  [3] auto: run everything, ask before dangerous commands\n  [4] never: run \
          read-only commands only\
          \n  [5] keep the current setting",
     )?;
-    let mode = match prompter.choice("Your choice [1-5]: ", &["1", "2", "3", "4", "5"])?.as_str() {
+    let mode = match prompter.choice_or("Your choice [1-5", &["1", "2", "3", "4", "5"], "1")?.as_str() {
         "1" => Some("ask"),
         "2" => Some("each"),
         "3" => Some("auto"),
         "4" => Some("never"),
         _ => None,
     };
-    changes.extend(mode.map(|mode| (KeyPath::from("approve"), mode.to_owned())));
-    Ok((changes, download))
+    setup.changes.extend(mode.map(|mode| (KeyPath::from("approve"), mode.to_owned())));
+    Ok((setup, download))
 }
 
 fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
@@ -215,70 +257,6 @@ fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
         return Ok(Vec::new());
     }
     Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))])
-}
-
-/// Asks for a provider, its key and a model. The key itself is not part of the changes.
-pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<Changes> {
-    prompter.say(
-        "Which provider?\n  [1] Anthropic\n  [2] OpenAI\n  [3] Gemini\n  [4] another OpenAI-compatible server",
-    )?;
-    let answer = prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?;
-    let provider = match answer.as_str() {
-        "1" => model_provider::ANTHROPIC,
-        "3" => model_provider::GEMINI,
-        _ => OPENAI,
-    };
-    let table = KeyPath::new(["providers", provider.name]);
-    let mut changes = Changes::new();
-    if answer == "4" {
-        let base_url = prompter.ask("Base URL, such as http://127.0.0.1:8000/v1: ")?;
-        changes.push((table.child("base_url"), base_url));
-    }
-    let question = match (answer.as_str(), provider.default_model) {
-        ("4", _) | (_, "") => "Model: ".to_owned(),
-        (_, default) => format!("Model [{default}]: "),
-    };
-    let name = prompter.ask(&question)?;
-    let name = if name.is_empty() && answer != "4" { provider.default_model.to_owned() } else { name };
-    changes.push((KeyPath::from("model"), format!("{}/{name}", provider.name)));
-    let variable = provider.key_variables.first().copied().unwrap_or("OPENAI_API_KEY");
-    let is_set = settings.environment.value(variable).is_some();
-    let state = if is_set { "set" } else { "not set" };
-    let file = key_file(settings, provider.name);
-    let own_server = if answer == "4" { "\n  [4] the server needs none" } else { "" };
-    prompter.say(&format!(
-        "Where is the API key?\n  [1] in the environment variable {variable} ({state})\n  [2] in another environment \
-         variable\n  [3] I paste it now; it goes to {}, which only you can read{own_server}",
-        display_path(&file)
-    ))?;
-    let choices: &[&str] = if answer == "4" { &["1", "2", "3", "4"] } else { &["1", "2", "3"] };
-    let place = prompter.choice(&format!("Your choice [1-{}]: ", choices.len()), choices)?;
-    if place == "1" && !is_set {
-        prompter.say(&format!("Set {variable} before you start sysop."))?;
-    }
-    match place.as_str() {
-        "1" if answer == "4" => changes.push((table.child("api_key_env"), variable.to_owned())),
-        "2" => changes.push((table.child("api_key_env"), prompter.ask("Name of the variable: ")?)),
-        "3" => {
-            let key = prompter.secret("API key (not shown): ")?;
-            if key.is_empty() {
-                return Err(CommandError::failed("the key is empty; nothing was changed").into());
-            }
-            if let Some(folder) = file.parent() {
-                create_private_folder(folder)
-                    .with_context(|| format!("cannot create {}", display_path(folder)))?;
-            }
-            replace_private_file(&file, format!("{key}\n").as_bytes())
-                .with_context(|| format!("cannot write {}", display_path(&file)))?;
-            changes.push((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
-        }
-        _ => {}
-    }
-    Ok(changes)
-}
-
-fn key_file(settings: &Settings, provider: &str) -> PathBuf {
-    settings.config.own_file.with_file_name(format!("{provider}.key"))
 }
 
 fn choose_host(prompter: &mut Prompter<'_>, settings: &Settings, changes: &mut Changes) -> Result<()> {
@@ -305,15 +283,15 @@ pub(crate) enum ConfigWrite {
     Unchanged,
 }
 
-/// Shows the changes, and writes the config if the user agrees. Fails if a change is invalid, the user
-/// declines, or the file cannot be written.
+/// Shows the changes, and writes the config and a new key if the user agrees. Fails if a change is invalid, the user
+/// declines, or a file cannot be written.
 pub(crate) fn propose(
     prompter: &mut Prompter<'_>,
     settings: &Settings,
-    changes: &Changes,
+    setup: &Setup,
 ) -> Result<ConfigWrite> {
     require_own_file(settings)?;
-    let path = &settings.config.own_file;
+    let (path, changes) = (&settings.config.own_file, &setup.changes);
     if changes.is_empty() {
         prompter.say("Nothing to change.")?;
         return Ok(ConfigWrite::Unchanged);
@@ -322,6 +300,7 @@ pub(crate) fn propose(
     let after = apply_changes(&before, changes).map_err(|error| CommandError::usage(error.to_string()))?;
     check_text(path, &after).map_err(|error| CommandError::usage(error.to_string()))?;
     if before == after {
+        store_key(setup)?;
         prompter.say("The config has these settings already.")?;
         return Ok(ConfigWrite::Unchanged);
     }
@@ -333,8 +312,19 @@ pub(crate) fn propose(
     if prompter.choice("Write it? [y/n] ", &["y", "yes", "n", "no"])?.starts_with('n') {
         return Err(CommandError::failed("the config was not changed").into());
     }
+    store_key(setup)?;
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
     Ok(ConfigWrite::Changed)
+}
+
+/// Writes a new key to its file, which only the user can read.
+fn store_key(setup: &Setup) -> Result<()> {
+    let Some((file, key)) = &setup.key else { return Ok(()) };
+    if let Some(folder) = file.parent() {
+        create_private_folder(folder).with_context(|| format!("cannot create {}", display_path(folder)))?;
+    }
+    replace_private_file(file, format!("{}\n", key.expose_secret()).as_bytes())
+        .with_context(|| format!("cannot write {}", display_path(file)))
 }
 
 /// Converts a key and its value to a change, as for `sysop config set`.

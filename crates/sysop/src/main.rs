@@ -18,6 +18,7 @@ mod doctor;
 mod exec_input;
 mod exit;
 mod first_run;
+mod fit_lines;
 mod global_flags;
 mod guard;
 mod help;
@@ -194,6 +195,8 @@ fn dispatch(arguments: Arguments) -> Result<Exit> {
 
 /// Prints text and returns the exit code.
 fn report((text, exit): (String, Exit)) -> Result<Exit> {
+    let text =
+        if io::stdout().is_terminal() { doctor::fit(&text, sysop_repl::terminal_width()) } else { text };
     emit(text.as_bytes())?;
     Ok(exit)
 }

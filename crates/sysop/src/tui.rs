@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use parking_lot::Mutex;
 use sysop_driver::frontend::SessionService;
-use sysop_term::ThemeName;
+use sysop_term::markdown::MarkdownStream;
+use sysop_term::{Theme, ThemeName, paint};
 use sysop_tui::app::ExitReason;
 use sysop_tui::screen::TerminalKind;
 use sysop_tui::{
@@ -21,6 +22,8 @@ use crate::settings::Settings;
 
 /// Name of the directory, in the data directory, for drafts that are open in an editor.
 const DRAFTS: &str = "drafts";
+/// Maximum number of rows of the last answer that are printed when the TUI ends.
+const ANSWER_ROWS_MAX: usize = 12;
 /// Error message if there is no interactive terminal.
 const NO_SCREEN: &str = "the TUI needs an interactive terminal; use `sysop chat` or `sysop exec`";
 
@@ -128,8 +131,12 @@ fn theme_saver(settings: &Settings) -> impl Fn(ThemeName) -> String + Send + Syn
 /// that command without the session id.
 pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Exit> {
     let ended = ended.map_err(into_anyhow)?;
+    // The alternate screen leaves nothing behind.
+    if let Some(answer) = &ended.last_answer {
+        tell_answer(answer);
+    }
     if let Some(session) = ended.to_resume {
-        crate::tell(&format!("To resume this session: {again}{session}"));
+        crate::tell(&format!("To resume this session: {again}{}", session.short()));
     }
     match ended.left {
         ExitReason::Quit => Ok(Exit::Done),
@@ -137,6 +144,19 @@ pub(crate) fn leave(ended: Result<TuiExit, OpenError>, again: &str) -> Result<Ex
         ExitReason::Terminated => Ok(Exit::Terminated),
         ExitReason::HungUp => Ok(Exit::HungUp),
         ExitReason::Failed(why) => Err(CommandError::failed(why).into()),
+    }
+}
+
+/// Prints the start of the last answer.
+fn tell_answer(answer: &str) {
+    let columns = sysop_repl::terminal_width().saturating_sub(1);
+    let rows = MarkdownStream::rows(answer.trim(), columns, Theme { name: ThemeName::None });
+    let more = rows.len() > ANSWER_ROWS_MAX;
+    let shown = rows.iter().take(if more { ANSWER_ROWS_MAX - 1 } else { ANSWER_ROWS_MAX });
+    let mut text: Vec<String> = shown.map(|row| paint::row(row, false)).collect();
+    text.extend(more.then(|| "…".to_owned()));
+    if !text.is_empty() {
+        crate::tell(&format!("{}\n", text.join("\n")));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BY_SYSOP, Consent, Session};
+use super::{BY_SYSOP, Consent, REJECTED_BY_USER, Session};
 use crate::approval::ApprovalTerms;
 use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
@@ -52,12 +52,8 @@ impl Session {
         let stops =
             matches!(&decision, Decision::Reject { reason } if reason.trim().eq_ignore_ascii_case("stop"));
         let refused = match &decision {
-            Decision::Reject { reason } if reason.trim().is_empty() => {
-                Some("the user rejected this call; nothing ran".to_owned())
-            }
-            Decision::Reject { reason } => {
-                Some(format!("the user rejected this call; nothing ran. Reason: {reason}"))
-            }
+            Decision::Reject { reason } if reason.trim().is_empty() => Some(REJECTED_BY_USER.to_owned()),
+            Decision::Reject { reason } => Some(format!("{REJECTED_BY_USER}. Reason: {reason}")),
             Decision::Allow { .. } | Decision::AllowSession { .. } => None,
         };
         self.cancel_preview(out);

@@ -126,13 +126,14 @@ fn make(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| causes(&error))
 }
 
-/// Returns the innermost cause of an error, without the URL.
+/// Returns the innermost cause of an error, without the URL and the number of a system error.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(source) = last.source() {
         last = source;
     }
-    last.to_string()
+    let text = last.to_string();
+    text.split_once(" (os error ").map_or_else(|| text.clone(), |(cause, _)| cause.to_owned())
 }
 
 /// Returns true if the host of a URL is this machine.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sysop_core::message::{FailureKind, ModelFailure};
 use sysop_driver::port::ModelEvent;
 
-use super::{CallPhase, ModelCall, RetryAdvice, causes, is_transient};
+use super::{CallPhase, ModelCall, RetryAdvice, causes, is_loopback, is_transient};
 
 /// Words that distinguish a certificate problem from a network problem.
 const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIssuer"];
@@ -74,12 +74,16 @@ impl ModelCall {
         } else {
             format!("the connection to {} broke before a response arrived ({cause})", self.target())
         };
-        RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable).retryable()
+        let trouble = RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable);
+        // No server runs on this machine, unless it is just being restarted.
+        let is_here = reqwest::Url::parse(&self.origin).is_ok_and(|url| is_loopback(&url));
+        let gives_up = error.is_connect() && is_here && self.retries > 0;
+        if gives_up { trouble } else { trouble.retryable() }
     }
 
     /// Returns the error for an HTTP error status, following the rules that all APIs share.
     pub(super) fn status_error(&self, status: u16, body: &str, advice: RetryAdvice) -> RequestError {
-        let words = self.redactor.quote(&error_text(body));
+        let words = self.redactor.quote(error_text(body).trim_end().trim_end_matches('.'));
         let colon = if words.is_empty() { "" } else { ": " };
         let what = format!("{} returned {status}{colon}{words}", self.target());
         let kind = match status {

@@ -626,6 +626,6 @@ async fn probing_lists_models_or_reports_the_problem() {
         ..Endpoint::default()
     };
     let problem = openai(endpoint).probe("openai").await.problem.unwrap();
-    assert_eq!(problem, "openai returned 401 bad [key]; check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)");
+    assert_eq!(problem, "openai returned 401: bad [key]; check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)");
     assert!(server.seen()[0].line.starts_with("GET /models "));
 }

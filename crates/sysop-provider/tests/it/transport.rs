@@ -166,11 +166,9 @@ async fn reports_an_unreachable_server() {
     };
     let failure = ask(&openai_at(&url), hello()).await.failure();
     assert_eq!(failure.kind, FailureKind::Unreachable);
-    assert!(
-        failure.message.contains(&url) && failure.message.contains("tried 5 times"),
-        "{}",
-        failure.message
-    );
+    // Nothing listens there, so the user does not wait for more than one retry.
+    let what = format!("cannot connect to openai at {url} (Connection refused) (tried 2 times); ");
+    assert!(failure.message.starts_with(&what), "{}", failure.message);
     assert!(failure.message.contains("base_url"), "{}", failure.message);
 }
 

@@ -17,8 +17,7 @@ use sysop_core::text::visible_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::{StyleRole, TextRow, paint};
 
-use super::editor::edit_once;
-
+use super::editor::{edit_once, suspend};
 use crate::render::{row, terminal_size, wrap};
 
 /// Period after a proposal has been drawn during which keys are ignored.
@@ -78,6 +77,10 @@ pub(crate) trait ApprovalIo {
     fn row(&mut self, row: &TextRow) -> io::Result<()>;
     /// Returns the number of columns and rows of the screen.
     fn size(&self) -> (usize, usize);
+    /// Removes the row drawn last, which must fit in the terminal's width.
+    fn erase_row(&mut self) -> io::Result<()>;
+    /// Suspends the process until a shell continues it.
+    fn suspend(&mut self) -> io::Result<()>;
     /// Lets the user edit a line that initially contains `text`. Returns `None` if the user cancels.
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>>;
 }
@@ -92,8 +95,8 @@ pub(crate) fn ask(
         return Ok(answer);
     }
     drop_early_keys(console, withdrawn)?;
+    draw_keys(console, question)?;
     loop {
-        draw_keys(console, question)?;
         let Some(key) = next_key(console, withdrawn)? else { return Ok(ApprovalOutcome::Withdrawn) };
         if key.code == KeyCode::Char('A') {
             match &question.rule {
@@ -103,6 +106,7 @@ pub(crate) fn ask(
                 Some(_) => {}
                 None => say(console, NO_RULE, StyleRole::Warn)?,
             }
+            draw_keys(console, question)?;
             continue;
         }
         match letter(key) {
@@ -122,8 +126,11 @@ pub(crate) fn ask(
                 }
             }
             Some('?') => help(console, question)?,
-            Some(_) | None => {}
+            Some('\u{1a}') => console.suspend()?,
+            // Other keys are ignored, without drawing the question again.
+            Some(_) | None => continue,
         }
+        draw_keys(console, question)?;
     }
 }
 
@@ -205,15 +212,15 @@ fn show(
             break;
         }
         drop_early_keys(console, withdrawn)?;
-        let text = format!("page {} of {pages}: space next page, n reject", number + 1);
-        say(console, &text, StyleRole::Warn)?;
+        let text = format!("page {} of {pages}  space next page  n no", number + 1);
+        console.row(&row(&text, StyleRole::Warn))?;
         loop {
             let Some(key) = next_key(console, withdrawn)? else {
                 return Ok(Some(ApprovalOutcome::Withdrawn));
             };
             match letter(key) {
                 Some('\u{3}') => return Ok(Some(ApprovalOutcome::Interrupt)),
-                Some(' ' | '\n') => break,
+                Some(' ' | '\n') => break console.erase_row()?,
                 Some('n') => return Ok(Some(ApprovalOutcome::Reject(String::new()))),
                 Some(_) | None => {}
             }
@@ -278,14 +285,17 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
     Ok(())
 }
 
-/// Converts a character to lowercase, Ctrl+C to ETX, and Enter to line feed. Returns `None` for other keys.
+/// Converts a character to lowercase, Ctrl+C and Ctrl+Z to their control characters, and Enter to line feed. Returns
+/// `None` for other keys.
 fn letter(key: KeyEvent) -> Option<char> {
     if key.code == KeyCode::Enter {
         return Some('\n');
     }
     let KeyCode::Char(c) = key.code else { return None };
-    if c == 'c' && key.modifiers.contains(KeyModifiers::CONTROL) {
-        return Some('\u{3}');
+    match c {
+        'c' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{3}'),
+        'z' if key.modifiers.contains(KeyModifiers::CONTROL) => return Some('\u{1a}'),
+        _ => {}
     }
     (key.modifiers - KeyModifiers::SHIFT).is_empty().then(|| c.to_ascii_lowercase())
 }
@@ -339,6 +349,18 @@ impl ApprovalIo for TtyApprovalIo {
 
     fn size(&self) -> (usize, usize) {
         terminal_size()
+    }
+
+    fn erase_row(&mut self) -> io::Result<()> {
+        write!(io::stderr(), "\u{1b}[1A\r\u{1b}[J")
+    }
+
+    fn suspend(&mut self) -> io::Result<()> {
+        crossterm::execute!(io::stderr(), DisableBracketedPaste)?;
+        terminal::disable_raw_mode()?;
+        suspend()?;
+        terminal::enable_raw_mode()?;
+        crossterm::execute!(io::stderr(), EnableBracketedPaste)
     }
 
     fn edit(&mut self, label: &str, text: &str) -> io::Result<Option<String>> {

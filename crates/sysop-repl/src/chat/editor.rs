@@ -5,15 +5,17 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use reedline::{
     AbbrExpandContext, Color, ColumnarMenu, Completer, CompletionResult, DefaultHinter, EditCommand,
-    EditMode, Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, MenuBuilder,
-    Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline, ReedlineEvent,
-    ReedlineMenu, ReedlineRawEvent, Signal, Span, StyledText, Suggestion, ValidationResult, Validator,
-    default_emacs_keybindings,
+    EditMode, Emacs, ExternalPrinter, FileBackedHistory, Highlighter, KeyCode, KeyModifiers, Keybindings,
+    MenuBuilder, Prompt, PromptEditMode, PromptHistorySearch, PromptHistorySearchStatus, Reedline,
+    ReedlineEvent, ReedlineMenu, ReedlineRawEvent, Signal, Span, StyledText, Suggestion, ValidationResult,
+    Validator, default_emacs_keybindings,
 };
+use rustix::process::kill_current_process_group;
 use sysop_term::command::completions;
 
 use super::CompletionNames;
@@ -22,12 +24,24 @@ use crate::render::safe;
 
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 const MENU: &str = "commands";
+/// Command by which the editor asks its caller to suspend the process.
+const SUSPEND: &str = "suspend";
+/// Time within which a process that suspended itself has stopped.
+const STOP_WAIT: Duration = Duration::from_millis(50);
+/// Sign after the label of a prompt.
+const SIGN: &str = "› ";
 
 #[derive(Debug, Clone)]
 pub(crate) struct PromptLabel {
     /// Text before the prompt sign, already sanitized. It may change while the line is being edited.
-    pub(crate) left: Arc<RwLock<String>>,
-    pub(crate) sign: &'static str,
+    left: Arc<RwLock<String>>,
+}
+
+impl PromptLabel {
+    /// Creates a label from sanitized text.
+    pub(crate) fn new(left: Arc<RwLock<String>>) -> Self {
+        Self { left }
+    }
 }
 
 impl Prompt for PromptLabel {
@@ -40,7 +54,7 @@ impl Prompt for PromptLabel {
     }
 
     fn render_prompt_indicator(&self, _mode: PromptEditMode) -> Cow<'_, str> {
-        Cow::Borrowed(self.sign)
+        Cow::Borrowed(SIGN)
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
@@ -80,7 +94,9 @@ pub(crate) fn editor(
         .with_external_printer(printer)
         .with_break_signal(stop)
         .with_completer(Box::new(CommandCompleter { known }))
-        .with_menu(ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU))))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(
+            ColumnarMenu::default().with_name(MENU).with_marker(SIGN),
+        )))
         .with_quick_completions(true)
         .with_partial_completions(true)
         .with_hinter(Box::new(
@@ -99,8 +115,8 @@ pub(crate) fn editor(
 pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Option<String>> {
     let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
-    let label = PromptLabel { left: Arc::new(RwLock::new(format!("{label} "))), sign: "› " };
-    Ok(match editor.read_line(&label)? {
+    let label = PromptLabel::new(Arc::new(RwLock::new(format!("{label} "))));
+    Ok(match read(&mut editor, &label)? {
         Signal::Success(text) => Some(text),
         Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,
         // Signals added by a newer version are not text.
@@ -108,16 +124,45 @@ pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Opti
     })
 }
 
-fn base(color: bool) -> Reedline {
+/// Reads a line. Ctrl+Z suspends the process; the line is kept until the process is continued.
+pub(super) fn read(editor: &mut Reedline, label: &PromptLabel) -> io::Result<Signal> {
+    loop {
+        match editor.read_line(label)? {
+            Signal::HostCommand(command) if command == SUSPEND => suspend()?,
+            signal => return Ok(signal),
+        }
+    }
+}
+
+/// Suspends the process, as Ctrl+Z does in a shell. The kernel ignores this if no shell could continue the process.
+pub(super) fn suspend() -> io::Result<()> {
+    kill_current_process_group(rustix::process::Signal::TSTP)?;
+    // Another thread may take the signal: this one must not touch the terminal before the process stops.
+    std::thread::sleep(STOP_WAIT);
+    Ok(())
+}
+
+fn key_bindings() -> Keybindings {
     let mut keys = default_emacs_keybindings();
+    keys.add_binding(
+        KeyModifiers::CONTROL,
+        KeyCode::Char('z'),
+        ReedlineEvent::ExecuteHostCommand(SUSPEND.to_owned()),
+    );
+    // Terminals send the same byte for Ctrl+_, Ctrl+/ and Ctrl+7.
+    keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('7'), ReedlineEvent::Edit(vec![EditCommand::Undo]));
     keys.add_binding(
         KeyModifiers::NONE,
         KeyCode::Tab,
         ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu(MENU.to_owned()), ReedlineEvent::MenuNext]),
     );
     keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
+    keys
+}
+
+fn base(color: bool) -> Reedline {
     Reedline::create()
-        .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(keys))))
+        .with_edit_mode(Box::new(SanitizedPaste(Emacs::new(key_bindings()))))
         .with_highlighter(Box::new(PlainHighlighter))
         .with_ansi_colors(color)
         .use_bracketed_paste(true)

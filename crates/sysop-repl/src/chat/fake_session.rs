@@ -333,6 +333,9 @@ impl State {
 
     fn begin(&mut self, prompt: &str, origin: Origin) {
         if self.paused.take().is_some() {
+            if !prompt.is_empty() {
+                self.publish(Event::PromptQueued { text: prompt.into(), images: Vec::new() });
+            }
             self.end(StopReason::Paused, None);
         }
         self.turn += 1;
@@ -652,6 +655,9 @@ impl State {
             return self.end_direct(0);
         }
         if command.starts_with("sleep") {
+            if let Some((_, text)) = command.split_once("echo ") {
+                self.delta(Delta::Output { call: call.id.clone(), text: format!("{text}\n") });
+            }
             self.running = Some(call);
             return;
         }

@@ -25,7 +25,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::approval::{
     ApprovalOutcome, ApprovalPrompt, GUARD, NO_RULE, ONCE_ONLY, TtyApprovalIo, ask, rule_question,
 };
-use super::editor::{PromptLabel, editor};
+use super::editor::{PromptLabel, editor, read};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
 use super::{BY, CompletionNames};
@@ -275,7 +275,7 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     if !draft.is_empty() && editor.current_buffer_contents().is_empty() {
         editor.run_edit_commands(&[EditCommand::InsertString(draft)]);
     }
-    match editor.read_line(label) {
+    match read(editor, label) {
         Ok(Signal::Success(line)) => {
             // A failure to write the history must not lose the line.
             let _ = editor.sync_history();

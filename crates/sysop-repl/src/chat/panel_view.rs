@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, TypedInput, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
+use sysop_core::image::prompt_for_display;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::style::StyleRuns;
@@ -15,7 +16,7 @@ use sysop_core::transcript::{
     approval_label,
 };
 use sysop_term::ansi::text_style;
-use sysop_term::cells::wrap_exact;
+use sysop_term::cells::{width, wrap_exact};
 use sysop_term::markdown::MarkdownStream;
 use sysop_term::output::{end_rows, host_rows, shown_text};
 use sysop_term::plan::command_rows;
@@ -23,6 +24,7 @@ use sysop_term::{Span, StyleRole, TextRow};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
+use super::status_row::TurnFacts;
 use super::view::ReplView;
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
@@ -33,6 +35,8 @@ const OUTPUT_TAIL_ROWS: usize = 20;
 /// Maximum length of an unfinished output line, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
+/// Minimum width in columns of the running command in the live row.
+const WAIT_COLUMNS_MIN: usize = 20;
 const FRAMES: [&str; 8] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧"];
 
 #[derive(Default)]
@@ -44,6 +48,8 @@ pub(crate) struct PanelView {
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
+    /// Output of the newest call, as it was shown.
+    newest_output: String,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Newest output line of a command running on several hosts.
@@ -111,8 +117,12 @@ impl ReplView for PanelView {
         let (host, root) =
             transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
         let place = ProposalLocation { host, root };
+        let title = match transcript.call_number(&plan.call.id) {
+            Some((number, count)) if count > 1 => format!("PLAN {number} of {count}"),
+            Some(_) | None => "PLAN".to_owned(),
+        };
         ApprovalPrompt {
-            rows: panel.around("PLAN", plan::rows(plan, place, transcript.session_info(), panel.inner())),
+            rows: panel.around(&title, plan::rows(plan, place, transcript.session_info(), panel.inner())),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             covers: plan.session_grant().map(words::covers).unwrap_or_default(),
             rule: None,
@@ -121,9 +131,16 @@ impl ReplView for PanelView {
 
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         self.close_answer(screen)?;
-        let columns = screen.render_options().width.saturating_sub(1);
+        // A message during a command must not break the frame of its output.
+        let panel = self.output.as_ref().map(|_| Panel::new(screen.render_options()));
+        let columns = panel.map_or(screen.render_options().width.saturating_sub(1), |panel| panel.inner());
         for line in text.lines() {
-            screen.rows(&wrap(&row(line, role), columns, 0))?;
+            let rows = wrap(&row(line, role), columns, description_column(line, columns));
+            let framed = rows.into_iter().map(|text| match panel {
+                Some(panel) => panel.row(text),
+                None => text,
+            });
+            screen.rows(&framed.collect::<Vec<_>>())?;
         }
         Ok(())
     }
@@ -169,7 +186,7 @@ impl ReplView for PanelView {
                         screen.rows(&self.end_rows(outcome, columns))?;
                     }
                 }
-                ItemBody::Notice(notice) => screen.rows(&[row(&notice.text, StyleRole::Dim)])?,
+                ItemBody::Notice(notice) => screen.rows(&notice_rows(&notice.text, screen))?,
                 ItemBody::End(end) => {
                     if let Some(text) = words::turn_end_summary(end) {
                         screen.rows(&[row(&text, StyleRole::Warn)])?;
@@ -217,7 +234,7 @@ impl PanelView {
             }
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
-                screen.rows(&[row(&format!("· {text}"), StyleRole::Dim)])?;
+                screen.rows(&notice_rows(text, screen))?;
             }
             Delta::Control { holder } => {
                 if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
@@ -244,6 +261,7 @@ impl PanelView {
             Event::TurnStarted { turn, .. } => {
                 self.turn_began = Some(logged.at);
                 self.exit_code = None;
+                self.newest_output.clear();
                 self.asked_here.clear();
                 let item = transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body);
                 if let Some(ItemBody::Prompt(prompt)) = item {
@@ -285,6 +303,9 @@ impl PanelView {
                 let text = format!("· {}", words::typed(by, typed));
                 screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
             }
+            // A prompt typed here is visible, and its turn begins at once.
+            Event::PromptQueued { text, images }
+                if self.own_prompts.contains(&prompt_for_display(text, images)) => {}
             Event::SessionOpened { .. }
             | Event::StepStarted { .. }
             | Event::ApprovalAsked { .. }
@@ -314,9 +335,7 @@ impl PanelView {
     ) -> io::Result<()> {
         let id = sysop_core::transcript::ItemId::Notice(logged.seq);
         match transcript.item(&id).map(|item| &item.body) {
-            Some(ItemBody::Notice(notice)) => {
-                screen.rows(&[row(&format!("· {}", notice.text), StyleRole::Dim)])
-            }
+            Some(ItemBody::Notice(notice)) => screen.rows(&notice_rows(&notice.text, screen)),
             Some(_) | None => Ok(()),
         }
     }
@@ -422,7 +441,8 @@ impl PanelView {
         };
         let columns = screen.render_options().width.saturating_sub(1);
         screen.rows(&wrap(&row(&text, role), columns, 2))?;
-        if plan.edited_from.is_some() {
+        // An edited command was shown again with the question.
+        if plan.edited_from.is_some() && !self.asked_here.contains(call) {
             screen.rows(&command_rows(&plan.command, &[], columns, THEME))?;
         }
         Ok(())
@@ -474,6 +494,7 @@ impl PanelView {
         }
         self.newest_line.clear();
         self.exit_code = outcome.exit_code.or(self.exit_code);
+        shown_text(outcome).clone_into(&mut self.newest_output);
         let plan = transcript.plan(call);
         // A call that a user allowed can be rejected after its start, for example by an MCP server that has changed.
         let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));
@@ -489,7 +510,7 @@ impl PanelView {
         let columns = screen.render_options().width.saturating_sub(1);
         if streamed && let Some(output) = self.output.take() {
             screen.last_row(None)?;
-            screen.rows(&output.finish())?;
+            screen.rows(&output.finish(Panel::new(screen.render_options())))?;
         }
         screen.rows(&host_rows(outcome, columns, THEME))?;
         if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
@@ -499,7 +520,7 @@ impl PanelView {
         }
         if let Some(output) = self.output.take() {
             screen.last_row(None)?;
-            screen.rows(&output.finish())?;
+            screen.rows(&output.finish(Panel::new(screen.render_options())))?;
         }
         screen.rows(&self.end_rows(outcome, columns))
     }
@@ -530,7 +551,10 @@ impl PanelView {
             self.output = None;
             return Ok(self.output.insert(LiveOutput::new(call.clone(), panel)));
         }
-        Ok(self.output.as_mut().expect("checked above"))
+        let output = self.output.as_mut().expect("checked above");
+        // The terminal may have been resized since the last row.
+        output.panel = Panel::new(screen.render_options());
+        Ok(output)
     }
 
     fn turn_ended(
@@ -541,34 +565,26 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         if let Some(output) = self.output.take() {
-            screen.rows(&output.finish())?;
+            screen.rows(&output.finish(Panel::new(screen.render_options())))?;
         }
         let role = if end.error.is_some() { StyleRole::Bad } else { StyleRole::Warn };
-        if let Some(text) = words::turn_end_summary(end) {
+        // The reason of a turn that was one command is that command's output.
+        let is_news = |text: &String| text.trim() != safe(self.newest_output.trim());
+        if let Some(text) = words::turn_end_summary(end).filter(is_news) {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.session_info() else { return Ok(()) };
-        let mut parts = words::host_status_parts(facts.place());
-        parts.push(format!("model {}", facts.model));
-        parts.extend(words::other_readers(transcript.output_readers()));
-        if let Some(code) = self.exit_code {
-            parts.push(format!("exit code {code}"));
-        }
-        if let Some(began) = self.turn_began {
-            parts.push(words::duration(u64::try_from(at.0 - began.0).unwrap_or(0)));
-        }
-        if end.iterations > 0 {
-            parts.push(format!("step {} of {}", end.iterations, facts.max_iterations));
-        }
-        if let Some(tokens) = words::usage(end.usage) {
-            parts.push(format!("tokens {tokens}"));
-        }
-        let columns = screen.render_options().width.saturating_sub(1);
-        let line = |parts: &[String]| row(&format!("STATUS · {}", parts.join(" · ")), StyleRole::Dim);
-        if line(&parts).width() > columns {
-            parts.retain(|part| !part.starts_with("step ")); // says least
-        }
-        screen.rows(&wrap(&line(&parts), columns, 2))
+        let duration = |began: Timestamp| words::duration(u64::try_from(at.0 - began.0).unwrap_or(0));
+        let facts = TurnFacts {
+            place: facts.place(),
+            model: facts.model.to_string(),
+            readers: words::other_readers(transcript.output_readers()).into_iter().collect(),
+            exit_code: self.exit_code,
+            duration: self.turn_began.map(duration),
+            step: (end.iterations > 0).then_some((end.iterations, facts.max_iterations)),
+            tokens: words::usage(end.usage),
+        };
+        screen.rows(&facts.rows(screen.render_options().width.saturating_sub(1)))
     }
 
     /// Returns the live row, which shows streaming text or the current wait. Returns `None` if it is empty.
@@ -578,6 +594,7 @@ impl PanelView {
         let what = running_words(transcript);
         let waiting = match transcript.pause_delay() {
             Some(delay) => Some(words::pausing(delay).to_owned()),
+            None if transcript.prepares_call() => Some("preparing the call".to_owned()),
             None => words::waiting_for(transcript.phase(), &safe(&model), &what),
         };
         let progress = transcript.progress().and_then(|progress| progress.summary());
@@ -598,27 +615,50 @@ impl PanelView {
             return None;
         }
         let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
-        let mut out = row(&format!("{} {waiting}", FRAMES[self.frame]), StyleRole::Title);
-        out.push(span(&format!(" · {seconds} s"), StyleRole::Dim));
-        if let Some(progress) = progress {
-            out.push(span(&format!(" · {progress}"), StyleRole::Dim));
+        let mut news = row(&format!(" · {seconds} s"), StyleRole::Dim);
+        let more = progress
+            .or_else(|| self.output.as_ref().and_then(LiveOutput::waiting))
+            .or_else(|| Some(self.newest_line.clone()).filter(|line| !line.is_empty()))
+            .or_else(|| self.reasoning.lines().next_back().map(str::to_owned));
+        if let Some(more) = more {
+            news.push(span(&format!(" · {more}"), StyleRole::Dim));
         }
-        if let Some(more) = self.output.as_ref().and_then(LiveOutput::waiting) {
-            out.push(span(&format!(" · {more}"), StyleRole::Dim));
-        } else if !self.newest_line.is_empty() {
-            out.push(span(&format!(" · {}", self.newest_line), StyleRole::Dim));
-        } else if !self.reasoning.is_empty() {
-            let line = self.reasoning.lines().next_back().unwrap_or_default();
-            out.push(span(&format!(" · {line}"), StyleRole::Dim));
-        }
-        if columns >= 60 {
-            let room = columns.saturating_sub(36);
-            out = truncate(&out, room);
-            let keys = if columns >= 80 { " · Ctrl+C stop · Ctrl+\\ pause" } else { " · Ctrl+C stop" };
-            out.push(span(keys, StyleRole::Dim));
-        }
+        let keys = if columns < 60 || *transcript.phase() == SessionPhase::Stopping {
+            ""
+        } else if columns < 80 || transcript.pause_delay().is_some() {
+            " · Ctrl+C stop"
+        } else {
+            " · Ctrl+C stop · Ctrl+\\ pause"
+        };
+        let room = columns.saturating_sub(1 + width(keys));
+        // The command is known; the newest progress is not, so the command gives way first.
+        let what = row(&format!("{} {waiting}", FRAMES[self.frame]), StyleRole::Title);
+        let mut out = truncate(&what, room.saturating_sub(news.width()).max(WAIT_COLUMNS_MIN));
+        out.append(news);
+        out = truncate(&out, room);
+        out.push(span(keys, StyleRole::Dim));
         Some(out)
     }
+}
+
+/// Returns the rows of a notice.
+fn notice_rows(text: &str, screen: &InlineScreen) -> Vec<TextRow> {
+    let columns = screen.render_options().width.saturating_sub(1);
+    let lines = text.lines().enumerate();
+    let marked = lines.map(|(at, line)| format!("{}{line}", if at == 0 { "· " } else { "  " }));
+    marked.flat_map(|line| wrap(&row(&line, StyleRole::Dim), columns, 2)).collect()
+}
+
+/// Returns the column at which a line of a list continues: below its description, which follows two spaces or more.
+/// Returns 0 for other lines, and where a description would have less than half of the row.
+fn description_column(line: &str, columns: usize) -> usize {
+    let label = line.trim_start();
+    let indent = line.len() - label.len();
+    let column = label.find("  ").map_or(indent, |gap| {
+        let description = label[gap..].trim_start();
+        width(line) - width(description)
+    });
+    if column <= columns / 2 { column } else { 0 }
 }
 
 /// Names a call that the policy or a hook rejected, with the reason. A call that a user rejected was shown in the question.
@@ -717,7 +757,8 @@ impl LiveOutput {
         (!line.is_empty()).then(|| line.to_owned())
     }
 
-    fn finish(mut self) -> Vec<TextRow> {
+    fn finish(mut self, panel: Panel) -> Vec<TextRow> {
+        self.panel = panel;
         let rest = self.stripper.finish();
         let mut out = self.push_styled(&rest, &StyleRuns::default());
         if !self.line.spans.is_empty() {
@@ -726,7 +767,8 @@ impl LiveOutput {
         if self.hidden > 0 {
             out.push(self.panel.row(row(&format!("… {} rows omitted …", self.hidden), StyleRole::Warn)));
         }
-        out.extend(self.tail.drain(..).map(|text| self.panel.row(text)));
+        let tail = self.tail.drain(..).flat_map(|text| wrap_exact(&text.spans, panel.inner()));
+        out.extend(tail.map(|text| panel.row(text)));
         out.extend(self.panel.bottom());
         out
     }

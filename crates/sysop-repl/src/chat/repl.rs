@@ -407,7 +407,7 @@ impl Repl {
 
     fn ask_line(&mut self) -> io::Result<()> {
         *self.label.write() = self.label_text();
-        let label = PromptLabel { left: Arc::clone(&self.label), sign: "› " };
+        let label = PromptLabel::new(Arc::clone(&self.label));
         match self.context.form {
             ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Editor)?,
             ReplLayout::Plain => {
@@ -568,8 +568,7 @@ impl Repl {
         }
         self.pausing = true;
         self.send(Input::Pause)?;
-        let more =
-            if self.session.terminal().is_some() { "; Ctrl+\\ again to open the terminal" } else { "" };
+        let more = if self.session.terminal().is_some() { " Ctrl+\\ again to open the terminal" } else { "" };
         let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::ModelCall);
         let text = format!("{}…{more}", words::pausing(delay));
         self.view.say(&text, StyleRole::Warn, &mut self.screen)
@@ -767,8 +766,8 @@ impl Repl {
         }
         self.screen.last_row(None)?;
         if self.transcript.turn().0 > 0 && matches!(self.context.form, ReplLayout::Panels { .. }) {
-            let text =
-                format!("To resume this session: {}{}", self.context.resume_command, self.session.id());
+            let id = self.session.id().short();
+            let text = format!("To resume this session: {}{id}", self.context.resume_command);
             self.note(&text)?;
         }
         Ok(exit)

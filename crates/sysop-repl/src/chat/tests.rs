@@ -411,7 +411,7 @@ async fn a_long_proposal_is_paged_before_it_can_be_allowed() {
     person.types("long\r").await;
     let mut pages = 0;
     loop {
-        let text = person.sees("n reject").await;
+        let text = person.sees("n no").await;
         assert!(!text.contains(QUESTION));
         pages += 1;
         // Keys before the end of the proposal are not answers.
@@ -451,6 +451,57 @@ async fn ctrl_c_twice_at_the_prompt_exits() {
     person.sees("Press Ctrl+C again").await;
     person.types("\u{3}").await;
     assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn ctrl_z_keeps_the_line_that_is_being_edited() {
+    // No shell can continue this process, so the kernel ignores the request to suspend it.
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("hel").await;
+    person.sees("hel").await;
+    person.types("\u{1a}").await;
+    person.sees("hel").await;
+    person.types("lo\r").await;
+    person.sees("Hello there, how are you?").await;
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_message_during_a_command_stays_inside_its_frame() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9; echo first\r").await;
+    person.sees("│ first ").await;
+    person.types("\u{1c}").await;
+    person.sees("│ pausing after this command… ").await;
+    person.sees("paused ›").await;
+}
+
+#[tokio::test]
+async fn a_prompt_typed_in_a_pause_is_not_repeated() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9\r").await;
+    person.sees("running sleep 9").await;
+    person.types("\u{1c}").await;
+    person.sees("paused ›").await;
+    person.types("hello\r").await;
+    let text = person.sees("Hello there").await;
+    assert!(!text.contains("queued"), "{text}");
+}
+
+#[tokio::test]
+async fn help_continues_below_its_descriptions() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/help\r").await;
+    let text = person.sees("Anything else").await;
+    let is_continuation = |line: &str| line.starts_with(&" ".repeat(27)) && !line[27..].starts_with(' ');
+    assert!(text.lines().any(is_continuation), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() < 80), "{text}");
 }
 
 #[tokio::test]

@@ -35,6 +35,8 @@ pub enum Action {
     TrustWorkspace,
     ListModels,
     ListToolServers,
+    /// Find out how the session's model gets its tools.
+    FetchModelStatus,
     FindPaths(String),
     AppendPromptHistory(String),
     SaveTheme(ThemeName),

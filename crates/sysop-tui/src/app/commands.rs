@@ -18,6 +18,9 @@ use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
 
+/// Title of the answer to `/status`.
+const STATUS: &str = "Status";
+
 impl App {
     /// Sends a prompt as if the user had typed it.
     pub fn task(&mut self, text: &str, now: Duration) -> Vec<Action> {
@@ -65,7 +68,10 @@ impl App {
                 self.show_flash(self.meter.report().line(), now);
                 Vec::new()
             }
-            InputLine::Status => self.without_action(Self::show_status),
+            InputLine::Status => {
+                self.show_status();
+                vec![Action::FetchModelStatus]
+            }
             InputLine::Permissions(command) => self.permissions(command, now),
             InputLine::Sessions(words) => self.sessions(words.as_deref()),
             InputLine::Fork(turn) => self.fork(turn, now),
@@ -162,9 +168,22 @@ impl App {
     }
 
     fn show_status(&mut self) {
-        let lines = status_lines(&self.transcript, self.meter.report(), self.branch.name.as_deref());
-        let lines = lines.into_iter().map(|(label, value)| (label.to_owned(), value)).collect();
-        self.overlay = Some(Overlay::Text { title: "Status", lines, first: 0 });
+        let lines = self.status_lines(None);
+        self.overlay = Some(Overlay::Text { title: STATUS, lines, first: 0 });
+    }
+
+    fn status_lines(&self, model_status: Option<&str>) -> Vec<(String, String)> {
+        let branch = self.branch.name.as_deref();
+        let lines = status_lines(&self.transcript, self.meter.report(), branch, model_status);
+        lines.into_iter().map(|(label, value)| (label.to_owned(), value)).collect()
+    }
+
+    /// Adds how the model gets its tools to the status, if the status is still open.
+    pub fn set_model_status(&mut self, status: Option<&str>) {
+        let complete = self.status_lines(status);
+        if let Some(Overlay::Text { title: STATUS, lines, .. }) = &mut self.overlay {
+            *lines = complete;
+        }
     }
 
     fn permissions(&mut self, command: PermissionsCommand, now: Duration) -> Vec<Action> {

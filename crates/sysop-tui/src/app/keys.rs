@@ -636,6 +636,8 @@ impl App {
         self.completion = None;
         let composer = self.composer_mut();
         if composer.text().trim().is_empty() {
+            // A user who only presses Enter gets something to send.
+            self.next_example();
             return Vec::new();
         }
         let text = composer.take();

@@ -280,6 +280,9 @@ impl App {
                 moving(format!("{}… Ctrl+P to resume, Esc to stop", ui_text::pausing(delay)))
             }
             (_, SessionPhase::Paused { reason }) => Some(still("■", paused(*reason).to_owned(), Tone::Warn)),
+            (State::Thinking, _) if self.transcript().prepares_call() => {
+                moving(format!("preparing the call · {waited}"))
+            }
             (State::Thinking | State::Finalizing, _) => moving(match self.meter.notice() {
                 Some(notice) => format!("{notice} · {waited}"),
                 None if self.progress_text().is_some() => {

@@ -19,6 +19,9 @@ use super::{Picker, PickerItem};
 const DETAIL_COLUMNS_MIN: usize = 36;
 /// Number by which the row width is divided to get the maximum width of a detail.
 const DETAIL_SHARE: usize = 2;
+/// Maximum width of details, in columns, that stand at the right. Longer ones are descriptions, which stand below each
+/// other.
+const RIGHT_DETAIL_MAX: usize = 32;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PickerStyle {
@@ -117,10 +120,11 @@ impl Picker {
             return;
         }
         let pattern = FuzzyPattern::new(&self.typed);
+        let column = description_column(&self.entries, area.width.into());
         let seen = self.found.iter().enumerate().skip(self.top).take(height);
         for (row, (at, &number)) in (area.y..).zip(seen) {
             let line = Rect { y: row, height: 1, ..area };
-            draw_row(&self.entries[number], &pattern, line, buffer, picker_style);
+            draw_row(&self.entries[number], column, &pattern, line, buffer, picker_style);
             if at == self.selected {
                 buffer.set_style(line, picker_style.selected);
             }
@@ -128,17 +132,33 @@ impl Picker {
     }
 }
 
+/// Returns the column of the details if they are descriptions, or `None` if they stand at the right.
+fn description_column(entries: &[PickerItem], width: usize) -> Option<usize> {
+    let widest = |text: fn(&PickerItem) -> &str| {
+        entries.iter().map(|entry| safe(text(entry)).width()).max().unwrap_or(0)
+    };
+    if widest(|entry| &entry.detail) <= RIGHT_DETAIL_MAX || width < DETAIL_COLUMNS_MIN {
+        return None;
+    }
+    Some((widest(|entry| &entry.label) + 2).min(width / DETAIL_SHARE))
+}
+
 fn draw_row(
     entry: &PickerItem,
+    column: Option<usize>,
     pattern: &FuzzyPattern,
     area: Rect,
     buffer: &mut Buffer,
     picker_style: &PickerStyle,
 ) {
     let width = usize::from(area.width);
-    let detail = cut(&safe(&entry.detail), width / DETAIL_SHARE);
+    let most = column.map_or(width / DETAIL_SHARE, |column| width - column);
+    let detail = cut(&safe(&entry.detail), most);
     let detail_width = if width >= DETAIL_COLUMNS_MIN { detail.width() } else { 0 };
-    let room = width.saturating_sub(detail_width + usize::from(detail_width > 0) * 2);
+    let room = match column {
+        Some(column) => column.saturating_sub(2),
+        None => width.saturating_sub(detail_width + usize::from(detail_width > 0) * 2),
+    };
     let label = safe(&entry.label);
     let shown = cut(&label, room);
     // Matches can be highlighted only if neutralizing did not change the label.
@@ -159,7 +179,10 @@ fn draw_row(
     }
     buffer.set_line(area.x, area.y, &line, area.width);
     if detail_width > 0 {
-        let x = area.right() - u16::try_from(detail_width).unwrap_or(0);
+        let x = match column {
+            Some(column) => area.x + u16::try_from(column).unwrap_or(0),
+            None => area.right() - u16::try_from(detail_width).unwrap_or(0),
+        };
         buffer.set_stringn(x, area.y, &detail, detail_width, picker_style.dim);
     }
 }

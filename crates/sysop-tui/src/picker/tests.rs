@@ -68,6 +68,25 @@ fn check(picker: &mut Picker, (width, height): (u16, u16), expected: &Expect) {
 }
 
 #[test]
+fn descriptions_stand_below_each_other() {
+    let mut picker = Picker::new(
+        "Commands",
+        vec![
+            PickerItem::new("/exit", "Quit (Ctrl+D)"),
+            PickerItem::new("/effort none|minimal|low|medium|high", "Set the reasoning effort of the model"),
+        ],
+    );
+    let style = PickerStyle::default();
+    let screen = seen(60, 8, |buffer| picker.draw(Rect::new(0, 0, 60, 8), buffer, &style));
+    let column = |text: &str| {
+        let before = screen.lines().find_map(|line| line.split_once(text)).map(|(before, _)| before);
+        before.map(|before| before.chars().count())
+    };
+    assert!(column("Quit").is_some(), "{screen}");
+    assert_eq!(column("Quit"), column("Set the"), "{screen}");
+}
+
+#[test]
 #[expect(clippy::too_many_lines, reason = "pictures")]
 fn a_session_list_is_drawn() {
     let mut picker = sessions();

@@ -4,8 +4,11 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use sysop_core::event::Input;
+use sysop_core::id::SessionId;
 use sysop_core::image;
 use sysop_core::ui_text;
+use sysop_driver::frontend::{SessionService, prompt_with_images};
 use sysop_driver::port::SessionSummary;
 use sysop_term::theme::ThemeName;
 
@@ -119,6 +122,14 @@ impl RunLoop {
         });
     }
 
+    pub(super) fn fetch_model_status(&mut self) {
+        let Some(id) = self.session.as_ref().map(|session| session.id().clone()) else { return };
+        let Some(model) = self.app.transcript().session_info().map(|info| info.model.clone()) else { return };
+        self.fetch(move |service| async move {
+            FetchResult::ModelStatus(service.model_status(&id, &model).await)
+        });
+    }
+
     pub(super) fn fetch_recent_sessions(&mut self) {
         self.fetch(
             |service| async move { FetchResult::RecentSessions(service.list().await.unwrap_or_default()) },
@@ -160,6 +171,18 @@ impl RunLoop {
                 Ok(())
             }
         }
+    }
+}
+
+/// Adds the images that a prompt mentions as `@PATH`. Returns other inputs unchanged.
+pub(super) async fn with_images(
+    service: Option<&dyn SessionService>,
+    session: &SessionId,
+    input: Input,
+) -> Result<Input, String> {
+    match (input, service) {
+        (Input::Prompt { text, .. }, Some(service)) => prompt_with_images(service, session, text).await,
+        (input, _) => Ok(input),
     }
 }
 

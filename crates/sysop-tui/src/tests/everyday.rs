@@ -76,6 +76,34 @@ fn tab_cycles_through_the_examples() {
 }
 
 #[test]
+fn enter_on_an_empty_start_screen_takes_an_example_and_then_sends_it() {
+    let mut world = World::new();
+    assert!(world.press(KeyCode::Enter).app.composer().text().starts_with("how full"));
+    world.press(KeyCode::Enter);
+    assert!(world.app.composer().text().is_empty());
+    // Later, Enter in an empty composer does nothing.
+    let mut world = finished();
+    assert!(world.press(KeyCode::Enter).app.composer().text().is_empty());
+}
+
+#[test]
+fn the_status_shows_how_the_model_gets_its_tools_once_that_is_known() {
+    let mut world = finished();
+    world.types("/status").press(KeyCode::Enter);
+    assert!(matches!(world.actions.last(), Some(Action::FetchModelStatus)), "{:?}", world.actions);
+    assert!(!world.screen(80, 24).contains("protocol"));
+    world.app.set_model_status(Some("native tools; http://127.0.0.1:8000"));
+    let screen = world.screen(80, 24);
+    assert!(
+        screen.contains("protocol") && screen.contains("native tools; http://127.0.0.1:8000"),
+        "{screen}"
+    );
+    // A late answer does not open the status again.
+    world.press(KeyCode::Esc).app.set_model_status(Some("native tools"));
+    assert!(!world.screen(80, 24).contains("protocol"));
+}
+
+#[test]
 fn a_click_on_a_recent_session_opens_it() {
     let mut world = with_recent();
     let row = row_with(&mut world, "why is nginx down?");
@@ -91,6 +119,16 @@ fn a_finished_command_takes_one_line() {
     for noise in ["· allowed", "exit code 0", "ok,"] {
         assert!(!screen.contains(noise), "{noise} in\n{screen}");
     }
+}
+
+#[test]
+fn a_rejection_is_told_once() {
+    let mut world = World::that_always_asks();
+    world.says("clean up").replies(bash("c1", "make clean")).is_read();
+    world.press(KeyCode::Char('r')).types("not now").press(KeyCode::Enter);
+    let screen = world.screen(80, 24);
+    assert_eq!(screen.matches("rejected").count(), 1, "{screen}");
+    assert!(screen.contains("■ rejected: not now"), "{screen}");
 }
 
 #[test]

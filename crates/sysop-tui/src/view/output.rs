@@ -1,7 +1,8 @@
 //! Output of a tool call in the history: its first and last lines, and its status.
 
 use ratatui::style::Style;
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{Outcome, Status};
+use sysop_core::session::REJECTED_BY_USER;
 use sysop_core::transcript::ToolOutput;
 use sysop_term::ansi;
 use sysop_term::cells::{Span, TextRow, linked, wrap_exact};
@@ -22,6 +23,13 @@ const FULL_OUTPUT_KEYS: &str = "Tab, then o: full output";
 pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
     let bar = Span::new("│ ", theme.style(StyleRole::Dim));
     let room = columns.saturating_sub(2).max(1);
+    // The call says that it was rejected, by whom, and why.
+    let is_rejected = |outcome: &Outcome| {
+        outcome.status == Status::Rejected && outcome.output.starts_with(REJECTED_BY_USER)
+    };
+    if output.outcome.as_ref().is_some_and(is_rejected) {
+        return Vec::new();
+    }
     let Some(outcome) = &output.outcome else {
         let mut out: Vec<TextRow> = live_rows(output, room, LIVE_ROWS, theme)
             .into_iter()

@@ -42,10 +42,11 @@ pub(super) fn history_rows(
         out.extend(hang(fold(rows, 3, 2, dim), &Span::new("→ ", dim), &Span::new("  ", dim)));
     }
     let room = columns.saturating_sub(2).max(1);
-    let mut note = |text: &str, role: StyleRole| {
+    let mut signed = |sign: Span, text: &str, role: StyleRole| {
         let rows = wrap(&[Span::new(text, theme.style(role))], room);
-        out.extend(hang(fold(rows, limit, 2, dim), &Span::new("· ", dim), &Span::new("  ", dim)));
+        out.extend(hang(fold(rows, limit, 2, dim), &sign, &Span::new("  ", dim)));
     };
+    let mut note = |text: &str, role: StyleRole| signed(Span::new("· ", dim), text, role);
     if let Some(proposed) = &plan.edited_from {
         note(&format!("proposed as: {proposed}"), StyleRole::Dim);
     }
@@ -72,7 +73,7 @@ pub(super) fn history_rows(
         }
         ProposalState::Rejected { .. } => {
             if let Some(text) = ui_text::decision_summary(plan, crate::BY) {
-                note(&text, StyleRole::Warn);
+                signed(Span::new("■ ", theme.style(StyleRole::Warn)), &text, StyleRole::Warn);
             }
         }
     }

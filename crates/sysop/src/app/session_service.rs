@@ -10,6 +10,7 @@ use sysop_core::event::{Event, Input, Logged};
 use sysop_core::id::SessionId;
 use sysop_core::image::ImageRef;
 use sysop_core::message::ModelRef;
+use sysop_core::model_provider::DEMO;
 use sysop_core::skill::Skill;
 use sysop_core::transcript::{Proposal, Transcript};
 use sysop_driver::frontend::{
@@ -18,12 +19,14 @@ use sysop_driver::frontend::{
 };
 use sysop_driver::port::{InstructionReader as _, SearchHit, SessionSummary};
 use sysop_driver::system_clock;
+use sysop_provider::ToolCalling;
 
 use super::{Services, ToolLocation};
 use crate::local_model::LocalModels;
 use crate::select_model;
 use crate::sessions::{self, DisplayOptions, ExportFormat, SESSIONS_MAX, resolve_id};
 use crate::settings::HostChoice;
+use crate::tool_calling_file::ToolCallingFile;
 
 const LOCAL: &str = "local";
 /// Number of characters of a commit hash to show if no branch is checked out.
@@ -37,7 +40,12 @@ impl SessionService for Services {
     async fn open(&self, which: SessionSelector) -> Result<AttachedSession, String> {
         let opened = match which {
             SessionSelector::New => self.create_lazy(),
-            SessionSelector::NewOnHost(host) => self.create_on(&host),
+            SessionSelector::NewOnHost(host) => {
+                let place = self.settings.hosts.resolve(&host).map_err(|error| error.to_string())?;
+                let known = crate::known_host::check_host(&self.settings, &place).await;
+                known.map_err(|error| error.to_string())?;
+                self.create_on(&host)
+            }
             SessionSelector::Existing(id) => match resolve_id(self.store.as_ref(), &id).await {
                 Ok(id) => self.resume(&id).await,
                 Err(error) => return Err(error.to_string()),
@@ -174,6 +182,20 @@ impl SessionService for Services {
             return None;
         }
         tokio::task::spawn_blocking(move || git_branch(&place.root)).await.ok()?
+    }
+
+    async fn model_status(&self, session: &SessionId, model: &ModelRef) -> Option<String> {
+        if model.provider == DEMO {
+            return Some("none; the demo follows a script".to_owned());
+        }
+        let place = self.place_of(session).await.ok()?;
+        let status = self.models.status(&place.host, model);
+        let calling = status.calling.map_or("decided by the first request", ToolCalling::as_str);
+        let reports = ToolCallingFile::new(&self.settings.folders.data).reports();
+        let version = reports.get(&format!("{model} {}", status.server)).map(|report| &report.server);
+        let version = version.filter(|version| !version.is_empty());
+        let version = version.map(|version| format!(" ({version})")).unwrap_or_default();
+        Some(format!("{calling}; {}{version}", status.server))
     }
 
     async fn export(&self, session: &SessionId, file: Option<&str>) -> Result<String, String> {

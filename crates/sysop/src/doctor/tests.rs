@@ -4,7 +4,7 @@ use std::path::Path;
 
 use async_trait::async_trait;
 
-use super::{DoctorProbe, examine, unusable};
+use super::{DoctorProbe, examine, fit, unusable};
 use crate::config::tests::World;
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::GlobalFlags;
@@ -44,6 +44,16 @@ fn settings(world: &World, environment: &[(&str, &str)]) -> Settings {
 
 async fn report(settings: &Settings, probe: &FakeDoctorProbe) -> (String, Exit) {
     examine(settings, select_model(settings, |_| None), probe).await
+}
+
+#[test]
+fn a_report_fits_the_terminal() {
+    let report = "FAIL  model     no model configured on this machine\n                -> run `sysop init` to set one up\n\
+                  No problems found.\n";
+    let fitted = "FAIL  model     no model configured on this\n                machine\n\
+                  \x20               -> run `sysop init` to set\n                   one up\nNo problems found.\n";
+    assert_eq!(fit(report, 44), fitted);
+    assert_eq!(fit(report, 80), report);
 }
 
 #[tokio::test]

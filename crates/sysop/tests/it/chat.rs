@@ -126,6 +126,28 @@ fn a_conversation_lasts_until_end_of_input() {
 }
 
 #[test]
+fn status_names_the_protocol_of_the_model_and_its_server() {
+    let mock = Mock::start(&[("first", vec![say("One.")])]);
+    let line = |said: &str| {
+        let line = said.lines().find(|line| line.starts_with("protocol"));
+        line.unwrap_or_default().split_whitespace().skip(1).collect::<Vec<_>>().join(" ")
+    };
+    let world = World::with_openai(&mock.url());
+    let mut talk = ReplProcess::begin(&world, &[]);
+    assert_eq!(line(&talk.says("/status")), format!("decided by the first request; {}", mock.url()));
+    talk.says("first");
+    assert_eq!(line(&talk.says("/status")), format!("native tools; {}", mock.url()));
+    talk.leaves();
+    // This model has no native tools.
+    let world = World::new().variable("OLLAMA_HOST", &mock.address()).variable("SYSOP_MODEL", "ollama/phi3");
+    let mut talk = ReplProcess::begin(&world, &[]);
+    talk.says("first");
+    let expected = format!("JSON constrained by a schema; {}", mock.url());
+    assert_eq!(line(&talk.says("/status")), expected);
+    talk.leaves();
+}
+
+#[test]
 fn piped_lines_are_processed_in_order() {
     let mock =
         Mock::start(&[("first", vec![bash("touch made"), say("One.")]), ("second", vec![say("Two.")])]);

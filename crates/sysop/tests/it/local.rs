@@ -1,7 +1,7 @@
 //! Models on this machine: their download, the server that runs them, the first start, and changes of the config.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use std::time::Instant;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::World;
-use crate::hub::Hub;
+use crate::hub::{self, Hub};
 use crate::person::{Person, at_a_terminal};
-use crate::support::{DEADLINE, Mock, RawServer, http};
+use crate::support::{DEADLINE, Mock, RawServer, http, say};
 
 const STAND_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sysop-local/tests/it/llama-server.py");
 
@@ -192,6 +192,29 @@ fn a_task_runs_with_a_local_model_whose_server_ends_with_it() {
     assert!(missing.err.contains("sysop model get qwen3.5-2b"), "{missing:?}");
 }
 
+/// The steps of `cargo xtask demo --model`, with a mirror and a small file in place of the model.
+#[test]
+fn the_default_model_comes_from_a_mirror_and_does_a_task() {
+    let bytes = b"a small model".to_vec();
+    let hub = Hub::start(&bytes, &sha256(&bytes));
+    let name = "qwen2.5-coder-1.5b";
+    let world = World::new().with_tiny(&hub.url(), &bytes);
+    let text = config(&format!("https://huggingface.co{}", hub::PATH), &sha256(&bytes), bytes.len());
+    let world = world
+        .file(".config/sysop/config.toml", &text.replace("local/tiny", &format!("local/{name}")))
+        .variable("HF_ENDPOINT", &hub.base());
+    let got = world.finish(&["model", "get", name, "--yes"]);
+    assert_eq!(got.code, Some(0), "{got:?}");
+    assert!(world.only_model() == bytes);
+    let model = format!("local/{name}");
+    let run = world.finish(&["exec", "-v", "--approve", "auto", "--model", &model, "who are you?"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "I am qwen2.5-coder-1.5b.\n"), "{run:?}");
+    // A second demo downloads nothing.
+    let requests = hub.state.lock().requests.len();
+    assert_eq!(world.finish(&["model", "get", name, "--yes"]).code, Some(0));
+    assert_eq!(hub.state.lock().requests.len(), requests);
+}
+
 #[test]
 fn a_killed_supervisor_takes_its_server_with_it() {
     let world = world_with_model();
@@ -222,27 +245,68 @@ fn the_first_start_offers_a_download_a_key_and_the_demo() {
         person.sees("› ").await;
         person.types("/quit\r").await;
         assert_eq!(person.leaves().await.0, 0);
-        // A key goes to a file of its own, and the config names that file.
+    });
+}
+
+#[test]
+fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
+    let mock = Mock::start(&[("hi", vec![say("Hello.")])]);
+    at_a_terminal(async {
+        let world = World::new();
         let mut person = Person::sits_down(&world, &["chat"]);
-        person.sees("Your choice").await;
-        for (question, answer) in [("", "2"), ("Which provider?", "1"), ("Model [", ""), ("Where is", "3")] {
+        let url = format!("{}/v1", mock.url());
+        let answers = [
+            ("Your choice", "2"),
+            ("Which provider?", "4"),
+            ("Base URL", &url),
+            ("Where is the API key?", "3"),
+        ];
+        for (question, answer) in answers {
             person.sees(question).await;
             person.types(&format!("{answer}\r")).await;
         }
         person.sees("API key (not shown)").await;
         person.types("sk-very-secret\r").await;
+        person.sees("The server answers. It offers").await;
+        person.sees("Model [").await;
+        person.types("\r").await;
         person.sees("Write it? [y/n]").await;
+        let key = world.home().join(".config/sysop/openai.key");
+        assert!(!key.exists(), "nothing is written before the answer");
         person.types("y\r").await;
         person.sees("› ").await;
         person.types("/quit\r").await;
         let (code, seen) = person.leaves().await;
         assert!(code == 0 && !seen.contains("sk-very-secret"), "{seen}");
-        let key = world.home().join(".config/sysop/anthropic.key");
         assert_eq!(fs::read_to_string(&key).unwrap(), "sk-very-secret\n");
         assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
         let doctor = world.finish(&["config", "show"]).out;
-        assert!(doctor.contains("model = \"anthropic/") && doctor.contains("api_key_file"), "{doctor}");
+        assert!(doctor.contains("model = \"openai/") && doctor.contains("api_key_file"), "{doctor}");
     });
+}
+
+#[test]
+fn a_wrong_key_is_noticed_before_anything_is_written() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let body = r#"{"error":{"message":"bad key."}}"#;
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(&http("401 Unauthorized", "application/json", body));
+        }
+    });
+    let world = World::new();
+    let mut running = world.start_with_input(&["init"]);
+    // The provider, its address, a key, another key, keep that one; the model, the host, the mode; and no.
+    running.type_text(&format!("2\n4\n{url}\n3\nsk-1\n1\n3\nsk-2\n2\nqwen\n\n\nn\n"));
+    running.end_input();
+    let run = running.finish();
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let warning = "returned 401: bad key; check the key";
+    assert_eq!(run.err.matches(warning).count(), 2, "{run:?}");
+    assert!(!world.home().join(".config/sysop/openai.key").exists(), "{run:?}");
 }
 
 #[test]
@@ -265,7 +329,7 @@ fn init_writes_after_showing_and_only_after_a_yes() {
     let file = world.home().join(".config/sysop/config.toml");
     let answers = |last: &str| {
         let mut running = world.start_with_input(&["init"]);
-        running.type_text(&format!("2\n4\nhttp://127.0.0.1:9/v1\nqwen\n4\n\n2\n{last}\n"));
+        running.type_text(&format!("2\n4\nhttp://127.0.0.1:9/v1\n4\n2\nqwen\n\n2\n{last}\n"));
         running.end_input();
         running.finish()
     };
@@ -303,13 +367,13 @@ fn init_loads_like_other_commands_and_asks_the_server_only_after_a_change() {
     assert!(run.err.contains("Nothing to change.") && !run.err.contains("openai answers"), "{run:?}");
 
     let mut changing = world.start_with_input(&["init"]);
-    changing.type_text(&format!("2\n4\n{url}\nnew\n1\n\n5\ny\n"));
+    changing.type_text(&format!("2\n4\n{url}\n1\nnew\n\n5\ny\n"));
     let run = changing.finish();
     assert_eq!(run.code, Some(0), "{run:?}");
     assert!(run.err.contains("openai answers: it offers 1 model.\n"), "{run:?}");
 
     let mut again = world.start_with_input(&["init"]);
-    again.type_text(&format!("2\n4\n{url}\nnew\n1\n\n5\n"));
+    again.type_text(&format!("2\n4\n{url}\n1\nnew\n\n5\n"));
     let run = again.finish();
     assert!(run.err.contains("has these settings already") && !run.err.contains("openai answers"), "{run:?}");
 }

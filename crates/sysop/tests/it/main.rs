@@ -20,7 +20,6 @@ mod exposed;
 mod guide;
 mod hooks;
 #[path = "../../../sysop-local/tests/it/hub.rs"]
-#[expect(dead_code, reason = "the tests of the download use all of it")]
 mod hub;
 mod images;
 mod instructions;

@@ -65,3 +65,24 @@ fn prompts_that_a_cancel_drops_are_no_longer_called_queued() {
     assert_eq!(newest_notice(&live(&next)), "not sent: second");
     assert!(!drawn(&live(&next)).contains("not sent: first"));
 }
+
+#[test]
+fn repeated_retries_for_one_reason_are_one_notice() {
+    let notice = |text: &str| Step::Delta(Delta::Notice { text: text.into() });
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: step(1, 1) }.into(),
+            notice("no answer; trying again in 0.5 s (1 of 4)"),
+            notice("no answer; trying again in 1 s (2 of 4)"),
+            notice("busy; trying again in 2 s (3 of 4)"),
+        ],
+        expect![[r#"
+            prompt-1: x
+            live-1 (live): Note no answer; trying again in 1 s (2 of 4)
+            live-2 (live): Note busy; trying again in 2 s (3 of 4)
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}

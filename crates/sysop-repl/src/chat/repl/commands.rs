@@ -38,7 +38,12 @@ impl Repl {
 
     pub(super) async fn status(&mut self) -> io::Result<()> {
         let branch = self.context.service.git_branch(self.session.id()).await;
-        let lines = status_lines(&self.transcript, &self.cost, branch.as_deref());
+        let model = self.transcript.session_info().map(|facts| facts.model.clone());
+        let protocol = match &model {
+            Some(model) => self.context.service.model_status(self.session.id(), model).await,
+            None => None,
+        };
+        let lines = status_lines(&self.transcript, &self.cost, branch.as_deref(), protocol.as_deref());
         let labels = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
         let lines: Vec<_> = lines.iter().map(|(label, value)| format!("{label:<labels$}  {value}")).collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
@@ -79,7 +84,8 @@ impl Repl {
             .take(SESSIONS_LISTED)
             .map(|it| {
                 let excerpt = excerpts.get(&it.id).map(|text| format!("\n    {text}")).unwrap_or_default();
-                format!("{}  {}  {}{excerpt}", it.id, ui_text::place(&it.host), it.title.replace('\n', " "))
+                let title = it.title.replace('\n', " ");
+                format!("{}  {}  {title}{excerpt}", it.id.short(), ui_text::place(&it.host))
             })
             .collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)?;

@@ -47,6 +47,16 @@ impl ApprovalIo for Scripted {
         (80, 24)
     }
 
+    fn erase_row(&mut self) -> std::io::Result<()> {
+        self.drawn.pop();
+        Ok(())
+    }
+
+    fn suspend(&mut self) -> std::io::Result<()> {
+        self.drawn.push(format!("{} suspended", self.now.as_millis()));
+        Ok(())
+    }
+
     fn edit(&mut self, label: &str, text: &str) -> std::io::Result<Option<String>> {
         self.drawn.push(format!("{} [{label}] {text:?}", self.now.as_millis()));
         Ok(self.edits.remove(0))
@@ -94,6 +104,26 @@ fn approval_keys_do_what_they_say() {
     assert_eq!(answer, ApprovalOutcome::Edited("rm -i x".into()));
     assert!(drawn.contains(&"400 [command] \"rm x\"".to_owned()), "{drawn:?}");
     assert_eq!(asked(&[(400, 'e'), (401, 's')], vec![Some("  ".into())]).0, ApprovalOutcome::StopTurn);
+}
+
+#[test]
+fn other_keys_leave_the_question_alone() {
+    let (answer, drawn, _) = asked(&[(400, 'x'), (401, ' '), (402, 'y')], vec![]);
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    assert_eq!(drawn.iter().filter(|row| row.contains("Run it?")).count(), 1, "{drawn:?}");
+}
+
+#[test]
+fn a_page_mark_is_replaced_by_the_next_page() {
+    let rows: Vec<TextRow> = (0..30).map(|number| row(&format!("row {number}"), StyleRole::Code)).collect();
+    let question = ApprovalPrompt { rows, command: None, covers: String::new(), rule: None };
+    let keys = vec![(400, 'y'), (500, ' '), (1000, 'y')];
+    let mut console = Scripted { now: Duration::ZERO, keys, drawn: Vec::new(), edits: Vec::new() };
+    let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
+    assert_eq!(answer, ApprovalOutcome::Allow);
+    let drawn = console.drawn.join("\n");
+    assert!(!drawn.contains("page 1"), "{drawn}");
+    assert!(drawn.contains("row 20\n500 row 21\n"), "{drawn}");
 }
 
 #[test]

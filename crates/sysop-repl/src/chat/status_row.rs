@@ -1,0 +1,79 @@
+//! The row of facts after a turn. It is one row wherever the terminal has room for a shorter form.
+
+use sysop_term::{StyleRole, TextRow};
+
+use crate::render::{row, words, wrap};
+
+/// Facts about a finished turn.
+#[derive(Debug, Default)]
+pub(super) struct TurnFacts<'a> {
+    /// Host or hosts, as the session names them.
+    pub(super) place: &'a str,
+    pub(super) model: String,
+    /// Other people and programs that read the output.
+    pub(super) readers: Vec<String>,
+    pub(super) exit_code: Option<i32>,
+    pub(super) duration: Option<String>,
+    /// Model calls, and the maximum per turn.
+    pub(super) step: Option<(u32, u32)>,
+    pub(super) tokens: Option<String>,
+}
+
+impl TurnFacts<'_> {
+    /// Returns the longest form that fits on one row, or the shortest form on several rows.
+    pub(super) fn rows(&self, columns: usize) -> Vec<TextRow> {
+        let forms =
+            [self.long_form(true), self.long_form(false), self.short_form(true), self.short_form(false)];
+        let mut rows = forms.map(|parts| row(&format!("STATUS · {}", parts.join(" · ")), StyleRole::Dim));
+        let fitting = rows.iter().position(|row| row.width() <= columns).unwrap_or(rows.len() - 1);
+        wrap(&std::mem::take(&mut rows[fitting]), columns, 2)
+    }
+
+    fn long_form(&self, with_step: bool) -> Vec<String> {
+        let mut parts = words::host_status_parts(self.place);
+        parts.push(format!("model {}", self.model));
+        parts.extend(self.readers.iter().cloned());
+        parts.extend(self.exit_code.map(|code| format!("exit code {code}")));
+        parts.extend(self.duration.clone());
+        parts.extend(self.step.filter(|_| with_step).map(|(step, most)| format!("step {step} of {most}")));
+        parts.extend(self.tokens.as_ref().map(|tokens| format!("tokens {tokens}")));
+        parts
+    }
+
+    fn short_form(&self, with_tokens: bool) -> Vec<String> {
+        let mut parts = vec![words::host_summary(self.place), self.model.clone()];
+        parts.extend(self.readers.iter().cloned());
+        parts.extend(self.exit_code.map(|code| format!("exit {code}")));
+        parts.extend(self.duration.clone());
+        parts.extend(self.tokens.clone().filter(|_| with_tokens));
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TurnFacts;
+
+    fn text(columns: usize) -> Vec<String> {
+        let facts = TurnFacts {
+            place: "web1",
+            model: "openai/gpt-mock".into(),
+            exit_code: Some(0),
+            duration: Some("1.6 s".into()),
+            step: Some((2, 20)),
+            tokens: Some("2893 in, 44 out".into()),
+            ..TurnFacts::default()
+        };
+        facts.rows(columns).iter().map(|row| row.text()).collect()
+    }
+
+    #[test]
+    fn the_status_stays_on_one_row_by_shorter_forms() {
+        let long = "STATUS · host web1 · model openai/gpt-mock · exit code 0 · 1.6 s · step 2 of 20 · tokens 2893 in, 44 out";
+        assert_eq!(text(119), [long]);
+        assert_eq!(text(99), [long.replace(" · step 2 of 20", "")]);
+        assert_eq!(text(79), ["STATUS · web1 · openai/gpt-mock · exit 0 · 1.6 s · 2893 in, 44 out"]);
+        assert_eq!(text(59), ["STATUS · web1 · openai/gpt-mock · exit 0 · 1.6 s"]);
+        assert_eq!(text(39), ["STATUS · web1 · openai/gpt-mock · exit", "  0 · 1.6 s"]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Questions about a provider with a key: the provider, where the key is, and the model, of those that the server
+//! offers. The key is tried before anything is written.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use secrecy::SecretString;
+use sysop_core::model_provider::{self, ProviderInfo};
+use sysop_provider::{ProbeResult, Providers};
+
+use super::{Changes, KEY_FILE, Prompter, Setup};
+use crate::app::providers;
+use crate::config::{KeyPath, display_path};
+use crate::exit::CommandError;
+use crate::settings::Settings;
+
+/// Maximum number of the server's models to name.
+const MODELS_SHOWN_MAX: usize = 8;
+/// Maximum number of keys to try.
+const KEYS_MAX: u32 = 5;
+
+/// The provider that the user chose.
+struct ChosenProvider {
+    info: &'static ProviderInfo,
+    /// Address of a server other than the provider's own.
+    base_url: Option<String>,
+}
+
+/// Place of the key, and the key itself if it is known.
+struct ChosenKey {
+    change: Option<(KeyPath, String)>,
+    key: Option<SecretString>,
+    /// File to write the key to.
+    file: Option<PathBuf>,
+}
+
+/// Asks for a provider, its key and a model. The key itself is not part of the changes.
+pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<Setup> {
+    prompter.say(
+        "Which provider?\n  [1] Anthropic\n  [2] OpenAI\n  [3] Gemini\n  [4] another OpenAI-compatible server",
+    )?;
+    let answer = prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?;
+    let info = match answer.as_str() {
+        "1" => model_provider::ANTHROPIC,
+        "3" => model_provider::GEMINI,
+        _ => model_provider::OPENAI,
+    };
+    let base_url = match answer.as_str() {
+        "4" => Some(prompter.ask("Base URL, such as http://127.0.0.1:8000/v1: ")?),
+        _ => None,
+    };
+    let provider = ChosenProvider { info, base_url };
+    let (key, offered) = choose_working_key(prompter, settings, &provider)?;
+    let model = choose_model(prompter, &provider, &offered)?;
+    let table = KeyPath::new(["providers", info.name]);
+    let mut changes = Changes::new();
+    changes.extend(provider.base_url.map(|base_url| (table.child("base_url"), base_url)));
+    changes.push((KeyPath::from("model"), format!("{}/{model}", info.name)));
+    changes.extend(key.change);
+    Ok(Setup { changes, key: key.file.zip(key.key) })
+}
+
+/// Asks for a key until the server accepts one, or the user keeps one that does not work. Returns the models that the
+/// server offers, if it answered.
+fn choose_working_key(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    provider: &ChosenProvider,
+) -> Result<(ChosenKey, Vec<String>)> {
+    for _ in 0..KEYS_MAX {
+        let key = choose_place(prompter, settings, provider)?;
+        let needs_key = provider.base_url.is_none();
+        if needs_key && key.key.is_none() {
+            return Ok((key, Vec::new())); // nothing to try
+        }
+        let answer = offered(settings, provider, key.key.as_ref())?;
+        let Some(problem) = answer.problem else { return Ok((key, answer.models)) };
+        prompter.say(&format!("warning: {problem}"))?;
+        prompter.say("  [1] try another key\n  [2] continue anyway")?;
+        if prompter.choice_or("Your choice [1-2", &["1", "2"], "1")? == "2" {
+            return Ok((key, Vec::new()));
+        }
+    }
+    Err(CommandError::failed("none of these keys works; nothing was changed").into())
+}
+
+fn choose_place(
+    prompter: &mut Prompter<'_>,
+    settings: &Settings,
+    provider: &ChosenProvider,
+) -> Result<ChosenKey> {
+    let variable = provider.info.key_variables.first().copied().unwrap_or("OPENAI_API_KEY");
+    let value =
+        |name: &str| settings.environment.value(name).map(|value| SecretString::from(value.to_owned()));
+    let (state, default) = if value(variable).is_some() { ("set", "1") } else { ("not set", "3") };
+    let file = settings.config.own_file.with_file_name(format!("{}.key", provider.info.name));
+    let is_own_server = provider.base_url.is_some();
+    let none_needed = if is_own_server { "\n  [4] the server needs none" } else { "" };
+    prompter.say(&format!(
+        "Where is the API key?\n  [1] in the environment variable {variable} ({state})\n  [2] in another environment \
+         variable\n  [3] I paste it now; it goes to {}, which only you can read{none_needed}",
+        brief_path(&file, &settings.folders.home)
+    ))?;
+    let choices: &[&str] = if is_own_server { &["1", "2", "3", "4"] } else { &["1", "2", "3"] };
+    let place = prompter.choice_or(&format!("Your choice [1-{}", choices.len()), choices, default)?;
+    let table = KeyPath::new(["providers", provider.info.name]);
+    let of_variable = |name: String, is_default: bool| {
+        let key = value(&name);
+        let change = (!is_default).then(|| (table.child("api_key_env"), name));
+        ChosenKey { change, key, file: None }
+    };
+    Ok(match place.as_str() {
+        "1" => {
+            if value(variable).is_none() {
+                prompter.say(&format!("Set {variable} before you start sysop."))?;
+            }
+            // A server of one's own gets a key only if the config says so.
+            of_variable(variable.to_owned(), !is_own_server)
+        }
+        "2" => of_variable(prompter.ask("Name of the variable: ")?, false),
+        "3" => {
+            let key = prompter.secret("API key (not shown): ")?;
+            if key.is_empty() {
+                return Err(CommandError::failed("the key is empty; nothing was changed").into());
+            }
+            let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
+            ChosenKey { change, key: Some(SecretString::from(key)), file: Some(file) }
+        }
+        _ => ChosenKey { change: None, key: None, file: None },
+    })
+}
+
+/// Asks the server for its models, with this key.
+fn offered(
+    settings: &Settings,
+    provider: &ChosenProvider,
+    key: Option<&SecretString>,
+) -> Result<ProbeResult> {
+    let mut all = providers(settings, None);
+    let endpoint = match provider.info.name {
+        name if name == model_provider::ANTHROPIC.name => &mut all.anthropic,
+        name if name == model_provider::GEMINI.name => &mut all.gemini,
+        _ => &mut all.openai,
+    };
+    if provider.base_url.is_some() {
+        endpoint.base_url.clone_from(&provider.base_url);
+    }
+    endpoint.api_key = key.cloned();
+    let clients = Providers::new(all);
+    crate::wait_for(async { Ok(clients.probe(provider.info.name).await) })
+}
+
+fn choose_model(
+    prompter: &mut Prompter<'_>,
+    provider: &ChosenProvider,
+    offered: &[String],
+) -> Result<String> {
+    let own = Some(provider.info.default_model).filter(|_| provider.base_url.is_none());
+    let is_offered = |name: &str| offered.is_empty() || offered.iter().any(|model| model == name);
+    let default = own.filter(|name| !name.is_empty() && is_offered(name));
+    let default = default.or_else(|| offered.first().map(String::as_str));
+    if !offered.is_empty() {
+        let shown = offered.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = offered.len().saturating_sub(MODELS_SHOWN_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        prompter.say(&format!("The server answers. It offers {shown}{more}."))?;
+    }
+    let question = default.map_or_else(|| "Model: ".to_owned(), |default| format!("Model [{default}]: "));
+    let name = prompter.ask(&question)?;
+    let name = if name.is_empty() { default.unwrap_or_default().to_owned() } else { name };
+    if name.is_empty() {
+        return Err(CommandError::failed("no model given; nothing was changed").into());
+    }
+    if !is_offered(&name) {
+        prompter.say(&format!("warning: the server does not list {name}"))?;
+    }
+    Ok(name)
+}
+
+/// Returns a path with `~` for the home directory.
+fn brief_path(path: &Path, home: &Path) -> String {
+    match path.strip_prefix(home) {
+        Ok(rest) => format!("~/{}", display_path(rest)),
+        Err(_) => display_path(path),
+    }
+}
