@@ -334,7 +334,7 @@ impl State {
     fn begin(&mut self, prompt: &str, origin: Origin) {
         if self.paused.take().is_some() {
             if !prompt.is_empty() {
-                self.publish(Event::PromptQueued { text: prompt.into(), images: Vec::new() });
+                self.publish(Event::PromptQueued { text: prompt.into(), images: Vec::new(), by: None });
             }
             self.end(StopReason::Paused, None);
         }

@@ -304,7 +304,7 @@ impl PanelView {
                 screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
             }
             // A prompt typed here is visible, and its turn begins at once.
-            Event::PromptQueued { text, images }
+            Event::PromptQueued { text, images, .. }
                 if self.own_prompts.contains(&prompt_for_display(text, images)) => {}
             Event::SessionOpened { .. }
             | Event::StepStarted { .. }
