@@ -146,13 +146,7 @@ impl Found<'_> {
             },
             "sysctl" => self.parameters(&rest),
             "nft" => self.add('f', "nft"),
-            "firewall-cmd" => {
-                self.add('f', "nft");
-                self.add('c', "/etc/firewalld");
-                // Masquerading switches forwarding on, but its end does not switch it off.
-                self.add('s', "net.ipv4.ip_forward");
-                self.add('s', "net.ipv6.conf.all.forwarding");
-            }
+            "firewall-cmd" => self.firewalld(),
             "ufw" => {
                 self.add('f', "iptables");
                 self.add('c', "/etc/ufw");
@@ -270,6 +264,14 @@ impl Found<'_> {
             self.add('G', place.strip_suffix("/.git").unwrap_or(&place));
         }
         self.unknown();
+    }
+
+    fn firewalld(&mut self) {
+        self.add('f', "nft");
+        self.add('c', "/etc/firewalld");
+        // Masquerading switches forwarding on, but its end does not switch it off.
+        self.add('s', "net.ipv4.ip_forward");
+        self.add('s', "net.ipv6.conf.all.forwarding");
     }
 
     fn reloaded(&mut self, services: &[&str]) {
