@@ -25,9 +25,9 @@ fn answered(by: &str) -> Step {
 /// Returns the sender that is shown with each prompt.
 fn senders(steps: &[Step]) -> Vec<Option<String>> {
     let transcript = live(steps);
-    let prompts = transcript.items().filter_map(|item| match &item.body {
-        ItemBody::Prompt(prompt) => Some(prompt.sender().map(str::to_owned)),
-        _ => None,
+    let prompts = transcript.items().filter_map(|item| {
+        let ItemBody::Prompt(prompt) = &item.body else { return None };
+        Some(prompt.sender().map(str::to_owned))
     });
     prompts.collect()
 }
@@ -65,9 +65,9 @@ fn a_queued_prompt_names_its_sender_among_several_people() {
     let transcript = live(&steps);
     let notices: Vec<_> = transcript
         .items()
-        .filter_map(|item| match &item.body {
-            ItemBody::Notice(notice) => Some(notice.text.as_str()),
-            _ => None,
+        .filter_map(|item| {
+            let ItemBody::Notice(notice) = &item.body else { return None };
+            Some(notice.text.as_str())
         })
         .collect();
     assert_eq!(notices, ["queued: next", "queued by bob: next"]);
