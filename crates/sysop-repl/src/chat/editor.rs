@@ -116,12 +116,8 @@ pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Opti
     let mut editor = base(color);
     editor.run_edit_commands(&[EditCommand::InsertString(text.to_owned())]);
     let label = PromptLabel::new(Arc::new(RwLock::new(format!("{label} "))));
-    Ok(match read(&mut editor, &label)? {
-        Signal::Success(text) => Some(text),
-        Signal::CtrlC | Signal::CtrlD | Signal::HostCommand(_) | Signal::ExternalBreak(_) => None,
-        // Signals added by a newer version are not text.
-        _ => None,
-    })
+    let Signal::Success(text) = read(&mut editor, &label)? else { return Ok(None) };
+    Ok(Some(text))
 }
 
 /// Reads a line. Ctrl+Z suspends the process; the line is kept until the process is continued.
