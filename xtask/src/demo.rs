@@ -97,8 +97,6 @@ fn with_model(program: &Path, workspace: &Path, options: &DemoOptions) -> Result
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     fn options(words: &[&str]) -> DemoOptions {
@@ -111,8 +109,11 @@ mod tests {
         let log = folder.join("log");
         let fails = if fails { "[ \"$2\" != get ] || exit 3" } else { "" };
         let script = format!("#!/bin/sh\necho \"$*\" >> '{}'\n{fails}\n", log.display());
-        std::fs::write(&path, script).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Another process writes it: a child that another test starts meanwhile would inherit a file open for writing,
+        // and the kernel runs no such file.
+        let write = r#"printf %s "$1" > "$2" && chmod 755 "$2""#;
+        let written = Command::new("sh").args(["-c", write, "sh", &script]).arg(&path).status().unwrap();
+        assert!(written.success());
         path
     }
 

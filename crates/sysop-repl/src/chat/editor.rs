@@ -123,10 +123,11 @@ pub(crate) fn edit_once(label: &str, text: &str, color: bool) -> io::Result<Opti
 /// Reads a line. Ctrl+Z suspends the process; the line is kept until the process is continued.
 pub(super) fn read(editor: &mut Reedline, label: &PromptLabel) -> io::Result<Signal> {
     loop {
-        match editor.read_line(label)? {
-            Signal::HostCommand(command) if command == SUSPEND => suspend()?,
-            signal => return Ok(signal),
+        let signal = editor.read_line(label)?;
+        if !matches!(&signal, Signal::HostCommand(command) if command == SUSPEND) {
+            return Ok(signal);
         }
+        suspend()?;
     }
 }
 

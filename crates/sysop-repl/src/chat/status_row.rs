@@ -43,7 +43,7 @@ impl TurnFacts<'_> {
     fn short_form(&self, with_tokens: bool) -> Vec<String> {
         let mut parts = vec![words::host_summary(self.place), self.model.clone()];
         parts.extend(self.readers.iter().cloned());
-        parts.extend(self.exit_code.map(|code| format!("exit {code}")));
+        parts.extend(self.exit_code.map(|code| format!("exit code {code}")));
         parts.extend(self.duration.clone());
         parts.extend(self.tokens.clone().filter(|_| with_tokens));
         parts
@@ -72,8 +72,8 @@ mod tests {
         let long = "STATUS · host web1 · model openai/gpt-mock · exit code 0 · 1.6 s · step 2 of 20 · tokens 2893 in, 44 out";
         assert_eq!(text(119), [long]);
         assert_eq!(text(99), [long.replace(" · step 2 of 20", "")]);
-        assert_eq!(text(79), ["STATUS · web1 · openai/gpt-mock · exit 0 · 1.6 s · 2893 in, 44 out"]);
-        assert_eq!(text(59), ["STATUS · web1 · openai/gpt-mock · exit 0 · 1.6 s"]);
-        assert_eq!(text(39), ["STATUS · web1 · openai/gpt-mock · exit", "  0 · 1.6 s"]);
+        assert_eq!(text(79), ["STATUS · web1 · openai/gpt-mock · exit code 0 · 1.6 s · 2893 in, 44 out"]);
+        assert_eq!(text(59), ["STATUS · web1 · openai/gpt-mock · exit code 0 · 1.6 s"]);
+        assert_eq!(text(39), ["STATUS · web1 · openai/gpt-mock · exit", "  code 0 · 1.6 s"]);
     }
 }

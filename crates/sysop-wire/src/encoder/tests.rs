@@ -302,10 +302,13 @@ fn prompts_name_their_senders() {
     let sent = messages(vec![started, queued]);
     let senders: Vec<_> = sent
         .iter()
-        .filter_map(|message| match message {
-            ServerMessage::UserMessage { content, by, .. }
-            | ServerMessage::PromptQueued { content, by, .. } => Some((content.as_str(), by.clone())),
-            _ => None,
+        .filter_map(|message| {
+            let (ServerMessage::UserMessage { content, by, .. }
+            | ServerMessage::PromptQueued { content, by, .. }) = message
+            else {
+                return None;
+            };
+            Some((content.as_str(), by.clone()))
         })
         .collect();
     assert_eq!(senders, [("go", by()), ("next", by())]);

@@ -74,7 +74,7 @@ fn a_message_is_written_in_an_editor() {
 #[test]
 fn messages_are_queued_recalled_and_complete_paths() {
     let mock = Mock::start(&[
-        ("first", vec![bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"), say("One is done.")]),
+        ("first", vec![bash("echo be''gun; until [ -e go-on ]; do sleep 0.02; done"), say("One is done.")]),
         ("second", vec![say("Two is done.")]),
         ("look at", vec![say("Three is done.")]),
     ]);
@@ -112,7 +112,7 @@ fn messages_are_queued_recalled_and_complete_paths() {
 fn a_turn_is_paused_resumed_and_retried() {
     let mock = Mock::start(&[(
         "go",
-        vec![bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"), say("The end.")],
+        vec![bash("echo be''gun; until [ -e go-on ]; do sleep 0.02; done"), say("The end.")],
     )]);
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {
@@ -143,7 +143,7 @@ fn a_running_session_is_left_and_resumed() {
         (
             "long",
             vec![
-                bash("echo begun; until [ -e go-on ]; do sleep 0.02; done"),
+                bash("echo be''gun; until [ -e go-on ]; do sleep 0.02; done"),
                 bash("touch asked-for"),
                 say("The long one is done."),
             ],

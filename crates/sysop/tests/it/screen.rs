@@ -24,7 +24,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
         viewer.types("i edited && rm junk").await;
         viewer.sees("touch proposed edited && rm junk").await;
         viewer.types("\r").await;
-        let described = |screen: &str| screen.contains("→ removes 1 file") && screen.contains("Enter run");
+        let described = |screen: &str| screen.contains("removes 1 file") && screen.contains("Enter run");
         viewer.sees_that("the effect", described).await;
         viewer.types("\r").await;
         viewer.sees("touch second").await;
@@ -58,7 +58,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
 fn a_task_from_the_command_line_is_rejected_with_feedback_and_stopped() {
     let mock = Mock::start(&[(
         "count",
-        vec![bash("touch never"), bash("echo begun; sleep 1000 # by the test of the screen"), say("Done.")],
+        vec![bash("touch never"), bash("echo be''gun; sleep 1000 # by the test of the screen"), say("Done.")],
     )]);
     let world = World::with_openai(&mock.url());
     at_a_terminal(async {

@@ -169,7 +169,7 @@ fn a_jexida_config_works_unchanged() {
         person.sees("AGENT RESPONSE").await;
         person.sees("Four gigabytes are free.").await;
         person.sees("STATUS").await;
-        person.sees("host far · user root · model ollama+ssh/phi3 · exit code 0").await;
+        person.sees("root@far · ollama+ssh/phi3 · exit code 0").await;
         person.sees("›").await;
         person.types("/run look\r").await;
         person.sees("$ echo looked").await;
