@@ -121,7 +121,7 @@ fn a_turn_is_paused_resumed_and_retried() {
         viewer.types("\r").await;
         viewer.sees("begun").await;
         viewer.types("\x10").await;
-        viewer.sees("Pausing").await;
+        viewer.sees("pausing after this command… Ctrl+P to resume").await;
         std::fs::write(world.work().join("go-on"), "").unwrap();
         viewer.sees("Paused. Ctrl+P to resume").await;
         assert!(!viewer.screen().contains("The end."));
