@@ -69,7 +69,7 @@ const ROWS: [(&str, &str, &str); 24] = [
         "exact",
     ),
     // Rules that are not permanent stay, also if the command made firewalld forget them.
-    ("", "firewall-cmd --add-port=3333/tcp", ""),
+    ("", "firewall-cmd --add-port=3333/tcp >/dev/null", ""),
     (
         "fwrule",
         "firewall-cmd --remove-port=3333/tcp; \
