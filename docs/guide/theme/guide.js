@@ -2,6 +2,14 @@
 // nothing but `search.json` beside it.
 "use strict";
 
+// The theme that was chosen on the page of this server; otherwise the system's.
+try {
+  const theme = localStorage.getItem("sysop.theme");
+  if (theme === "light" || theme === "dark") document.documentElement.style.colorScheme = theme;
+} catch {
+  // Without storage, the system's theme stays.
+}
+
 const RESULTS_MAX = 12;
 const CONTEXT_CHARS = 60;
 
