@@ -53,7 +53,7 @@ pub(super) enum AuthError {
     Origin,
     Token,
     /// Like `Token`, but the client is a browser: answered with the login form.
-    TokenInBrowser,
+    TokenInBrowser(SignIn),
     Scope(Scope),
     ContentType,
     /// Limit exceeded; contains the seconds until a retry can succeed.
@@ -75,7 +75,7 @@ impl AuthError {
                 "forbidden_origin",
                 "pages from that origin may not call this server; start it with --allow-origin ORIGIN to allow them",
             ),
-            Self::Token | Self::TokenInBrowser => (
+            Self::Token | Self::TokenInBrowser(_) => (
                 StatusCode::UNAUTHORIZED,
                 "unauthorized",
                 "authentication required; send `Authorization: Bearer TOKEN`",
@@ -106,8 +106,8 @@ impl AuthError {
 impl IntoResponse for AuthError {
     fn into_response(self) -> Response {
         let (status, code, error) = self.describe();
-        if self == Self::TokenInBrowser {
-            return log_in_page(status);
+        if let Self::TokenInBrowser(why) = self {
+            return log_in_page(status, why);
         }
         let mut response = (status, axum::Json(json!({ "error": error, "code": code }))).into_response();
         let headers = response.headers_mut();
@@ -121,9 +121,35 @@ impl IntoResponse for AuthError {
     }
 }
 
-fn log_in_page(status: StatusCode) -> Response {
+/// Cause for showing the login form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SignIn {
+    /// The request has no valid cookie.
+    Required,
+    /// The token in the URL was used before, was revoked, or has expired.
+    UrlRejected,
+    /// The token in the form is unknown, was revoked, or has expired.
+    TokenRejected,
+}
+
+impl SignIn {
+    fn describe(self) -> &'static str {
+        match self {
+            Self::Required => "<p>This browser is not signed in to this server.</p>",
+            Self::UrlRejected => {
+                "<p role=\"alert\">This link has been used or has expired. Sign in with a token.</p>"
+            }
+            Self::TokenRejected => {
+                "<p role=\"alert\">This token is not valid. It may be mistyped, revoked or expired.</p>"
+            }
+        }
+    }
+}
+
+fn log_in_page(status: StatusCode, why: SignIn) -> Response {
     const PAGE: &str = include_str!("log_in.html");
-    let mut response = (status, axum::response::Html(PAGE)).into_response();
+    let page = PAGE.replace("<!-- why -->", why.describe());
+    let mut response = (status, axum::response::Html(page)).into_response();
     // Under `no-referrer`, browsers send the form with `Origin: null`, and its origin could not be checked.
     response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     response

@@ -392,6 +392,28 @@ async fn a_user_signs_in_with_a_token_on_our_own_page_only() {
 }
 
 #[tokio::test]
+async fn the_sign_in_page_says_why_it_is_shown() {
+    let world = World::new().await;
+    let text = async |response: Response<Body>| {
+        let body = axum::body::to_bytes(response.into_body(), 16_384).await.unwrap();
+        String::from_utf8(body.to_vec()).unwrap()
+    };
+    let html = ("accept", "text/html");
+    let visit = async |target: &str| {
+        text(world.ask(request("GET", target, &[html]), Scope::Read).await.unwrap_err()).await
+    };
+    let first = visit("/").await;
+    assert!(first.contains("<p>This browser is not signed in to this server.</p>"), "{first}");
+    let used = visit("/?token=sysop_used").await;
+    assert!(used.contains("This link has been used or has expired."), "{used}");
+    let (parts, ()) = request("POST", "/login", &[("origin", "http://127.0.0.1:8765")]).into_parts();
+    let wrong = world.auth.log_in(&parts, Peer(PEER.parse().unwrap()), "sysop_wrong".into()).await;
+    let wrong = text(wrong).await;
+    assert!(wrong.contains("This token is not valid."), "{wrong}");
+    assert!(!wrong.contains("sysop_wrong") && !used.contains("sysop_used"), "no token is repeated");
+}
+
+#[tokio::test]
 async fn behind_tls_the_cookie_is_secure() {
     let settings = TokenAuthSettings { tls: true, ..settings() };
     let world = World::with(settings).await;

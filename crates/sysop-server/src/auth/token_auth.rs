@@ -17,7 +17,7 @@ use sysop_driver::tokens::{Scopes, TokenId};
 
 use super::origin::{HostPolicy, Scheme, check_origin};
 use super::proxy::{ClientAddress, Proxies};
-use super::responses::{AuthError, Cookie, add_response_headers, redirect_to_page};
+use super::responses::{AuthError, Cookie, SignIn, add_response_headers, redirect_to_page};
 use super::tokens::{Bearer, CredentialKind, Tokens};
 use crate::limits::{ConcurrencyLimiter, Limits, PeerKey, RateLimiter, RetryAfter, UnauthenticatedSlot};
 use crate::{Authenticator, Caller, PageLink, Peer, Scope, TokenOrigin};
@@ -102,7 +102,11 @@ impl TokenAuth {
             return Err(Box::new(self.visit(&request_origin, &cookie, &token, known).await));
         }
         let Some(bearer) = bearer else {
-            let refusal = if wants_page(request) { AuthError::TokenInBrowser } else { AuthError::Token };
+            let refusal = if wants_page(request) {
+                AuthError::TokenInBrowser(SignIn::Required)
+            } else {
+                AuthError::Token
+            };
             return Err(refuse(self.count_failure(&request_origin, refusal)));
         };
         if let Some(connection) = request.extensions.get::<UnauthenticatedSlot>() {
@@ -138,7 +142,9 @@ impl TokenAuth {
         }
         match self.tokens.visit(token).await {
             Ok(Some(page)) => redirect_to_page(Some(cookie.set(&page))),
-            Ok(None) => self.count_failure(request_origin, AuthError::TokenInBrowser).into_response(),
+            Ok(None) => self
+                .count_failure(request_origin, AuthError::TokenInBrowser(SignIn::UrlRejected))
+                .into_response(),
             Err(error) => unavailable(&error).into_response(),
         }
     }
@@ -184,7 +190,10 @@ impl Authenticator for TokenAuth {
                 let cookie = Cookie::new(request_origin.scheme, request_origin.port);
                 redirect_to_page(Some(cookie.set(&page)))
             }
-            Ok(None) => self.count_failure(&request_origin, AuthError::TokenInBrowser).into_response(),
+            Ok(None) => {
+                let refusal = AuthError::TokenInBrowser(SignIn::TokenRejected);
+                self.count_failure(&request_origin, refusal).into_response()
+            }
             Err(error) => unavailable(&error).into_response(),
         }
     }
