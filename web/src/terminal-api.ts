@@ -2,6 +2,9 @@
 import type { Ref } from "react";
 import type { Link } from "./protocol/session-link";
 
+/** Id of the messages that tell the size of the page's terminal. */
+export const TERMINAL_SIZE = "terminal-size";
+
 /** Methods of a terminal. */
 export interface TerminalHandle {
   /** Types a command and Enter. */

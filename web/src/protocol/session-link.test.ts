@@ -105,6 +105,35 @@ describe("a link", () => {
     expect(heard).toEqual(["m1", "m2", "m3"]);
   });
 
+  test("loads a long history as a stream, and continues over a socket", () => {
+    last().greet(1_000);
+    expect(opened.map(({ kind, resumeFrom }) => [kind, resumeFrom])).toEqual([
+      ["socket", 0],
+      ["events", 0],
+    ]);
+    expect(opened[0]?.closed).toBe(true);
+    last().greet(1_000);
+    for (let seq = 1; seq <= 1_000; seq += 1) {
+      expect(link.status.state).toBe("connecting");
+      last().says(seq);
+    }
+    expect(opened.map(({ kind, resumeFrom }) => [kind, resumeFrom]).slice(2)).toEqual([["socket", 1_000]]);
+    last().greet(1_001);
+    last().says(1_001);
+    expect(link.status).toMatchObject({ state: "open", kind: "socket" });
+    expect(heard).toHaveLength(1_001);
+  });
+
+  test("loads a long history over its socket if the stream fails", async () => {
+    last().greet(1_000);
+    await last().breaks({ worked: false });
+    await vi.advanceTimersByTimeAsync(1_000);
+    expect(opened).toHaveLength(3);
+    last().greet(1_000);
+    expect(opened).toHaveLength(3);
+    expect(link.status).toMatchObject({ state: "open", kind: "socket" });
+  });
+
   test("ignores messages of a connection that ended", async () => {
     const old = last();
     old.greet(0);

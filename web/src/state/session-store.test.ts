@@ -97,6 +97,42 @@ describe("an answer to a proposal", () => {
   });
 });
 
+describe("the history of a session", () => {
+  test("is shown as soon as its last message has arrived", () => {
+    greet(2);
+    request(1, "c1");
+    expect(store.snapshot().caughtUp).toBe(false);
+    tell({ type: "user.message", sessionId, seq: 2, content: "hello" } as ServerMessage);
+    expect(store.snapshot().caughtUp).toBe(true);
+    expect(store.snapshot().transcript.lastPrompt).toBe("hello");
+  });
+
+  test("that continues after a reconnect does not blank the conversation", async () => {
+    vi.stubGlobal("document", { visibilityState: "visible", addEventListener: () => undefined });
+    vi.stubGlobal("requestAnimationFrame", (then: () => void) => setTimeout(then, 16));
+    greet(1);
+    request(1, "c1");
+    await settle();
+    hooks.ended({ worked: true });
+    await settle();
+    greet(2);
+    await vi.advanceTimersByTimeAsync(17);
+    expect(store.snapshot().caughtUp).toBe(true);
+    tell({ type: "user.message", sessionId, seq: 2, content: "hello" } as ServerMessage);
+    expect(store.snapshot()).toMatchObject({ caughtUp: true, transcript: { lastPrompt: "hello" } });
+  });
+});
+
+test("a refused terminal size is no error of the user, a refused key is", async () => {
+  greet(0);
+  const refuse = (replyTo?: string) =>
+    tell({ type: "error", sessionId, message: "no", code: "forbidden", ...(replyTo && { replyTo }) });
+  refuse("terminal-size");
+  expect(store.snapshot().troubles).toEqual([]);
+  refuse();
+  expect(store.snapshot().troubles).toHaveLength(1);
+});
+
 describe("without a connection", () => {
   test("a stop or answer is reported as failed, and is not sent later", async () => {
     store.stop();

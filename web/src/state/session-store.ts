@@ -5,6 +5,7 @@
 import type { Pending } from "../protocol/outbox";
 import { hintFor, RequestError } from "../protocol/request-error";
 import { type LinkStatus, newId, SessionLink } from "../protocol/session-link";
+import { TERMINAL_SIZE } from "../terminal-api";
 import { shortHostLabel } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
 import type {
@@ -72,6 +73,11 @@ export class SessionStore {
   /** Recently sent messages: the error title if one fails, and the call that it answers. */
   private readonly sent = new Map<string, { what: string; call: string | undefined }>();
   private troubleCount = 0;
+  /** Last event of the history of this connection, and the last one received. */
+  private historyEnd = Number.POSITIVE_INFINITY;
+  private received = 0;
+  /** True until the history of this connection has been received. */
+  private behind = true;
 
   constructor(id: SessionId, link = new SessionLink(id, storage.pendingPrompts(id))) {
     this.id = id;
@@ -300,13 +306,20 @@ export class SessionStore {
   private take(message: ServerMessage): void {
     if (message.type === "terminal.output") return; // the terminal's own business
     if (message.type === "error" && message.seq === undefined) this.refused(message);
+    if (message.type === "session.created" && message.seq === undefined)
+      this.historyEnd = message.lastSeq ?? 0;
+    if ("seq" in message && message.seq !== undefined) this.received = message.seq;
+    const completes = this.behind && this.received >= this.historyEnd;
+    this.behind = this.received < this.historyEnd;
     this.inbox.push(message);
-    if (this.scheduled) return;
-    this.scheduled = true;
-    // History is not rendered piece by piece, because that would only take longer.
-    const seen = typeof document !== "undefined" && document.visibilityState === "visible";
-    if (seen && this.view.caughtUp) requestAnimationFrame(this.flush);
-    setTimeout(this.flush, HIDDEN_MS);
+    if (!this.scheduled) {
+      this.scheduled = true;
+      // History is not rendered piece by piece, because that would only take longer.
+      const seen = typeof document !== "undefined" && document.visibilityState === "visible";
+      if (seen && !this.behind) requestAnimationFrame(this.flush);
+      setTimeout(this.flush, HIDDEN_MS);
+    }
+    if (completes) this.flush();
   }
 
   /** Processes the received messages. */
@@ -347,6 +360,8 @@ export class SessionStore {
     const what = sent?.what ?? "Server message";
     if (message.code === "draining" || message.code === "too_slow") return; // the link goes on by itself
     if (message.code === "no_terminal" && !sent) return; // the terminal says so itself
+    // A page that may only watch learns that after its terminal has asked for its size.
+    if (message.replyTo === TERMINAL_SIZE && message.code?.startsWith("forbidden")) return;
     const code: ErrorCode | "" = message.code ?? "";
     this.tell(what, message.message, hintFor(200, code));
   }
