@@ -38,6 +38,8 @@ export interface TestServer {
   session(wish?: Record<string, unknown>): Promise<string>;
   /** Creates a token of another name that may operate and decide. */
   createToken(name: string): string;
+  /** Revokes the token of that name. */
+  revokeToken(name: string): void;
   /** Kills the server like a power failure, and restarts it at the same address. */
   restart(): Promise<void>;
 }
@@ -132,6 +134,13 @@ async function startServer(
     const token = readFileSync(tokenFile, "utf8").trim();
     return { server, url, token };
   };
+  const token = (...args: string[]) =>
+    execFileSync(SYSOP, ["token", ...args], {
+      env: bare,
+      cwd: work,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    });
   let begun = await begin("0");
   const request = (method: string, path: string, body?: unknown) =>
     fetch(`${begun.url}${path}`, {
@@ -158,14 +167,12 @@ async function startServer(
       expect(made.status).toBe(201);
       return ((await made.json()) as { sessionId: string }).sessionId;
     },
-    createToken: (name) => {
-      const args = ["token", "create", "--name", name, "--scope", "operate,decide"];
-      return execFileSync(SYSOP, args, {
-        env: bare,
-        cwd: work,
-        encoding: "utf8",
-        stdio: ["ignore", "pipe", "ignore"],
-      }).trim();
+    createToken: (name) => token("create", "--name", name, "--scope", "operate,decide").trim(),
+    revokeToken: (name) => {
+      const row = token("list")
+        .split("\n")
+        .find((line) => line.includes(name));
+      token("revoke", row?.split(" ")[0] ?? "");
     },
     restart: async () => {
       await begun.server.end();

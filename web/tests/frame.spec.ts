@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { call, enter, expect, type Person, say, test, visit } from "./fixtures";
+import { call, enter, expect, Person, say, test, visit } from "./fixtures";
 
 /** Maximum total size of scripts and styles, compressed. */
 const PACKED_BYTES_MAX = 350 * 1024;
@@ -361,6 +361,10 @@ test("a linked device is signed in once, and a shared page only watches", async 
   const watching = other.getByRole("region", { name: "Conversation" });
   await expect(watching).toContainText("Only someone with more permissions can approve");
   await expect(watching).toContainText("touch made");
+  const terminal = other.getByRole("region", { name: "Terminal" });
+  await expect(terminal).toContainText("read-only");
+  await expect(terminal).toContainText("here:");
+  await expect(other.getByRole("alert")).toHaveCount(0); // the page asks for nothing that it may not do
   await expect(other.getByRole("textbox", { name: "Describe a task" })).toHaveCount(0);
   const refused = await other.evaluate(async () => {
     const id = location.hash.slice("#/s/".length);
@@ -405,6 +409,20 @@ test("a session with several hosts has a table instead of a terminal", async ({ 
   writeFileSync(gate, "");
   await expect(table.getByRole("status")).toHaveText("3/3 done");
   await expect(table.getByRole("row").filter({ hasText: "ok" })).toHaveCount(2);
+});
+
+test("a browser whose token was revoked is offered to sign in again", async ({ page, serve }) => {
+  const server = await serve({});
+  const token = server.createToken("laptop");
+  const id = await server.session();
+  await page.goto(`${server.url}/?token=${token}`);
+  await page.goto(`${server.url}/#/s/${id}`);
+  const person = new Person(page);
+  await expect(person.prompt).toBeVisible();
+  server.revokeToken("laptop");
+  await expect(page.getByRole("alert")).toContainText("this browser is no longer signed in");
+  await person.button("Sign in").click();
+  await expect(page.getByLabel("Access token")).toBeVisible();
 });
 
 test("the first paint waits for nothing but the page itself", async ({ browser, serve }) => {

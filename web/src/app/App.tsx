@@ -1,6 +1,7 @@
 /** The page: session list, terminals and conversation. */
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
+import { SIGNED_OUT } from "../protocol/request-error";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
 import { pendingApproval } from "../state/transcript";
@@ -313,6 +314,11 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
         <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutralizeLine(status.why)}. {status.hint}
         {!status.final && " Drafts are saved."}
       </span>
+      {status.final && status.why === SIGNED_OUT && (
+        <button type="button" className="primary" onClick={() => location.reload()}>
+          Sign in
+        </button>
+      )}
       {status.final ? (
         <button type="button" onClick={closeTab}>
           Close tab

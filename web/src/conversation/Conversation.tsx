@@ -151,7 +151,11 @@ function Watching({ step }: { step: Step | undefined }) {
           <CommandText text={step.proposal} findings={step.findings} />
         </pre>
       )}
-      <p>{step ? "Only someone with more permissions can approve this command." : "You are watching."}</p>
+      <p>
+        {step
+          ? "Only someone with more permissions can approve this command."
+          : "Read-only: you can watch, but not write or approve."}
+      </p>
     </div>
   );
 }

@@ -21,11 +21,14 @@ export class RequestError extends Error {
   }
 }
 
+/** Reason of a request that the server refused for want of a valid token. */
+export const SIGNED_OUT = "this browser is no longer signed in";
+
 /** Hint for this kind of problem; empty if its message already contains one. */
 export function hintFor(status: number, code: string): string {
   switch (code) {
     case "unauthorized":
-      return "Open the URL that `sysop serve` printed, or sign in with a token at /.";
+      return "Reload the page to sign in again.";
     case "forbidden":
       return ""; // its sentence says what to do
     case "forbidden_scope":
@@ -72,6 +75,7 @@ export async function errorFromResponse(
     // Not JSON: something between the page and the server answered.
   }
   if (response.status === 401 && !code) code = "unauthorized";
+  if (code === "unauthorized") why = SIGNED_OUT;
   return new RequestError(what, why, hintFor(response.status, code), response.status, code, where);
 }
 

@@ -201,7 +201,7 @@ describe("a link", () => {
   test("gives up if the session was deleted or access is denied", async () => {
     for (const [status, why] of [
       [404, "the session was deleted"],
-      [401, "access denied"],
+      [401, "this browser is no longer signed in"],
     ] as const) {
       link.close();
       begin();

@@ -6,7 +6,7 @@ import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 import { sessionPath } from "./api";
 import { openEventStream } from "./event-stream";
 import { Outbox, type Pending } from "./outbox";
-import { hintFor } from "./request-error";
+import { hintFor, SIGNED_OUT } from "./request-error";
 import { Sequencer } from "./sequencer";
 import type { Connection, ConnectionEnd, OpenConnection } from "./transport";
 import { canOpenWebSocket, openWebSocket } from "./websocket";
@@ -293,7 +293,7 @@ export class SessionLink implements Link {
   private give(status: 401 | 404): void {
     const [why, hint] =
       status === 401
-        ? ["access denied", hintFor(401, "unauthorized")]
+        ? [SIGNED_OUT, hintFor(401, "unauthorized")]
         : ["the session was deleted", hintFor(404, "no_session")];
     this.become({ state: "offline", kind: undefined, why, hint, final: true });
   }

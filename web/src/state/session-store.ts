@@ -100,7 +100,9 @@ export class SessionStore {
       // An answer may have been lost with its connection, so open requests can be answered again.
       const lost = this.view.status.state === "open" && link.status.state !== "open";
       const answered = lost ? new Map<string, DecisionKind>() : this.view.answered;
-      this.become({ status: link.status, pending: link.pending, answered });
+      // The banner of a closed connection says all that its last errors said.
+      const troubles = link.status.final ? [] : this.view.troubles;
+      this.become({ status: link.status, pending: link.pending, answered, troubles });
     });
     link.onRefused(({ content, images }) => this.appendToDraft(content, images));
   }

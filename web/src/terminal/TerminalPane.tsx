@@ -1,9 +1,9 @@
 /** Live terminal of a session: one shell shared by the model and all users. */
 import "@xterm/xterm/css/xterm.css";
 import "./terminal.css";
-import { useEffect, useImperativeHandle, useRef, useState } from "react";
+import { useContext, useEffect, useImperativeHandle, useRef, useState } from "react";
 import { useMedia } from "../app/hooks";
-import { isOrAre, useName } from "../app/me";
+import { isOrAre, MeContext, useName } from "../app/me";
 import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
 import { neutralize, neutralizeLine } from "../text/neutralize";
 import { ConfirmInput } from "./ConfirmInput";
@@ -23,12 +23,18 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
   const [searching, setSearching] = useState(false);
   const touch = useMedia(TOUCH);
   const nameOf = useName();
-  const first = useRef(theme);
+  const me = useContext(MeContext);
+  const watching = me !== undefined && !me.operate;
+  const first = useRef({ theme, watching });
 
   useEffect(() => {
     if (!place.current) return;
-    const made = new TerminalSession(link, place.current, first.current, (change) =>
-      setTerminalStatus((was) => ({ ...was, ...change })),
+    const made = new TerminalSession(
+      link,
+      place.current,
+      first.current.theme,
+      (change) => setTerminalStatus((was) => ({ ...was, ...change })),
+      first.current.watching,
     );
     made.onSearch = () => setSearching(true);
     made.onLeave = () => bar.current?.querySelector("button")?.focus();
@@ -41,9 +47,10 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
   }, [link]);
 
   useEffect(() => {
-    first.current = theme;
+    first.current = { theme, watching };
     attached?.paint(theme);
-  }, [attached, theme]);
+    attached?.setWatching(watching);
+  }, [attached, theme, watching]);
 
   useEffect(() => attached?.setFontSize(fontSize), [attached, fontSize]);
 
@@ -72,7 +79,7 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
       <div className="terminal-screen">
         <div className="terminal-fit" ref={place} />
       </div>
-      {touch && attached && connected && (
+      {touch && attached && connected && !watching && (
         <TouchKeys attached={attached} ctrl={ctrl === true} search={() => setSearching(true)} />
       )}
       {connected && problem && (
@@ -89,23 +96,24 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
       <footer className="terminal-bar" ref={bar}>
         <span className="terminal-state" role="status">
           {!connected && <span className="terminal-off">offline: input disabled</span>}
+          {connected && watching && <span>read-only</span>}
           {ended && <span>{neutralizeLine(ended)}</span>}
           {holder !== undefined && (
             <span className="terminal-holder">{isOrAre(nameOf(holder))} typing; agent paused</span>
           )}
           {hint && <span className="terminal-hint">{neutralizeLine(hint)}</span>}
         </span>
-        {holder !== undefined && (
+        {holder !== undefined && !watching && (
           <button type="button" onClick={() => attached?.release()} title="Return control to the agent">
             Return control
           </button>
         )}
-        {connected && ended && !problem && (
+        {connected && ended && !problem && !watching && (
           <button type="button" onClick={() => attached?.again()}>
             Open another shell
           </button>
         )}
-        {selection && (
+        {selection && !watching && (
           <button
             type="button"
             className="terminal-send"

@@ -1,5 +1,6 @@
 /** Connects a screen to a session: draws output, sends input, and keeps the size in sync with the page. */
 import type { Link, LinkState } from "../protocol/session-link";
+import { TERMINAL_SIZE } from "../terminal-api";
 import type { ServerMessage } from "../wire";
 import { FlowControl } from "./flow-control";
 import { keysFor, prepareInput, type TerminalText } from "./paste";
@@ -55,6 +56,8 @@ export class TerminalSession {
     private readonly element: HTMLElement,
     theme: Theme,
     private readonly show: (change: Partial<TerminalStatus>) => void,
+    /** True if the user may only watch: nothing is typed, and the size is left to others. */
+    private watching = false,
   ) {
     this.screen = makeScreen(element, theme, (hint) => show({ hint }));
     const { term } = this.screen;
@@ -65,7 +68,8 @@ export class TerminalSession {
       ask: (first) =>
         this.link.send({
           type: "terminal.attach",
-          ...(first ? { ...this.screen.room(), scrollback: SCROLLBACK_ROWS } : {}),
+          ...(first && !this.watching && { ...this.screen.room(), messageId: TERMINAL_SIZE }),
+          ...(first && { scrollback: SCROLLBACK_ROWS }),
         }),
     });
     term.onData((data) => this.typeKey(data));
@@ -203,6 +207,10 @@ export class TerminalSession {
     this.focus();
   }
 
+  setWatching(watching: boolean): void {
+    this.watching = watching;
+  }
+
   setFontSize(pixels: number): void {
     const { options } = this.screen.term;
     if (options.fontSize === pixels) return;
@@ -211,7 +219,7 @@ export class TerminalSession {
   }
 
   private type(data: string): void {
-    if (!this.connected) return;
+    if (!this.connected || this.watching) return;
     if (this.ended) {
       if (data === "\r") this.again();
       return;
@@ -281,9 +289,9 @@ export class TerminalSession {
     this.settling = setTimeout(() => {
       const room = this.screen.room();
       const { term } = this.screen;
-      if (!room || !this.connected || !this.element.isConnected) return;
+      if (!room || !this.connected || this.watching || !this.element.isConnected) return;
       if (room.cols !== term.cols || room.rows !== term.rows) {
-        this.link.send({ type: "terminal.resize", ...room });
+        this.link.send({ type: "terminal.resize", ...room, messageId: TERMINAL_SIZE });
       }
     }, SETTLED_MS);
   }
