@@ -157,6 +157,57 @@ test("the composer stays in view below a tall proposal", async ({ page, serve })
   }
 });
 
+for (const [width, height] of [
+  [1024, 600],
+  [1440, 600],
+  [390, 600],
+] as const) {
+  test(`the answers of a tall proposal stay in view at ${width}x${height}`, async ({ page, serve }) => {
+    const command = Array.from({ length: 40 }, (_, at) => `touch new-${at}`).join("\n");
+    const reason = "The application looks for one file per worker, and stops if one is missing. ".repeat(4);
+    const server = await serve({
+      script: { make: [call("bash", { command, reason }), call("bash", { command: "touch one", reason })] },
+    });
+    await page.setViewportSize({ width, height });
+    const person = await visit(page, server, await server.session());
+    const answersAreVisible = async () => {
+      const answers = person.review.locator("footer button");
+      for (const answer of await answers.all()) await expect(answer).toBeInViewport({ ratio: 1 });
+      await expect(person.prompt).toBeInViewport({ ratio: 1 });
+      return answers.allTextContents();
+    };
+    await person.says("make the files");
+    await expect(person.review).toBeVisible();
+    expect(await answersAreVisible()).toEqual(
+      expect.arrayContaining([expect.stringContaining("Allow for session")]),
+    );
+    // The command itself can be scrolled into view above the answers.
+    await person.review.locator(".what").first().scrollIntoViewIfNeeded();
+    expect(await answersAreVisible()).not.toHaveLength(0);
+    await person.button(/^Edit/).click();
+    expect(await answersAreVisible()).toEqual([
+      expect.stringContaining("Run edited"),
+      expect.stringContaining("Back"),
+    ]);
+    await page.keyboard.press("Escape");
+    await person.button(/^Reject/).click();
+    expect(await answersAreVisible()).toEqual([
+      expect.stringContaining("Reject"),
+      expect.stringContaining("Back"),
+    ]);
+  });
+}
+
+test("the prompt keeps its height when the window becomes narrow", async ({ page, serve }) => {
+  const server = await serve({});
+  await page.setViewportSize({ width: 1024, height: 700 });
+  const person = await visit(page, server, await server.session());
+  for (const width of [390, 1024, 390]) {
+    await page.setViewportSize({ width, height: 844 });
+    await expect.poll(async () => (await person.prompt.boundingBox())?.height).toBe(width < 760 ? 44 : 32);
+  }
+});
+
 test("a list that becomes an overlay does not cover the conversation", async ({ page, serve }) => {
   const server = await serve({});
   await page.setViewportSize({ width: 1400, height: 900 });
@@ -406,6 +457,7 @@ test("a session with several hosts has a table instead of a terminal", async ({ 
   if (await person.review.isVisible()) await person.button(/^Run/).click();
   await expect(table.getByRole("status")).toHaveText("1/3 done");
   await expect(table.getByRole("row").filter({ hasText: "failed" })).toContainText("3");
+  await expect(table).toContainText("1 failed");
   writeFileSync(gate, "");
   await expect(table.getByRole("status")).toHaveText("3/3 done");
   await expect(table.getByRole("row").filter({ hasText: "ok" })).toHaveCount(2);

@@ -52,7 +52,7 @@ const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]
 export function HelpDialog({ close }: { close(): void }) {
   return (
     <Dialog title="Keyboard shortcuts" wide close={close}>
-      <p className="guide">
+      <p>
         Tutorial, recipes, security and troubleshooting are in the{" "}
         <a href={GUIDE_URL} target="_blank" rel="noreferrer">
           user guide

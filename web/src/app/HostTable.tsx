@@ -39,6 +39,7 @@ export function HostTable({ store }: { store: SessionStore }) {
   const names = hosts.split(",").map((name) => name.trim());
   const states = hostStates(names, step);
   const done = states.filter(({ status }) => status !== undefined).length;
+  const failed = states.filter(({ status }) => status === "failed" || status === "timeout").length;
   const runs = step !== undefined && !step.outcome;
   return (
     <section className="fleet" aria-label="Hosts">
@@ -49,6 +50,7 @@ export function HostTable({ store }: { store: SessionStore }) {
             <span role="status">
               {done}/{names.length} done
             </span>
+            {failed > 0 && <span className="failed">{failed} failed</span>}
             {runs && <progress value={done} max={names.length} aria-label="Hosts done" />}
             <code className="meta">{oneLine(step.command).slice(0, 120)}</code>
           </>

@@ -4,8 +4,9 @@ import type { ReactNode } from "react";
 const PATHS = {
   settings: (
     <>
-      <circle cx="8" cy="8" r="2.2" />
-      <path d="M8 1.6v2M8 12.4v2M1.6 8h2M12.4 8h2M3.5 3.5l1.4 1.4M11.1 11.1l1.4 1.4M12.5 3.5l-1.4 1.4M4.9 11.1l-1.4 1.4" />
+      <path d="M2 4.8h6.6M12.4 4.8H14M2 11.2h1.6M7.4 11.2H14" />
+      <circle cx="10.5" cy="4.8" r="1.9" />
+      <circle cx="5.5" cy="11.2" r="1.9" />
     </>
   ),
   search: <path d="M7 2.8a4.2 4.2 0 1 1 0 8.4 4.2 4.2 0 0 1 0-8.4zM10.2 10.2l3.4 3.4" />,
@@ -27,8 +28,6 @@ const PATHS = {
   ),
   erase: <path d="M6 3.5h8v9H6L1.8 8zM8.2 6l4 4M12.2 6l-4 4" />,
   bolt: <path d="M9.2 1.5L3.5 9h4l-.8 5.5L12.5 7h-4z" fill="currentColor" strokeWidth="1" />,
-  bell: <path d="M4 11V7a4 4 0 0 1 8 0v4l1.2 1.5H2.8zM6.6 13.8h2.8" />,
-  bellOff: <path d="M4 11V7a4 4 0 0 1 8 0v4l1.2 1.5H2.8zM6.6 13.8h2.8M2 2l12 12" />,
   dark: <path d="M13 9.6A5.6 5.6 0 1 1 6.4 3a4.6 4.6 0 0 0 6.6 6.6z" />,
   light: (
     <path d="M8 5.2a2.8 2.8 0 1 0 0 5.6 2.8 2.8 0 0 0 0-5.6zM8 1.2v1.6M8 13.2v1.6M1.2 8h1.6M13.2 8h1.6M3.2 3.2l1.1 1.1M11.7 11.7l1.1 1.1M12.8 3.2l-1.1 1.1M4.3 11.7l-1.1 1.1" />
@@ -39,7 +38,6 @@ const PATHS = {
       <path d="M8 2.4a5.6 5.6 0 0 1 0 11.2z" fill="currentColor" />
     </>
   ),
-  trash: <path d="M2.8 4.5h10.4M6.2 4.5V2.8h3.6v1.7M4.2 4.5l.6 8.7h6.4l.6-8.7M6.7 7v3.8M9.3 7v3.8" />,
   attach: <path d="M2 3h12v10H2zM4.6 6l2 2-2 2M8.2 10h3" />,
   down: <path d="M8 3v10M3.8 8.8L8 13l4.2-4.2" />,
 } satisfies Record<string, ReactNode>;

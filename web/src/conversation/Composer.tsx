@@ -82,9 +82,20 @@ export function Composer(props: Props) {
   useLayoutEffect(() => {
     const { current } = field;
     if (!current) return;
-    current.style.height = "auto";
-    const line = Number.parseFloat(getComputedStyle(current).lineHeight) || 20;
-    current.style.height = `${Math.min(current.scrollHeight, line * ROWS_MAX + 16)}px`;
+    const setHeight = () => {
+      current.style.height = "auto";
+      const line = Number.parseFloat(getComputedStyle(current).lineHeight) || 20;
+      current.style.height = `${Math.min(current.scrollHeight, line * ROWS_MAX + 16)}px`;
+    };
+    setHeight();
+    let width = current.clientWidth;
+    const observer = new ResizeObserver(() => {
+      if (current.clientWidth === width) return;
+      width = current.clientWidth;
+      setHeight();
+    });
+    observer.observe(current);
+    return () => observer.disconnect();
   }, [text]);
 
   const send = () => {

@@ -137,7 +137,7 @@ export function AttachImage({ attached, disabled }: { attached: PromptImages; di
       />
       <button
         type="button"
-        className="icon"
+        className="icon attach"
         title="Attach an image"
         aria-label="Attach an image"
         disabled={disabled}

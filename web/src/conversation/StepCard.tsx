@@ -104,7 +104,7 @@ function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
     <footer className="status">
       <span>{line}</span>
       {undoable && (
-        <button type="button" onClick={() => undo(step.call)}>
+        <button type="button" className="small" onClick={() => undo(step.call)}>
           Undo
         </button>
       )}
