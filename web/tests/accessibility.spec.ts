@@ -35,7 +35,7 @@ for (const scheme of ["dark", "light"] as const) {
     await person.button("New session").first().click();
     await expect(page.getByRole("dialog")).toBeVisible();
     expect(await serious(page)).toEqual([]);
-    await page.getByRole("dialog").getByRole("button", { name: "Connect" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Start session" }).click();
     await person.sees("here:");
     expect(await serious(page)).toEqual([]);
     await person.says("make room");

@@ -85,7 +85,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await dialog.getByRole("button", { name: /^web1/ }).click();
   await page.screenshot({ path: join(folder, "page-connect.png") });
   await dialog.getByLabel("Root directory").fill(far.home);
-  await dialog.getByRole("button", { name: "Connect" }).click();
+  await dialog.getByRole("button", { name: "Start session" }).click();
   await expect(person.tabs).toHaveCount(1);
   await person.sees(/[$#] /);
   await person.types(" PS1='\\[\\e[32m\\]web1\\[\\e[0m\\]:\\w$ '; clear\r");

@@ -30,7 +30,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   const dialog = page.getByRole("dialog", { name: "New session" });
   await dialog.getByRole("button", { name: /^far/ }).click();
   await dialog.getByLabel("Root directory").fill(far.home);
-  await dialog.getByRole("button", { name: "Connect" }).click();
+  await dialog.getByRole("button", { name: "Start session" }).click();
   await expect(person.tabs).toHaveText([/^far/]);
   await expect(person.button(/Agent$/)).toHaveAttribute("aria-pressed", "true");
   await expect(page.locator(".ps")).toHaveText("agent:/>");
@@ -90,7 +90,7 @@ test("a chat without tools offers commands, and sends the selected terminal text
   const printed = person.terminal.locator("> div").filter({ hasText: /^from-a-chip/ });
   const box = await printed.boundingBox();
   await page.mouse.dblclick((box?.x ?? 0) + 20, (box?.y ?? 0) + 5);
-  await person.button("Send to the model").click();
+  await person.button("Add to the prompt").click();
   await expect(person.prompt).toHaveValue("From the terminal:\n```\nfrom-a-chip\n```\n");
 });
 

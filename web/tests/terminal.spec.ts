@@ -221,7 +221,7 @@ test("each tab has its own terminal", async ({ page, serve }) => {
   await person.types("echo in-the-$((1))st\r");
   await person.sees("in-the-1st");
   await person.button("New session").first().click();
-  await page.getByRole("dialog").getByRole("button", { name: "Connect" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Start session" }).click();
   await expect(person.tabs).toHaveCount(2);
   const other = new Person(page);
   await other.sees("here:");

@@ -71,12 +71,17 @@ export function NewSessionDialog({ made, close }: Props) {
             name="host"
             className="field"
             value={host}
-            placeholder="Server default; user@host or SSH alias"
+            placeholder="Server default"
+            aria-describedby="host-forms"
             autoComplete="off"
             spellCheck={false}
             onChange={(event) => setHost(event.target.value)}
           />
         </label>
+        <p className="meta" id="host-forms">
+          A host below, user@host, an SSH alias, or several as one: <code>web1,web2</code> or{" "}
+          <code>@tag</code>
+        </p>
         {shown.length > 0 && (
           <ul className="hosts" aria-label="Known hosts">
             {shown.map(({ name, description }) => (
@@ -92,7 +97,7 @@ export function NewSessionDialog({ made, close }: Props) {
           <label className="named">
             Model
             <select name="model" className="field" defaultValue="">
-              <option value="">default{models[0] ? `: ${neutralizeLine(models[0])}` : ""}</option>
+              <option value="">Server default{models[0] && ` (${neutralizeLine(models[0])})`}</option>
               {models.map((name) => (
                 <option key={name} value={name}>
                   {neutralizeLine(name)}
@@ -112,7 +117,7 @@ export function NewSessionDialog({ made, close }: Props) {
           </label>
         </div>
         <label className="named">
-          Root directory
+          Root directory: where commands start, and what file tools cannot leave
           <input
             name="root"
             className="field"
@@ -122,7 +127,7 @@ export function NewSessionDialog({ made, close }: Props) {
           />
         </label>
         <p className="meta">
-          You may be asked for a password or a host key when connecting. Credentials go to ssh only.
+          If ssh asks for a password or a host key, the page asks you. Your answer goes to ssh only.
         </p>
         {problem && (
           <div className="trouble" role="alert">
@@ -138,7 +143,7 @@ export function NewSessionDialog({ made, close }: Props) {
             Cancel
           </button>
           <button type="submit" className="primary" disabled={busy}>
-            {busy ? "Connecting…" : "Connect"}
+            {busy ? "Starting…" : "Start session"}
           </button>
         </footer>
       </form>

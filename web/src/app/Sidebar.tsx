@@ -242,7 +242,7 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
       </span>
       {excerpt && (
         <span className="excerpt">
-          <Marked text={neutralizeLine(excerpt)} words={search} />
+          <Marked text={neutralizeLine(excerpt.replace(/<\/?cmd>/g, ""))} words={search} />
         </span>
       )}
       <span className="meta">

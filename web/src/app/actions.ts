@@ -37,7 +37,7 @@ export function pageActions(page: Page): PageAction[] {
     ...(active
       ? [
           { name: "Show or hide the terminal", keys: "Alt+T", run: toggleTerminal },
-          { name: "Clear visible messages", run: () => active.clearView() },
+          { name: "Hide messages", detail: "in this tab only", run: () => active.clearView() },
           { name: "Close tab", detail: "the session keeps running", run: () => sessions.closeTab(active.id) },
         ]
       : []),

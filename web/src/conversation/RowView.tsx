@@ -93,17 +93,15 @@ function Reasoning({ text, streaming }: { text: string; streaming: boolean }) {
   const [open, setOpen] = useState(false);
   return (
     <details className="reasoning" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary>{streaming ? "thinking…" : "thought"}</summary>
+      <summary>{streaming ? "thinking…" : "reasoning"}</summary>
       {open && <pre>{neutralize(text)}</pre>}
     </details>
   );
 }
 
 function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
-  const took = usage(item.usage);
-  const facts = [item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`, took].filter(
-    Boolean,
-  );
+  const tokens = usage(item.usage);
+  const calls = item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`;
   if (item.reason === "cancelled") {
     return (
       <article className="card aborted" aria-label="Stopped">
@@ -111,7 +109,9 @@ function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
       </article>
     );
   }
-  if (item.reason === "end_turn" && !item.error) return <p className="end">{facts.join(" · ")}</p>;
+  if (item.reason === "end_turn" && !item.error) {
+    return <p className="end">{tokens ? `${calls} · tokens: ${tokens}` : calls}</p>;
+  }
   const limit = `stopped after ${item.iterations} model calls; send \`continue\`, or raise max_iterations`;
   const why =
     item.error ??

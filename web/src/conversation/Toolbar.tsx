@@ -36,7 +36,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
         {facts && (
           <label className="approve" title={MODES.find(([word]) => word === facts.approve)?.[2]}>
-            <span aria-hidden="true">Approve</span>
+            <span aria-hidden="true">Approval</span>
             <span className="visually-hidden">Approval mode</span>
             <select
               value={facts.approve}
@@ -63,8 +63,8 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           </span>
         )}
         {tokens && !running && (
-          <span className="tokens" title="Tokens used in this session">
-            {tokens}
+          <span className="tokens" title="Tokens sent to the model and received in this session">
+            tokens: {tokens}
           </span>
         )}
       </div>
@@ -110,8 +110,8 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         <button
           type="button"
           className="icon erase"
-          title="Clear visible messages"
-          aria-label="Clear visible messages"
+          title="Hide messages in this tab"
+          aria-label="Hide messages in this tab"
           onClick={() => store.clearView()}
         >
           <Icon name="erase" />

@@ -5,7 +5,7 @@
 import { type DragEvent, type FormEvent, useEffect, useState } from "react";
 import { useModal } from "../app/Dialog";
 import type { SessionStore } from "../state/session-store";
-import { fileSize } from "../text/labels";
+import { fileSize, hostLabel } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
 
 /** Maximum bytes of a file; larger ones need `scp`. */
@@ -98,7 +98,7 @@ export function UploadDialog({ store, file, close }: Props) {
       <form className="inner" onSubmit={send}>
         <h2 id="upload-title">Upload {neutralizeLine(file.name)}</h2>
         <label className="named">
-          Path on {neutralizeLine(facts?.host ?? "")}, below {neutralizeLine(facts?.root ?? "")}
+          Path on {hostLabel(facts?.host ?? "")}, below {neutralizeLine(facts?.root ?? "")}
           <input
             name="path"
             className="field"

@@ -119,10 +119,10 @@ export function TerminalPane({ link, theme, fontSize, onSelectionToModel, ref }:
             className="terminal-send"
             onClick={() => onSelectionToModel(neutralize(attached?.selected() ?? ""))}
           >
-            Send to the model
+            Add to the prompt
           </button>
         )}
-        {!(touch && connected) && (
+        {(watching || !(touch && connected)) && (
           <button type="button" onClick={() => setSearching(true)} title="Search (Ctrl+Shift+F)">
             Search
           </button>
