@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -88,13 +88,19 @@ impl FromStr for Profile {
     }
 }
 
-/// The tools of each profile, built on first use.
-static MADE: LazyLock<Vec<(Profile, Vec<ToolSpec>)>> =
-    LazyLock::new(|| Profile::ALL.into_iter().map(|profile| (profile, build_tools(profile))).collect());
+/// The tools of each profile in the order of `Profile::ALL`, built on first use.
+static MADE: [OnceLock<Vec<ToolSpec>>; Profile::ALL.len()] = [const { OnceLock::new() }; Profile::ALL.len()];
+
+fn made() -> impl Iterator<Item = (Profile, impl FnOnce() -> &'static [ToolSpec])> {
+    let of = |(profile, tools): (Profile, &'static OnceLock<Vec<ToolSpec>>)| {
+        (profile, move || tools.get_or_init(|| build_tools(profile)).as_slice())
+    };
+    Profile::ALL.into_iter().zip(&MADE).map(of)
+}
 
 pub fn tools(profile: Profile) -> Vec<ToolSpec> {
-    let of = |(made, tools): &(Profile, Vec<ToolSpec>)| (*made == profile).then(|| tools.clone());
-    MADE.iter().find_map(of).unwrap_or_default()
+    let tools = made().find(|(named, _)| *named == profile).map(|(_, tools)| tools());
+    tools.unwrap_or_default().to_vec()
 }
 
 /// Tools that a model with a small context window gets, if they are in its profile. They are enough to do a task.
@@ -121,7 +127,7 @@ pub fn small(tools: &[ToolSpec]) -> Vec<ToolSpec> {
 
 /// Returns the catalog's shared copy of a schema, or a new `Arc` if the schema is not in the catalog.
 pub(crate) fn intern_schema(schema: Value) -> Arc<Value> {
-    let mut known = MADE.iter().flat_map(|(_, tools)| tools).chain([&*OUTSIDE_BASH]).chain(&*BACKGROUND_BASH);
+    let mut known = made().flat_map(|(_, tools)| tools()).chain([&*OUTSIDE_BASH]).chain(&*BACKGROUND_BASH);
     let known = known.find(|tool| *tool.parameters == schema);
     known.map_or_else(|| Arc::new(schema), |tool| Arc::clone(&tool.parameters))
 }

@@ -45,7 +45,7 @@ struct ProcessInfo {
     is_sysop: OnceCell<bool>,
 }
 
-/// Processes of this machine by id.
+/// Processes of this machine by id: all of them, or one and its ancestors.
 #[derive(Debug, Default)]
 struct ProcessTable(BTreeMap<i32, ProcessInfo>);
 
@@ -126,7 +126,15 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
 /// Returns true if this process was started by a command in a session.
 pub(crate) fn is_under_call() -> bool {
     let marked = std::env::vars_os().any(|(name, _)| is_call_variable(&name));
-    marked || ProcessTable::read().is_under_sysop(own_id())
+    if marked {
+        return true;
+    }
+    let lineage = ProcessTable::read_lineage(own_id());
+    if lineage.descends_from_session_leader(own_id()) {
+        lineage.has_sysop_ancestor(own_id())
+    } else {
+        ProcessTable::read().is_under_sysop(own_id())
+    }
 }
 
 /// Returns true if this process's session was not started by a login, so possibly no user is present.
@@ -169,16 +177,18 @@ fn acting_user(login: &str, effective: u32) -> String {
 }
 
 impl ProcessTable {
+    /// Reads all processes.
     fn read() -> Self {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-        // A single `read` per process is enough: the kernel returns the whole line.
-        let mut line = [0; STAT_BYTES_MAX];
-        let mut read = |id| {
-            let length = fs::File::open(format!("/proc/{id}/stat")).ok()?.read(&mut line).ok()?;
-            parse_stat(&String::from_utf8_lossy(&line[..length]))
-        };
-        Self(ids.filter_map(|id| Some((id, read(id)?))).collect())
+        Self(ids.filter_map(|id| Some((id, ProcessInfo::read(id)?))).collect())
+    }
+
+    /// Reads a process and its ancestors.
+    fn read_lineage(id: i32) -> Self {
+        let with_id = |id: i32| Some((id, ProcessInfo::read(id)?));
+        let lineage = std::iter::successors(with_id(id), |(_, process)| with_id(process.parent));
+        Self(lineage.take(ANCESTORS_MAX).collect())
     }
 
     /// Returns the ancestors of a process with their ids, nearest first. The process itself is not included.
@@ -189,10 +199,31 @@ impl ProcessTable {
             .take(ANCESTORS_MAX)
     }
 
+    fn has_sysop_ancestor(&self, id: i32) -> bool {
+        self.ancestors(id).any(|(id, process)| process.is_sysop(id))
+    }
+
+    /// Returns true if the process that opened a process's session is that process or an ancestor of it, and
+    /// has not lost its own parent. If so, `is_under_sysop` depends only on the ancestors: all members of the
+    /// session were started by its leader, so a sysop above one of them is above the leader too. A start
+    /// then reads about five processes instead of all.
+    fn descends_from_session_leader(&self, id: i32) -> bool {
+        let Some(own) = self.0.get(&id) else { return false };
+        let above = self.ancestors(id).any(|(id, _)| id == own.session);
+        let leader = self.0.get(&own.session).filter(|_| above || own.session == id);
+        leader.is_some_and(|leader| leader.terminal == own.terminal && !self.lost_parent(leader))
+    }
+
+    /// Returns true if the parent of a process is process 1 or the user's service manager, which adopt the
+    /// children of processes that exit.
+    fn lost_parent(&self, process: &ProcessInfo) -> bool {
+        process.parent == 1 || self.0.get(&process.parent).is_some_and(|parent| parent.name == "systemd")
+    }
+
     /// Returns true if a process is a descendant of a running sysop, or shares a session or terminal with
     /// one. Only sessions and terminals opened by sysop count, not those in which sysop itself was started.
     fn is_under_sysop(&self, id: i32) -> bool {
-        if self.ancestors(id).any(|(id, process)| process.is_sysop(id)) {
+        if self.has_sysop_ancestor(id) {
             return true;
         }
         let Some(own) = self.0.get(&id) else { return false };
@@ -215,12 +246,18 @@ impl ProcessTable {
             return false;
         }
         let Some(leader) = self.0.get(&own.session) else { return own.session != 0 };
-        let keeper = self.0.get(&leader.parent);
-        leader.parent == 1 || keeper.is_some_and(|keeper| keeper.name == "systemd")
+        self.lost_parent(leader)
     }
 }
 
 impl ProcessInfo {
+    fn read(id: i32) -> Option<Self> {
+        // A single `read` is enough: the kernel returns the whole line.
+        let mut line = [0; STAT_BYTES_MAX];
+        let length = fs::File::open(format!("/proc/{id}/stat")).ok()?.read(&mut line).ok()?;
+        parse_stat(&String::from_utf8_lossy(&line[..length]))
+    }
+
     fn is_sysop(&self, id: i32) -> bool {
         *self.is_sysop.get_or_init(|| self.name != WINDOW && runs_sysop(id, &self.name))
     }
@@ -253,6 +290,11 @@ fn parse_stat(line: &str) -> Option<ProcessInfo> {
 #[cfg(test)]
 mod tests {
     use std::cell::OnceCell;
+    use std::collections::BTreeMap;
+
+    use proptest::collection::vec;
+    use proptest::prelude::{any, proptest};
+    use proptest::sample::select;
 
     use super::{ProcessInfo, ProcessTable, acting_user, is_call_variable, parse_stat, protected_name};
     use crate::cli;
@@ -319,6 +361,100 @@ mod tests {
             (99, "unknown"),
         ] {
             assert!(!table.is_under_sysop(id), "{id}: {what}");
+        }
+    }
+
+    /// What a process of a random history does.
+    #[derive(Debug, Clone, Copy)]
+    enum Deed {
+        Fork,
+        ForkSysop,
+        NewSession,
+        OpenTerminal,
+        Exit,
+    }
+
+    /// Builds the table that a kernel would have after the deeds, each of a process chosen by number: children
+    /// inherit session and terminal, orphans go to process 1, and a new session has no terminal. A process opens a
+    /// session before it starts others, as sysop does.
+    fn history(deeds: &[(usize, Deed)]) -> ProcessTable {
+        let info = |parent, session, terminal, is_sysop| ProcessInfo {
+            parent,
+            session,
+            terminal,
+            name: String::new(),
+            is_sysop: OnceCell::from(is_sysop),
+        };
+        let mut table = BTreeMap::from([(1, info(0, 1, 0, false)), (2, info(1, 2, 5, false))]);
+        for (next, (chosen, deed)) in (3..).zip(deeds) {
+            let ids: Vec<i32> = table.keys().copied().collect();
+            let id = ids[chosen % ids.len()];
+            let own = table[&id].clone();
+            let has_children = table.values().any(|process| process.parent == id);
+            let mut change = |change: &dyn Fn(&mut ProcessInfo)| {
+                table.entry(id).and_modify(change);
+            };
+            match deed {
+                Deed::Fork | Deed::ForkSysop => {
+                    let is_sysop = matches!(deed, Deed::ForkSysop);
+                    table.insert(next, info(id, own.session, own.terminal, is_sysop));
+                }
+                Deed::NewSession if own.session != id && !has_children => {
+                    change(&|own| (own.session, own.terminal) = (id, 0));
+                }
+                Deed::OpenTerminal if own.session == id && own.terminal == 0 => {
+                    change(&|own| own.terminal = 100 + id);
+                }
+                Deed::Exit if id > 1 => {
+                    table.remove(&id);
+                    for process in table.values_mut().filter(|process| process.parent == id) {
+                        process.parent = 1;
+                    }
+                    if own.session == id {
+                        // The terminal hangs up.
+                        for process in table.values_mut().filter(|process| process.session == id) {
+                            process.terminal = 0;
+                        }
+                    }
+                }
+                Deed::NewSession | Deed::OpenTerminal | Deed::Exit => {}
+            }
+        }
+        ProcessTable(table)
+    }
+
+    proptest! {
+        #[test]
+        fn ancestors_suffice_below_the_leader_of_the_session(
+            deeds in vec(
+                (
+                    any::<usize>(),
+                    select(&[Deed::Fork, Deed::Fork, Deed::ForkSysop, Deed::NewSession, Deed::OpenTerminal, Deed::Exit][..]),
+                ),
+                0..60,
+            )
+        ) {
+            let table = history(&deeds);
+            for &id in table.0.keys().filter(|id| table.descends_from_session_leader(**id)) {
+                assert_eq!(table.has_sysop_ancestor(id), table.is_under_sysop(id), "{id} in {table:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_process_cut_off_from_its_session_needs_the_whole_table() {
+        let table = table(MACHINE);
+        for (id, descends) in [
+            (11, true),
+            (12, true),
+            (16, true),
+            (18, true),
+            (25, true),
+            (20, false),
+            (21, false),
+            (22, false),
+        ] {
+            assert_eq!(table.descends_from_session_leader(id), descends, "{id}");
         }
     }
 

@@ -2,13 +2,19 @@
 
 use std::ffi::OsString;
 
-use clap::CommandFactory;
+use clap::{CommandFactory, FromArgMatches};
+use proptest::prelude::{ProptestConfig, any, prop_oneof, proptest};
+use proptest::sample::select;
+use proptest::strategy::Strategy;
 use sysop_core::catalog::Profile;
 use sysop_core::id::SessionId;
 use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 
-use super::{Arguments, Command, DAY_MS, TokenLifetime, parse, task_text, token_lifetime, token_name};
+use super::{
+    Arguments, COMMANDS, Command, DAY_MS, TokenLifetime, parse, quick_matches, task_text, token_lifetime,
+    token_name,
+};
 use crate::global_flags::{ResumeTarget, Verbosity};
 
 fn parsed(line: &[&str]) -> Arguments {
@@ -30,7 +36,7 @@ fn the_command_line_definition_is_valid() {
     Arguments::command().debug_assert();
     let listed: Vec<String> =
         Arguments::command().get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    assert_eq!(&super::COMMANDS[..super::COMMANDS.len() - 1], listed.as_slice(), "all but `help`");
+    assert_eq!(&COMMANDS[..COMMANDS.len() - 1], listed.as_slice(), "all but `help`");
 }
 
 #[test]
@@ -201,4 +207,51 @@ fn usage_errors_name_the_argument() {
 #[test]
 fn the_demo_provider_needs_no_model_name() {
     assert_eq!(parsed(&["--model", "demo"]).global.model, Some(ModelRef::new("demo", "demo")));
+}
+
+/// A word of a command line: a command, a flag, a value, or text.
+fn word() -> impl Strategy<Value = String> {
+    const OTHERS: &[&str] = &[
+        "--", "-", "-h", "--help", "-V", "-v", "-vv", "-q", "-c", "--resume", "--resume=x", "--model",
+        "openai/x", "--model=openai/x", "-H", "web1", "--host=web1", "--canary", "2", "--approve", "auto",
+        "--approve=each", "-C", "/srv", "--no-color", "--json", "--image", "a.png", "--image=a.png", "--yes",
+        "list", "show", "add", "get", "serve", "check", "path", "set", "--port", "--port=1", "a=b", "why is",
+        "disk", "",
+    ];
+    prop_oneof![
+        3 => select(COMMANDS).prop_map(str::to_owned),
+        5 => select(OTHERS).prop_map(str::to_owned),
+        1 => any::<String>(),
+    ]
+}
+
+proptest! {
+    // In a debug build, clap checks the whole definition for each line.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_line_has_the_same_meaning_whichever_commands_are_defined(
+        words in proptest::collection::vec(word(), 0..7)
+    ) {
+        let line: Vec<OsString> = std::iter::once("sysop".to_owned()).chain(words).map(Into::into).collect();
+        let whole = Arguments::command();
+        if let Some(quick) = quick_matches(&whole, &line) {
+            let meaning = |matches| format!("{:?}", Arguments::from_arg_matches(&matches));
+            let slow = whole.try_get_matches_from(&line).expect("the whole definition accepts the line too");
+            assert_eq!(meaning(quick), meaning(slow));
+        }
+    }
+}
+
+#[test]
+fn ordinary_lines_are_parsed_without_the_other_commands() {
+    for line in ["", "why is the disk full", "exec -v x", "config path", "-H web1 exec --json x", "chat"] {
+        let line: Vec<OsString> =
+            ["sysop"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
+        assert!(quick_matches(&Arguments::command(), &line).is_some(), "{line:?}");
+    }
+    for line in ["help", "exec --help", "-V", "exec", "--unknown", "config help"] {
+        let line: Vec<OsString> =
+            ["sysop"].into_iter().chain(line.split_whitespace()).map(Into::into).collect();
+        assert!(quick_matches(&Arguments::command(), &line).is_none(), "{line:?}");
+    }
 }
