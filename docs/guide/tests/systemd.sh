@@ -13,6 +13,8 @@ systemctl daemon-reload
 systemctl enable --now sysop.socket
 curl --silent --fail --retry 10 http://127.0.0.1:8765/healthz
 systemctl is-active sysop.service
+# In tenths: the exposure of a service without any limits is 96.
+systemd-analyze security --no-pager --threshold=20 sysop.service > /tmp/security
 journalctl --no-pager --unit sysop.service | grep 'auto: Landlock ABI'
 test "$(stat -c %U /var/lib/sysop)" = sysop
 token=$(cat /var/lib/sysop/.local/share/sysop/sysop-127.0.0.1-8765.token)
@@ -41,4 +43,4 @@ cat ~/.local/share/sysop/sysop-127.0.0.1-8765.token
 systemctl --user is-active sysop.service
 END
 runuser -u ann -- env "XDG_RUNTIME_DIR=/run/user/$uid" HOME=/home/ann sh /home/ann/try.sh
-echo 'both servers work'
+echo "both servers work; $(grep -o 'Overall exposure.*' /tmp/security)"
