@@ -43,6 +43,7 @@ const TESTS: &[(&str, &str)] = &[
     ("caddy", "caddy"),
     ("haproxy", "haproxy"),
     ("systemd-socket-activate", "systemd"),
+    ("pvcreate", "lvm2"),
 ];
 
 /// Programs that the tasks of `cargo xtask eval`, their checks and its proxy need, besides those in every Debian
