@@ -364,7 +364,7 @@ mod tests {
         }
     }
 
-    /// What a process of a random history does.
+    /// An action of a process in a random history.
     #[derive(Debug, Clone, Copy)]
     enum Deed {
         Fork,
