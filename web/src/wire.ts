@@ -1199,7 +1199,9 @@ export type ServerMessage =
     more?: boolean;
     /** Id of the call that was undone. */
     toolCallId: CallId;
-    /** The user who requested the undo. */
+    /** Number of that call in the session, counted from 1; absent in older logs. */
+    step?: number;
+    /** The user who requested the undo; in older logs, the one who allowed it. */
     by: string;
     /** Extent of the undo. */
     how: Reversibility;
@@ -1255,6 +1257,10 @@ export type ServerMessage =
     historyCleared?: boolean;
     /** The event, if no other message with the same `seq` reports it. */
     event?: StateEvent;
+    /** Origin of the call that the turn runs without a model; present if `event` is `turn_started`. */
+    origin?: Origin;
+    /** Name of the token that asked for the call of the turn; only if `event` is `turn_started`. Absent for the local user, and in older logs. */
+    by?: string;
   }
   /** Progress of the model call in flight; a newer one replaces it. Not logged. */
   | {

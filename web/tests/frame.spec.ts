@@ -373,7 +373,7 @@ test("a dropped text file is uploaded to where the session works", async ({ page
   }).toPass();
   await dialog.getByLabel(/^Path on/).fill("kept.toml");
   await dialog.getByRole("button", { name: "Upload" }).click();
-  await expect(person.steps.first()).toContainText("typed by a user");
+  await expect(person.steps.first()).toContainText("typed by you");
   await expect.poll(() => existsSync(join(server.work, "kept.toml"))).toBe(true);
   expect(readFileSync(join(server.work, "kept.toml"), "utf8")).toBe("größe = 1\n");
   await drop([0xff, 0xfe, 0], "picture.bin");

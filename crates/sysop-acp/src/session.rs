@@ -536,7 +536,7 @@ impl SessionTask {
         }
         open.is_command = true;
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        Ok(Input::Direct { tool: tool.to_owned(), arguments, origin: Origin::User })
+        Ok(Input::Direct { tool: tool.to_owned(), arguments, origin: Origin::User, by: None })
     }
 
     async fn store_images(&self, images: Vec<PromptImage>) -> Result<Vec<ImageRef>, RpcError> {

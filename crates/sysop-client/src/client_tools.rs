@@ -185,7 +185,7 @@ impl LocalToolExecutor {
             Input::Decision { call, decision, .. } => {
                 self.local_policy.lock().record_decision(policy, tools, call, decision)
             }
-            Input::Direct { tool, arguments, origin: Origin::User } => {
+            Input::Direct { tool, arguments, origin: Origin::User, .. } => {
                 self.local_policy.lock().record_typed(tool, arguments)
             }
             Input::Configure { change: ConfigChange::Approve(mode) } => {

@@ -49,6 +49,9 @@ pub enum Input {
         arguments: serde_json::Map<String, serde_json::Value>,
         /// Source of the call; decides if approval is needed.
         origin: Origin,
+        /// Name of the user who asked for the call, as a server knows it; `None` for the local user.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// A user's decision on an approval.
     Decision {
@@ -320,8 +323,8 @@ pub enum Event {
         origin: Origin,
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         images: Vec<ImageRef>,
-        /// The user who sent the prompt to a server; `None` for the local user, for a turn without a prompt, and in
-        /// older logs.
+        /// The user who sent the prompt, or the call of a turn without a prompt, to a server; `None` for the local
+        /// user, and in older logs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
@@ -484,7 +487,10 @@ pub enum Event {
     /// The changes made by a call were undone.
     Undone {
         call: CallId,
-        /// The user who requested the undo.
+        /// Number of the call in the session, counted from 1; `None` in older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<u32>,
+        /// The user who requested the undo or, if the log does not name that user, the one who allowed it.
         by: String,
         how: Reversibility,
     },

@@ -74,6 +74,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use self::direct::DirectCall;
 pub(crate) use self::prompt_hooks::WITHHELD_PROMPT;
 use self::state::{CurrentCall, Phase, QueuedPrompt, State};
 use crate::compaction::{Compaction, CompactionReason};
@@ -338,7 +339,9 @@ impl Session {
         self.end_auto_if_reached(&mut out);
         match input {
             Input::Prompt { text, images, by } => self.on_prompt(&mut out, text, images, by),
-            Input::Direct { tool, arguments, origin } => self.on_direct(&mut out, tool, arguments, origin),
+            Input::Direct { tool, arguments, origin, by } => {
+                self.on_direct(&mut out, DirectCall { tool, arguments, origin, by });
+            }
             Input::Decision { call, decision, by, person } => {
                 self.on_decision(&mut out, call, decision, by, person);
             }

@@ -29,7 +29,6 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use crate::approval::ApprovalTerms;
 use crate::catalog::TASK_LIST_TOOL;
 use crate::event::{
     ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
@@ -38,11 +37,11 @@ use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::image::prompt_for_display;
 use crate::message::{Arguments, Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
-use crate::policy::Risk;
 use crate::question::Question;
 use crate::spec::SessionSpec;
 use crate::tool::ClientTools;
 use crate::ui_text;
+use crate::undo::undo_summary;
 
 mod approval;
 mod backfill;
@@ -122,6 +121,9 @@ struct CurrentTurn {
     failure: Option<String>,
     /// The reason for the pause, if the next step waits for a user.
     paused: Option<PauseReason>,
+    origin: Origin,
+    /// The user who sent the turn's prompt or call to a server.
+    asked_by: Option<String>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -277,8 +279,8 @@ impl Transcript {
             Event::PromptQueued { text, images, by } => {
                 self.prompt_queued(&prompt_for_display(text, images), by.as_deref());
             }
-            Event::TurnStarted { turn, prompt, images, by, .. } => {
-                self.turn_started(*turn, &prompt_for_display(prompt, images), by.as_deref());
+            Event::TurnStarted { turn, prompt, origin, images, by } => {
+                self.turn_started(*turn, &prompt_for_display(prompt, images), *origin, by.as_deref());
             }
             Event::StepStarted { step } => {
                 self.turn.step = *step;
@@ -383,9 +385,10 @@ impl Transcript {
         self.notice(Severity::Note, text);
     }
 
-    fn turn_started(&mut self, turn: TurnId, prompt: &str, by: Option<&str>) {
+    fn turn_started(&mut self, turn: TurnId, prompt: &str, origin: Origin, by: Option<&str>) {
         let step = StepId { turn, step: 0 };
-        self.turn = CurrentTurn { id: turn, step, ..CurrentTurn::default() };
+        let asked_by = by.map(str::to_owned);
+        self.turn = CurrentTurn { id: turn, step, origin, asked_by, ..CurrentTurn::default() };
         self.open_calls.clear();
         self.prompt_started(prompt);
         self.turn_from = self.items.len();
@@ -670,26 +673,6 @@ impl Transcript {
     }
 
     /// Builds the proposal for a call that needed no approval.
-    fn plan_of(&self, call: &ToolCall, origin: Origin, state: ProposalState) -> Proposal {
-        let is_command = self.facts.as_ref().is_some_and(|facts| facts.commands(&call.name));
-        let command = call.text_argument("command").filter(|_| is_command);
-        Proposal {
-            call: call.clone(),
-            origin,
-            command: command.map_or_else(|| call_summary(call), str::to_owned),
-            edited_from: None,
-            reason: call.reason().to_owned(),
-            risk: Risk::default(),
-            covers: None,
-            preview: Vec::new(),
-            previewed_edit: None,
-            guarded: None,
-            terms: ApprovalTerms::default(),
-            given: Vec::new(),
-            state,
-        }
-    }
-
     /// Replaces the item with this id in place, or appends it.
     fn put(&mut self, id: ItemId, body: ItemBody) {
         let seq = self.seq;
@@ -760,6 +743,9 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
 
 /// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more.
 pub fn call_summary(call: &ToolCall) -> String {
+    if let Some(undo) = undo_summary(call) {
+        return undo;
+    }
     match &call.arguments {
         Arguments::Object(map) => {
             let first = map.values().next().map(short_argument).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::deferred_tools;
-use crate::event::{PauseReason, StopReason, TypedInput};
+use crate::event::{Origin, PauseReason, StopReason, TypedInput};
 use crate::guard::GuardTimeout;
 use crate::host_names::fold_names;
 use crate::job::RunningJobs;
@@ -12,6 +12,7 @@ use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
+use crate::session::UNDO_TOOL;
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
     ApprovalScope, Decider, OutputReaders, PauseDelay, Proposal, ProposalState, SessionPhase, TurnEnd,
@@ -410,6 +411,21 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
     let list = named.join(", ");
     (!steps.is_empty())
         .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
+}
+
+/// Returns a phrase about the origin of a call that no model proposed, and the user who asked for it. `None` for a
+/// call of a model.
+pub fn origin_summary(plan: &Proposal) -> Option<String> {
+    let by = plan.asked_by.as_deref().map(|by| neutralize_line(by).into_owned());
+    let person = by.as_deref().unwrap_or("you");
+    let started = by.as_ref().map_or_else(String::new, |by| format!(", started by {by}"));
+    match plan.origin {
+        Origin::Model => None,
+        Origin::User if plan.call.name == UNDO_TOOL => Some(format!("asked for by {person}")),
+        Origin::User => Some(format!("typed by {person}")),
+        Origin::Routine => Some(format!("from a routine{started}")),
+        Origin::McpClient => Some(format!("from an MCP client{started}")),
+    }
 }
 
 /// Returns a summary of the decision on a call. Names the user who decided, unless that is `own`, the user of

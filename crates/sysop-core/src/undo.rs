@@ -5,7 +5,8 @@ mod plan;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::ToolCall;
+use crate::message::{Arguments, ToolCall};
+use crate::session::UNDO_TOOL;
 
 pub use self::changed_line::changed_line;
 pub use self::plan::{CapturePlan, plan, plan_paths};
@@ -22,6 +23,18 @@ pub const NOT_EXACT: &str = "not exact: ";
 /// Returns the command that a call runs, or whose changes it undoes.
 pub fn undone_command(call: &ToolCall) -> Option<&str> {
     call.text_argument(UNDOES).or_else(|| call.text_argument("command")).filter(|command| !command.is_empty())
+}
+
+/// Returns a call of the tool `undo` as text, without the ids that it carries. `None` for any other call.
+pub fn undo_summary(call: &ToolCall) -> Option<String> {
+    let arguments = match &call.arguments {
+        Arguments::Object(arguments) if call.name == UNDO_TOOL => arguments,
+        Arguments::Object(_) | Arguments::Invalid(_) => return None,
+    };
+    Some(match arguments.get("step").and_then(serde_json::Value::as_u64) {
+        Some(step) => format!("undo step {step}"),
+        None => "undo the last change of files".to_owned(),
+    })
 }
 
 /// Record on a host of the state before a call, from which the call can be undone.

@@ -164,7 +164,8 @@ pub(crate) fn parse(name: &str, mut arguments: Map<String, Value>) -> Result<Req
         let names: Vec<_> = list(true).into_iter().map(|tool| tool.name.into_owned()).collect();
         return Err(format!("unknown tool; available: {}", names.join(", ")));
     };
-    let input = Input::Direct { tool: direct.tool.to_owned(), arguments, origin: Origin::McpClient };
+    let input =
+        Input::Direct { tool: direct.tool.to_owned(), arguments, origin: Origin::McpClient, by: None };
     Ok(Request::Session { host, input: Box::new(input) })
 }
 

@@ -307,6 +307,7 @@ fn first_input(
                 tool: UNDO_TOOL.to_owned(),
                 arguments: undo_arguments(step).as_object().cloned().unwrap_or_default(),
                 origin: Origin::User,
+                by: None,
             };
             (Some(undo), None)
         }
@@ -319,6 +320,7 @@ fn direct(command: &str) -> Input {
         tool: BASH_TOOL.to_owned(),
         arguments: json!({ "command": command }).as_object().cloned().unwrap_or_default(),
         origin: Origin::Routine,
+        by: None,
     }
 }
 

@@ -211,6 +211,8 @@ impl Follower {
             position: LogPosition { seq: self.seq, more: false },
             now: self.encoder.now().clone(),
             event: None,
+            origin: None,
+            by: None,
         };
         let mut messages: VecDeque<_> = self.encoder.hello_reply().into_iter().collect();
         messages.push_back(state);

@@ -75,6 +75,13 @@ pub fn effect_rows(preview: &[String], columns: usize, theme: Theme) -> Vec<Text
     rows
 }
 
+/// Returns the row that names the user of a server who asked for a call; none if a model proposed it, or if the log
+/// names nobody.
+pub fn origin_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let text = ui_text::origin_summary(plan).filter(|_| plan.asked_by.is_some());
+    text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Dim))], columns)).collect()
+}
+
 /// Returns the rows with the model's reason for a call.
 pub fn reason_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let lines = plan.reason.trim().lines().filter(|line| !line.trim().is_empty());

@@ -532,7 +532,7 @@ impl ClientMessage {
                 let images = images.iter().map(PromptImage::from).collect();
                 Self::UserMessage { envelope, content: text.clone(), images }
             }
-            Input::Direct { tool, arguments, origin } => {
+            Input::Direct { tool, arguments, origin, .. } => {
                 let origin = match origin {
                     Origin::User => DirectOrigin::Typed,
                     Origin::Routine | Origin::McpClient | Origin::Model => DirectOrigin::Routine,
@@ -623,7 +623,7 @@ impl ClientMessage {
                 }]
             }
             Self::Direct { command, tool, arguments, origin, .. } => {
-                vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin)]
+                vec![direct(command.as_deref(), tool.as_deref(), arguments, *origin, by)]
             }
             Self::Configure { model, approve, bounds, mode, effort, revoke, .. } => {
                 let revoke = (!revoke.is_empty())
@@ -677,6 +677,7 @@ fn direct(
     tool: Option<&str>,
     arguments: &Map<String, Value>,
     origin: DirectOrigin,
+    by: &str,
 ) -> Input {
     let origin = match origin {
         DirectOrigin::Typed => Origin::User,
@@ -686,7 +687,8 @@ fn direct(
     if let Some(command) = command {
         arguments.insert("command".to_owned(), command.into());
     }
-    Input::Direct { tool: tool.unwrap_or(COMMAND_TOOL).to_owned(), arguments, origin }
+    let tool = tool.unwrap_or(COMMAND_TOOL).to_owned();
+    Input::Direct { tool, arguments, origin, by: Some(by.to_owned()) }
 }
 
 impl DecisionKind {

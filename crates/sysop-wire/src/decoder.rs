@@ -107,9 +107,10 @@ impl Decoder {
         let mut group = MessageGroup::default();
         for part in parts {
             match part {
-                ServerMessage::State { now, event, .. } => {
+                ServerMessage::State { now, event, origin, by, .. } => {
                     self.step = StepId { turn: now.turn, step: now.iteration };
                     group.event = event;
+                    group.direct = (origin, by);
                     group.now = Some(now);
                 }
                 ServerMessage::Error { message, .. } => group.error = Some(message),
@@ -121,7 +122,7 @@ impl Decoder {
         }
         match group.main.take() {
             Some(main) => self.main_event(main, group),
-            None => state_event(group.event?, &group.now?),
+            None => state_event(group.event?, &group.now?, group.direct),
         }
     }
 
@@ -169,14 +170,21 @@ struct MessageGroup {
     error: Option<String>,
     now: Option<State>,
     event: Option<StateEvent>,
+    /// Origin and sender of the call of a turn without a prompt.
+    direct: (Option<Origin>, Option<String>),
 }
 
-fn state_event(event: StateEvent, now: &State) -> Option<Event> {
+fn state_event(
+    event: StateEvent,
+    now: &State,
+    (origin, by): (Option<Origin>, Option<String>),
+) -> Option<Event> {
     let step = StepId { turn: now.turn, step: now.iteration };
     Some(match event {
         StateEvent::TurnStarted => {
             let (prompt, images) = (String::new(), Vec::new());
-            Event::TurnStarted { turn: now.turn, prompt, origin: Origin::User, images, by: None }
+            let origin = origin.unwrap_or(Origin::User); // a server of an older version
+            Event::TurnStarted { turn: now.turn, prompt, origin, images, by }
         }
         StateEvent::StepStarted => Event::StepStarted { step },
         StateEvent::CancelAsked => Event::CancelAsked { then: CancelFollowUp::Nothing },
@@ -381,7 +389,9 @@ fn notice_event(message: ServerMessage) -> Option<Event> {
         ServerMessage::ApprovalGiven { tool_call_id, by, needed, .. } => {
             Event::ApprovalGiven { call: tool_call_id, by, needed, person: None }
         }
-        ServerMessage::Undone { tool_call_id, by, how, .. } => Event::Undone { call: tool_call_id, by, how },
+        ServerMessage::Undone { tool_call_id, step, by, how, .. } => {
+            Event::Undone { call: tool_call_id, step, by, how }
+        }
         _ => return None,
     })
 }

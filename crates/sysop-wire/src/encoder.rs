@@ -122,7 +122,9 @@ impl Encoder {
         let event = if messages.is_empty() { state_event(&logged.event) } else { None };
         if self.now != before || event.is_some() {
             let (session_id, now) = (self.session.clone(), self.now.clone());
-            let state = ServerMessage::State { session_id, position, now, event };
+            let (origin, by) = direct_call(&logged.event).filter(|_| event.is_some()).unzip();
+            let by = by.flatten();
+            let state = ServerMessage::State { session_id, position, now, event, origin, by };
             let end =
                 messages.iter().position(|message| matches!(message, ServerMessage::AssistantDone { .. }));
             messages.insert(end.unwrap_or(messages.len()), state);
@@ -396,6 +398,12 @@ fn state_event(event: &Event) -> Option<StateEvent> {
         Event::HistoryCleared => StateEvent::HistoryCleared,
         _ => return None,
     })
+}
+
+/// Returns the origin and the sender of the call that a turn runs without a model; `None` for any other event.
+fn direct_call(event: &Event) -> Option<(Origin, Option<String>)> {
+    let Event::TurnStarted { prompt, origin, by, .. } = event else { return None };
+    prompt.is_empty().then(|| (*origin, by.clone()))
 }
 
 /// Returns the reason for the pause, if the turn ended while it was paused.

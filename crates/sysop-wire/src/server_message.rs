@@ -582,7 +582,10 @@ pub enum ServerMessage {
         position: LogPosition,
         /// Id of the call that was undone.
         tool_call_id: CallId,
-        /// The user who requested the undo.
+        /// Number of that call in the session, counted from 1; absent in older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        step: Option<u32>,
+        /// The user who requested the undo; in older logs, the one who allowed it.
         by: String,
         /// Extent of the undo.
         how: Reversibility,
@@ -622,6 +625,13 @@ pub enum ServerMessage {
         /// The event, if no other message with the same `seq` reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         event: Option<StateEvent>,
+        /// Origin of the call that the turn runs without a model; present if `event` is `turn_started`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        origin: Option<Origin>,
+        /// Name of the token that asked for the call of the turn; only if `event` is `turn_started`. Absent for the
+        /// local user, and in older logs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<String>,
     },
     /// Progress of the model call in flight; a newer one replaces it. Not logged.
     #[serde(rename = "assistant.progress")]

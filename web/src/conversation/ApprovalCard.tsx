@@ -6,7 +6,7 @@ import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { SafeText } from "../text/Code";
 import { editOf, showsArgument } from "../text/diff";
-import { asksAlways, covers, expiryLabel, hostLabel, riskLabel } from "../text/labels";
+import { asksAlways, covers, expiryLabel, hostLabel, originLabel, riskLabel } from "../text/labels";
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
@@ -36,6 +36,7 @@ interface Props {
 
 export function ApprovalCard({ store, step, host, online, sent, leave }: Props) {
   const card = useRef<HTMLElement>(null);
+  const nameOf = useName();
   const [stage, setStage] = useState<Stage>("ask");
   const [text, setText] = useState("");
   const since = useRef(Number.POSITIVE_INFINITY);
@@ -156,6 +157,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
         </span>
         <code className="tool">{neutralizeLine(step.tool)}</code>
       </header>
+      {step.askedBy !== undefined && <p className="meta">{originLabel(step, nameOf)}</p>}
       {step.reason && <p className="why">{neutralize(step.reason)}</p>}
       {stage === "edit" ? (
         <textarea

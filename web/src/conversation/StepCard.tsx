@@ -5,21 +5,15 @@ import { artifactPath } from "../protocol/api";
 import type { Outcome, Step } from "../state/item";
 import { SafeText } from "../text/Code";
 import { editOf } from "../text/diff";
-import { changedLine, duration, hostGroups, statusLabel, statusSign } from "../text/labels";
+import { changedLine, duration, hostGroups, originLabel, statusLabel, statusSign } from "../text/labels";
 import { CopyButton } from "../text/Markdown";
 import { neutralize, neutralizeLine, plainOutput } from "../text/neutralize";
-import type { Origin, SessionId } from "../wire";
+import type { SessionId } from "../wire";
 import { CommandText } from "./CommandText";
 import { FileDiff } from "./FileDiff";
 
 /** Longer output is collapsed at first. */
 const SHOWN_CHARS_MAX = 20_000;
-
-const ORIGIN_LABELS: Record<Exclude<Origin, "model">, string> = {
-  typed: "typed by a user",
-  routine: "from a routine",
-  mcp_client: "from an MCP client",
-};
 
 interface Props {
   step: Step;
@@ -135,7 +129,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   } else if (decided.state === "allowed" && decided.by !== undefined) {
     said.push(`allowed${decided.session ? " for this session" : ""} by ${nameOf(decided.by)}`);
   }
-  if (step.origin !== "model") said.push(ORIGIN_LABELS[step.origin]);
+  const origin = originLabel(step, nameOf);
+  if (origin !== undefined) said.push(origin);
   const status = outcome?.status ?? (step.started ? "running" : "");
   return (
     <footer className="status">

@@ -78,6 +78,8 @@ export interface Step {
   /** Assessments of edited commands, by command: those of this tab and of others. */
   edits: ReadonlyMap<string, Assessment>;
   origin: Origin;
+  /** The user who asked for a call that no model proposed; undefined for the local user, and in older logs. */
+  askedBy: string | undefined;
   risk: RiskClass | undefined;
   findings: readonly Finding[];
   /** Seconds after which the guard rolls the call back; undefined without a guard. */

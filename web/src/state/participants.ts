@@ -28,6 +28,7 @@ function nameOf(message: ServerMessage): string | undefined {
     case "approval.given":
     case "approval.closed":
     case "undone":
+    case "state":
       return message.by;
     default:
       return undefined;

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { originLabel } from "../text/labels";
 import type { ServerMessage } from "../wire";
 import type { Item, Step } from "./item";
 import { otherProviders } from "./output-readers";
@@ -458,6 +459,31 @@ test("a prompt shows its images, one in a line", () => {
   expect(shown.items.at(-1)).toMatchObject({
     text: "look\n[image 1280×720 photo.png]\n[image 1280×720]",
   });
+});
+
+test("a call without a model names who asked for it, before and after its start", () => {
+  const begins = (origin: string, by?: string) => [
+    state("running", 1, 0, { event: "turn_started", origin, by }),
+  ];
+  const undo = { call: "direct_1", step: 3 };
+  const asked = {
+    type: "approval.request",
+    ...call("d2", "undo", undo),
+    command: "undo step 3",
+    reason: "",
+    risk: "changes",
+    covers: { kind: "exact", command: "undo step 3" },
+  };
+  const label = (...messages: object[][]) => {
+    const step = lastStep(fold(emptyTranscript, log(first, ...messages)));
+    return step && [step.command, originLabel(step, (name) => name)];
+  };
+  expect(label(begins("typed", "bob"), [asked])).toEqual(["undo step 3", "asked for by bob"]);
+  const started = { ...starts("d1", "run_command", { command: "uptime" }), origin: "typed" };
+  expect(label(begins("typed", "bob"), [started])).toEqual(["uptime", "typed by bob"]);
+  expect(label(begins("typed"), [started])).toEqual(["uptime", "typed by a user"]);
+  const model = starts("c1", "run_command", { command: "uptime" });
+  expect(label(begins("typed", "bob"), [started], prompt("x", 2), [model])).toEqual(["uptime", undefined]);
 });
 
 test("every prompt names its sender once a second person takes part", () => {

@@ -13,6 +13,7 @@ import type {
   Mode,
   ModelRef,
   OfferedTool,
+  Origin,
   PauseReason,
   PromptImage,
   Question,
@@ -112,6 +113,8 @@ export interface Transcript {
   liveNotices: number;
   readers: OutputReaders;
   participants: Participants;
+  /** Origin and sender of the call that the turn runs without a model; undefined for a turn with a prompt. */
+  direct: { origin: Origin; by: string | undefined } | undefined;
 }
 
 export const emptyTranscript: Transcript = {
@@ -141,6 +144,7 @@ export const emptyTranscript: Transcript = {
   liveNotices: 0,
   readers: noReaders,
   participants: nobody,
+  direct: undefined,
 };
 
 /** Folds messages into a new transcript. Unknown types are ignored. */
@@ -401,6 +405,7 @@ class TranscriptBuilder {
     next.iteration = 0;
     next.turnStart = this.items.length;
     next.wanted = [];
+    next.direct = undefined;
     next.failure = undefined;
     next.error = undefined;
     this.closeStep();
@@ -498,8 +503,11 @@ class TranscriptBuilder {
       approvals,
     } = message;
     const step = this.stepOf(call, name, message.arguments);
+    const { direct } = this.next;
     this.put({
       ...step,
+      origin: direct?.origin ?? "model",
+      askedBy: direct?.by,
       command: step.cardKind === "command" ? command : step.command,
       proposal: command,
       reason,
@@ -555,15 +563,17 @@ class TranscriptBuilder {
       }
       return;
     }
+    const askedBy = origin === "model" ? undefined : this.next.direct?.by;
     const known = this.change(call, (step) => ({
       ...step,
       arguments: message.arguments,
       origin,
+      askedBy,
       started: true,
       decided:
         step.decided.state === "waiting" ? { state: "allowed", by: undefined, session: false } : step.decided,
     }));
-    if (!known) this.put({ ...this.stepOf(call, name, message.arguments), origin, started: true });
+    if (!known) this.put({ ...this.stepOf(call, name, message.arguments), origin, askedBy, started: true });
   }
 
   private output(call: string, piece: string): void {
@@ -634,6 +644,7 @@ class TranscriptBuilder {
   private state(message: Extract<ServerMessage, { type: "state" }>): void {
     const { next } = this;
     if (message.event === "turn_started" && message.turn !== next.turn) this.beginTurn(message.turn);
+    if (message.event === "turn_started") next.direct = { origin: message.origin ?? "typed", by: message.by };
     next.turn = message.turn;
     next.phase = message.state;
     next.pauseReason = message.pauseReason;
@@ -737,6 +748,7 @@ class TranscriptBuilder {
       editedFrom: undefined,
       reason: textArgument(args, "reasoning") ?? textArgument(args, "reason") ?? "",
       origin: "model",
+      askedBy: undefined,
       risk: undefined,
       findings: [],
       guardSeconds: undefined,

@@ -1,4 +1,5 @@
 /** Messages for events; identical to the messages of `sysop_core::ui_text`, so that all front ends agree. */
+import type { Step } from "../state/item";
 import type { ModelProgress } from "../state/transcript";
 import type {
   AutoLeft,
@@ -318,12 +319,38 @@ const SHORT_ARGUMENT_CHARS_MAX = 60;
 
 /** Formats a call in one line, as in `edit_file("src/main.py", ...)`. */
 export function callSummary(name: string, args: unknown): string {
+  if (name === "undo") return undoSummary(args);
   if (typeof args !== "object" || args === null || Array.isArray(args)) return neutralizeLine(`${name}(...)`);
   const values = Object.values(args);
   const written = values.length > 0 ? (JSON.stringify(values[0]) ?? "") : "";
   const first =
     written.length > SHORT_ARGUMENT_CHARS_MAX ? `${written.slice(0, SHORT_ARGUMENT_CHARS_MAX)}…` : written;
   return neutralizeLine(`${name}(${first}${values.length > 1 ? ", ..." : ""})`);
+}
+
+/** An undo, without the ids that it carries. */
+function undoSummary(args: unknown): string {
+  const step = (args as { step?: unknown } | null | undefined)?.step;
+  return typeof step === "number" ? `undo step ${step}` : "undo the last change of files";
+}
+
+/** Tells the origin of a call that no model proposed, and who asked for it. */
+export function originLabel(
+  { tool, origin, askedBy }: Pick<Step, "tool" | "origin" | "askedBy">,
+  nameOf: (name: string) => string,
+): string | undefined {
+  const by = askedBy === undefined ? undefined : nameOf(askedBy);
+  const started = by === undefined ? "" : `, started by ${by}`;
+  switch (origin) {
+    case "model":
+      return undefined;
+    case "typed":
+      return `${tool === "undo" ? "asked for" : "typed"} by ${by ?? "a user"}`;
+    case "routine":
+      return `from a routine${started}`;
+    case "mcp_client":
+      return `from an MCP client${started}`;
+  }
 }
 
 /** Formats a past time for a list. */

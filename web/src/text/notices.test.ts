@@ -104,10 +104,11 @@ describe("a message without an item of its own is one line", () => {
   });
 
   test("undone", () => {
-    const message = { type: "undone", toolCallId: "c", by: "ada" };
-    expect(line({ ...message, how: "exact" })).toEqual({ text: "ada undid c", weight: "note" });
+    const message = { type: "undone", toolCallId: "c", step: 3, by: "ada" };
+    expect(line({ ...message, how: "exact" })).toEqual({ text: "ada undid step 3", weight: "note" });
     expect(line({ ...message, how: "partly" }).weight).toBe("warning");
-    expect(line({ ...message, how: "none" }).text).toBe("ada could not undo c");
+    expect(line({ ...message, how: "none" }).text).toBe("ada could not undo step 3");
+    expect(line({ ...message, step: undefined, how: "exact" }).text).toBe("ada undid an earlier step");
   });
 
   test("control characters are escaped", () => {

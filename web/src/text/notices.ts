@@ -133,14 +133,15 @@ function guardEnded(message: Extract<NoticeMessage, { type: "guard.ended" }>): N
 }
 
 function undone(message: Extract<NoticeMessage, { type: "undone" }>): Notice {
-  const [by, call] = [safe(message.by), safe(message.toolCallId)];
+  const by = safe(message.by);
+  const step = message.step === undefined ? "an earlier step" : `step ${message.step}`;
   switch (message.how) {
     case "exact":
-      return note(`${by} undid ${call}`);
+      return note(`${by} undid ${step}`);
     case "partly":
-      return warning(`${by} partly undid ${call}; check the rest`);
+      return warning(`${by} partly undid ${step}; check the rest`);
     default:
-      return warning(`${by} could not undo ${call}`);
+      return warning(`${by} could not undo ${step}`);
   }
 }
 

@@ -3,7 +3,8 @@
 use serde_json::{Value, from_str, from_value, to_string, to_value};
 
 use super::{Event, Origin};
-use crate::id::TurnId;
+use crate::id::{CallId, TurnId};
+use crate::outcome::Reversibility;
 
 fn started() -> Event {
     Event::TurnStarted {
@@ -38,6 +39,17 @@ fn a_prompt_names_its_sender_only_if_there_is_one() {
         assert_eq!(to_string(&event).unwrap(), text);
         assert_eq!(from_str::<Event>(text).unwrap(), event);
     }
+}
+
+#[test]
+fn an_undo_of_an_older_log_has_no_number() {
+    let old = r#"{"type":"undone","call":"direct_1","by":"tui","how":"exact"}"#;
+    let (call, by, how) = (CallId::new("direct_1"), "tui".to_owned(), Reversibility::Exact);
+    let event = |step| Event::Undone { call: call.clone(), step, by: by.clone(), how };
+    assert_eq!(from_str::<Event>(old).unwrap(), event(None));
+    assert_eq!(to_string(&event(None)).unwrap(), old);
+    let new = r#"{"type":"undone","call":"direct_1","step":2,"by":"tui","how":"exact"}"#;
+    assert_eq!(from_str::<Event>(new).unwrap(), event(Some(2)));
 }
 
 #[test]

@@ -229,6 +229,7 @@ impl Session {
         state.turn_mode = state.mode;
         state.step = StepId { turn, step: 0 };
         state.origin = origin;
+        state.asked_by.clone_from(&by);
         state.direct = prompt.is_empty();
         state.completed = false;
         state.expansion = None;

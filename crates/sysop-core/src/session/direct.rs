@@ -9,15 +9,17 @@ use super::{Activity, Session, UNDO_TOOL};
 use crate::event::{CancelFollowUp, Origin, Output, StopReason};
 use crate::message::{Arguments, ToolCall};
 
+/// A call to run without a model; the fields of `Input::Direct`.
+pub(super) struct DirectCall {
+    pub(super) tool: String,
+    pub(super) arguments: Map<String, Value>,
+    pub(super) origin: Origin,
+    pub(super) by: Option<String>,
+}
+
 impl Session {
     /// Runs one call without a model. A paused turn is abandoned first. The input is ignored while a turn runs.
-    pub(super) fn on_direct(
-        &mut self,
-        out: &mut Output,
-        tool: String,
-        arguments: Map<String, Value>,
-        origin: Origin,
-    ) {
+    pub(super) fn on_direct(&mut self, out: &mut Output, direct: DirectCall) {
         let waiting = match self.activity() {
             Activity::Idle => VecDeque::new(),
             Activity::Paused => {
@@ -27,20 +29,15 @@ impl Session {
             }
             Activity::Thinking | Activity::AwaitingApproval | Activity::Running => return,
         };
-        self.call_directly(out, tool, arguments, origin);
+        self.call_directly(out, direct);
         for prompt in waiting {
             self.emit(out, prompt.into());
         }
     }
 
-    fn call_directly(
-        &mut self,
-        out: &mut Output,
-        tool: String,
-        arguments: Map<String, Value>,
-        origin: Origin,
-    ) {
-        self.start_turn(out, QueuedPrompt::default(), origin);
+    fn call_directly(&mut self, out: &mut Output, direct: DirectCall) {
+        let DirectCall { tool, arguments, origin, by } = direct;
+        self.start_turn(out, QueuedPrompt { by, ..QueuedPrompt::default() }, origin);
         let arguments = if tool == UNDO_TOOL {
             match self.undo_arguments(&arguments) {
                 Ok(arguments) => arguments,

@@ -46,6 +46,8 @@ pub(super) struct State {
     /// True if the turn runs one call without a model.
     pub(super) direct: bool,
     pub(super) origin: Origin,
+    /// The user who sent the turn's prompt or call to a server.
+    pub(super) asked_by: Option<String>,
     /// If set, the next step waits for `Resume`.
     pub(super) paused: Option<PauseReason>,
     /// Action to take once the running tool has stopped; `None` if the turn was not canceled.
@@ -283,6 +285,7 @@ impl State {
             last_prompt: None,
             last_images: Vec::new(),
             last_sender: None,
+            asked_by: None,
             queue: VecDeque::new(),
             grants: Vec::new(),
             used_ids: HashSet::new(),

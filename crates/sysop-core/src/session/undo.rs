@@ -123,8 +123,9 @@ impl Session {
         let running = self.state.running_call().filter(|running| running.id == *call)?;
         let undone = undone_call(running).filter(|_| outcome.status == Status::Ok)?;
         let step = self.state.undo_steps.iter().find(|step| step.call == undone)?;
-        let by = self.undo_by.clone().filter(|_| !step.records.is_empty())?;
-        Some(Event::Undone { call: undone, by, how: step.how })
+        let by = self.state.asked_by.as_ref().or(self.undo_by.as_ref());
+        let by = by.filter(|_| !step.records.is_empty())?.clone();
+        Some(Event::Undone { call: undone, step: Some(step.number), by, how: step.how })
     }
 
     pub(super) fn remember_undo_step(&mut self, call: &ToolCall, outcome: &Outcome) {

@@ -120,6 +120,8 @@ pub enum TextState {
 pub struct Proposal {
     pub call: ToolCall,
     pub origin: Origin,
+    /// The user who sent a call that no model proposed to a server; `None` for the local user, and in older logs.
+    pub asked_by: Option<String>,
     /// Text to show to users: the command that runs, or a short form of the call.
     pub command: String,
     /// The proposed command, if a user edited it.

@@ -6,7 +6,7 @@ use super::{Notice, Severity};
 use crate::compaction::Compaction;
 use crate::event::Event;
 use crate::guard::GuardEnd;
-use crate::id::{CallId, JobId};
+use crate::id::JobId;
 use crate::instructions::Instructions;
 use crate::outcome::{Reversibility, Status};
 use crate::session::WITHHELD_PROMPT;
@@ -42,7 +42,7 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
                 "allowed by {by}; the command needs {needed} approvals in all, each by a different person"
             )
         }
-        Event::Undone { call, by, how } => undone(call, by, *how),
+        Event::Undone { step, by, how, .. } => undone(*step, by, *how),
         _ => return None,
     };
     Some(Notice { text, weight: severity(event) })
@@ -169,11 +169,12 @@ fn guard_ended(host: &str, how: GuardEnd) -> String {
     }
 }
 
-fn undone(call: &CallId, by: &str, how: Reversibility) -> String {
+fn undone(step: Option<u32>, by: &str, how: Reversibility) -> String {
+    let step = step.map_or_else(|| "an earlier step".to_owned(), |step| format!("step {step}"));
     match how {
-        Reversibility::Exact => format!("{by} undid {call}"),
-        Reversibility::Partly => format!("{by} partly undid {call}; check the rest"),
-        Reversibility::None => format!("{by} could not undo {call}"),
+        Reversibility::Exact => format!("{by} undid {step}"),
+        Reversibility::Partly => format!("{by} partly undid {step}; check the rest"),
+        Reversibility::None => format!("{by} could not undo {step}"),
     }
 }
 
@@ -188,6 +189,7 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::CallId;
     use crate::instructions::{InstructionFile, InstructionSource, UntrustedFile};
     use crate::job::JobOutput;
     use crate::skill::Skill;
@@ -284,9 +286,13 @@ mod tests {
             line(&given),
             note("allowed by ada (1 of 2 approvals); another person must allow it, too")
         );
-        let undone = |how| line(&Event::Undone { call: call.clone(), by: by.clone(), how });
-        assert_eq!(undone(Reversibility::Exact), note("ada undid c1"));
-        assert_eq!(undone(Reversibility::Partly), warning("ada partly undid c1; check the rest"));
-        assert_eq!(undone(Reversibility::None), warning("ada could not undo c1"));
+        let undone = |step, how| line(&Event::Undone { call: call.clone(), step, by: by.clone(), how });
+        assert_eq!(undone(Some(3), Reversibility::Exact), note("ada undid step 3"));
+        assert_eq!(
+            undone(Some(3), Reversibility::Partly),
+            warning("ada partly undid step 3; check the rest")
+        );
+        assert_eq!(undone(Some(3), Reversibility::None), warning("ada could not undo step 3"));
+        assert_eq!(undone(None, Reversibility::Exact), note("ada undid an earlier step"));
     }
 }

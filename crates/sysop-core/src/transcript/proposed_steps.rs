@@ -1,6 +1,6 @@
 //! The plan of a read-only session: the calls that were denied, and that a user may run later.
 
-use super::{ItemBody, Proposal, Transcript};
+use super::{ItemBody, Proposal, ProposalState, Transcript};
 use crate::event::Origin;
 use crate::outcome::Status;
 use crate::policy::READ_ONLY_REFUSAL;
@@ -15,7 +15,10 @@ impl Transcript {
         for item in self.items() {
             match &item.body {
                 ItemBody::Prompt(_) => steps.clear(),
-                ItemBody::Proposal(plan) if plan.origin != Origin::Model => {
+                ItemBody::Proposal(plan)
+                    if plan.origin != Origin::Model
+                        && matches!(plan.state, ProposalState::Allowed { .. }) =>
+                {
                     let same = |step: &&Proposal| {
                         step.call.name == plan.call.name && step.call.arguments == plan.call.arguments
                     };

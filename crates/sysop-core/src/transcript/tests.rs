@@ -8,13 +8,14 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::approval::ApprovalTerms;
 use crate::event::CancelFollowUp;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{JobId, Timestamp};
 use crate::job::JobOutput;
 use crate::message::{FailureKind, ModelFailure, ModelRef};
 use crate::mode::Mode;
-use crate::policy::{ApprovalMode, Grant};
+use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::tool::{ToolEffect, ToolSpec};
 
 mod participants;

@@ -28,8 +28,13 @@ fn world() -> World {
 }
 
 fn undo(world: &mut World, arguments: &Value) {
+    undo_by(world, arguments, None);
+}
+
+fn undo_by(world: &mut World, arguments: &Value, by: Option<&str>) {
+    let by = by.map(str::to_owned);
     let arguments = arguments.as_object().cloned().unwrap_or_else(Map::new);
-    world.tell(Input::Direct { tool: "undo".to_owned(), arguments, origin: Origin::User });
+    world.tell(Input::Direct { tool: "undo".to_owned(), arguments, origin: Origin::User, by });
 }
 
 /// Returns the command and the plan of the latest approval.
@@ -61,6 +66,30 @@ fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
         _ => None,
     });
     assert_eq!(undone, Some((CallId::new("direct_3"), Reversibility::Exact)));
+}
+
+#[test]
+fn an_undo_names_the_user_who_asked_for_it_and_the_number_of_the_step() {
+    let mut world = world();
+    undo_by(&mut world, &json!({ "step": 1 }), Some("bob"));
+    let asked_by = world.last.events.iter().find_map(|event| match event {
+        Event::TurnStarted { by, .. } => by.clone(),
+        _ => None,
+    });
+    assert_eq!(asked_by.as_deref(), Some("bob"));
+    world.allow();
+    world.outcome(recorded("r4"));
+    let undone = |world: &World| {
+        world.last.events.iter().find_map(|event| match event {
+            Event::Undone { step, by, .. } => Some((*step, by.clone())),
+            _ => None,
+        })
+    };
+    assert_eq!(undone(&world), Some((Some(1), "bob".to_owned())));
+    undo(&mut world, &json!({ "step": 3 }));
+    world.allow();
+    world.outcome(recorded("r5"));
+    assert_ne!(undone(&world).map(|(_, by)| by).as_deref(), Some("bob"), "the name is that of this turn");
 }
 
 #[test]

@@ -288,7 +288,7 @@ impl World {
         if !command.is_empty() {
             arguments.insert("command".to_owned(), command.into());
         }
-        self.tell(Input::Direct { tool: tool.to_owned(), arguments, origin })
+        self.tell(Input::Direct { tool: tool.to_owned(), arguments, origin, by: None })
     }
 
     /// Changes the mode.

@@ -45,7 +45,7 @@ fn prompt(text: &str) -> Input {
 
 pub(crate) fn direct(command: &str) -> Input {
     let arguments = Map::from_iter([("command".to_owned(), json!(command))]);
-    Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User }
+    Input::Direct { tool: "bash".to_owned(), arguments, origin: Origin::User, by: None }
 }
 
 pub(crate) async fn next(updates: &mut Updates) -> Option<Update> {

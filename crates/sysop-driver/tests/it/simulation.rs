@@ -128,6 +128,7 @@ fn deed(world: &World, told: &SeenEvents) -> Input {
             tool: "bash".to_owned(),
             arguments: Map::from_iter([("command".to_owned(), json!("touch typed"))]),
             origin: Origin::User,
+            by: None,
         },
         (6..9, Some(call)) => decide(call),
         (_, _) => Input::prompt("random"),

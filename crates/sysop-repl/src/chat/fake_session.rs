@@ -117,6 +117,8 @@ struct State {
     running: Option<ToolCall>,
     paused: Option<PauseReason>,
     stubborn: bool,
+    /// Name of the user whose call runs next; `None` for the local user.
+    user: Option<String>,
     questions: Vec<Question>,
     asked: u64,
     refused: Vec<QuestionId>,
@@ -286,7 +288,7 @@ impl State {
     fn input(&mut self, input: Input) {
         match input {
             Input::Prompt { text, .. } => self.prompt(&text),
-            Input::Direct { tool, arguments, origin } => self.direct(tool, arguments, origin),
+            Input::Direct { tool, arguments, origin, .. } => self.direct(tool, arguments, origin),
             Input::Decision { call, decision, by, .. } => self.decision(&call, decision, by),
             Input::Cancel => self.cancel(),
             Input::Pause => self.pause(PauseReason::Asked),
@@ -345,7 +347,7 @@ impl State {
             prompt: prompt.into(),
             origin,
             images: Vec::new(),
-            by: None,
+            by: self.user.clone().filter(|_| prompt.is_empty()),
         });
     }
 
@@ -408,6 +410,11 @@ impl State {
             ]),
             "perhaps" => self.runs_sudo(&[("Your name? ", QuestionKind::PerhapsSecret)]),
             "hostkey" => self.runs_sudo(&[(HOST_KEY, QuestionKind::Text)]),
+            "bob" => {
+                self.say("Waiting for Bob.");
+                self.end(StopReason::EndTurn, None);
+                self.direct_by("bob", "uptime");
+            }
             "shared" => {
                 self.delta(Delta::Control { holder: Some("web".into()) });
                 let typed = TypedInput::Keys { text: "ls -la Enter".into() };
@@ -634,6 +641,14 @@ impl State {
         self.next_step();
         self.say("That is all.");
         self.end(StopReason::EndTurn, None);
+    }
+
+    /// Runs a command that another user typed. From then on, commands of this user have a name, too.
+    fn direct_by(&mut self, by: &str, command: &str) {
+        let arguments = serde_json::Map::from_iter([("command".to_owned(), json!(command))]);
+        self.user = Some(by.to_owned());
+        self.direct("bash".to_owned(), arguments, Origin::User);
+        self.user = Some("me".to_owned());
     }
 
     fn direct(

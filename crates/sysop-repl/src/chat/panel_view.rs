@@ -19,13 +19,13 @@ use sysop_term::ansi::text_style;
 use sysop_term::cells::{width, wrap_exact};
 use sysop_term::markdown::MarkdownStream;
 use sysop_term::output::{end_rows, host_rows, shown_text};
-use sysop_term::plan::command_rows;
+use sysop_term::plan::{command_rows, origin_rows};
 use sysop_term::{Span, StyleRole, TextRow};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
 use super::status_row::TurnFacts;
-use super::view::ReplView;
+use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{THEME, row, safe, span, truncate, words, wrap};
@@ -45,6 +45,7 @@ pub(crate) struct PanelView {
     output: Option<LiveOutput>,
     reasoning: String,
     own_prompts: VecDeque<String>,
+    own_calls: OwnCalls,
     asked_here: HashSet<CallId>,
     turn_began: Option<Timestamp>,
     exit_code: Option<i32>,
@@ -104,6 +105,10 @@ impl ReplView for PanelView {
 
     fn own_prompt(&mut self, text: &str) {
         self.own_prompts.push_back(text.to_owned());
+    }
+
+    fn own_call(&mut self, call: OwnCall) {
+        self.own_calls.push(call);
     }
 
     fn question(
@@ -457,26 +462,26 @@ impl PanelView {
     ) -> io::Result<()> {
         self.close_answer(screen)?;
         let Some(plan) = transcript.plan(&call.id) else { return Ok(()) };
-        let asked_here = self.asked_here.contains(&call.id);
-        if asked_here || origin == Origin::User {
+        let is_own = self.own_calls.take(call) || plan.asked_by.is_none();
+        if self.asked_here.contains(&call.id) || (origin == Origin::User && is_own) {
             return Ok(());
         }
-        if call.text_argument("command").is_none() {
-            return screen.rows(&[row(&words::tool_line(call), StyleRole::Dim)]);
-        }
         let panel = Panel::new(screen.render_options());
-        let mut rows: Vec<TextRow> = plan
-            .reason
-            .lines()
-            .flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0))
-            .collect();
+        let mut rows = if is_own { Vec::new() } else { origin_rows(plan, panel.inner(), THEME) };
+        if call.text_argument("command").is_none() {
+            rows.push(row(&words::tool_line(call), StyleRole::Dim));
+            return screen.rows(&rows);
+        }
+        let reason = plan.reason.lines();
+        rows.extend(reason.flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)));
         let place = transcript.session_info().map(|facts| facts.place_of(&call.name).0);
         if let Some(host) = place.filter(|host| !words::is_local_host(host)) {
             let place = format!("on {}", words::place(host));
             rows.extend(wrap(&row(&place, StyleRole::Dim), panel.inner(), 2));
         }
         rows.extend(command_rows(&plan.command, &plan.risk.findings, panel.inner(), THEME));
-        screen.rows(&panel.around("PLAN", rows))
+        let title = if origin == Origin::User { "COMMAND" } else { "PLAN" };
+        screen.rows(&panel.around(title, rows))
     }
 
     fn tool_finished(

@@ -13,7 +13,7 @@ use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
-use super::view::ReplView;
+use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{safe, safe_prose, words};
 
@@ -24,6 +24,7 @@ const COLUMNS: usize = 100;
 pub(crate) struct PlainView {
     streaming: Option<StreamingReply>,
     output: Option<(CallId, Stripper)>,
+    own_calls: OwnCalls,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Directory with full outputs, if it is on this machine.
@@ -50,11 +51,15 @@ impl ReplView for PlainView {
                 Event::Replied { step, reply } => self.replied(*step, &reply.text, screen),
                 Event::ToolStarted { call, origin } => {
                     self.end_answer(screen)?;
-                    if *origin == Origin::User {
+                    let plan = transcript.plan(&call.id).filter(|plan| plan.asked_by.is_some());
+                    let other = plan.filter(|_| !self.own_calls.take(call));
+                    if *origin == Origin::User && other.is_none() {
                         return Ok(());
                     }
                     screen.end_text()?;
-                    screen.text(&format!("{}\n", words::tool_line(call)))
+                    let by = other.and_then(words::origin_summary);
+                    let by = by.map_or_else(String::new, |by| format!(" ({by})"));
+                    screen.text(&format!("{}{by}\n", words::tool_line(call)))
                 }
                 Event::ToolFinished { call, outcome } => {
                     self.tool_finished(call, outcome, transcript, screen)
@@ -98,6 +103,10 @@ impl ReplView for PlainView {
     }
 
     fn own_prompt(&mut self, _text: &str) {}
+
+    fn own_call(&mut self, call: OwnCall) {
+        self.own_calls.push(call);
+    }
 
     fn question(
         &mut self,

@@ -39,7 +39,7 @@ use super::plain_view::PlainView;
 use super::program_prompt::PromptOutcome;
 use super::session_skills::SessionSkills;
 use super::terminal_mirror::AlternateScreen;
-use super::view::ReplView;
+use super::view::{OwnCall, ReplView};
 use super::{CompletionNames, ExitBehavior, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
@@ -660,7 +660,11 @@ impl Repl {
 
     fn direct(&mut self, tool: &str, arguments: serde_json::Value, origin: Origin) -> io::Result<()> {
         let serde_json::Value::Object(arguments) = arguments else { return Ok(()) };
-        self.send_and_expect(Input::Direct { tool: tool.to_owned(), arguments, origin }, AwaitedUpdate::Turn)
+        self.view.own_call(OwnCall::new(tool, &arguments));
+        self.send_and_expect(
+            Input::Direct { tool: tool.to_owned(), arguments, origin, by: None },
+            AwaitedUpdate::Turn,
+        )
     }
 
     fn help(&mut self) -> io::Result<()> {

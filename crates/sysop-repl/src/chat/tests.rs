@@ -609,6 +609,21 @@ async fn events_of_other_clients_appear_above_the_unchanged_input_line() {
 }
 
 #[tokio::test]
+async fn a_command_of_another_user_is_shown_with_a_name() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("bob\r").await;
+    let text = person.sees("ran uptime").await;
+    assert!(text.contains("typed by bob") && text.contains("$ uptime"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("!ls\r").await;
+    let text = person.sees("ran ls").await;
+    assert!(!text.contains("typed by"), "{text}");
+    person.signals(rustix::process::Signal::TERM);
+    assert_eq!(person.leaves().await, 143);
+}
+
+#[tokio::test]
 async fn exec_prompts_on_its_terminal_and_exits_130_on_ctrl_c() {
     let mut person = Person::starts("clean", None);
     let text = person.sees(QUESTION).await;

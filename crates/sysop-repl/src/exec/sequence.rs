@@ -149,7 +149,7 @@ impl ExecRun {
             SequenceAction::Run(SequenceCall { tool, arguments, shows_output, delay, host }) => {
                 self.turn = None;
                 self.printer.routine = shows_output;
-                let input = Input::Direct { tool, arguments, origin: Origin::Routine };
+                let input = Input::Direct { tool, arguments, origin: Origin::Routine, by: None };
                 if delay.is_zero() {
                     return self.send_call(host, input);
                 }

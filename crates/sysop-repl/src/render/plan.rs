@@ -4,7 +4,7 @@
 use sysop_core::policy::RiskClass;
 use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_term::TextRow;
-use sysop_term::plan::{canary_rows, effect_rows, guard_rows, preview_rows, reason_rows};
+use sysop_term::plan::{canary_rows, effect_rows, guard_rows, origin_rows, preview_rows, reason_rows};
 
 use super::{StyleRole, THEME, row, span, words, wrap};
 
@@ -22,7 +22,8 @@ pub(crate) fn rows(
     info: Option<&SessionInfo>,
     columns: usize,
 ) -> Vec<TextRow> {
-    let mut out = reason_rows(plan, columns, THEME);
+    let mut out = origin_rows(plan, columns, THEME);
+    out.extend(reason_rows(plan, columns, THEME));
     let several = words::is_fleet(place.host);
     let text = format!("on {} in {}", words::place(place.host), place.root);
     // An answer that starts a command on several hosts must stand out.

@@ -35,6 +35,7 @@ fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
     Proposal {
         call,
         origin: Origin::Model,
+        asked_by: None,
         command: command.into(),
         edited_from: None,
         reason: "Make room on the disk.".into(),

@@ -99,6 +99,26 @@ async fn a_prompt_names_the_token_that_sent_it_whatever_the_client_says() {
 }
 
 #[tokio::test]
+async fn a_typed_command_names_the_token_that_sent_it_whatever_the_client_says() {
+    let world = World::start().await;
+    let id = session(world.address, "ann", &json!({})).await;
+    let (mut socket, _) = Client::join(world.address, &id, "ann", json!({})).await;
+    let direct = json!({"type": "direct", "command": "ls", "origin": "typed", "by": "root"});
+    socket.say(direct).await;
+    let started = async |socket: &mut Client| loop {
+        let state = socket.until("state").await;
+        if state["event"] == "turn_started" {
+            return (state["origin"].clone(), state["by"].clone());
+        }
+    };
+    assert_eq!(started(&mut socket).await, (json!("typed"), json!("ann")));
+    socket.until("assistant.done").await;
+    let words = json!({"command": "ls", "by": "root"});
+    assert_eq!(say(&world, "operator", &id, "direct", words).await, 202);
+    assert_eq!(started(&mut socket).await, (json!("routine"), json!("operator")));
+}
+
+#[tokio::test]
 async fn sessions_name_their_opener_and_decisions_their_author() {
     let world = World::start().await;
     let (id, call) = waiting(&world, "operator").await;

@@ -276,7 +276,7 @@ pub(crate) fn prompt(text: impl Into<String>) -> Input {
 
 pub(crate) fn direct(command: &str) -> Input {
     let arguments = Map::from_iter([("command".to_owned(), Value::from(command))]);
-    Input::Direct { tool: "bash".into(), arguments, origin: Origin::User }
+    Input::Direct { tool: "bash".into(), arguments, origin: Origin::User, by: None }
 }
 
 pub(crate) async fn database() -> (String, String) {
@@ -604,7 +604,7 @@ async fn any_node_can_answer_an_approval_and_the_first_answer_counts() {
     let mut here = a.create("s").await;
     let mut there = b.open("s").await;
     let arguments = Map::from_iter([("command".to_owned(), json!("touch x"))]);
-    here.say(Input::Direct { tool: "bash".into(), arguments, origin: Origin::Routine });
+    here.say(Input::Direct { tool: "bash".into(), arguments, origin: Origin::Routine, by: None });
     let asked = |event: &Event| match event {
         Event::ApprovalAsked { call, .. } => Some(call.id.clone()),
         _ => None,

@@ -236,8 +236,8 @@ fn of_second_kind(kind: usize) -> proptest::strategy::BoxedStrategy<Event> {
                 Event::ApprovalPreviewed { call, command, risk, preview }
             })
             .boxed(),
-        25 => (call_id(), text(), reversibility())
-            .prop_map(|(call, by, how)| Event::Undone { call, by, how })
+        25 => (call_id(), option::of(any::<u32>()), text(), reversibility())
+            .prop_map(|(call, step, by, how)| Event::Undone { call, step, by, how })
             .boxed(),
         26 => (vec((text(), text(), any::<u64>()), 0..3), vec((text(), any::<u64>()), 0..3))
             .prop_map(|(files, untrusted)| {

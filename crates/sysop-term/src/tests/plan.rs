@@ -33,6 +33,7 @@ fn plan(call: ToolCall, command: &str) -> Proposal {
     Proposal {
         call,
         origin: Origin::Model,
+        asked_by: None,
         command: command.to_owned(),
         edited_from: None,
         reason: String::new(),

@@ -242,7 +242,7 @@ impl App {
     ) -> Vec<Action> {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
         let what = if self.state().is_busy() { PendingAck::Event } else { PendingAck::Turn };
-        self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin }, what, now)
+        self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin, by: None }, what, now)
     }
 
     pub(super) fn configure(&mut self, change: ConfigChange, now: Duration) -> Vec<Action> {

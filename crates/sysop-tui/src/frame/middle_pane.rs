@@ -10,7 +10,9 @@ use sysop_core::transcript::{ItemBody, Proposal, SessionInfo, ToolOutput};
 use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
-use sysop_term::plan::{canary_rows, effect_rows, guard_rows, is_command, preview_rows, reason_rows};
+use sysop_term::plan::{
+    canary_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
+};
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
 use sysop_term::{Span, TextRow};
@@ -251,7 +253,8 @@ fn proposal_rows(
 }
 
 fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, columns: usize) -> Vec<TextRow> {
-    let mut rows = reason_rows(plan, columns, theme);
+    let mut rows = origin_rows(plan, columns, theme);
+    rows.extend(reason_rows(plan, columns, theme));
     let (host, _) = facts.place_of(&plan.call.name);
     if ui_text::is_fleet(host) {
         // A single answer starts the command on several hosts; make that obvious.

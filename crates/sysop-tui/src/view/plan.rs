@@ -1,6 +1,5 @@
 //! A tool call in the history, folded to a few rows.
 
-use sysop_core::event::Origin;
 use sysop_core::transcript::{Proposal, ProposalState, call_summary};
 use sysop_core::ui_text;
 use sysop_term::cells::{Span, TextRow, hang, wrap, wrap_exact};
@@ -53,11 +52,8 @@ pub(super) fn history_rows(
     if !ui_text::is_local_host(place.host) && !place.host.is_empty() {
         note(&format!("on {}", ui_text::place(place.host)), StyleRole::Dim);
     }
-    match plan.origin {
-        Origin::Model => {}
-        Origin::User => note("typed by you", StyleRole::Dim),
-        Origin::Routine => note("from a routine", StyleRole::Dim),
-        Origin::McpClient => note("from an MCP client", StyleRole::Dim),
+    if let Some(text) = ui_text::origin_summary(plan) {
+        note(&text, StyleRole::Dim);
     }
     if !plan.reason.trim().is_empty() {
         note(&plan.reason.trim().replace('\n', " "), StyleRole::Dim);

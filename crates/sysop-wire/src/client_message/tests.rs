@@ -114,7 +114,7 @@ fn a_session_is_configured_one_change_at_a_time() {
 #[test]
 fn a_direct_call_is_a_command_or_a_tool_with_its_arguments() {
     let direct = |message| {
-        let Input::Direct { tool, arguments, origin } = input(message) else { panic!("no direct call") };
+        let Input::Direct { tool, arguments, origin, .. } = input(message) else { panic!("no direct call") };
         (tool, Value::Object(arguments), origin)
     };
     assert_eq!(
@@ -182,7 +182,7 @@ fn inputs_of_front_ends_round_trip() {
     let by = "web".to_owned();
     for input in [
         Input::Prompt { text: "go".to_owned(), images: Vec::new(), by: Some(by.clone()) },
-        Input::Direct { tool: "send_keys".into(), arguments, origin: Origin::User },
+        Input::Direct { tool: "send_keys".into(), arguments, origin: Origin::User, by: Some(by.clone()) },
         Input::Decision {
             call: call.clone(),
             decision: Decision::AllowSession { command: Some("x".into()) },

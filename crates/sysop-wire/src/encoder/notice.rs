@@ -71,8 +71,8 @@ pub(super) fn message(
         Event::ApprovalGiven { call: tool_call_id, by, needed, .. } => {
             ServerMessage::ApprovalGiven { session_id, position, tool_call_id, by, needed }
         }
-        Event::Undone { call: tool_call_id, by, how } => {
-            ServerMessage::Undone { session_id, position, tool_call_id, by, how }
+        Event::Undone { call: tool_call_id, step, by, how } => {
+            ServerMessage::Undone { session_id, position, tool_call_id, step, by, how }
         }
         _ => return None,
     })

@@ -264,7 +264,7 @@ fn stopping_a_tool_is_a_state() {
 }
 
 #[test]
-fn a_direct_call_is_not_a_user_message() {
+fn a_direct_call_is_not_a_user_message_and_names_who_asked_for_it() {
     check(
         vec![
             Event::TurnStarted {
@@ -272,14 +272,14 @@ fn a_direct_call_is_not_a_user_message() {
                 prompt: String::new(),
                 origin: Origin::User,
                 images: Vec::new(),
-                by: None,
+                by: Some("bob".to_owned()),
             },
             Event::ToolStarted { call: call("c1"), origin: Origin::User },
             finished("c1", Outcome { exit_code: Some(1), ..Outcome::failed("no\n") }),
             ended(1, StopReason::Failed, None),
         ],
         &expect![[r#"
-            {"type":"state","seq":1,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0,"event":"turn_started"}
+            {"type":"state","seq":1,"state":"running","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0,"event":"turn_started","origin":"typed","by":"bob"}
             {"type":"tool.call","seq":2,"toolCallId":"c1","name":"bash","arguments":{"command":"rm -rf /tmp/x"},"origin":"typed"}
             {"type":"tool.finished","seq":3,"toolCallId":"c1","name":"bash","status":"failed","exitCode":1,"truncated":false,"output":"no\n","durationMs":0}
             {"type":"state","seq":4,"more":true,"state":"idle","turn":1,"iteration":0,"maxIterations":0,"approve":"ask","queued":0}

@@ -166,7 +166,10 @@ fn later_event(u: &mut Unstructured<'_>) -> Result<Event> {
             Event::ApprovalPreviewed { call, command, risk, preview: vec![text(u)?] }
         }
         6 => Event::ApprovalGiven { call, by: text(u)?, needed: 2, person: None },
-        7 => Event::Undone { call, by: text(u)?, how: reversibility(u)? },
+        7 => {
+            let step = u.ratio(1, 2)?.then(|| u.arbitrary()).transpose()?;
+            Event::Undone { call, step, by: text(u)?, how: reversibility(u)? }
+        }
         8 => {
             let file = InstructionFile::new(text(u)?, InstructionSource::Workspace, String::new(), 7);
             let untrusted = vec![UntrustedFile { path: text(u)?, bytes: 8 }];
@@ -371,7 +374,8 @@ impl World {
             4 => {
                 let Arguments::Object(arguments) = arguments(u)? else { return Ok(Input::Cancel) };
                 let origin = *u.choose(&[Origin::User, Origin::Routine])?;
-                Input::Direct { tool: "bash".into(), arguments, origin }
+                let by = u.ratio(1, 2)?.then(|| text(u)).transpose()?;
+                Input::Direct { tool: "bash".into(), arguments, origin, by }
             }
             5 => Input::Cancel,
             6 => Input::Pause,

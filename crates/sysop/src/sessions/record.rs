@@ -11,6 +11,7 @@ use sysop_core::session::UNDO_TOOL;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolEffect;
 use sysop_core::transcript::{OutputReaders, Participants};
+use sysop_core::undo::undo_summary;
 use sysop_driver::port::Store;
 
 use super::{SessionsError, each_event};
@@ -64,6 +65,8 @@ pub(crate) struct RecordedCall {
     /// Time of the call's start, or of its end if it never started.
     pub(crate) at: Timestamp,
     pub(crate) origin: Origin,
+    /// The user who sent the call to a server; `None` for a call of a model.
+    pub(crate) asked_by: Option<String>,
     pub(crate) decision: Option<RecordedDecision>,
     /// False if the call never ran.
     pub(crate) has_started: bool,
@@ -102,16 +105,13 @@ pub(crate) struct RecordedGuard {
 impl RecordedCall {
     /// Returns the call as text: its command, or the tool with its path.
     pub(crate) fn text(&self) -> String {
-        if let Some(command) = self.call.text_argument("command") {
-            return command.to_owned();
+        let command = self.call.text_argument("command").map(str::to_owned);
+        if let Some(text) = command.or_else(|| undo_summary(&self.call)) {
+            return text;
         }
         match self.call.text_argument("path").or_else(|| self.call.text_argument("keys")) {
             Some(text) => format!("{} {text}", self.call.name),
             None => match &self.call.arguments {
-                Arguments::Object(map) if self.call.name == UNDO_TOOL => match map.get("step") {
-                    Some(step) => format!("undo step {step}"),
-                    None => "undo the last change of a file".to_owned(),
-                },
                 Arguments::Object(map) if map.is_empty() => self.call.name.clone(),
                 Arguments::Object(_) => format!("{} {}", self.call.name, self.call.arguments.to_value()),
                 Arguments::Invalid(text) => format!("{} {text}", self.call.name),
@@ -189,7 +189,7 @@ impl SessionRecord {
                     guard.end = Some(*how);
                 }
             }
-            Event::Undone { call, by, how } => {
+            Event::Undone { call, by, how, .. } => {
                 self.undone(call, by, *how);
             }
             _ => {}
@@ -231,7 +231,10 @@ impl SessionRecord {
         self.proposed.remove(&call.id);
         let decision = self.decisions.remove(&call.id);
         let number = self.calls.len() + 1;
-        self.calls.push(RecordedCall { number, call, at, origin, decision, has_started, outcome: None });
+        let sender = self.turns.last().and_then(|turn| turn.by.clone());
+        let asked_by = sender.filter(|_| origin != Origin::Model);
+        let outcome = None;
+        self.calls.push(RecordedCall { number, call, at, origin, asked_by, decision, has_started, outcome });
     }
 
     fn call_ended(&mut self, id: &CallId, at: Timestamp, outcome: &Outcome) {

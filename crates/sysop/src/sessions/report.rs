@@ -253,12 +253,14 @@ fn formatted(at: Timestamp, zone: &TimeZone, format: &str) -> String {
 impl ReportedCall {
     /// `undone` is the extent to which the call was undone later.
     fn new(call: &RecordedCall, undone: Option<Reversibility>, is_local: bool, zone: &TimeZone) -> Self {
+        let by = call.asked_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
         let mut facts = vec![match call.origin {
             Origin::Model => "proposed by the model".to_owned(),
-            Origin::User if call.call.name == UNDO_TOOL => "asked for by a user".to_owned(),
-            Origin::User => "typed".to_owned(),
-            Origin::Routine => "routine".to_owned(),
-            Origin::McpClient => "from an MCP client".to_owned(),
+            Origin::User if call.call.name == UNDO_TOOL && by.is_empty() => "asked for by a user".to_owned(),
+            Origin::User if call.call.name == UNDO_TOOL => format!("asked for{by}"),
+            Origin::User => format!("typed{by}"),
+            Origin::Routine => format!("routine{by}"),
+            Origin::McpClient => format!("from an MCP client{by}"),
         }];
         let is_plan = call.call.name == UNDO_TOOL && call.status() == Some(Status::Cancelled);
         match (&call.outcome, &call.decision) {

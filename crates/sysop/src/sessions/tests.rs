@@ -432,6 +432,35 @@ async fn prompts_name_their_senders_if_several_people_took_part() {
 }
 
 #[tokio::test]
+async fn typed_commands_and_undos_name_who_asked_for_them() {
+    let begins = |number: u32| Event::TurnStarted {
+        turn: TurnId(number),
+        prompt: String::new(),
+        origin: Origin::User,
+        images: Vec::new(),
+        by: Some("b\u{1b}[31mob".to_owned()),
+    };
+    let undo = json!({"call": "direct_1", "records": [{"id": "db78", "rights": "own"}], "step": 1});
+    let events = vec![
+        opened("web1", "/srv"),
+        begins(1),
+        started("bash", json!({"command": "uptime"}), Origin::User),
+        begins(2),
+        started("undo", undo, Origin::User),
+    ];
+    let store = MemoryStore::new();
+    keep(&store, "0198-one", 0, events).await;
+    let (mut shown, mut exported) = (Vec::new(), Vec::new());
+    show(&store, "0198", &view(None), &mut shown).await.unwrap();
+    export(&store, "0198", ExportFormat::Markdown, &view(None), &mut exported).await.unwrap();
+    let (shown, exported) = (String::from_utf8(shown).unwrap(), String::from_utf8(exported).unwrap());
+    let by = format!("typed by {}", neutralize("b\u{1b}[31mob"));
+    assert!(shown.contains(&format!("\n$ uptime\n  ({by})\n")), "{shown}");
+    assert!(shown.contains(&format!("\n$ undo step 1\n  ({by})\n")), "{shown}");
+    assert_eq!(exported.matches(&format!("\n*{}*\n", crate::markdown::escape(&by))).count(), 2, "{exported}");
+}
+
+#[tokio::test]
 async fn markdown_export_keeps_output_inside_its_fence() {
     let mut out = Vec::new();
     export(&a_day().await, "0198", ExportFormat::Markdown, &view(None), &mut out).await.unwrap();

@@ -14,7 +14,7 @@ use sysop_core::transcript::{
     OutputReaders, Participants, client_tools_sentence, event_notice, terminal_input_sentence,
 };
 use sysop_core::ui_text::{self, host_groups, mode_sentence};
-use sysop_core::undo::changed_line;
+use sysop_core::undo::{changed_line, undo_summary};
 use sysop_driver::port::SessionSummary;
 
 use super::DisplayOptions;
@@ -33,6 +33,8 @@ pub(super) struct TranscriptWriter {
     form: TranscriptFormat,
     /// Calls in the last reply that have not started. A call that never starts is shown when it ends.
     waiting: HashMap<CallId, String>,
+    /// The user who sent the call of the current turn to a server, if the turn has no prompt.
+    asked_by: Option<String>,
     /// Call that has started but not ended.
     running: Option<CallId>,
     tool_calls: u32,
@@ -52,7 +54,8 @@ enum TranscriptEntry {
     /// Command, or a short form of another tool call.
     Call {
         text: String,
-        by: Option<&'static str>,
+        /// Phrase about the origin and the sender; `None` for a call of a model.
+        by: Option<String>,
     },
     Result {
         output: String,
@@ -67,6 +70,7 @@ impl TranscriptWriter {
         Self {
             form,
             waiting: HashMap::new(),
+            asked_by: None,
             running: None,
             tool_calls: 0,
             readers: OutputReaders::default(),
@@ -143,6 +147,7 @@ impl TranscriptWriter {
             }
             Event::TurnStarted { prompt, images, by, .. } => {
                 self.waiting.clear();
+                self.asked_by = by.clone().filter(|_| prompt.is_empty());
                 let by = by.clone().filter(|_| self.participants.are_several());
                 let shown = || TranscriptEntry::Prompt { text: prompt_for_display(prompt, images), by };
                 (!prompt.is_empty()).then(shown).into_iter().collect()
@@ -170,7 +175,8 @@ impl TranscriptWriter {
             Event::ToolStarted { call, origin } => {
                 self.waiting.remove(&call.id);
                 self.running = Some(call.id.clone());
-                vec![TranscriptEntry::Call { text: call_summary(call), by: origin_words(*origin) }]
+                let by = origin_words(*origin, self.asked_by.as_deref());
+                vec![TranscriptEntry::Call { text: call_summary(call), by }]
             }
             Event::ToolFinished { call, outcome } => self.finished_call(call, outcome),
             _ => note(event).map(TranscriptEntry::Note).into_iter().collect(),
@@ -198,7 +204,7 @@ fn write_plain(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<()> 
         TranscriptEntry::Call { text, by } => {
             writeln!(out)?;
             indented(text, "$ ", out)?;
-            by.map_or(Ok(()), |by| writeln!(out, "  ({by})"))
+            by.as_ref().map_or(Ok(()), |by| writeln!(out, "  ({by})"))
         }
         TranscriptEntry::Result { output, note } => {
             indented(output, "  ", out)?;
@@ -220,7 +226,7 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
             indented(&neutralize_prose(text), "", out)
         }
         TranscriptEntry::Call { text, by } => {
-            by.map_or(Ok(()), |by| writeln!(out, "\n*{by}*"))?;
+            by.as_ref().map_or(Ok(()), |by| writeln!(out, "\n*{}*", escape(by)))?;
             fenced(text, "sh", out)
         }
         TranscriptEntry::Result { output, note } => {
@@ -279,8 +285,8 @@ fn note(event: &Event) -> Option<String> {
 
 /// Returns a call's command, or the tool's name with its arguments if there is no command.
 fn call_summary(call: &ToolCall) -> String {
-    if let Some(command) = call.text_argument("command") {
-        return command.to_owned();
+    if let Some(text) = call.text_argument("command").map(str::to_owned).or_else(|| undo_summary(call)) {
+        return text;
     }
     match &call.arguments {
         Arguments::Object(map) => {
@@ -291,13 +297,14 @@ fn call_summary(call: &ToolCall) -> String {
     }
 }
 
-fn origin_words(origin: Origin) -> Option<&'static str> {
-    match origin {
-        Origin::Model => None,
-        Origin::User => Some("typed"),
-        Origin::Routine => Some("routine"),
-        Origin::McpClient => Some("from an MCP client"),
-    }
+fn origin_words(origin: Origin, by: Option<&str>) -> Option<String> {
+    let words = match origin {
+        Origin::Model => return None,
+        Origin::User => "typed",
+        Origin::Routine => "routine",
+        Origin::McpClient => "from an MCP client",
+    };
+    Some(by.map_or_else(|| words.to_owned(), |by| format!("{words} by {}", one_line(by))))
 }
 
 fn outcome_summary(outcome: &Outcome) -> String {

@@ -1,4 +1,4 @@
-//! Senders of prompts, shown once several people take part.
+//! Senders of prompts, shown once several people take part, and of calls that no model proposed.
 
 use super::*;
 
@@ -71,4 +71,46 @@ fn a_queued_prompt_names_its_sender_among_several_people() {
         })
         .collect();
     assert_eq!(notices, ["queued: next", "queued by bob: next"]);
+}
+
+/// Returns the phrase about the origin of a call, once it awaits approval and once it has started.
+fn origins(call: &ToolCall, origin: Origin, by: Option<&str>) -> [Option<String>; 2] {
+    let begins = Event::TurnStarted {
+        turn: TurnId(1),
+        prompt: String::new(),
+        origin,
+        images: Vec::new(),
+        by: by.map(str::to_owned),
+    };
+    let command = call_summary(call);
+    let asked = Event::ApprovalAsked {
+        call: call.clone(),
+        covers: Grant::Exact { command: command.clone() },
+        command,
+        reason: String::new(),
+        risk: Risk::default(),
+        preview: Vec::new(),
+        guarded: None,
+        scope: None,
+        terms: ApprovalTerms::default(),
+    };
+    let started = Event::ToolStarted { call: call.clone(), origin };
+    [asked, started].map(|event| {
+        let transcript = live(&[open(), begins.clone().into(), event.into()]);
+        ui_text::origin_summary(transcript.plan(&call.id).expect("the call is shown"))
+    })
+}
+
+#[test]
+fn a_call_without_a_model_names_who_asked_for_it() {
+    let both = |text: &str| [Some(text.to_owned()), Some(text.to_owned())];
+    let (typed, undo) = (bash("c1", "uptime"), call("c2", "undo", json!({ "call": "direct_1", "step": 3 })));
+    assert_eq!(origins(&typed, Origin::User, Some("b\u{1b}[31mob")), both("typed by b\\x1b[31mob"));
+    assert_eq!(origins(&typed, Origin::User, None), both("typed by you"));
+    assert_eq!(origins(&undo, Origin::User, Some("bob")), both("asked for by bob"));
+    assert_eq!(origins(&undo, Origin::User, None), both("asked for by you"));
+    assert_eq!(origins(&typed, Origin::Routine, Some("bob")), both("from a routine, started by bob"));
+    assert_eq!(origins(&typed, Origin::Routine, None), both("from a routine"));
+    assert_eq!(origins(&typed, Origin::Model, Some("bob")), [None, None]);
+    assert_eq!(call_summary(&undo), "undo step 3", "without the ids of calls and records");
 }

@@ -45,6 +45,27 @@ async fn the_plain_form_works_through_a_pipe() {
 }
 
 #[tokio::test]
+async fn commands_of_other_users_are_shown_with_their_names() {
+    let (text, _) = plain("bob\n!ls\n/exit\n").await;
+    expect![[r#"
+        sysop: demo/one on web1, approval ask
+
+        You: bob
+
+        Agent: Waiting for Bob.
+
+        [Tool: bash("uptime")] (typed by bob)
+        ran uptime
+
+        You: !ls
+        ran ls
+
+        You: /exit
+    "#]]
+    .assert_eq(&text);
+}
+
+#[tokio::test]
 async fn plain_approvals_are_read_as_input_lines() {
     let (text, code) =
         plain("clean\nmaybe\ny\nclean\nn too early\nclean\ne\nrm -ri build\nmaybe\ny\nclean\ns\n").await;

@@ -499,3 +499,23 @@ fn prompts_show_their_senders_once_several_people_take_part() {
         "#]],
     );
 }
+
+#[test]
+fn a_typed_command_and_an_undo_show_who_asked_for_them() {
+    let text = |by: Option<&str>| {
+        let mut story = Story::new();
+        let turn = story.transcript.turn().next();
+        let by = by.map(str::to_owned);
+        let (prompt, images) = (String::new(), Vec::new());
+        story.log(Event::TurnStarted { turn, prompt, origin: Origin::User, images, by });
+        let undo = call("c2", "undo", json!({ "call": "direct_1", "step": 1 }));
+        for call in [bash("c1", "uptime"), undo] {
+            story.log(Event::ToolStarted { call, origin: Origin::User });
+        }
+        story.screen(40, 12)
+    };
+    let bob = text(Some("bob"));
+    assert!(bob.contains("$ uptime") && bob.contains("· typed by bob"), "{bob}");
+    assert!(bob.contains("→ undo step 1") && bob.contains("· asked for by bob"), "{bob}");
+    assert!(text(None).contains("· typed by you"));
+}

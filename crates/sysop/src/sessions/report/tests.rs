@@ -69,7 +69,7 @@ fn session() -> SessionRecord {
         Event::GuardEnded { call: id("c1"), host: "web1".to_owned(), how: GuardEnd::Fired },
         Event::Decided { call: id("c2"), decision: reject, by: "bob".to_owned() },
         Event::ToolFinished { call: id("c2"), outcome: Outcome::new(Status::Rejected, "no") },
-        Event::Undone { call: id("c1"), by: "ada".to_owned(), how: Reversibility::Partly },
+        Event::Undone { call: id("c1"), step: Some(1), by: "ada".to_owned(), how: Reversibility::Partly },
     ])
 }
 
@@ -208,6 +208,30 @@ fn undo(id: &str, step: u64, call: &str) -> ToolCall {
 }
 
 #[test]
+fn a_report_names_who_typed_a_command_and_asked_for_an_undo() {
+    let (change, undo) = (call("c1", "touch a"), undo("u1", 1, "c1"));
+    let begins = |turn: u32, by: Option<&str>| Event::TurnStarted {
+        turn: TurnId(turn),
+        prompt: String::new(),
+        origin: Origin::User,
+        images: Vec::new(),
+        by: by.map(str::to_owned),
+    };
+    let runs = |call: &ToolCall| {
+        let started = Event::ToolStarted { call: call.clone(), origin: Origin::User };
+        [started, Event::ToolFinished { call: call.id.clone(), outcome: Outcome::ok("") }]
+    };
+    let text = |by: Option<&str>| {
+        let events = [begins(1, by)].into_iter().chain(runs(&change)).chain([begins(2, by)]);
+        markdown(&record(events.chain(runs(&undo)).collect()), Path::new("/nothing"))
+    };
+    let named = text(Some("bob"));
+    assert!(named.contains("typed by bob") && named.contains("asked for by bob"), "{named}");
+    let nameless = text(None);
+    assert!(nameless.contains("typed,") && nameless.contains("asked for by a user"), "{nameless}");
+}
+
+#[test]
 fn a_report_names_everyone_who_allowed_an_undo() {
     let (change, undo) = (call("c1", "touch a"), undo("u1", 1, "c1"));
     let given =
@@ -228,7 +252,12 @@ fn a_report_names_everyone_who_allowed_an_undo() {
         given("bob"),
         allow(&undo.id, "cleo"),
         Event::ToolStarted { call: undo.clone(), origin: Origin::User },
-        Event::Undone { call: change.id.clone(), by: "cleo".to_owned(), how: Reversibility::Exact },
+        Event::Undone {
+            call: change.id.clone(),
+            step: Some(1),
+            by: "cleo".to_owned(),
+            how: Reversibility::Exact,
+        },
         finished(&undo.id),
     ]);
     let (text, page) = (markdown(&record, Path::new("/nothing")), html(&record, Path::new("/nothing")));
