@@ -128,7 +128,16 @@ impl LocalMachine {
             Some(kind) => kind.dialect(),
             None => Dialect::Unknown,
         };
-        CommandContext { dialect, folder: root.clone(), root, home, user, uid: Some(uid), host: None }
+        CommandContext {
+            dialect,
+            own_shell: true,
+            folder: root.clone(),
+            root,
+            home,
+            user,
+            uid: Some(uid),
+            host: None,
+        }
     }
 
     /// Returns the user's shell: the configured one, else `$SHELL` if it is usable, else the shell that runs commands.

@@ -96,6 +96,7 @@ impl Toolbox {
         terminal.note_place(call, &place);
         let context = &mut survey.context;
         context.dialect = place.dialect;
+        context.own_shell = false;
         context.folder = match place.folder {
             Some(folder) => Some(folder),
             // A new shell starts in the root; until it does, only keys are surveyed.

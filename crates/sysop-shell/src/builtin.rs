@@ -1,5 +1,6 @@
 //! Builtins that evaluate text or change the meaning of later commands, and variables that have the same effect.
 
+use super::dialect;
 use super::lexer::{Word, is_name, is_plain_subscript};
 use super::options;
 use super::program_call::{ProgramCall, Script, ScriptOrigin, Stdin};
@@ -28,6 +29,39 @@ pub(super) fn alters_execution(name: &str) -> bool {
     options::is_listed(NAMES, name)
         || PREFIXES.split(' ').any(|prefix| name.starts_with(prefix))
         || name.ends_with("PAGER")
+}
+
+/// Builtins that end the shell, or that jump within its script.
+const JUMPS: [&str; 5] = ["exit", "return", "break", "continue", "shift"];
+
+/// Names of the options of `set -o` that only decide when the shell gives up.
+const GIVES_UP: [&str; 3] = ["errexit", "nounset", "pipefail"];
+
+/// Returns true if the words call a builtin of `JUMPS` with at most a number, which no shell evaluates.
+pub(super) fn is_plain_jump(words: &[Word]) -> bool {
+    let Some((program, arguments)) = words.split_first() else { return false };
+    program.literal().is_some_and(|name| JUMPS.contains(&name))
+        && match arguments {
+            [] => true,
+            [number] => dialect::is_number(number),
+            _ => false,
+        }
+}
+
+/// Returns true if `set` with these arguments only decides when the shell gives up: `-e`, `-u`, `-o pipefail`.
+fn only_gives_up(arguments: &[Word]) -> bool {
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let letters = word.literal().and_then(|text| text.strip_prefix(['-', '+']));
+        let Some(letters) = letters.filter(|letters| !letters.is_empty()) else { return false };
+        let plain = letters.strip_suffix('o').unwrap_or(letters);
+        let mut is_named =
+            || words.next().and_then(Word::literal).is_some_and(|name| GIVES_UP.contains(&name));
+        if !plain.chars().all(|letter| matches!(letter, 'e' | 'u')) || (plain != letters && !is_named()) {
+            return false;
+        }
+    }
+    !arguments.is_empty()
 }
 
 /// Assesses one `NAME=value` word.
@@ -118,6 +152,10 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             test(state, call);
             return false;
         }
+        // A shell of its own has nothing to lose by its end; another one is the user's.
+        "exit" | "return" | "break" | "continue" | "shift"
+            if state.own_shell && is_plain_jump(call.words) => {}
+        "set" if state.own_shell && only_gives_up(arguments) => {}
         "set" | "shopt" | "setopt" | "unsetopt" => state.raise(RiskClass::Changes),
         _ => return false,
     }

@@ -32,6 +32,9 @@ impl Dialect {
 #[serde(default)]
 pub struct CommandContext {
     pub dialect: Dialect,
+    /// True if a shell of its own runs the command, and ends with it. False for a shell that goes on, like that of the
+    /// shared terminal, or if unknown.
+    pub own_shell: bool,
     /// Working directory, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,

@@ -6,7 +6,7 @@
 use tree_sitter::Node;
 
 use super::expansion;
-use super::lexer::is_name;
+use super::lexer::{Word, is_name};
 use super::program_call::Script;
 use super::state::State;
 use super::syntax_tree::each_below;
@@ -311,7 +311,7 @@ fn is_portable_comment(script: &Script<'_>, node: Node<'_>, dialect: Dialect) ->
 /// Returns the reason why a call is opaque in this dialect, or `None` if it is not. A call is opaque if it calls a
 /// builtin whose arguments ksh or zsh evaluates but bash does not, or if its first word is one that these shells do not
 /// look up as a program.
-pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Option<&'static str> {
+pub(super) fn evaluates(dialect: Dialect, words: &[Word]) -> Option<&'static str> {
     if dialect == Dialect::Bash {
         return None;
     }
@@ -337,19 +337,18 @@ pub(super) fn evaluates(dialect: Dialect, words: &[super::lexer::Word]) -> Optio
             (!plain || names || built).then_some(evaluated)
         }
         "exit" | "return" | "shift" | "break" | "continue" | "ulimit" | "sleep" | "let" | "echotc" => {
-            (!arguments
-                .iter()
-                .all(|word| is_number(word) || !word.expands && !word.text().contains(['[', '('])))
-            .then_some(evaluated)
+            let plain = |word: &Word| is_number(word) || !word.expands && !word.text().contains(['[', '(']);
+            (!arguments.iter().all(plain)).then_some(evaluated)
         }
         _ => None,
     }
 }
 
-/// Returns true for a word of digits, or for a status or count that the shell maintains.
-fn is_number(word: &super::lexer::Word) -> bool {
-    word.literal().is_some_and(|text| {
-        let digits = text.strip_prefix('-').unwrap_or(text);
-        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
-    })
+/// Returns true for a word of digits, with or without a minus sign, and for an exit status.
+pub(super) fn is_number(word: &Word) -> bool {
+    word.is_status()
+        || word.literal().is_some_and(|text| {
+            let digits = text.strip_prefix('-').unwrap_or(text);
+            !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit())
+        })
 }

@@ -108,7 +108,7 @@ fn substitution(state: &mut State, script: &Script<'_>, node: Node<'_>) {
     if let Some(inner) = text.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) {
         let inner = inner.replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\");
         let folders = state.folders.clone();
-        state.run_script(&inner, ScriptOrigin::Embedded(span), &Stdin::Inherited);
+        state.in_own_shell(|state| state.run_script(&inner, ScriptOrigin::Embedded(span), &Stdin::Inherited));
         state.folders = folders;
     } else if text.starts_with("$(") && text.ends_with(')') {
         script.visit_substitution(state, node);

@@ -74,7 +74,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
     }
     if named(SHELLS, name) {
         let outer = std::mem::replace(&mut state.dialect, dialect::of_program(name));
-        shell(state, call);
+        state.in_own_shell(|state| shell(state, call));
         state.dialect = outer;
         return true;
     }

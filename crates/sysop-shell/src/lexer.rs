@@ -41,6 +41,8 @@ pub(super) struct Word {
     /// True if the word contains text that an interactive shell replaces from its history (`!x`).
     pub(super) history: bool,
     pub(super) quoted: bool,
+    /// True if the word begins with `$?`, an exit status.
+    pub(super) status: bool,
     /// Offset in `source` after `NAME=`, if the word has the form of an assignment.
     pub(super) value_at: Option<usize>,
 }
@@ -54,6 +56,11 @@ impl Word {
     /// Returns the shape, with [`UNKNOWN`] for expansions.
     pub(super) fn text(&self) -> &str {
         &self.shape
+    }
+
+    /// Returns true if the word is `$?`, whose value is a number.
+    pub(super) fn is_status(&self) -> bool {
+        self.status && self.shape.chars().eq([UNKNOWN])
     }
 
     /// Returns true if an expansion could turn the word into an option.
@@ -350,6 +357,7 @@ impl<'s> Lexer<'s> {
         word.expands = true;
         // In double quotes, only `$@` and all elements of an array become several words.
         word.splits |= !in_quotes || text.contains('@');
+        word.status |= word.shape.is_empty() && matches!(text, "$?" | "${?}");
         word.shape.push(match text {
             "$HOME" | "${HOME}" if word.shape.is_empty() => '~',
             "$PWD" | "${PWD}" if word.shape.is_empty() => '.',

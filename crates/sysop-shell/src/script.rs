@@ -175,8 +175,15 @@ fn is_statement(kind: &str) -> bool {
         )
 }
 
-/// Assesses a part that runs in a subshell, which does not change the directory of the outer shell.
+/// Assesses a part that runs in a subshell, which changes nothing of the outer shell.
 fn in_subshell(state: &mut State, inner: impl FnOnce(&mut State)) {
+    let folders = state.folders.clone();
+    state.in_own_shell(inner);
+    state.folders = folders;
+}
+
+/// Assesses a part of a pipeline. Some shells run the last part in the outer shell.
+fn in_pipeline(state: &mut State, inner: impl FnOnce(&mut State)) {
     let folders = state.folders.clone();
     inner(state);
     state.folders = folders;
@@ -361,7 +368,7 @@ fn pipeline(state: &mut State, script: &Script<'_>, node: Node<'_>, input: &Stdi
             "comment" => state.raise(RiskClass::Changes),
             _ => {
                 let child_end = end.filter(|_| Some(index) == last);
-                in_subshell(state, |state| visit(state, script, *child, &stdin, child_end));
+                in_pipeline(state, |state| visit(state, script, *child, &stdin, child_end));
                 stdin = piped_output(script, *child);
             }
         }

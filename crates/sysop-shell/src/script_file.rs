@@ -40,8 +40,10 @@ fn changed(state: &mut State, span: Span, found: &ResolvedFile, start: Start) {
     let text = if text.starts_with("#!") { text.split_once('\n').map_or("", |(_, rest)| rest) } else { text };
     let outer = std::mem::replace(&mut state.dialect, dialect);
     let folders = state.folders.clone();
-    state.with_depth(span, |state| {
-        state.run_script(text, ScriptOrigin::Embedded(span), &Stdin::Unknown);
+    let run = |state: &mut State| state.run_script(text, ScriptOrigin::Embedded(span), &Stdin::Unknown);
+    state.with_depth(span, |state| match start {
+        Start::Shell => run(state),
+        Start::FirstLine => state.in_own_shell(run),
     });
     state.dialect = outer;
     state.folders = folders;

@@ -30,7 +30,8 @@ impl SimpleCommand {
     /// Assesses assignments, redirections and the program.
     pub(super) fn judge(&self, state: &mut State, script: &Script<'_>, input: &Stdin) {
         let assignments = self.words.iter().take_while(|word| word.value_at.is_some()).count();
-        let takes_any_text = assignments == 0 && programs::takes_any_text(&self.words);
+        let takes_any_text = assignments == 0
+            && (programs::takes_any_text(&self.words) || builtin::is_plain_jump(&self.words));
         for word in &self.words {
             note_expansions(state, script, word);
             if is_open(word) && !takes_any_text {

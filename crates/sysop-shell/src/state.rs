@@ -50,6 +50,8 @@ pub(super) struct State {
     pub(super) survey: Rc<Survey>,
     /// Dialect of the script being read.
     pub(super) dialect: Dialect,
+    /// True if the shell that is being assessed ends with the command or before it.
+    pub(super) own_shell: bool,
     start: Folders,
     /// Absolute directories from which relative paths start. An empty path stands for the unknown initial
     /// directory on another machine, which will assess the command again.
@@ -76,6 +78,7 @@ impl State {
             reads_names: false,
             ordinary_root: None,
             dialect: survey.context.dialect,
+            own_shell: survey.context.own_shell,
             folders: start.clone(),
             start,
             survey,
@@ -159,6 +162,7 @@ impl State {
             depth: self.depth,
             folders: self.folders.clone(),
             dialect: self.dialect,
+            own_shell: self.own_shell,
             ordinary_root: self.ordinary_root.clone(),
             ..Self::new(Rc::clone(&self.survey))
         };
@@ -174,6 +178,14 @@ impl State {
         {
             self.note((finding.start, finding.end), finding.class, &finding.why);
         }
+    }
+
+    /// Runs `inner` for a shell that the command starts, and that ends before it.
+    pub(super) fn in_own_shell<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.own_shell, true);
+        let result = inner(self);
+        self.own_shell = outer;
+        result
     }
 
     /// Runs `inner` one level deeper, or notes that the nesting is too deep. Does nothing once a bound has been

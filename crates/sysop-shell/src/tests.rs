@@ -22,6 +22,7 @@ pub(crate) fn class_of(command: &str) -> (RiskClass, String) {
 fn bash() -> Survey {
     Survey::elsewhere(CommandContext {
         dialect: Dialect::Bash,
+        own_shell: false,
         folder: Some("/home/ada/work".to_owned()),
         root: Some("/home/ada/work".to_owned()),
         home: Some("/home/ada".to_owned()),

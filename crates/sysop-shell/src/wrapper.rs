@@ -177,6 +177,9 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
         return true;
     }
     let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name)) else { return false };
+    if name == "exec" && !state.own_shell && !call.arguments().is_empty() {
+        state.note(call.span_of_program(), RiskClass::Changes, "ends the shell");
+    }
     let (floor, why) = wrapper.floor;
     if why.is_empty() {
         state.raise(floor)
@@ -220,7 +223,7 @@ fn start_folder<'w>(name: &str, parsed: &options::ParsedOptions<'w>) -> Option<&
 /// Assesses text that is run by an unnamed shell, `sh` or the user's own. Everything but the portable subset is opaque.
 fn in_other_shell<T>(state: &mut State, inner: impl FnOnce(&mut State) -> T) -> T {
     let outer = std::mem::replace(&mut state.dialect, Dialect::Sh);
-    let result = inner(state);
+    let result = state.in_own_shell(inner);
     state.dialect = outer;
     result
 }

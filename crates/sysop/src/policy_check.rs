@@ -50,7 +50,7 @@ pub(crate) fn check(settings: &Settings, question: PolicyQuestion) -> Result<Pol
 }
 
 fn context(settings: &Settings, question: &PolicyQuestion) -> Result<CommandContext, CommandError> {
-    let here = CommandContext { dialect: question.dialect, ..CommandContext::default() };
+    let here = CommandContext { dialect: question.dialect, own_shell: true, ..CommandContext::default() };
     match &settings.host {
         HostChoice::Local => {
             let folder = match &question.folder {

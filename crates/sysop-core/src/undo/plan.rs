@@ -24,9 +24,10 @@ pub struct CapturePlan {
 }
 
 /// Programs that have no effect except on the paths that the analysis finds.
-const FILE_PROGRAMS: [&str; 26] = [
+const FILE_PROGRAMS: [&str; 33] = [
     "rm", "mv", "cp", "ln", "mkdir", "rmdir", "touch", "chmod", "chown", "chgrp", "tee", "sed", "truncate",
-    "install", "dd", "cat", "echo", "printf", "test", "[", "true", ":", "cd", "unlink", "shred", "rename",
+    "install", "dd", "cat", "echo", "printf", "test", "[", "true", "false", ":", "cd", "unlink", "shred",
+    "rename", "exit", "return", "break", "continue", "shift", "set",
 ];
 /// Programs that only start another program. The analysis lists that program separately.
 const WRAPPERS: [&str; 18] = [

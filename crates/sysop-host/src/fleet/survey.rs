@@ -54,6 +54,7 @@ fn common_context(one: &CommandContext, other: &CommandContext) -> CommandContex
     };
     CommandContext {
         dialect,
+        own_shell: one.own_shell && other.own_shell,
         folder: same(&one.folder, &other.folder),
         root: same(&one.root, &other.root),
         home: same(&one.home, &other.home),

@@ -127,6 +127,7 @@ impl SshMachine {
         self.resolved_root.get_or_init(|| root.clone());
         let context = CommandContext {
             dialect: if facts.bash.is_some() { Dialect::Bash } else { Dialect::Sh },
+            own_shell: true,
             folder: Some(root.clone()),
             root: Some(root),
             home: Some(facts.home.clone()).filter(|home| home.starts_with('/')),

@@ -38,6 +38,7 @@ async fn a_survey_tells_where_and_as_whom_a_command_would_run(factory: &impl Fac
     let is_bash = world.call("bash", json!({"command": "echo ${BASH_VERSION:+yes}"})).await.output;
     let expected = if is_bash.starts_with("yes") { Dialect::Bash } else { Dialect::Sh };
     assert_eq!((context.dialect, told.resolution), (expected, Resolution::Host));
+    assert!(context.own_shell, "`bash` starts a shell for each command");
     assert_eq!(told.targets, []);
 }
 

@@ -490,3 +490,48 @@ fn units_on_which_logins_depend_are_lockouts_in_any_spelling() {
     }
     assert_eq!(class_of("service openvpn stop").0, RiskClass::Lockout);
 }
+
+/// Returns the class in a shell of its own, and in the shell of a terminal that goes on.
+fn classes_in_shells(command: &str) -> [RiskClass; 2] {
+    [true, false].map(|own_shell| {
+        let mut survey = super::bash();
+        survey.context.own_shell = own_shell;
+        analyze(command, &survey).risk.class
+    })
+}
+
+#[test]
+fn the_end_of_a_shell_is_a_change_only_if_the_shell_would_go_on() {
+    let (reads, changes) = (RiskClass::ReadOnly, RiskClass::Changes);
+    for command in [
+        "ls src; exit 3",
+        "exit",
+        "cd src || exit 1",
+        "ls src; exit $?",
+        "ls src; exit \"${?}\"",
+        "return 2",
+        "ls src && { pwd; exit 0; }",
+        "set -e; ls src",
+        "set -euo pipefail; ls src | wc -l",
+        "set +e",
+        "shift 2; ls src",
+        "break",
+        "exec ls src",
+        "ls src | exit 1",
+    ] {
+        assert_eq!(classes_in_shells(command), [reads, changes], "{command}");
+    }
+    for command in ["(ls src; exit 3)", "(set -e; ls src)", "true; false; :; test -f a; [ -d b ]"] {
+        assert_eq!(classes_in_shells(command), [reads, reads], "{command}");
+    }
+    for command in [
+        "ls src; exit 3; touch a", "exit 3 >a", "exit $code", "exit 'a[$(rm keep)]'", "exit \"1$?$x\"",
+        "logout", "set -x; ls src", "set -- a b", "set", "set -eo", "set -o", "set -o xtrace", "set -ek",
+        "exec touch a",
+    ] {
+        let classes = classes_in_shells(command);
+        assert!(classes.iter().all(|class| *class >= changes), "{command}: {classes:?}");
+    }
+    assert_eq!(classes_in_shells("sh -c 'exit 3'")[0], classes_in_shells("sh -c true")[0]);
+    assert_eq!(classes_in_shells("sh -c 'exit 3'")[1], classes_in_shells("sh -c true")[1]);
+}

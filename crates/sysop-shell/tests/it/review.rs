@@ -57,6 +57,7 @@ pub(crate) fn survey(dialect: Dialect) -> Survey {
         home: Some("/home/ada".to_owned()),
         user: Some("ada".to_owned()),
         uid: Some(1000),
+        own_shell: false,
         host: None,
     })
 }

@@ -9,6 +9,7 @@ fn survey() -> Survey {
     let text = |text: &str| Some(text.to_owned());
     Survey::elsewhere(CommandContext {
         dialect: Dialect::Bash,
+        own_shell: false,
         folder: text("/home/ann"),
         root: text("/home/ann"),
         home: text("/home/ann"),

@@ -61,6 +61,7 @@ async fn the_shell_and_its_directory_are_known_before_and_after_cd() {
         let rig = Rig::new(shell);
         let told = of_command(&rig).await;
         assert_eq!((told.context.dialect, told.resolution), (dialect, Resolution::Host), "{shell:?}");
+        assert!(!told.context.own_shell, "{shell:?} goes on after the command");
         assert_eq!(told.context.folder, real(&rig.root()), "{shell:?}");
         std::fs::create_dir(rig.root().join("ä b;c")).unwrap();
         std::os::unix::fs::symlink("ä b;c", rig.root().join("link")).unwrap();
