@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::message::{Arguments, ToolCall};
 use crate::session::UNDO_TOOL;
 
-pub use self::changed_line::changed_line;
+pub use self::changed_line::{ChangeGroup, changed_line, grouped};
 pub use self::plan::{CapturePlan, plan, plan_paths};
 
 /// Maximum steps per session that are remembered as undoable; the oldest are dropped first.

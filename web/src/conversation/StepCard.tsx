@@ -91,7 +91,8 @@ function Output({ step }: { step: Step }) {
 /** Changes of a command, and the button that undoes them. Changes of file tools are listed in the status line. */
 function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   const { outcome } = step;
-  const line = outcome && outcome.changes.length === 0 ? changedLine(outcome.changed, outcome.undo) : "";
+  const line =
+    outcome && outcome.changes.length === 0 ? changedLine(outcome.changed, outcome.undo, outcome.hosts) : "";
   if (!line) return null;
   const undoable = outcome?.undo === "exact" || outcome?.undo === "partly";
   return (

@@ -28,6 +28,20 @@ describe("the line about changes", () => {
     const all = [file("/etc/a"), file("1003 more files", "changed"), unit];
     expect(changedLine(all, undefined)).toBe("changed: 1004 files, unit nginx restarted");
   });
+
+  test("names the same change on several hosts once", () => {
+    const hosts = ["web1", "db1"].map((host) => ({ host, status: "ok" as const, duration_ms: 0, group: 0 }));
+    const line = (...names: string[]) =>
+      changedLine(
+        names.map((name) => file(name)),
+        undefined,
+        hosts,
+      );
+    expect(line("web1:/etc/motd", "db1:/etc/motd")).toBe("changed: /etc/motd edited on 2 hosts");
+    expect(line("web1:/etc/motd")).toBe("changed: /etc/motd edited on web1");
+    expect(line("web1:/a", "db1:/a", "web1:/b")).toBe("changed: 2 files on 2 hosts");
+    expect(line("web1:/a", "web1:9 more files", "db1:9 more files")).toBe("changed: 10 files on 2 hosts");
+  });
 });
 
 test("the progress of a model is written as in the other front ends", () => {

@@ -1,6 +1,6 @@
 //! The line that says what a call changed: `changed: 3 files in /etc, unit nginx restarted; undo: exact (/undo 4)`.
 
-use crate::outcome::{ChangeKind, Outcome, Reversibility, SystemChange};
+use crate::outcome::{ChangeKind, Outcome, Reversibility};
 
 const NAMED_MAX: usize = 4;
 
@@ -14,10 +14,10 @@ pub fn changed_line(outcome: &Outcome, step: u32) -> Option<String> {
     if changed.is_empty() || by_file_tools {
         return None;
     }
-    let (files, others): (Vec<&SystemChange>, Vec<&SystemChange>) =
-        changed.iter().partition(|change| change.kind == ChangeKind::File);
+    let (files, others): (Vec<_>, Vec<_>) =
+        groups(outcome).into_iter().partition(|group| group.kind == ChangeKind::File);
     let mut parts: Vec<String> = files_phrase(&files).into_iter().collect();
-    parts.extend(others.iter().take(NAMED_MAX).map(|change| phrase(change)));
+    parts.extend(others.iter().take(NAMED_MAX).map(ChangeGroup::phrase));
     if others.len() > NAMED_MAX {
         parts.push(format!("{} more", others.len() - NAMED_MAX));
     }
@@ -30,51 +30,111 @@ pub fn changed_line(outcome: &Outcome, step: u32) -> Option<String> {
     Some(format!("changed: {}{undo}", parts.join(", ")))
 }
 
-fn phrase(change: &SystemChange) -> String {
-    let SystemChange { kind, name, how } = change;
-    match kind {
-        ChangeKind::File => format!("{name} {how}"),
-        ChangeKind::Unit => format!("unit {name} {how}"),
-        ChangeKind::Package => format!("package {name} {how}"),
-        ChangeKind::User if name.contains(' ') => format!("{name} {how}"),
-        ChangeKind::User => format!("user {name} {how}"),
-        ChangeKind::Cron => format!("crontab of {name} {how}"),
-        ChangeKind::Firewall => format!("rules of {name} {how}"),
-        ChangeKind::Sysctl => format!("{name} {how}"),
+/// A change that is the same on all hosts of the group.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ChangeGroup<'a> {
+    pub kind: ChangeKind,
+    /// Name without a host.
+    pub name: &'a str,
+    pub how: &'a str,
+    /// Hosts in the order of the outcome, without duplicates; empty if the call ran on one host only.
+    pub hosts: Vec<&'a str>,
+}
+
+impl ChangeGroup<'_> {
+    fn phrase(&self) -> String {
+        let Self { kind, name, how, hosts } = self;
+        let change = match kind {
+            ChangeKind::File => format!("{name} {how}"),
+            ChangeKind::Unit => format!("unit {name} {how}"),
+            ChangeKind::Package => format!("package {name} {how}"),
+            ChangeKind::User if name.contains(' ') => format!("{name} {how}"),
+            ChangeKind::User => format!("user {name} {how}"),
+            ChangeKind::Cron => format!("crontab of {name} {how}"),
+            ChangeKind::Firewall => format!("rules of {name} {how}"),
+            ChangeKind::Sysctl => format!("{name} {how}"),
+        };
+        format!("{change}{}", on_hosts(hosts))
     }
 }
 
-/// Names one file, or counts several below their common directory.
-fn files_phrase(files: &[&SystemChange]) -> Option<String> {
-    let more = |change: &&&SystemChange| {
-        change.name.strip_suffix(" more files").and_then(|n| n.parse::<usize>().ok())
-    };
-    let extra: usize = files.iter().filter_map(|change| more(&change)).sum();
-    let named: Vec<&&SystemChange> = files.iter().filter(|change| more(change).is_none()).collect();
-    match named.as_slice() {
-        [] => None,
-        [one] if extra == 0 => Some(phrase(one)),
-        [first, rest @ ..] => {
-            let parent =
-                |name: &str| name.trim_end_matches('/').rsplit_once('/').map_or("", |(it, _)| it).to_owned();
-            let mut common = parent(&first.name);
-            for change in rest {
-                while !common.is_empty()
-                    && !parent(&change.name).starts_with(&format!("{common}/"))
-                    && parent(&change.name) != common
-                {
-                    common = parent(&common);
-                }
-            }
-            let place = if common.is_empty() { "/".to_owned() } else { common };
-            Some(format!("{} files in {place}", named.len() + extra))
+/// Groups the changes of an outcome that are the same on several hosts. Where a call ran on several hosts, the name of
+/// each change begins with a host and a colon.
+fn groups(outcome: &Outcome) -> Vec<ChangeGroup<'_>> {
+    let changes = outcome.changed.iter();
+    grouped(outcome, changes.map(|change| (change.kind, change.name.as_str(), change.how.as_str())))
+}
+
+/// Groups changes, given as kind, name and how, like [`groups`].
+pub fn grouped<'a>(
+    outcome: &'a Outcome,
+    changes: impl Iterator<Item = (ChangeKind, &'a str, &'a str)>,
+) -> Vec<ChangeGroup<'a>> {
+    let mut groups: Vec<ChangeGroup<'a>> = Vec::new();
+    for (kind, name, how) in changes {
+        let (host, name) = split_host(outcome, name);
+        match groups.iter_mut().find(|group| (group.kind, group.name, group.how) == (kind, name, how)) {
+            Some(group) => group.hosts.extend(host.filter(|host| !group.hosts.contains(host))),
+            None => groups.push(ChangeGroup { kind, name, how, hosts: host.into_iter().collect() }),
         }
     }
+    groups
+}
+
+fn split_host<'a>(outcome: &'a Outcome, name: &'a str) -> (Option<&'a str>, &'a str) {
+    let on = |host: &'a str| Some((Some(host), name.strip_prefix(host)?.strip_prefix(':')?));
+    let hosts = outcome.hosts.iter().map(|host| host.host.as_str());
+    hosts.filter_map(on).max_by_key(|(host, _)| host.map_or(0, str::len)).unwrap_or((None, name))
+}
+
+fn on_hosts(hosts: &[&str]) -> String {
+    match hosts {
+        [] => String::new(),
+        [one] => format!(" on {one}"),
+        several => format!(" on {} hosts", several.len()),
+    }
+}
+
+/// Names one file, or counts several below their common directory. The same file on several hosts is one file.
+fn files_phrase(files: &[ChangeGroup<'_>]) -> Option<String> {
+    let more = |group: &ChangeGroup<'_>| group.name.strip_suffix(" more files")?.parse::<usize>().ok();
+    let extra = files.iter().filter_map(more).max().unwrap_or(0);
+    let mut names: Vec<&str> = Vec::new();
+    for group in files.iter().filter(|group| more(group).is_none()) {
+        if !names.contains(&group.name) {
+            names.push(group.name);
+        }
+    }
+    let mut hosts: Vec<&str> = files.iter().flat_map(|group| group.hosts.iter().copied()).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    match (names.as_slice(), files) {
+        ([], _) => None,
+        ([_], [only]) => Some(only.phrase()),
+        ([name], _) if extra == 0 => Some(format!("{name} changed{}", on_hosts(&hosts))),
+        ([first, rest @ ..], _) => {
+            let place = common_directory(first, rest);
+            Some(format!("{} files in {place}{}", names.len() + extra, on_hosts(&hosts)))
+        }
+    }
+}
+
+fn common_directory(first: &str, rest: &[&str]) -> String {
+    let parent = |name: &str| name.trim_end_matches('/').rsplit_once('/').map_or("", |(it, _)| it).to_owned();
+    let mut common = parent(first);
+    for name in rest {
+        while !common.is_empty() && !parent(name).starts_with(&format!("{common}/")) && parent(name) != common
+        {
+            common = parent(&common);
+        }
+    }
+    if common.is_empty() { "/".to_owned() } else { common }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::{HostOutcome, Status, SystemChange};
 
     fn outcome(changed: &[(ChangeKind, &str, &str)], undo: Option<Reversibility>) -> Outcome {
         let of = |(kind, name, how): &(ChangeKind, &str, &str)| SystemChange {
@@ -107,5 +167,36 @@ mod tests {
         let many = outcome(&[(File, "/srv/a", "removed"), (File, "1003 more files", "changed")], None);
         assert_eq!(changed_line(&many, 1).unwrap(), "changed: 1004 files in /srv");
         assert_eq!(changed_line(&outcome(&[], None), 1), None);
+    }
+
+    #[test]
+    fn the_same_change_on_several_hosts_is_named_once() {
+        use ChangeKind::{File, Unit};
+        let line = |changed: &[(ChangeKind, &str, &str)]| {
+            let host = |host: &str| HostOutcome {
+                host: host.to_owned(),
+                status: Status::Ok,
+                exit_code: Some(0),
+                duration_ms: 0,
+                group: 0,
+            };
+            let hosts = ["web1", "db1", "web1:2"].map(host).to_vec();
+            changed_line(&Outcome { hosts, ..outcome(changed, None) }, 1).unwrap()
+        };
+        let (web, db) = ((File, "web1:/etc/motd", "edited"), (File, "db1:/etc/motd", "edited"));
+        assert_eq!(line(&[web, db]), "changed: /etc/motd edited on 2 hosts");
+        assert_eq!(line(&[web]), "changed: /etc/motd edited on web1");
+        assert_eq!(line(&[(File, "web1:2:/etc/motd", "edited")]), "changed: /etc/motd edited on web1:2");
+        let created = (File, "db1:/etc/motd", "created");
+        assert_eq!(line(&[web, created]), "changed: /etc/motd changed on 2 hosts");
+        let issue = [(File, "web1:/etc/issue", "edited"), (File, "db1:/etc/issue", "edited")];
+        assert_eq!(line(&[web, db, issue[0], issue[1]]), "changed: 2 files in /etc on 2 hosts");
+        let more = [(File, "web1:40 more files", "changed"), (File, "db1:40 more files", "changed")];
+        assert_eq!(line(&[web, db, more[0], more[1]]), "changed: 41 files in /etc on 2 hosts");
+        let units = [(Unit, "web1:nginx", "restarted"), (Unit, "db1:nginx", "restarted")];
+        assert_eq!(
+            line(&[web, units[0], units[1]]),
+            "changed: /etc/motd edited on web1, unit nginx restarted on 2 hosts"
+        );
     }
 }

@@ -20,6 +20,7 @@ use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::ui_text::{duration, host_groups, place};
+use sysop_core::undo::{ChangeGroup, grouped};
 
 use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
 
@@ -358,18 +359,8 @@ fn changes(number: usize, outcome: &Outcome, root: Option<&str>) -> Vec<String> 
     });
     let system =
         outcome.changed.iter().map(|change| (change.kind, change.name.as_str(), change.how.as_str()));
-    let mut groups: Vec<(ChangeKind, &str, &str, Vec<&str>)> = Vec::new();
-    for (kind, name, how) in files.chain(system) {
-        // On several hosts, names begin with the host.
-        let on_host =
-            name.split_once(':').filter(|(host, _)| outcome.hosts.iter().any(|it| it.host == *host));
-        let (host, name) = on_host.map_or((None, name), |(host, name)| (Some(host), name));
-        match groups.iter_mut().find(|group| (group.0, group.1, group.2) == (kind, name, how)) {
-            Some((.., hosts)) => hosts.extend(host),
-            None => groups.push((kind, name, how, host.into_iter().collect())),
-        }
-    }
-    let text = |(kind, name, how, mut hosts): (ChangeKind, &str, &str, Vec<&str>)| {
+    let groups = grouped(outcome, files.chain(system));
+    let text = |ChangeGroup { kind, name, how, mut hosts }: ChangeGroup<'_>| {
         let (kind, name) = match (kind, root) {
             (ChangeKind::File, Some(root)) if !name.starts_with('/') => {
                 ("file", format!("{}/{name}", root.trim_end_matches('/')))
