@@ -191,10 +191,7 @@ impl AutoProgress {
 
     /// Returns the time after which [`left`](Self::left) changes by itself; `None` if no time is counted down.
     pub fn next_change(&self, now: Timestamp) -> Option<Duration> {
-        let left = self.bounds.until?.0.saturating_sub(now.0);
-        let left = u64::try_from(left).ok().filter(|left| *left > 0)?;
-        let unit = if left > SECONDS_SHOWN_BELOW * 1000 { 60_000 } else { 1_000 };
-        Some(Duration::from_millis((left - 1) % unit + 1))
+        countdown_change(self.bounds.until?, now)
     }
 
     /// Returns what is left of the bounds at `now`: `12 commands, 18m, $0.31, @lab`.
@@ -213,7 +210,14 @@ impl AutoProgress {
 }
 
 /// Number of seconds from which a countdown shows minutes.
-const SECONDS_SHOWN_BELOW: u64 = 120;
+pub(crate) const SECONDS_SHOWN_BELOW: u64 = 120;
+
+/// Returns the time after which a countdown to `until` changes; `None` if it has ended.
+pub(crate) fn countdown_change(until: Timestamp, now: Timestamp) -> Option<Duration> {
+    let left = u64::try_from(until.0.saturating_sub(now.0)).ok().filter(|left| *left > 0)?;
+    let unit = if left > SECONDS_SHOWN_BELOW * 1000 { 60_000 } else { 1_000 };
+    Some(Duration::from_millis((left - 1) % unit + 1))
+}
 
 /// Formats the remaining seconds of a countdown, as in `90s`, `18m` or `1h30m`. Minutes are rounded up.
 pub fn short_time(seconds: u64) -> String {

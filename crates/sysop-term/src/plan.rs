@@ -2,6 +2,7 @@
 
 use ratatui::style::Style;
 use serde_json::Value;
+use sysop_core::id::Timestamp;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
 use sysop_core::session::UNDO_TOOL;
@@ -51,6 +52,12 @@ pub fn preview_rows(
 pub fn guard_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow> {
     let text = plan.guarded.map(ui_text::guarded);
     text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Strong))], columns)).collect()
+}
+
+/// Returns the row that says when the approval of a call expires; none if it never does.
+pub fn expiry_rows(plan: &Proposal, now: Timestamp, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let text = plan.terms.expiry(now);
+    text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Warn))], columns)).collect()
 }
 
 /// Returns the rows of a preview, which shows the effects of the command. `preview` holds summary lines, then

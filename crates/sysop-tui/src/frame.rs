@@ -49,7 +49,7 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
         return;
     }
     let columns = area.width.saturating_sub(SIGN_COLUMNS).max(1);
-    let middle = middle_pane::MiddlePane::of(app, theme, area);
+    let middle = middle_pane::MiddlePane::of(app, theme, area, now);
     let regions = regions(area, middle.rows(), box_rows(app, columns));
     let air = u16::from(regions.history.height >= AIRY_ROWS_MIN);
     let history = Rect { height: regions.history.height - air, ..regions.history };
@@ -140,7 +140,8 @@ pub fn draw_pane(app: &mut App, pane: &mut TerminalPane, frame: &mut Frame<'_>, 
 
 #[cfg(test)]
 pub(crate) fn middle_of(app: &App, columns: u16, rows: u16) -> Vec<String> {
-    middle_pane::MiddlePane::of(app, Theme::new(app.theme()), Rect::new(0, 0, columns, rows)).text()
+    let area = Rect::new(0, 0, columns, rows);
+    middle_pane::MiddlePane::of(app, Theme::new(app.theme()), area, std::time::Duration::ZERO).text()
 }
 
 fn picker_style(theme: Theme) -> PickerStyle {

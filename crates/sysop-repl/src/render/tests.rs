@@ -69,6 +69,17 @@ fn a_typed_command_does_not_mention_the_model() {
 }
 
 #[test]
+fn a_proposal_says_when_its_approval_expires() {
+    let mut plan = plan("touch a", Vec::new());
+    assert!(!shown(&boxed(&plan, 80)).contains("expire"));
+    let in_ms = |ms: i64| Some(sysop_core::id::Timestamp(super::words::now().0 + ms));
+    plan.terms.expires = in_ms(59 * 60_000 + 30_000);
+    assert!(shown(&boxed(&plan, 80)).contains("expires in 1 h"), "{}", shown(&boxed(&plan, 80)));
+    plan.terms.expires = in_ms(-1);
+    assert!(shown(&boxed(&plan, 80)).contains("expired"));
+}
+
+#[test]
 fn a_proposal_fits_every_width() {
     check_plan(
         20,

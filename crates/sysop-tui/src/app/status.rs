@@ -239,14 +239,18 @@ impl App {
         self.branch.take_stale() && is_local
     }
 
-    /// Returns the time of day at `now`, if known.
-    /// Returns the time at which the countdown of `auto` changes.
+    /// Returns the time at which the countdown of `auto` or of the pending approval changes.
     pub(super) fn countdown_change(&self, now: Duration) -> Option<Duration> {
-        let auto = self.transcript().session_info()?.auto.progress()?;
-        Some(now + auto.next_change(self.wall_clock(now)?)?)
+        let time = self.wall_clock(now)?;
+        let auto = self.transcript().session_info()?.auto.progress();
+        let asked = self.review().and_then(|review| self.transcript().plan(review.call()));
+        let auto = auto.and_then(|auto| auto.next_change(time));
+        let expiry = asked.and_then(|plan| plan.terms.next_change(time));
+        Some(now + auto.into_iter().chain(expiry).min()?)
     }
 
-    fn wall_clock(&self, now: Duration) -> Option<Timestamp> {
+    /// Returns the time of day at `now`, if known.
+    pub fn wall_clock(&self, now: Duration) -> Option<Timestamp> {
         let elapsed = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         self.started.map(|started| Timestamp(started.0.saturating_add(elapsed)))
     }

@@ -1,8 +1,11 @@
 //! The middle pane: a proposal under review, a program's question, or the output of the running tool.
 
+use std::time::Duration;
+
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
+use sysop_core::id::Timestamp;
 use sysop_core::policy::{Finding, Risk, RiskClass};
 use sysop_core::question::Question;
 use sysop_core::text::visible_text;
@@ -11,7 +14,7 @@ use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::plan::{
-    canary_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
+    canary_rows, effect_rows, expiry_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
 };
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
@@ -32,7 +35,8 @@ pub(super) enum MiddlePane {
         rows: Vec<TextRow>,
         content: MiddleContent,
     },
-    /// The command editor, between the rows `above` and `below`, of which the last `risk` state the risk and the guard.
+    /// The command editor, between the rows `above` and `below`, of which the last `risk` state the risk, the guard and
+    /// the expiry.
     /// The editor needs `wants` rows. The pane has at least `least` rows, so that it does not shrink when editing begins.
     Editing {
         title: TextRow,
@@ -56,7 +60,8 @@ pub(super) enum MiddleContent {
 }
 
 impl MiddlePane {
-    pub(super) fn of(app: &App, theme: Theme, area: Rect) -> Self {
+    /// `now` is the time since the start of the TUI.
+    pub(super) fn of(app: &App, theme: Theme, area: Rect, now: Duration) -> Self {
         let columns = usize::from(area.width.saturating_sub(INDENT).max(1));
         if let Some(question_prompt) = app.question_prompt() {
             return question(question_prompt.question(), theme, columns);
@@ -66,6 +71,7 @@ impl MiddlePane {
             && let Some(plan) = app.transcript().plan(review.call())
         {
             let risk = app.risk().unwrap_or_default();
+            let now = app.wall_clock(now);
             let number = app.transcript().call_number(review.call());
             let title = proposal_title(plan, review.is_edited(), number, facts, theme);
             if review.mode() == ReviewMode::Editing {
@@ -73,11 +79,11 @@ impl MiddlePane {
                     crate::app::text_area_rows(review.area(), area.width.saturating_sub(INDENT + 2).max(1));
                 let above = rows_above_command(plan, facts, theme, columns);
                 let command = review.command();
-                let (below, risk) = rows_below_command(plan, &command, &risk, theme, columns);
+                let (below, risk) = rows_below_command(plan, &command, &risk, now, theme, columns);
                 // Nothing moves, so that the user can go on reading.
                 let proposed_below = match command == plan.command {
                     true => below.len(),
-                    false => rows_below_command(plan, &plan.command, &plan.risk, theme, columns).0.len(),
+                    false => rows_below_command(plan, &plan.command, &plan.risk, now, theme, columns).0.len(),
                 };
                 let proposed = preview_rows(plan, &plan.command, &plan.risk.findings, theme, columns).len();
                 let least = above.len() + proposed + proposed_below;
@@ -89,7 +95,7 @@ impl MiddlePane {
                 return Self::Rows { title, rows, content: MiddleContent::Proposal };
             }
             let command = review.command();
-            let rows = proposal_rows(plan, &command, &risk, facts, theme, columns);
+            let rows = proposal_rows(plan, &command, &risk, facts, now, theme, columns);
             return Self::Rows { title, rows, content: MiddleContent::Proposal };
         }
         let live = app.middle().and_then(|id| app.transcript().item(&id));
@@ -243,12 +249,13 @@ fn proposal_rows(
     command: &str,
     risk: &Risk,
     facts: &SessionInfo,
+    now: Option<Timestamp>,
     theme: Theme,
     columns: usize,
 ) -> Vec<TextRow> {
     let mut rows = rows_above_command(plan, facts, theme, columns);
     rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
-    rows.extend(rows_below_command(plan, command, risk, theme, columns).0);
+    rows.extend(rows_below_command(plan, command, risk, now, theme, columns).0);
     rows
 }
 
@@ -268,11 +275,12 @@ fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, column
     rows
 }
 
-/// Returns the rows, and the number of rows at their end that state the risk and the guard.
+/// Returns the rows, and the number of rows at their end that state the risk, the guard and the expiry.
 fn rows_below_command(
     plan: &Proposal,
     command: &str,
     risk: &Risk,
+    now: Option<Timestamp>,
     theme: Theme,
     columns: usize,
 ) -> (Vec<TextRow>, usize) {
@@ -282,6 +290,9 @@ fn rows_below_command(
     rows.extend(risk_rows(plan, risk, theme, columns));
     if command == plan.command {
         rows.extend(guard_rows(plan, columns, theme));
+    }
+    if let Some(now) = now {
+        rows.extend(expiry_rows(plan, now, columns, theme));
     }
     let risk = rows.len() - before;
     (rows, risk)

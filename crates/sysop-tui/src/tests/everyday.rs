@@ -383,3 +383,23 @@ fn the_bounds_of_auto_count_down_while_nothing_else_happens() {
     }
     assert_eq!(shown, ["3m", "2m", "119s", "118s"]);
 }
+
+#[test]
+fn the_expiry_of_an_approval_counts_down_while_nothing_else_happens() {
+    let mut spec = spec();
+    spec.policy.approval_expires_s = 200;
+    let mut world = World::of(spec, AppOptions { started: Some(Timestamp(0)), ..AppOptions::default() });
+    world.says("go").replies(bash("c1", "touch x"));
+    let mut shown = Vec::new();
+    while shown.len() < 4 {
+        let screen = world.screen(100, 24);
+        let left = screen.lines().find_map(|line| line.trim().strip_prefix("expires in "));
+        let left = left.unwrap_or_else(|| panic!("no expiry: {screen}")).to_owned();
+        if shown.last() != Some(&left) {
+            shown.push(left);
+        }
+        let next = world.app.next_change(world.now).expect("the countdown changes");
+        world.passes(next.saturating_sub(world.now));
+    }
+    assert_eq!(shown, ["4 min", "3 min", "2 min", "119 s"]);
+}
