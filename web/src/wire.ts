@@ -757,6 +757,8 @@ export type ServerMessage =
     rules?: boolean;
     /** Session grants that were revoked. */
     revoked?: Array<Grant>;
+    /** Bound of `auto` that was reached, such as `20 commands`, if that is why the mode changed. */
+    reached?: string;
   }
   /** A prompt was queued behind the current turn. */
   | {

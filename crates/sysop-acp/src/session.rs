@@ -297,7 +297,7 @@ impl SessionTask {
                 }
             }
             Event::TurnEnded { turn, reason, .. } => self.end_turn(*turn, *reason).await,
-            Event::Configured { change } => self.configured(change, is_replay).await,
+            Event::Configured { change, .. } => self.configured(change, is_replay).await,
             Event::InstructionsLoaded { .. } if !is_replay => self.send_commands().await,
             _ => {}
         }

@@ -175,8 +175,11 @@ impl UpdateEncoder {
                 let text = paused(*reason, detail.as_deref());
                 vec![self.message(&text)]
             }
-            Event::Configured { change: ConfigChange::Approve(mode) } => {
-                vec![json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode.as_str() })]
+            Event::Configured { change: ConfigChange::Approve(mode), .. } => {
+                let update =
+                    json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode.as_str() });
+                let notice = event_notice(event).map(|notice| self.note(&notice.text));
+                [update].into_iter().chain(notice).collect()
             }
             _ => {
                 let notice = event_notice(event);

@@ -207,7 +207,7 @@ impl LocalToolExecutor {
         let LocalTools { policy, tools, root, .. } = &*self.local_tools;
         #[expect(clippy::wildcard_enum_match_arm, reason = "other events are left to the server")]
         match &logged.event {
-            Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
+            Event::Configured { change: ConfigChange::ClientTools(client_tools), .. } => {
                 self.local_policy.lock().record_announcement(client_tools, tools, root);
                 logged
             }

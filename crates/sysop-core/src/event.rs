@@ -304,6 +304,9 @@ pub enum Event {
     },
     Configured {
         change: ConfigChange,
+        /// Bound of `auto` that was reached, such as `20 commands`, if sysop itself changed the mode for that reason.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reached: Option<String>,
     },
     /// A prompt was queued behind the current turn.
     PromptQueued {
@@ -513,6 +516,11 @@ fn is_zero(milliseconds: &u64) -> bool {
 }
 
 impl Event {
+    /// Returns the event of a change that a user made.
+    pub fn configured(change: ConfigChange) -> Self {
+        Self::Configured { change, reached: None }
+    }
+
     /// Returns true if this version knows events of this `type`.
     pub fn is_known_kind(kind: &str) -> bool {
         // The missing fields do not matter: the tag is checked first.

@@ -515,7 +515,7 @@ impl Session {
             | ConfigChange::Revoke(_)
             | ConfigChange::Rules { .. } => None,
         };
-        self.emit(out, Event::Configured { change });
+        self.emit(out, Event::configured(change));
         self.review_again(out);
         if let Some(call) = elsewhere {
             // The call that the user saw is not the one that would run.

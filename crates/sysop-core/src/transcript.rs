@@ -275,7 +275,7 @@ impl Transcript {
         self.note_participants(event);
         match event {
             Event::SessionOpened { spec, .. } => self.facts = Some(SessionInfo::of(spec)),
-            Event::Configured { change } => self.configured(change),
+            Event::Configured { change, .. } => self.configured(event, change),
             Event::PromptQueued { text, images, by } => {
                 self.prompt_queued(&prompt_for_display(text, images), by.as_deref());
             }
@@ -368,20 +368,11 @@ impl Transcript {
         (newest.outcome.is_none() && self.phase != SessionPhase::Idle).then(|| newest.call.clone())
     }
 
-    fn configured(&mut self, change: &ConfigChange) {
-        let text = match change {
-            ConfigChange::Model(model) => format!("model set to {model}"),
-            ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
-            ConfigChange::Auto(bounds) => format!("approval mode set to `auto` for {bounds}, then `ask`"),
-            ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
-            ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
-            ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
-            ConfigChange::Revoke(grants) => ui_text::revoked(grants),
-            ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
-        };
+    fn configured(&mut self, event: &Event, change: &ConfigChange) {
         if let Some(facts) = &mut self.facts {
             facts.configure(change);
         }
+        let text = event_notice(event).map_or_else(|| change_sentence(change), |notice| notice.text);
         self.notice(Severity::Note, text);
     }
 
@@ -762,6 +753,19 @@ fn short_argument(value: &serde_json::Value) -> String {
     match written.char_indices().nth(SHORT_ARGUMENT_CHARS_MAX) {
         Some((at, _)) => format!("{}…", &written[..at]),
         None => written,
+    }
+}
+
+fn change_sentence(change: &ConfigChange) -> String {
+    match change {
+        ConfigChange::Model(model) => format!("model set to {model}"),
+        ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
+        ConfigChange::Auto(bounds) => format!("approval mode set to `auto` for {bounds}, then `ask`"),
+        ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
+        ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
+        ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
+        ConfigChange::Revoke(grants) => ui_text::revoked(grants),
+        ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
     }
 }
 

@@ -171,7 +171,7 @@ impl Follower {
                 self.opened = opened_by.clone().map(|person| (person, logged.at));
             }
             Event::TurnStarted { .. } | Event::PromptQueued { .. } => self.prompted = Some(logged.at),
-            Event::Configured { change: ConfigChange::ClientTools(client_tools) } => {
+            Event::Configured { change: ConfigChange::ClientTools(client_tools), .. } => {
                 self.client_tools = client_tools.clone()
             }
             Event::ToolStarted { call, .. } if self.client_tools.named(&call.name).is_some() => {

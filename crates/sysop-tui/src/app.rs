@@ -493,7 +493,7 @@ impl App {
                 self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
                 self.policy = OnceCell::new();
             }
-            Event::Configured { change: ConfigChange::Rules { dangerous, deny, .. } } => {
+            Event::Configured { change: ConfigChange::Rules { dangerous, deny, .. }, .. } => {
                 self.rules.0.extend(dangerous.iter().cloned());
                 self.rules.1.extend(deny.iter().cloned());
                 self.policy = OnceCell::new();

@@ -155,7 +155,11 @@ impl Decoder {
             }
             created @ ServerMessage::SessionCreated { .. } => session_opened(created)?,
             configured @ ServerMessage::Configured { .. } => {
-                Event::Configured { change: change(configured)? }
+                let reached = match &configured {
+                    ServerMessage::Configured { reached, .. } => reached.clone(),
+                    _ => None,
+                };
+                Event::Configured { change: change(configured)?, reached }
             }
             other => call_event(other)?,
         })

@@ -171,7 +171,7 @@ impl Encoder {
         let now = &mut self.now;
         match event {
             Event::SessionOpened { spec, opened_by } => self.fold_opened(spec, opened_by.as_ref()),
-            Event::Configured { change } => self.fold_change(change),
+            Event::Configured { change, .. } => self.fold_change(change),
             Event::PromptQueued { .. } => now.queued += 1,
             Event::TurnStarted { turn, prompt, .. } => self.fold_turn_started(*turn, prompt.is_empty()),
             Event::StepStarted { step } => {
@@ -302,7 +302,9 @@ impl Encoder {
                 let (content, images) = (text.clone(), images.iter().map(PromptImage::from).collect());
                 vec![ServerMessage::PromptQueued { session_id, position, content, images, by: by.clone() }]
             }
-            Event::Configured { change } => vec![configured(session_id, position, change)],
+            Event::Configured { change, reached } => {
+                vec![configured(session_id, position, change, reached.clone())]
+            }
             Event::ApprovalAsked { .. } => {
                 approval_request(session_id, position, event).into_iter().collect()
             }
@@ -485,7 +487,12 @@ fn approval_closed(
     ServerMessage::ApprovalClosed { session_id, position, tool_call_id, decision, by, command, reason }
 }
 
-fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChange) -> ServerMessage {
+fn configured(
+    session_id: SessionId,
+    position: LogPosition,
+    change: &ConfigChange,
+    reached: Option<String>,
+) -> ServerMessage {
     let (mut model, mut approve, mut bounds, mut mode, mut effort, mut lent, mut rules) =
         (None, None, None, None, None, None, false);
     let mut revoked = Vec::new();
@@ -510,6 +517,7 @@ fn configured(session_id: SessionId, position: LogPosition, change: &ConfigChang
         lent,
         rules,
         revoked,
+        reached,
     }
 }
 

@@ -119,6 +119,9 @@ pub enum ServerMessage {
         /// Session grants that were revoked.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         revoked: Vec<Grant>,
+        /// Bound of `auto` that was reached, such as `20 commands`, if that is why the mode changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reached: Option<String>,
     },
     /// A prompt was queued behind the current turn.
     #[serde(rename = "prompt.queued")]

@@ -670,6 +670,14 @@ test("an approval keeps its conditions, and lists each person who allowed it onc
   expect(step).toMatchObject({ expiresAt: 9_000, people: 2, given: ["ann"] });
 });
 
+test("the end of a bounded auto says which bound was reached, and only that", () => {
+  const ended = { type: "configured", approve: "ask", reached: "2 commands" };
+  const after = fold(emptyTranscript, log(first, ended));
+  expect(after.items.flatMap((item) => (item.kind === "notice" ? [item.text] : []))).toEqual([
+    "auto ended after 2 commands; the mode is `ask` again",
+  ]);
+});
+
 test("the bounds of auto come from the newest state", () => {
   const auto = { commands: 2 };
   const begun = fold(emptyTranscript, log([opening], [state("idle", 0, 0, { approve: "auto", auto })]));

@@ -355,7 +355,12 @@ class TranscriptBuilder {
     }
     if (message.approve !== undefined) {
       change.approve = message.approve;
-      said.push(`approval mode set to \`${message.approve}\``);
+      const { reached } = message;
+      said.push(
+        reached === undefined
+          ? `approval mode set to \`${message.approve}\``
+          : `auto ended after ${reached}; the mode is \`ask\` again`,
+      );
     }
     if (message.mode !== undefined) {
       change.mode = message.mode;

@@ -182,7 +182,7 @@ impl Rig {
     fn announce(&mut self, names: &[&str], root: &str) {
         let tools = self.host.tools.iter().filter(|tool| names.contains(&tool.name.as_str())).cloned();
         let client_tools = ClientTools { tools: tools.collect(), root: root.to_owned() };
-        self.log(Event::Configured { change: ConfigChange::ClientTools(client_tools) });
+        self.log(Event::configured(ConfigChange::ClientTools(client_tools)));
     }
 
     /// Requests approval for a call as if it were harmless, with a rule that would allow much.

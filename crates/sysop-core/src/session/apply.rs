@@ -49,7 +49,7 @@ impl Session {
                 self.listed = OnceLock::new();
                 *state = super::State { opened_by, ..super::State::new(spec) };
             }
-            Event::Configured { change } => self.apply_configured(change),
+            Event::Configured { change, .. } => self.apply_configured(change),
             Event::PromptQueued { text, images, by } => {
                 state.queue.push_back(QueuedPrompt { text, images, by });
             }

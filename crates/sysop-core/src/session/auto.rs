@@ -38,7 +38,7 @@ impl Session {
             let ms = i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX);
             Timestamp(self.now.0.saturating_add(ms))
         });
-        self.emit(out, Event::Configured { change: ConfigChange::Auto(AutoBounds { until, ..bounds }) });
+        self.emit(out, Event::configured(ConfigChange::Auto(AutoBounds { until, ..bounds })));
         self.set_auto_timer(out);
     }
 
@@ -53,8 +53,7 @@ impl Session {
     /// Returns to `ask` mode if a bound is reached.
     pub(super) fn end_auto_if_reached(&mut self, out: &mut Output) {
         let Some(reached) = self.state.auto.as_ref().and_then(|auto| auto.reached(self.now)) else { return };
-        self.emit(out, Event::Configured { change: ConfigChange::Approve(ApprovalMode::Ask) });
-        out.effects
-            .push(Effect::Notify { text: format!("auto ended after {reached}; the mode is `ask` again") });
+        let change = ConfigChange::Approve(ApprovalMode::Ask);
+        self.emit(out, Event::Configured { change, reached: Some(reached) });
     }
 }

@@ -22,6 +22,9 @@ const LINE_CHARS_MAX: usize = 100;
 #[expect(clippy::wildcard_enum_match_arm, reason = "other events are shown in another way")]
 pub fn event_notice(event: &Event) -> Option<Notice> {
     let text = match event {
+        Event::Configured { reached: Some(reached), .. } => {
+            format!("auto ended after {reached}; the mode is `ask` again")
+        }
         Event::ContextCompacted { compaction } => context_compacted(compaction),
         Event::InstructionsLoaded { instructions } => instructions_loaded(instructions),
         Event::PromptExpanded { text, commands } => prompt_expanded(text, commands.len()),

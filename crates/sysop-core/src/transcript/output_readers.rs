@@ -24,7 +24,9 @@ impl OutputReaders {
         )]
         match event {
             Event::SessionOpened { spec, .. } => self.current = Some(spec.model.clone()),
-            Event::Configured { change: ConfigChange::Model(model) } => self.current = Some(model.clone()),
+            Event::Configured { change: ConfigChange::Model(model), .. } => {
+                self.current = Some(model.clone())
+            }
             Event::ToolFinished { .. } => self.has_output = true,
             Event::HistoryCleared => self.has_output = false,
             Event::StepStarted { .. } => self.asked = self.current.clone().filter(|_| self.has_output),
@@ -74,7 +76,7 @@ mod tests {
     use crate::outcome::Outcome;
 
     fn model(name: &str) -> Event {
-        Event::Configured { change: ConfigChange::Model(name.parse::<ModelRef>().unwrap()) }
+        Event::configured(ConfigChange::Model(name.parse::<ModelRef>().unwrap()))
     }
 
     fn step() -> Event {

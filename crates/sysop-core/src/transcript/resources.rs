@@ -61,10 +61,10 @@ impl Resources {
                 self.grants.push(grant);
             }
         }
-        if let Event::Configured { change: ConfigChange::Revoke(grants) } = event {
+        if let Event::Configured { change: ConfigChange::Revoke(grants), .. } = event {
             self.grants.retain(|grant| !grants.contains(grant));
         }
-        if let Event::Configured { change: ConfigChange::ClientTools(_) } = event {
+        if let Event::Configured { change: ConfigChange::ClientTools(_), .. } = event {
             self.grants.clear();
         }
     }

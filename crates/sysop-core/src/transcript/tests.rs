@@ -490,9 +490,9 @@ fn pauses_stops_and_changes_produce_notices() {
         open(),
         started(1, "x").into(),
         Event::StepStarted { step: step(1, 1) }.into(),
-        Event::Configured { change: ConfigChange::Model(ModelRef::new("demo", "two")) }.into(),
-        Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) }.into(),
-        Event::Configured { change: ConfigChange::Mode(Mode::Chat) }.into(),
+        Event::configured(ConfigChange::Model(ModelRef::new("demo", "two"))).into(),
+        Event::configured(ConfigChange::Approve(ApprovalMode::Auto)).into(),
+        Event::configured(ConfigChange::Mode(Mode::Chat)).into(),
         Event::Paused { reason: PauseReason::Loop, detail: None, active_ms: 0 }.into(),
     ]);
     expect![[r#"

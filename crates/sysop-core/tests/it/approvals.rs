@@ -1,14 +1,15 @@
 //! Approvals that expire, that several people must give, and that bounds of the mode `auto` end.
 
 use sysop_core::approval::ApprovalTerms;
-use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Origin};
+use sysop_core::event::{ConfigChange, Decision, Effect, Event, Input, Logged, Origin};
 use sysop_core::hook::{HookAnswer, HookQuestion};
-use sysop_core::id::{CallId, Timestamp};
+use sysop_core::id::{CallId, Seq, Timestamp};
 use sysop_core::message::ModelRef;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_core::session::Activity;
 use sysop_core::spec::SessionSpec;
+use sysop_core::transcript::{ItemBody, Transcript};
 
 use crate::world::{World, bash, calls, spec};
 
@@ -39,6 +40,20 @@ fn notices(world: &World) -> Vec<String> {
         _ => None,
     };
     world.last.effects.iter().filter_map(notice).collect()
+}
+
+/// Returns what a transcript says about the changes of the configuration since the last input.
+fn ended(world: &World) -> Vec<String> {
+    let logged =
+        |(event, seq): (&Event, u64)| Logged { seq: Seq(seq), at: Timestamp(0), event: event.clone() };
+    let mut transcript = Transcript::of(world.session.spec());
+    let changes = world.last.events.iter().filter(|event| matches!(event, Event::Configured { .. }));
+    changes.zip(1..).map(logged).for_each(|logged| transcript.apply_logged(&logged));
+    let said = transcript.items().filter_map(|item| match &item.body {
+        ItemBody::Notice(notice) => Some(notice.text.clone()),
+        _ => None,
+    });
+    said.collect()
 }
 
 /// Answers the open question of the hooks.
@@ -191,7 +206,8 @@ fn auto_with_bounds_ends_in_ask_after_its_commands() {
     world.prompt("go").reply(calls(vec![bash("1", "touch a"), bash("2", "touch b"), bash("3", "touch c")]));
     world.outcome(Outcome::ok("a"));
     assert_eq!(world.session.spec().approve, ApprovalMode::Ask);
-    assert_eq!(notices(&world), ["auto ended after 2 commands; the mode is `ask` again"]);
+    assert_eq!(ended(&world), ["auto ended after 2 commands; the mode is `ask` again"]);
+    assert_eq!(notices(&world), [""; 0], "the log says it once");
     world.outcome(Outcome::ok("b"));
     assert_eq!(world.waiting(), Some(CallId::new("3")));
     assert_eq!(world.session.auto_progress(), None);

@@ -183,6 +183,6 @@ fn the_mode_is_logged_and_defaults_to_agent() {
     let event = serde_json::to_value(world.log.last().expect("logged")).expect("plain data");
     assert_eq!(event, json!({"type": "configured", "change": {"mode": "chat"}}));
     let back: Event = serde_json::from_value(event).expect("it reads back");
-    assert_eq!(back, Event::Configured { change: ConfigChange::Mode(Mode::Chat) });
+    assert_eq!(back, Event::configured(ConfigChange::Mode(Mode::Chat)));
     assert_eq!(world.crash().session.mode(), Mode::Chat);
 }

@@ -126,7 +126,8 @@ fn lent_tools_survive_a_crash() {
 fn lent_tools_have_a_stable_log_format() {
     let text = r#"{"type":"configured","change":{"lent":{"tools":[{"name":"play","description":"","parameters":{}}],"root":"/r"}}}"#;
     let event: Event = serde_json::from_str(text).expect("it reads");
-    let Event::Configured { change: ConfigChange::ClientTools(ClientTools { tools, root }) } = event else {
+    let Event::Configured { change: ConfigChange::ClientTools(ClientTools { tools, root }), .. } = event
+    else {
         panic!("{event:?}")
     };
     assert_eq!((tools[0].name.as_str(), root.as_str()), ("play", "/r"));

@@ -249,9 +249,9 @@ fn ask_in_a_0_1_0_log_means_each() {
     use sysop_core::event::{ConfigChange, Event};
     let old: Event = serde_json::from_value(json!({"type": "configured", "change": {"approve": "ask"}}))
         .expect("an event");
-    assert_eq!(old, Event::Configured { change: ConfigChange::Approve(ApprovalMode::Each) });
+    assert_eq!(old, Event::configured(ConfigChange::Approve(ApprovalMode::Each)));
     for mode in ApprovalMode::ALL {
-        let event = Event::Configured { change: ConfigChange::Approve(mode) };
+        let event = Event::configured(ConfigChange::Approve(mode));
         let text = serde_json::to_string(&event).expect("plain data");
         assert_eq!(serde_json::from_str::<Event>(&text).expect("an event"), event, "{text}");
     }

@@ -391,9 +391,9 @@ impl World {
         for event in &self.log {
             match event {
                 Event::SessionOpened { spec, .. } => mode = Some(spec.approve),
-                Event::Configured { change: ConfigChange::Approve(new) } => mode = Some(*new),
-                Event::Configured { change: ConfigChange::Auto(_) } => mode = Some(ApprovalMode::Auto),
-                Event::Configured { change: ConfigChange::ClientTools(new) } => {
+                Event::Configured { change: ConfigChange::Approve(new), .. } => mode = Some(*new),
+                Event::Configured { change: ConfigChange::Auto(_), .. } => mode = Some(ApprovalMode::Auto),
+                Event::Configured { change: ConfigChange::ClientTools(new), .. } => {
                     client_tools = new;
                     grants.clear();
                 }
@@ -458,7 +458,7 @@ impl World {
         let (mut mode, mut chats) = (Mode::Agent, false);
         for event in &self.log {
             match event {
-                Event::Configured { change: ConfigChange::Mode(new) } => mode = *new,
+                Event::Configured { change: ConfigChange::Mode(new), .. } => mode = *new,
                 Event::TurnStarted { prompt, .. } => chats = mode == Mode::Chat && !prompt.is_empty(),
                 Event::ToolStarted { .. } | Event::ApprovalAsked { .. } => {
                     assert!(!chats, "invariant 2: {} in a plain chat", line(event));
@@ -578,7 +578,7 @@ fn check_chat_request(request: &ModelRequest, spec: &SessionSpec) {
 pub(crate) fn line(event: &Event) -> String {
     match event {
         Event::SessionOpened { .. } => "opened".to_owned(),
-        Event::Configured { change } => format!("configured {change:?}"),
+        Event::Configured { change, .. } => format!("configured {change:?}"),
         Event::PromptQueued { text, .. } => format!("queued {text}"),
         Event::TurnStarted { turn, prompt, origin, .. } => format!("turn {turn} {origin:?}: {prompt}"),
         Event::StepStarted { step } => format!("step {step}"),

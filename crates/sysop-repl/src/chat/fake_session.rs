@@ -302,7 +302,7 @@ impl State {
             }
             Input::Retry => self.prompt("hello again"),
             Input::Clear => self.publish(Event::HistoryCleared),
-            Input::Configure { change } => self.publish(Event::Configured { change }),
+            Input::Configure { change } => self.publish(Event::configured(change)),
             Input::Compact { focus } => self.say(&format!("compacting {focus:?}")),
             Input::Background => self.say("to the background"),
             Input::PreviewCommand { call, command } => {

@@ -200,7 +200,8 @@ impl ExecPrinter {
                 self.progress(&words::typed(by, typed));
                 Ok(())
             }
-            event @ (Event::ContextCompacted { .. }
+            event @ (Event::Configured { reached: Some(_), .. }
+            | Event::ContextCompacted { .. }
             | Event::InstructionsLoaded { .. }
             | Event::PromptExpanded { .. }
             | Event::TodoChanged { .. }) => {

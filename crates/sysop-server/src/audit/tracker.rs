@@ -130,7 +130,7 @@ impl TrackedSession {
                 self.place = format!("{}:{}", spec.host, spec.root);
                 None
             }
-            Event::Configured { change: ConfigChange::ClientTools(lent) } => {
+            Event::Configured { change: ConfigChange::ClientTools(lent), .. } => {
                 let tools: Vec<_> = lent.tools.iter().map(|tool| tool.name.clone()).collect();
                 self.lent = (!tools.is_empty()).then(|| (tools, format!("client:{}", lent.root)));
                 None

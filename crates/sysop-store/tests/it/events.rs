@@ -137,7 +137,9 @@ pub(crate) fn of_kind(kind: usize) -> impl Strategy<Value = Event> {
         0 => (spec(), option::of(text()))
             .prop_map(|(spec, opened_by)| Event::SessionOpened { spec, opened_by })
             .boxed(),
-        1 => change().prop_map(|change| Event::Configured { change }).boxed(),
+        1 => (change(), option::of(text()))
+            .prop_map(|(change, reached)| Event::Configured { change, reached })
+            .boxed(),
         2 => (text(), vec(image(), 0..2), option::of(text()))
             .prop_map(|(text, images, by)| Event::PromptQueued { text, images, by })
             .boxed(),

@@ -319,9 +319,9 @@ fn pauses_and_changes_are_states() {
     check(
         vec![
             opened(),
-            Event::Configured { change: ConfigChange::Model(ModelRef::new("openai", "gpt-5")) },
-            Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) },
-            Event::Configured { change: ConfigChange::Mode(Mode::Chat) },
+            Event::configured(ConfigChange::Model(ModelRef::new("openai", "gpt-5"))),
+            Event::configured(ConfigChange::Approve(ApprovalMode::Auto)),
+            Event::configured(ConfigChange::Mode(Mode::Chat)),
             turn(1, "go"),
             Event::PromptQueued { text: "and then this".into(), images: Vec::new(), by: None },
             Event::Compacted { keep: 6 },
@@ -383,15 +383,13 @@ fn lent_tools_are_announced_to_present_and_later_clients() {
     let lent = ClientTools { tools: vec![tool], root: "/home/me".into() };
     let events = vec![
         opened(),
-        Event::Configured { change: ConfigChange::ClientTools(lent) },
-        Event::Configured {
-            change: ConfigChange::Rules {
-                dangerous: vec!["x".into()],
-                deny: vec![],
-                options: None,
-                rules: Vec::new(),
-            },
-        },
+        Event::configured(ConfigChange::ClientTools(lent)),
+        Event::configured(ConfigChange::Rules {
+            dangerous: vec!["x".into()],
+            deny: vec![],
+            options: None,
+            rules: Vec::new(),
+        }),
     ];
     let mut encoder = Encoder::new(SessionId::new("s"));
     assert_eq!(encoder.hello_reply(), None);

@@ -137,7 +137,7 @@ impl SessionRecord {
                 self.opened_by.clone_from(opened_by);
                 self.spec = Some(spec.clone());
             }
-            Event::Configured { change: ConfigChange::Model(model) } => {
+            Event::Configured { change: ConfigChange::Model(model), .. } => {
                 let model = model.to_string();
                 if !self.models.contains(&model) {
                     self.models.push(model);

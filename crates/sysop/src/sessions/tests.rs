@@ -333,7 +333,7 @@ async fn a_day() -> MemoryStore {
         turn(2, ""),
         started("bash", json!({"command": "uptime"}), Origin::User),
         finished(Outcome::new(Status::Timeout, "")),
-        Event::Configured { change: ConfigChange::Approve(ApprovalMode::Auto) },
+        Event::configured(ConfigChange::Approve(ApprovalMode::Auto)),
         Event::TurnEnded {
             turn: TurnId(2),
             reason: StopReason::Failed,

@@ -243,20 +243,23 @@ fn write_markdown(entry: &TranscriptEntry, out: &mut impl Write) -> io::Result<(
 #[expect(clippy::wildcard_enum_match_arm, reason = "most events are not notes")]
 fn note(event: &Event) -> Option<String> {
     match event {
-        Event::Configured { change: ConfigChange::Model(model) } => Some(format!("model set to {model}")),
-        Event::Configured { change: ConfigChange::Approve(mode) } => {
+        Event::Configured { reached: Some(_), .. } => event_notice(event).map(|notice| notice.text),
+        Event::Configured { change: ConfigChange::Model(model), .. } => Some(format!("model set to {model}")),
+        Event::Configured { change: ConfigChange::Approve(mode), .. } => {
             Some(format!("approval mode set to {}", mode_words(*mode)))
         }
-        Event::Configured { change: ConfigChange::Auto(bounds) } => {
+        Event::Configured { change: ConfigChange::Auto(bounds), .. } => {
             Some(format!("approval mode set to auto for {bounds}, then ask"))
         }
-        Event::Configured { change: ConfigChange::Mode(mode) } => Some(mode_sentence(*mode).to_owned()),
-        Event::Configured { change: ConfigChange::Effort(effort) } => {
+        Event::Configured { change: ConfigChange::Mode(mode), .. } => Some(mode_sentence(*mode).to_owned()),
+        Event::Configured { change: ConfigChange::Effort(effort), .. } => {
             Some(format!("reasoning effort set to `{}`", effort.as_str()))
         }
-        Event::Configured { change: ConfigChange::Revoke(grants) } => Some(ui_text::revoked(grants)),
-        Event::Configured { change: ConfigChange::Rules { .. } } => Some("rules were added".to_owned()),
-        Event::Configured { change: ConfigChange::ClientTools(lent) } => Some(client_tools_sentence(lent)),
+        Event::Configured { change: ConfigChange::Revoke(grants), .. } => Some(ui_text::revoked(grants)),
+        Event::Configured { change: ConfigChange::Rules { .. }, .. } => Some("rules were added".to_owned()),
+        Event::Configured { change: ConfigChange::ClientTools(lent), .. } => {
+            Some(client_tools_sentence(lent))
+        }
         Event::Paused { reason, detail, .. } => {
             let detail = detail.as_ref().map_or_else(String::new, |detail| format!(", {detail}"));
             Some(format!("paused{}{detail}", pause_words(*reason)))

@@ -207,9 +207,8 @@ fn a_card_shows_the_location_of_a_lent_tool() {
         parameters: serde_json::json!({}).into(),
         effect: ToolEffect::Command,
     };
-    let lend = |tools| Event::Configured {
-        change: ConfigChange::ClientTools(ClientTools { tools, root: "/home/me".into() }),
-    };
+    let lend =
+        |tools| Event::configured(ConfigChange::ClientTools(ClientTools { tools, root: "/home/me".into() }));
     let mut reader = Reader::new(40, 20);
     story.prompt("go");
     reader.see(&story); // laid out before the client offered a tool
