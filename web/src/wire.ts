@@ -380,7 +380,9 @@ export type DirectOrigin =
   /** Typed by a user exactly as it runs; typing counts as approval. */
   | "typed"
   /** From a routine; subject to approval like a model's call. */
-  | "routine";
+  | "routine"
+  /** Proposed by the model while the session was read-only; subject to approval like a model's call. */
+  | "plan";
 
 /** Reasoning effort in the words of OpenAI's API. Models accept only some of the levels.  ``` use sysop_core::effort::Effort;  assert_eq!("high".parse(), Ok(Effort::High)); assert!("much".parse::<Effort>().is_err()); ``` */
 export type Effort = string;
@@ -591,6 +593,8 @@ export type Origin =
   | "typed"
   /** A routine from the config; subject to approval like a model's command. */
   | "routine"
+  /** A call that a model proposed in a read-only session, picked by a user; subject to approval like a model's command. */
+  | "plan"
   /** Another agent, through `sysop mcp serve`; subject to approval like a model's command. */
   | "mcp_client";
 

@@ -233,6 +233,8 @@ test("the plan of a read-only session is run step by step", async ({ page, serve
   await expect(person.review).toContainText("touch one");
   await person.review.getByRole("button", { name: /^Run/ }).click();
   await expect(card.getByRole("listitem")).toHaveText([/touch two/]);
+  await expect(person.conversation).toContainText("from the plan, started by you");
+  await expect(person.conversation).not.toContainText("routine");
   expect([existsSync(join(server.work, "one")), existsSync(join(server.work, "two"))]).toEqual([true, false]);
   await mode.selectOption("auto");
   await card.getByRole("button", { name: "Run" }).click();

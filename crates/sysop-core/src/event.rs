@@ -262,6 +262,9 @@ pub enum Origin {
     User,
     /// A routine from the config; subject to approval like a model's command.
     Routine,
+    /// A call that a model proposed in a read-only session, picked by a user; subject to approval like a model's
+    /// command.
+    Plan,
     /// Another agent, through `sysop mcp serve`; subject to approval like a model's command.
     McpClient,
 }

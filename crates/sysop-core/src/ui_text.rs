@@ -424,6 +424,7 @@ pub fn origin_summary(plan: &Proposal) -> Option<String> {
         Origin::User if plan.call.name == UNDO_TOOL => Some(format!("asked for by {person}")),
         Origin::User => Some(format!("typed by {person}")),
         Origin::Routine => Some(format!("from a routine{started}")),
+        Origin::Plan => Some(format!("from the plan{started}")),
         Origin::McpClient => Some(format!("from an MCP client{started}")),
     }
 }

@@ -315,7 +315,7 @@ pub(crate) fn needed_scopes(message: &ClientMessage) -> Scopes {
         ClientMessage::Direct { origin: DirectOrigin::Typed, .. } | ClientMessage::TerminalInput { .. } => {
             Scopes::ALL
         }
-        ClientMessage::Direct { origin: DirectOrigin::Routine, .. }
+        ClientMessage::Direct { origin: DirectOrigin::Routine | DirectOrigin::Plan, .. }
         | ClientMessage::UserMessage { .. }
         | ClientMessage::ToolResult(_)
         | ClientMessage::ToolOutput { .. }

@@ -401,6 +401,8 @@ pub enum DirectOrigin {
     /// From a routine; subject to approval like a model's call.
     #[default]
     Routine,
+    /// Proposed by the model while the session was read-only; subject to approval like a model's call.
+    Plan,
 }
 
 /// A user's reply to a question.
@@ -535,6 +537,7 @@ impl ClientMessage {
             Input::Direct { tool, arguments, origin, .. } => {
                 let origin = match origin {
                     Origin::User => DirectOrigin::Typed,
+                    Origin::Plan => DirectOrigin::Plan,
                     Origin::Routine | Origin::McpClient | Origin::Model => DirectOrigin::Routine,
                 };
                 let (tool, arguments) = (Some(tool.clone()), arguments.clone());
@@ -682,6 +685,7 @@ fn direct(
     let origin = match origin {
         DirectOrigin::Typed => Origin::User,
         DirectOrigin::Routine => Origin::Routine,
+        DirectOrigin::Plan => Origin::Plan,
     };
     let mut arguments = arguments.clone();
     if let Some(command) = command {

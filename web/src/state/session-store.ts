@@ -200,7 +200,7 @@ export class SessionStore {
   /** Runs a step that was proposed while the session was read-only; the current mode judges it. */
   runStep({ tool, arguments: args }: Step): void {
     const given = typeof args === "object" && args !== null ? (args as Record<string, unknown>) : {};
-    this.sendCommand({ type: "direct", tool, arguments: given, origin: "routine" }, "Step not run");
+    this.sendCommand({ type: "direct", tool, arguments: given, origin: "plan" }, "Step not run");
   }
 
   /** Writes a file on the session's host, as the user's own call. */

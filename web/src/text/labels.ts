@@ -393,6 +393,8 @@ export function originLabel(
       return `${tool === "undo" ? "asked for" : "typed"} by ${by ?? "a user"}`;
     case "routine":
       return `from a routine${started}`;
+    case "plan":
+      return `from the plan${started}`;
     case "mcp_client":
       return `from an MCP client${started}`;
   }

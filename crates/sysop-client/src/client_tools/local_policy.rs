@@ -390,7 +390,7 @@ mod tests {
             assert_eq!(machine.evaluate(&looks, Origin::Model), LocalVerdict::Run, "{looks:?}");
         }
         for changes in [bash("4", "touch a"), call("5", "write_file", json!({"path": "a", "content": "b"}))] {
-            for origin in [Origin::Model, Origin::Routine, Origin::McpClient, Origin::User] {
+            for origin in [Origin::Model, Origin::Routine, Origin::Plan, Origin::McpClient, Origin::User] {
                 assert!(
                     matches!(machine.evaluate(&changes, origin), LocalVerdict::Ask { .. }),
                     "{changes:?} {origin:?}"

@@ -125,7 +125,7 @@ impl Session {
     fn shell_fence(&self, origin: Origin) -> Fence {
         match origin {
             Origin::User => Fence::Off,
-            Origin::Model | Origin::Routine | Origin::McpClient => {
+            Origin::Model | Origin::Routine | Origin::Plan | Origin::McpClient => {
                 self.policy().shell_fence(self.state.spec.approve)
             }
         }

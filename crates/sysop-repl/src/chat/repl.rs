@@ -707,7 +707,7 @@ impl Repl {
         let Some(call) = self.transcript.proposed_steps().first().map(|step| step.call.clone()) else {
             return self.note("no proposed steps; to get some, run /approve never and then prompt the model");
         };
-        self.direct(&call.name, call.arguments.to_value(), Origin::Routine)
+        self.direct(&call.name, call.arguments.to_value(), Origin::Plan)
     }
 
     fn approve(&mut self, mode: Option<ApprovalMode>) -> io::Result<()> {

@@ -215,7 +215,7 @@ impl TrackedSession {
         let before = self.calls.insert(call.clone(), known);
         let nobody_asked = match origin {
             Origin::User => String::new(), // filled in by `AuditTracker::entry`
-            Origin::Model | Origin::Routine | Origin::McpClient => POLICY.to_owned(),
+            Origin::Model | Origin::Routine | Origin::Plan | Origin::McpClient => POLICY.to_owned(),
         };
         let allowed_by = before.and_then(|known| known.allowed_by);
         self.about(AuditEntry { who: Some(allowed_by.unwrap_or(nobody_asked)), ..entry }, call)

@@ -348,7 +348,13 @@ fn step() -> impl Strategy<Value = StepId> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    prop_oneof![Just(Origin::Model), Just(Origin::User), Just(Origin::Routine), Just(Origin::McpClient)]
+    prop_oneof![
+        Just(Origin::Model),
+        Just(Origin::User),
+        Just(Origin::Routine),
+        Just(Origin::Plan),
+        Just(Origin::McpClient)
+    ]
 }
 
 fn model() -> impl Strategy<Value = ModelRef> {

@@ -224,7 +224,7 @@ impl App {
         match next {
             None => self
                 .remark("no proposed steps; to get some, run /approve never and then prompt the model", now),
-            Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Routine, now),
+            Some(call) => self.direct(&call.name, &call.arguments.to_value(), Origin::Plan, now),
         }
     }
 

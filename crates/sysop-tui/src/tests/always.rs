@@ -142,6 +142,8 @@ fn the_plan_of_a_read_only_session_is_run_step_by_step() {
     };
     assert_eq!(running(&world).as_deref(), Some("touch one"));
     world.ends(Outcome::ok(""));
+    let screen = world.screen(120, 40);
+    assert!(screen.contains("· from the plan") && !screen.contains("routine"), "{screen}");
     world.says("/approve auto").says("/plan");
     assert_eq!(running(&world).as_deref(), Some("touch two"));
     world.ends(Outcome::ok("")).says("/plan");

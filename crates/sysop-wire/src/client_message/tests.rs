@@ -132,6 +132,11 @@ fn a_direct_call_is_a_command_or_a_tool_with_its_arguments() {
         ),
         ("send_keys".to_owned(), json!({"keys": "q"}), Origin::Routine)
     );
+    assert_eq!(
+        direct(json!({"type": "direct", "command": "uptime", "origin": "plan"})).2,
+        Origin::Plan,
+        "a step that the model proposed while the session was read-only"
+    );
     for bad in [
         json!({"type": "direct"}),
         json!({"type": "direct", "command": "x", "tool": "bash"}),
@@ -180,9 +185,14 @@ fn inputs_of_front_ends_round_trip() {
     let arguments = json!({"keys": "q"}).as_object().unwrap().clone();
     let call = CallId::new("c1");
     let by = "web".to_owned();
+    let direct = |origin| {
+        let arguments = arguments.clone();
+        Input::Direct { tool: "send_keys".into(), arguments, origin, by: Some(by.clone()) }
+    };
     for input in [
         Input::Prompt { text: "go".to_owned(), images: Vec::new(), by: Some(by.clone()) },
-        Input::Direct { tool: "send_keys".into(), arguments, origin: Origin::User, by: Some(by.clone()) },
+        direct(Origin::User),
+        direct(Origin::Plan),
         Input::Decision {
             call: call.clone(),
             decision: Decision::AllowSession { command: Some("x".into()) },

@@ -226,6 +226,7 @@ impl SessionPrograms {
             Origin::Model => "model",
             Origin::User => "user",
             Origin::Routine => "routine",
+            Origin::Plan => "plan",
             Origin::McpClient => "mcp_client",
         };
         merge(

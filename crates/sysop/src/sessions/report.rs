@@ -261,6 +261,8 @@ impl ReportedCall {
             Origin::User if call.call.name == UNDO_TOOL => format!("asked for{by}"),
             Origin::User => format!("typed{by}"),
             Origin::Routine => format!("routine{by}"),
+            Origin::Plan if by.is_empty() => "from the plan".to_owned(),
+            Origin::Plan => format!("from the plan, started{by}"),
             Origin::McpClient => format!("from an MCP client{by}"),
         }];
         let is_plan = call.call.name == UNDO_TOOL && call.status() == Some(Status::Cancelled);

@@ -305,6 +305,7 @@ fn origin_words(origin: Origin, by: Option<&str>) -> Option<String> {
         Origin::Model => return None,
         Origin::User => "typed",
         Origin::Routine => "routine",
+        Origin::Plan => "started from the plan",
         Origin::McpClient => "from an MCP client",
     };
     Some(by.map_or_else(|| words.to_owned(), |by| format!("{words} by {}", one_line(by))))

@@ -111,6 +111,8 @@ fn a_call_without_a_model_names_who_asked_for_it() {
     assert_eq!(origins(&undo, Origin::User, None), both("asked for by you"));
     assert_eq!(origins(&typed, Origin::Routine, Some("bob")), both("from a routine, started by bob"));
     assert_eq!(origins(&typed, Origin::Routine, None), both("from a routine"));
+    assert_eq!(origins(&typed, Origin::Plan, Some("bob")), both("from the plan, started by bob"));
+    assert_eq!(origins(&typed, Origin::Plan, None), both("from the plan"));
     assert_eq!(origins(&typed, Origin::Model, Some("bob")), [None, None]);
     assert_eq!(call_summary(&undo), "undo step 3", "without the ids of calls and records");
 }
