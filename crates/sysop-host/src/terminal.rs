@@ -167,7 +167,7 @@ impl SharedTerminal {
         *self.people.lock() = people;
     }
 
-    fn people(&self) -> Arc<dyn Prompter> {
+    pub(crate) fn people(&self) -> Arc<dyn Prompter> {
         Arc::clone(&self.people.lock())
     }
 

@@ -39,6 +39,8 @@ const PACKAGES_MAX: Duration = Duration::from_secs(60);
 /// Maximum time to compare the state after a canceled call.
 const CANCELLED_MAX: Duration = Duration::from_secs(4);
 const APPLY_MAX: Duration = Duration::from_secs(600);
+/// Time after which users are told that the state is still being saved, compared or restored.
+const TELL_AFTER: Duration = Duration::from_secs(2);
 const CHANGES_LISTED_MAX: usize = 200;
 
 /// Settings of the undo records that a machine keeps.
@@ -297,12 +299,40 @@ impl Toolbox {
         let limit = TimeLimit::new(limit);
         let program = Program::Probe { text };
         let fence = sysop_core::policy::Fence::Off;
-        let exec = self.machine.exec(program, &fence, &limit, &mut capture, cancel).await;
+        let exec = self.machine.exec(program, &fence, &limit, &mut capture, cancel);
+        let exec = told_if_slow(exec, || self.tell_progress(words.first().copied())).await;
         exec.map_err(|error| error.to_string())?.end.require_exit(&limit)?;
         let bytes = capture.into_bytes().ok_or("the list of changes is too long")?;
         let text = String::from_utf8_lossy(&bytes);
         Ok(self.secrets.redact(&text).lines().filter_map(script_line).collect())
     }
+}
+
+impl Toolbox {
+    /// Tells users that the script is still running with this verb.
+    async fn tell_progress(&self, verb: Option<&str>) {
+        let doing = match verb {
+            Some("before") => "saving the state of files",
+            Some("apply") => "restoring files",
+            Some(_) | None => "comparing files",
+        };
+        let host = self.machine.context().await.ok().and_then(|context| context.host);
+        let place = host.map_or_else(String::new, |host| format!(" on {host}"));
+        self.terminal.people().notice(&format!("{doing}{place} …"));
+    }
+}
+
+/// Waits for the work, and runs `tell` once if the work takes longer than `TELL_AFTER`.
+async fn told_if_slow<T, F: Future<Output = ()>>(
+    work: impl Future<Output = T>,
+    tell: impl FnOnce() -> F,
+) -> T {
+    tokio::pin!(work);
+    if let Ok(done) = tokio::time::timeout(TELL_AFTER, &mut work).await {
+        return done;
+    }
+    tell().await;
+    work.await
 }
 
 fn script_line(line: &str) -> Option<ScriptLine> {
@@ -395,4 +425,22 @@ fn runs_in_background(call: &ToolCall) -> bool {
 
 fn new_id() -> String {
     format!("{:032x}", rand::random::<u128>())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn users_are_told_once_of_work_that_takes_long() {
+        let told = Cell::new(0);
+        let tell = || async { told.set(told.get() + 1) };
+        let work = |time: Duration| async move { tokio::time::sleep(time).await };
+        told_if_slow(work(TELL_AFTER - Duration::from_millis(1)), tell).await;
+        assert_eq!(told.get(), 0);
+        told_if_slow(work(TELL_AFTER * 5), tell).await;
+        assert_eq!(told.get(), 1);
+    }
 }

@@ -13,7 +13,7 @@ if [ "$D" = - ]; then
 fi
 G=$D/$id
 case $id in ''|*[!A-Za-z0-9]*) exit 2 ;; esac
-KEEP_DAYS=7 KEEP_KB=65536 ENTRIES_MAX=20000 CHANGES_MAX=5000 SHOWN_MAX=100 HASH_MAX=33554432 REPOSITORY_MAX=5000
+KEEP_DAYS=7 KEEP_KB=65536 ENTRIES_MAX=20000 CHANGES_MAX=5000 SHOWN_MAX=100 HASH_MAX=33554432 REPOSITORY_MAX=5000 LIST_MAX=8
 FMT="%f$T%u$T%g$T%s$T%h$T%i$T%y$T%z$T%n"
 exec 3>&1
 say() { printf 'U\t%s\t%s\t%s\n' "$1" "${2:-}" "${3:-}" >&3; }
@@ -23,10 +23,19 @@ limited() { if has timeout; then timeout "$@"; else shift; "$@"; fi; }
 each() { tr '\n' '\0' <"$1" | { shift; xargs -0r "$@"; }; }           # FILE COMMAND...: runs it with the lines as arguments
 
 # --- metadata: one line per path, with the fields of FMT
-tree() { limited 5 find "$1" -xdev ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; }
-watched() {
-  limited 3 find "$1" -xdev \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) -prune \
-    -o ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null
+LEFT=0                                                                # seconds that are left for all listings of files
+timed() {                                                            # SECONDS COMMAND...: 124 if the time is over
+  t=$1; shift; [ "$t" -le "$LEFT" ] || t=$LEFT
+  [ "$t" -gt 0 ] || return 124
+  t0=$(date +%s); limited "$t" "$@"; set -- $?
+  LEFT=$((LEFT - $(date +%s) + t0)); return "$1"
+}
+tree() { timed 5 find "$1" -xdev ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; }
+watched() {                                                          # stops after ENTRIES_MAX entries
+  timed 3 sh -c '
+    { find "$1" -xdev \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) -prune \
+      -o ! -name "$2" ! -name "$3" -print 2>/dev/null; } | head -n "$4" | tr "\n" "\0" | xargs -0r stat -c "$5" -- 2>/dev/null
+  ' sh "$1" "*$N*" "*$T*" $((ENTRIES_MAX+1)) "$FMT"
 }
 one() { stat -c "$FMT" -- "$1" 2>/dev/null; }
 # Writes $G/all.$1: the number of a root and the metadata of a path below it. A root that cannot be listed as a whole is in
@@ -36,7 +45,7 @@ list() {                                                             # was|now
   while IFS=$T read -r k p; do
     row=$((row+1)); is_cut "$row" && continue
     case $k in
-    c|m|g) tree "$p"; e=$?; one "${p%/*}/." | sed 's:/\.$::' ;;
+    c|m|g) if [ "$1" = was ] && [ -f "$G/tree.$row" ]; then cat "$G/tree.$row"; e=0; else tree "$p"; e=$?; fi; one "${p%/*}/." | sed 's:/\.$::' ;;
     w) watched "$p"; e=$? ;;
     h) find "$p"/.[!.]* -maxdepth 0 ! -type d ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; tree "$p/.ssh"; e=$? ;;
     esac >"$G/part"
@@ -44,14 +53,14 @@ list() {                                                             # was|now
     elif [ "$k" = w ] && [ "$(wc -l <"$G/part")" -gt $ENTRIES_MAX ]; then say note "$p has more than $ENTRIES_MAX entries: its changes are not tracked"
     else sed "s/^/$row$T/" "$G/part"; continue; fi
     echo "$row" >>"$G/cut"
-  done <"$G/roots" >"$G/all.$1"; rm -f "$G/part"
+  done <"$G/roots" >"$G/all.$1"; rm -f "$G/part" "$G"/tree.*
 }
 # Writes $G/list.$1: the paths of $G/all.$1 that no cut root contains, each once.
 select_list() {                                                      # was|now
   awk -F"$T" -v OFS="$T" 'f==0 {cut[$1]; next} ($1 in cut) || NF!=10 || $10=="" || seen[$10]++ {next} {sub(/^[0-9]*\t/,""); print}' \
     f=0 "$G/cut" f=1 "$G/all.$1" >"$G/list.$1"
 }
-lists() { list now; select_list was; select_list now; }              # the second listing may cut roots of the first
+lists() { LEFT=$LIST_MAX; list now; select_list was; select_list now; }              # the second listing may cut roots of the first
 is_cut() { grep -qx "$1" "$G/cut"; }
 is_timeout() { case $1 in 124|137|143) ;; *) return 1 ;; esac; }
 bytes() { awk -F"$T" '$1 ~ /^8/ {s+=$4} END {printf "%d", s}'; }
@@ -159,15 +168,19 @@ keep() {                                                             # BYTES: co
   copy "$1" g                                                        # repositories are often as large as the limit: they have their own
 }
 copy() {                                                             # BYTES KIND...
-  left=$1; shift
+  left=$1 row=0; shift
   while IFS=$T read -r k p; do
+    row=$((row+1)); is_cut "$row" && continue
     case " $* " in *" $k "*) ;; *) continue ;; esac
     [ $k != w ] || [ "$p" = /etc ] || continue
     [ -e "$p" ] || [ -L "$p" ] || continue
     covered "$p" && continue
     tree "$p" >"$G/part"
-    if is_timeout $?; then [ $k != w ] && say note "$p takes too long to read: its content is not saved"; continue; fi
-    b=$(bytes <"$G/part")
+    if is_timeout $?; then
+      if [ $k != w ]; then say note "$p takes too long to read: its content is not saved, and its changes are not tracked"; echo "$row" >>"$G/cut"; fi
+      continue
+    fi
+    b=$(bytes <"$G/part"); [ $k = w ] || mv "$G/part" "$G/tree.$row"  # is not listed again
     if [ "$b" -gt "$left" ]; then [ $k != w ] && say note "$p is $(( (b+1048575)/1048576 )) MB: its content is not saved"; continue; fi
     n=$((n+1))
     if cp -a -- "$p" "$G/pre/$n" 2>/dev/null; then left=$((left-b)); printf '%s\t%s\n' "$n" "$p" >>"$G/kept"
@@ -199,8 +212,10 @@ tidy() {                                                             # removes o
 before() {                                                           # BYTES; $G/entries is written
   cd / || return 1; mkdir -p "$G/pre"
   for f in roots cut units crons keys firewalls apt fetch; do : >>"$G/$f"; done
-  BYTES=$1; entries
+  LEFT=$LIST_MAX BYTES=$1; entries
   awk '!s[$0]++' "$G/roots" >"$G/roots.new" && mv "$G/roots.new" "$G/roots"
+  # An undo does not try again what took too long before.
+  [ ! -f "$G/skip" ] || awk 'f==0 {s[$0]; next} $0 in s {print FNR}' f=0 "$G/skip" f=1 "$G/roots" >>"$G/cut"
   if [ -s "$G/apt" ] && has apt-get; then
     while IFS= read -r w; do
       # shellcheck disable=SC2086 # words are checked by the controller
@@ -213,28 +228,40 @@ before() {                                                           # BYTES; $G
 
 # --- after
 compare() {                                                          # prints HOW MODE UID GID MTIME PRE PATH for each path that changed
+  candidates >"$G/rows"
+  if [ "$(wc -l <"$G/rows")" -gt $CHANGES_MAX ]; then                 # too many to look at each
+    awk -F"$T" -v OFS="$T" '$1=="same?" {next} {$1=($1=="mode?") ? "mode" : ($1 ~ /\?$/) ? "edited" : $1; NF=7; print}' "$G/rows"
+  else resolve <"$G/rows"; fi
+  rm -f "$G/rows"
+}
+candidates() {                                                       # prints the same and the present MTIME; HOW ends with ? if the content decides
   awk -F"$T" -v OFS="$T" -v g="$G/pre/" '
     function pre(p, q, r) {q=p; r=""; for (;;) {if (q in k) return g k[q] r; i=match(q, /\/[^\/]*$/); if (!i) return ""; r=substr(q,i) r; q=substr(q,1,i-1)}}
     function type(m) {return substr(m,1,length(m)-3)}
-    function row(how, p, f) {split(f, v, FS); x=pre(p); print how,v[1],v[2],v[3],v[7],(x==""?"-":x),p}
+    function row(how, p, f) {split(f, v, FS); x=pre(p); print how,v[1],v[2],v[3],v[7],(x==""?"-":x),p,(p in a ? y[7] : "-")}
     f==0 {k[$2]=$1; next} f==1 {b[$9]=$0; next} {a[$9]=$0}
     END {
       for (p in b) if (!(p in a)) row("removed", p, b[p])
       for (p in a) {
+        split(a[p], y, FS)
         if (!(p in b)) {row("created", p, a[p]); continue}
         if (a[p]==b[p]) continue
-        split(a[p], y, FS); split(b[p], x0, FS); m = y[1]!=x0[1] || y[2]!=x0[2] || y[3]!=x0[3]
+        split(b[p], x0, FS); m = y[1]!=x0[1] || y[2]!=x0[2] || y[3]!=x0[3]
         if (type(y[1])!=type(x0[1])) {row("edited", p, b[p]); continue}
         if (type(y[1])=="4") {if (m) row("mode", p, b[p]); continue}
-        if (y[4]!=x0[4] || y[6]!=x0[6] || y[7]!=x0[7]) row(m ? "both?" : "edited?", p, b[p])
+        if (type(y[1])=="8" && y[4]!=x0[4]) row("edited", p, b[p])
+        else if (y[4]!=x0[4] || y[6]!=x0[6] || y[7]!=x0[7]) row(m ? "both?" : "edited?", p, b[p])
         else if (y[8]!=x0[8]) row(m ? "mode?" : "same?", p, b[p])
       }
-    }' f=0 "$G/kept" f=1 "$G/list.was" f=2 "$G/list.now" | sort -t "$T" -k7 | while IFS=$T read -r how m u g t x p; do
+    }' f=0 "$G/kept" f=1 "$G/list.was" f=2 "$G/list.now" | sort -t "$T" -k7,7
+}
+resolve() {
+  while IFS=$T read -r how m u g t x p now; do
     case $how in
     *\?)
       if [ "$x" != - ] && same "$x" "$p"; then
-        case $how in mode\?|both\?) how=mode; [ "$(stat -c %y -- "$p")" = "$t" ] || how=edited ;; same\?) continue ;;
-        *) [ "$(stat -c %y -- "$p")" = "$t" ] && continue; how=touched ;; esac
+        case $how in mode\?|both\?) how=mode; [ "$now" = "$t" ] || how=edited ;; same\?) continue ;;
+        *) [ "$now" = "$t" ] && continue; how=touched ;; esac
       else
         case $how in mode\?) [ "$x" = - ] && how=mode || how=edited ;; same\?) [ "$x" = - ] && continue; how=edited ;; *) how=edited ;; esac
       fi ;;
@@ -542,6 +569,7 @@ apply() {                                                            # NEW BYTES
   old=$G new=$D/$1; rm -f "$old/failed"; mkdir -p "$new" || return 1
   { cat "$old/entries"; awk -F"$T" '{print "c:" $7}' "$old/changes"; } | awk '!s[$0]++' | grep -v '^a:' >"$new/entries"
   awk -F"$T" '{print $1}' "$old/diff.packages" >"$new/fetch"
+  awk 'f==0 {c[$1]; next} FNR in c' f=0 "$old/cut" f=1 "$old/roots" >"$new/skip"
   G=$new id=$1; before "$2" >/dev/null; G=$old
   select_list was; files; reloads && systemctl daemon-reload
   if [ -s "$G/diff.packages" ]; then

@@ -337,6 +337,108 @@ fn a_folder_that_takes_too_long_to_list_is_left_out_as_a_whole() {
     }
 }
 
+/// Shells whose programs are files of the search path, so that a test can replace them.
+const SHELLS_WITH_PROGRAMS: [&[&str]; 2] = [SHELLS[0], SHELLS[2]];
+
+impl Machine {
+    /// Puts a script in place of a program. It has the directory of the test in `$HOME`.
+    fn replace(&self, program: &str, script: &str) {
+        let folder = self.home.path().join("bin");
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!("#!/bin/sh\nHOME='{}'\n{script}\n", self.home.path().display());
+        fs::write(folder.join(program), text).unwrap();
+        fs::set_permissions(folder.join(program), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Makes a program note its arguments.
+    fn watch(&self, program: &str) {
+        self.replace(program, &format!("echo \"$*\" >>\"$HOME/ran\"; exec /usr/bin/{program} \"$@\""));
+    }
+
+    /// Returns the number of noted calls since the last time whose arguments contain the text.
+    fn calls(&self, text: &str) -> usize {
+        let ran = self.home.path().join("ran");
+        let count =
+            fs::read_to_string(&ran).unwrap_or_default().lines().filter(|line| line.contains(text)).count();
+        let _ = fs::remove_file(ran);
+        count
+    }
+
+    fn entry(&self, kind: char, name: &str) -> String {
+        format!("{kind}:{}", self.at(name).display())
+    }
+}
+
+#[test]
+fn files_whose_content_is_saved_are_listed_once_before_the_command() {
+    for shell in SHELLS_WITH_PROGRAMS {
+        let machine = Machine::new(shell);
+        machine.watch("find");
+        let place = machine.at("d").display().to_string();
+        machine.before("o1", &[machine.entry('c', "d")]);
+        assert_eq!(machine.calls(&place), 1);
+        machine.sh("echo more >d/b");
+        let said = machine.undo(&["after", "o1"]);
+        assert!(said.contains(&format!("file\tedited\t{place}/b")), "{said:?}");
+        machine.apply("o1", "o2");
+        assert_eq!(fs::read_to_string(machine.at("d/b")).unwrap(), "b");
+    }
+}
+
+#[test]
+fn all_listings_together_are_bounded() {
+    for shell in SHELLS_WITH_PROGRAMS {
+        let machine = Machine::new(shell);
+        // Each listing seems to take three seconds.
+        machine.replace(
+            "date",
+            "n=$(cat \"$HOME/n\" 2>/dev/null || echo 0); n=$((n+3)); echo $n | tee \"$HOME/n\"",
+        );
+        let names: Vec<String> = (0..6).map(|at| format!("d/{at}")).collect();
+        names.iter().for_each(|name| machine.put(name, "x"));
+        let entries: Vec<String> = names.iter().map(|name| machine.entry('c', name)).collect();
+        let said = machine.before("b1", &entries);
+        let late = said.iter().filter(|line| line.contains("its changes are not tracked")).count();
+        assert_eq!((late, said.last().map(String::as_str)), (3, Some("ready\t\t")), "{said:?}");
+    }
+}
+
+#[test]
+fn an_undo_does_not_list_again_what_took_too_long() {
+    for shell in SHELLS_WITH_PROGRAMS {
+        let machine = Machine::new(shell);
+        machine.replace("timeout", "case $* in *t/d*) exit 124 ;; esac; shift; exec \"$@\"");
+        machine.before("s1", &[machine.entry('w', "d"), machine.entry('c', "a")]);
+        machine.put("a", "new");
+        machine.undo(&["after", "s1"]);
+        machine.replace("timeout", "echo \"$*\" >>\"$HOME/ran\"; shift; exec \"$@\"");
+        machine.apply("s1", "s2");
+        assert_eq!(fs::read_to_string(machine.at("a")).unwrap(), "a");
+        assert_eq!(machine.calls("t/d"), 0);
+    }
+}
+
+#[test]
+fn files_of_another_size_are_not_read_to_be_compared() {
+    for shell in SHELLS_WITH_PROGRAMS {
+        let machine = Machine::new(shell);
+        (0..30).for_each(|at| machine.put(&format!("d/{at}"), "x"));
+        let tree = machine.content();
+        machine.watch("cmp");
+        machine.watch("stat");
+        machine.before("z1", &[machine.entry('c', "d")]);
+        machine.calls("");
+        machine.sh("for f in d/[0-9]*; do echo longer >$f; done");
+        let said = machine.undo(&["after", "z1"]);
+        assert_eq!(said.iter().filter(|line| line.starts_with("file\tedited")).count(), 30, "{said:?}");
+        let ran = fs::read_to_string(machine.home.path().join("ran")).unwrap_or_default();
+        let single = ran.lines().filter(|line| line.matches("t/d/").count() == 1).count();
+        assert_eq!(single, 0, "no program runs for a single file: {ran}");
+        machine.apply("z1", "z2");
+        assert_eq!(machine.content(), tree);
+    }
+}
+
 #[test]
 fn records_are_private_and_old_ones_are_removed() {
     on_each_shell(|machine| {
