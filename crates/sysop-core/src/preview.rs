@@ -5,7 +5,7 @@ use sysop_shell::preview::{PreviewPlace, plan, plan_write};
 pub use sysop_shell::preview::{PreviewPlan, ProbeClass, ProbeResult};
 
 use crate::message::ToolCall;
-use crate::policy::{ApprovalMode, CommandContext, Survey};
+use crate::policy::{ApprovalMode, Survey};
 use crate::redact::shapes::redact_shapes;
 use crate::text::neutralize_line;
 use crate::tool::{ToolEffect, ToolSpec};
@@ -15,12 +15,8 @@ const RUN_COMMAND: &str = "run_command";
 
 /// Returns the plan of a call's preview, or `None` if there is nothing to show. In approval mode `never`, a
 /// probe is planned only if it reads without creating temporary files or connections.
-pub fn plan_of(
-    spec: &ToolSpec,
-    call: &ToolCall,
-    context: &CommandContext,
-    mode: ApprovalMode,
-) -> Option<PreviewPlan> {
+pub fn plan_of(spec: &ToolSpec, call: &ToolCall, survey: &Survey, mode: ApprovalMode) -> Option<PreviewPlan> {
+    let context = &survey.context;
     let planned = match spec.effect {
         ToolEffect::Command => {
             let is_shared_shell = spec.name == RUN_COMMAND;
@@ -29,7 +25,8 @@ pub fn plan_of(
             if is_shared_shell && enter.is_none() {
                 return None;
             }
-            let place = PreviewPlace { context: context.clone(), enter, is_shared_shell };
+            let resolved = survey.targets.clone();
+            let place = PreviewPlace { context: context.clone(), enter, is_shared_shell, resolved };
             plan(call.text_argument("command")?, &place)
         }
         ToolEffect::Writes if spec.name == "write_file" => {

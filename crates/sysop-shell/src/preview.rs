@@ -35,6 +35,7 @@ mod containers;
 mod disks;
 mod effective;
 mod files;
+mod footprint;
 mod git;
 mod modes;
 mod opaque;
@@ -55,11 +56,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::effective::{EffectiveCommand, RunsAs, Unwrapped, check_name, unwrap};
+use self::footprint::Footprint;
 pub use self::probe::ProbeClass;
 use self::probe::{OPENING, Records, Section, section_text};
 use self::report::Report;
 use self::scan::{Pipeline, Reason, RedirectKind, SimpleText, Word, scan};
-use crate::context::{CommandContext, Dialect, Survey};
+use crate::context::{CommandContext, Dialect, ResolvedTarget, Survey};
 use crate::risk::RiskClass;
 
 pub const SUMMARY_LINES_MAX: usize = 2;
@@ -77,6 +79,8 @@ pub struct PreviewPlace {
     pub enter: Option<String>,
     /// True if the command runs in a shell that a user also uses. Its variables are unknown.
     pub is_shared_shell: bool,
+    /// Paths of the command that the host has resolved. A path that is missing may lead anywhere.
+    pub resolved: Vec<ResolvedTarget>,
 }
 
 /// Parser for a probe's output. Each variant belongs to one kind of section.
@@ -187,15 +191,7 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
     if reads(command) {
         return None;
     }
-    let mut planner = Planner {
-        place,
-        command,
-        effects: Vec::new(),
-        has_change: false,
-        sections: Vec::new(),
-        before: Vec::new(),
-        assigned: Vec::new(),
-    };
+    let mut planner = Planner::new(command, place);
     planner.before.extend(place.enter.as_deref().map(enter));
     match scan(command) {
         Ok(pipelines) => planner.pipelines(&pipelines, &RunsAs::Caller, &reads),
@@ -208,15 +204,7 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
 /// Plans the preview of a file tool's write. Returns `None` if there is nothing to preview.
 pub fn plan_write(path: &str, content: &str) -> Option<PreviewPlan> {
     let place = PreviewPlace::default();
-    let mut planner = Planner {
-        place: &place,
-        command: "",
-        effects: Vec::new(),
-        has_change: false,
-        sections: Vec::new(),
-        before: Vec::new(),
-        assigned: Vec::new(),
-    };
+    let mut planner = Planner::new("", &place);
     let section = write::section(Word::of(path), false, Some(content.to_owned()));
     planner.add(section, &RunsAs::Caller);
     planner.finish()
@@ -231,8 +219,14 @@ struct Planner<'a> {
     place: &'a PreviewPlace,
     command: &'a str,
     effects: Vec<PlannedEffect>,
-    /// True if one of the commands so far may change something.
-    has_change: bool,
+    /// Footprints of the commands so far that may change something; `None` for an unknown one.
+    changes: Vec<Option<Footprint>>,
+    /// True if one of these may change what the probe of the current command sees.
+    follows_change: bool,
+    /// Directory of the current command; `None` if unknown.
+    folder: Option<String>,
+    /// Number of scripts that the current command is nested in.
+    nested: usize,
     /// Sections, each with the shell lines that precede it (changes of directory and assignments) and the user as whom
     /// it runs.
     sections: Vec<(Section, Vec<String>, RunsAs)>,
@@ -241,12 +235,53 @@ struct Planner<'a> {
     assigned: Vec<String>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    fn new(command: &'a str, place: &'a PreviewPlace) -> Self {
+        Self {
+            place,
+            command,
+            effects: Vec::new(),
+            changes: Vec::new(),
+            follows_change: false,
+            folder: place.context.folder.clone(),
+            nested: 0,
+            sections: Vec::new(),
+            before: Vec::new(),
+            assigned: Vec::new(),
+        }
+    }
+
+    /// Returns the footprint of a pipeline; `None` if unknown.
+    fn footprint(&self, pipeline: &[SimpleText]) -> Option<Footprint> {
+        let (first, last) = (pipeline.first()?, pipeline.last()?);
+        let text = self.command.get(first.start..last.end).filter(|_| self.nested == 0)?;
+        let context = CommandContext { folder: self.folder.clone(), ..self.place.context.clone() };
+        Footprint::of(text, &context, &self.place.resolved)
+    }
+
+    /// Returns the directory that `cd` enters; `None` if unknown.
+    fn folder_of(&self, word: &str) -> Option<String> {
+        let home = self.place.context.home.as_deref();
+        match (word.strip_prefix('~'), word.starts_with('/')) {
+            (Some(rest), _) if rest.is_empty() || rest.starts_with('/') => {
+                footprint::plain(&format!("{}{rest}", home?))
+            }
+            (Some(_), _) => None,
+            (None, true) => footprint::plain(word),
+            (None, false) => footprint::plain(&format!("{}/{word}", self.folder.as_deref()?)),
+        }
+    }
+
     fn pipelines(&mut self, pipelines: &[Pipeline], runs_as: &RunsAs, reads: &dyn Fn(&str) -> bool) {
         for pipeline in pipelines {
             if self.effects.len() >= SECTIONS_MAX {
                 return;
             }
+            let footprint = self.footprint(pipeline);
+            self.follows_change = self.changes.iter().any(|before| match (before, &footprint) {
+                (Some(before), Some(footprint)) => footprint.follows(before),
+                (None, _) | (_, None) => true,
+            });
             let planned = match pipeline.as_slice() {
                 [simple] => self.simple(simple, runs_as, reads),
                 stages => self.pipeline(stages, runs_as, reads),
@@ -254,7 +289,9 @@ impl Planner<'_> {
             if let Err(why) = planned {
                 self.push(Entry::Unknown(why));
             }
-            self.has_change |= self.may_change(pipeline, reads);
+            if self.may_change(pipeline, reads) {
+                self.changes.push(footprint);
+            }
         }
     }
 
@@ -268,7 +305,7 @@ impl Planner<'_> {
     }
 
     fn push(&mut self, entry: Entry) {
-        self.effects.push(PlannedEffect { entry, follows_change: self.has_change });
+        self.effects.push(PlannedEffect { entry, follows_change: self.follows_change });
     }
 
     fn simple(
@@ -291,7 +328,11 @@ impl Planner<'_> {
             Unwrapped::Script(pipelines, runs_as) => {
                 let before = (self.before.len(), self.assigned.len());
                 // A separate script: offsets of the outer command mean nothing there.
+                let folder = self.folder.clone();
+                self.nested += 1;
                 self.pipelines(&pipelines, &runs_as, &|_: &str| false);
+                self.nested -= 1;
+                self.folder = folder;
                 self.before.truncate(before.0);
                 self.assigned.truncate(before.1);
                 return Ok(());
@@ -310,6 +351,7 @@ impl Planner<'_> {
             }
             let failed = "{ r failed 'the directory does not exist'; r end 1; exit; }";
             self.before.push(format!("cd -- {} || {failed}", folder.source()));
+            self.folder = folder.literal().and_then(|word| self.folder_of(&word));
             return Ok(());
         }
         self.redirects(&command)?;

@@ -8,7 +8,7 @@ use super::Session;
 use crate::event::{Effect, Event, Origin, Output, ToolLocation};
 use crate::id::CallId;
 use crate::message::ToolCall;
-use crate::policy::{CommandContext, Survey};
+use crate::policy::Survey;
 use crate::preview::{self, PreviewPlan};
 
 /// Maximum probes of edited commands for one approval. The effect of later edits is unknown.
@@ -20,7 +20,7 @@ pub(super) struct Previews {
     attempts: u32,
     pending: Option<PendingPreview>,
     /// The call that is waiting for approval, with the circumstances in which its command would run.
-    context: Option<(CallId, CommandContext)>,
+    survey: Option<(CallId, Box<Survey>)>,
     /// Number of edited commands for this call so far.
     edits: u32,
 }
@@ -51,14 +51,14 @@ impl Session {
         origin: Origin,
         survey: &Survey,
     ) {
-        self.previews.context = None;
+        self.previews.survey = None;
         self.previews.edits = 0;
         let mut planned = None;
         if let Event::ApprovalAsked { call, .. } = &asked
             && self.location(call) == ToolLocation::Host
         {
-            let known = preview::is_probeable(survey).then(|| (call.id.clone(), survey.context.clone()));
-            self.previews.context = known;
+            let known = preview::is_probeable(survey).then(|| (call.id.clone(), Box::new(survey.clone())));
+            self.previews.survey = known;
             planned = self.preview_plan(call).map(|plan| (call.id.clone(), plan));
         }
         let Some((call, plan)) = planned else { return self.emit(out, asked) };
@@ -69,9 +69,9 @@ impl Session {
     }
 
     fn preview_plan(&self, call: &ToolCall) -> Option<PreviewPlan> {
-        let (_, context) = self.previews.context.as_ref().filter(|(id, _)| *id == call.id)?;
+        let (_, survey) = self.previews.survey.as_ref().filter(|(id, _)| *id == call.id)?;
         let spec = self.offered_tools().named(&call.name)?;
-        preview::plan_of(spec, call, context, self.state.spec.approve)
+        preview::plan_of(spec, call, survey, self.state.spec.approve)
     }
 
     fn start_preview(
@@ -140,7 +140,7 @@ impl Session {
         let call = call.clone().with_command(command);
         self.cancel_preview(out);
         let plan = self.preview_plan(&call);
-        let lines = match (&plan, &self.previews.context) {
+        let lines = match (&plan, &self.previews.survey) {
             (Some(plan), _) => finished(plan),
             (None, Some(_)) => Some(Vec::new()),
             (None, None) => Some(vec!["effect unknown (the session was reopened)".to_owned()]),

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use sysop_core::catalog::{self, Profile};
 use sysop_core::message::{Arguments, ToolCall};
-use sysop_core::policy::{ApprovalMode, CommandContext};
+use sysop_core::policy::{ApprovalMode, CommandContext, Survey};
 use sysop_core::preview::{self, PreviewPlan, ProbeResult};
 use sysop_driver::port::CancellationToken;
 
@@ -95,16 +95,23 @@ fn busybox_tools(folder: &Path) -> PathBuf {
 }
 
 fn plan(command: &str) -> Option<PreviewPlan> {
+    plan_for(&call_of(command), &Survey::elsewhere(CommandContext::bash()))
+}
+
+fn plan_for(call: &ToolCall, survey: &Survey) -> Option<PreviewPlan> {
     let specs = catalog::tools(Profile::Full);
     let spec = specs.iter().find(|spec| spec.name == "bash").unwrap();
+    preview::plan_of(spec, call, survey, ApprovalMode::Ask)
+}
+
+fn call_of(command: &str) -> ToolCall {
     let arguments = serde_json::json!({ "command": command }).as_object().unwrap().clone();
-    let call = ToolCall {
+    ToolCall {
         id: sysop_core::id::CallId::new("call_1"),
         wire_id: None,
         name: "bash".to_owned(),
         arguments: Arguments::Object(arguments),
-    };
-    preview::plan_of(spec, &call, &CommandContext::bash(), ApprovalMode::Ask)
+    }
 }
 
 fn lines(shell: Shell, tools: &Path, folder: &Path, command: &str) -> Vec<String> {
@@ -419,6 +426,46 @@ async fn the_effect_of_a_step_depends_on_the_steps_before() {
         ),
     ] {
         assert_eq!(shown(command).await, lines, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn only_steps_that_share_a_path_depend_on_each_other() {
+    let world = Local.open(Setup::default());
+    world.put("old", "text");
+    world.put("dir/inner", "text");
+    std::os::unix::fs::symlink("old", world.at("link")).unwrap();
+    let depends = async |command: &str| {
+        let call = call_of(command);
+        let plan = plan_for(&call, &world.host.survey(&call).await).unwrap();
+        let lines = preview::lines(&plan, &world.host.probe(&plan, CancellationToken::new()).await);
+        lines.iter().any(|line| line.contains("depends on the step before"))
+    };
+    for command in [
+        "touch new && chmod 600 old",
+        "rm dir/inner; chmod 600 old",
+        "mkdir -p made && cd dir && chmod 600 inner",
+        "echo a > new && rm old",
+        "sudo touch new && chmod 600 old",
+    ] {
+        assert!(!depends(command).await, "{command}");
+    }
+    for command in [
+        "touch old && chmod 600 old",
+        "touch dir/new && rm -r dir",
+        "rm -r dir && chmod 600 dir/inner",
+        "rm link && chmod 600 link",
+        "touch link && chmod 600 old",
+        "cd dir && touch x && chmod 600 x",
+        "echo a > new && chmod 600 new",
+        "rm old && cp dir/inner copy",
+        "make && chmod 600 old",
+        "touch new && systemctl restart nginx",
+        "touch $x && chmod 600 old",
+        "rm dir/* && chmod 600 old",
+        "touch new && sh -c 'chmod 600 old'",
+    ] {
+        assert!(depends(command).await, "{command}");
     }
 }
 

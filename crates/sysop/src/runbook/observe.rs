@@ -117,7 +117,7 @@ impl Place {
         if !preview::is_probeable(survey) {
             return Vec::new();
         }
-        let Some(plan) = preview::plan_of(spec, call, &survey.context, ApprovalMode::Never) else {
+        let Some(plan) = preview::plan_of(spec, call, survey, ApprovalMode::Never) else {
             return Vec::new();
         };
         let results = match plan.script(false) {
