@@ -788,4 +788,4 @@ fn require_reachable_model(
 pub(crate) const SINGLE_REMOTE_MACHINE: &str = "ollama+ssh needs a single remote host";
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

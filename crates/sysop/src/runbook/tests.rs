@@ -1,6 +1,7 @@
 //! Export of sessions and the way back: no processes, no store.
 
 mod on_fail;
+mod run;
 
 use std::path::Path;
 

@@ -23,7 +23,7 @@ use crate::global_flags::GlobalFlags;
 
 const OWN: &str = ".config/sysop/config.toml";
 
-pub(super) fn load(
+pub(crate) fn load(
     world: &World,
     flags: &GlobalFlags,
     environment: &[(&str, &str)],
