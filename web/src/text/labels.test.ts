@@ -20,8 +20,9 @@ test("a countdown is written as in the other front ends", () => {
 });
 
 describe("the line about changes", () => {
+  const file = (name: string, how = "edited") => ({ kind: "file" as const, name, how });
+
   test("counts files and lists the other changes", () => {
-    const file = (name: string, how = "edited") => ({ kind: "file" as const, name, how });
     expect(changedLine([], "exact")).toBe("");
     expect(changedLine([file("/etc/motd")], "exact")).toBe("changed: /etc/motd edited; undo: exact");
     const unit = { kind: "unit" as const, name: "nginx", how: "restarted" };

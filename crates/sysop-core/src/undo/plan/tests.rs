@@ -31,8 +31,10 @@ fn the_end_of_the_commands_own_shell_changes_nothing() {
     let mut own = survey(0);
     own.context.own_shell = true;
     assert_eq!(plan("ls /etc; exit 3", &own), None);
-    let shared = plan("ls /etc; exit 3", &survey(0)).expect("it ends the shell of a user");
-    assert_eq!((shared.entries.len(), shared.is_complete), (0, true), "no file changes");
+    assert!(
+        plan("ls /etc; exit 3", &survey(0)).is_some(),
+        "in the shared terminal, it ends the shell of the user"
+    );
     let plan = plan("rm a || exit 1", &own).expect("a change");
     assert_eq!((plan.entries, plan.is_complete), (vec!["c:/srv/app/a".to_owned()], true));
 }
