@@ -1,6 +1,7 @@
 /** Fixtures: a scripted model, a server with its own home directory, a user with a browser, and a remote machine. */
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type BrowserContext, test as base, expect, type Locator, type Page } from "@playwright/test";
@@ -71,7 +72,7 @@ export const test = base.extend<Fixtures>({
     const ends: (() => Promise<void>)[] = [];
     await use((how) => startServer(folder, ends, how));
     for (const end of ends.reverse()) await end();
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    await removeFolder(folder);
   },
   // biome-ignore lint/correctness/noEmptyPattern: Playwright wants it so
   sshd: async ({}, use) => {
@@ -83,7 +84,7 @@ export const test = base.extend<Fixtures>({
       return sshd;
     });
     for (const sshd of started) await sshd.end();
-    rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+    await removeFolder(folder);
   },
   // biome-ignore lint/correctness/noEmptyPattern: Playwright wants it so
   blockingProxy: async ({}, use) => {
@@ -96,6 +97,12 @@ export const test = base.extend<Fixtures>({
     for (const proxy of started) await proxy.end();
   },
 });
+
+/**
+ * A shell of a killed server may still be writing pre-images into the folder. Unlike `rmSync`, `rm` lists a folder
+ * again when it tries again.
+ */
+const removeFolder = (folder: string) => rm(folder, { recursive: true, force: true, maxRetries: 8 });
 
 async function startServer(
   folder: string,

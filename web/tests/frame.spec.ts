@@ -234,6 +234,7 @@ test("the list shows at once what an open session does", async ({ page, serve })
   await expect(row).toContainText("needs approval", { timeout: 5_000 });
   await person.button(/^Run/).click();
   await expect(row).not.toContainText("needs approval", { timeout: 5_000 });
+  await expect(person.conversation).toContainText("Done.");
 });
 
 for (const [width, height] of [
