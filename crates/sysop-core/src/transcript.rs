@@ -663,7 +663,6 @@ impl Transcript {
         self.put(ItemId::Notice(self.seq), ItemBody::Notice(Notice { text, weight }));
     }
 
-    /// Builds the proposal for a call that needed no approval.
     /// Replaces the item with this id in place, or appends it.
     fn put(&mut self, id: ItemId, body: ItemBody) {
         let seq = self.seq;

@@ -357,7 +357,7 @@ impl State {
     }
 
     fn prompt(&mut self, text: &str) {
-        self.begin(text, Origin::User);
+        self.begin(text, Origin::Model);
         self.stubborn = text.contains("stubborn");
         self.next_step();
         match text.split_whitespace().next().unwrap_or_default() {
@@ -411,8 +411,8 @@ impl State {
             "perhaps" => self.runs_sudo(&[("Your name? ", QuestionKind::PerhapsSecret)]),
             "hostkey" => self.runs_sudo(&[(HOST_KEY, QuestionKind::Text)]),
             "bob" => {
+                // This user's turn does not end before Bob's command: the next line would be read at any moment of it.
                 self.say("Waiting for Bob.");
-                self.end(StopReason::EndTurn, None);
                 self.direct_by("bob", "uptime");
             }
             "shared" => {
