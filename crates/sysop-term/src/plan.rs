@@ -54,10 +54,13 @@ pub fn guard_rows(plan: &Proposal, columns: usize, theme: Theme) -> Vec<TextRow>
     text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Strong))], columns)).collect()
 }
 
-/// Returns the row that says when the approval of a call expires; none if it never does.
-pub fn expiry_rows(plan: &Proposal, now: Timestamp, columns: usize, theme: Theme) -> Vec<TextRow> {
-    let text = plan.terms.expiry(now);
-    text.iter().flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Warn))], columns)).collect()
+/// Returns the rows that say how many people must allow a call, if more than one, and when its approval expires, if it
+/// does and the time is known.
+pub fn terms_rows(plan: &Proposal, now: Option<Timestamp>, columns: usize, theme: Theme) -> Vec<TextRow> {
+    let people = plan.terms.progress(plan.given.len());
+    let expiry = now.and_then(|now| plan.terms.expiry(now));
+    let text = people.iter().chain(&expiry);
+    text.flat_map(|text| wrap(&[Span::new(text, theme.style(StyleRole::Warn))], columns)).collect()
 }
 
 /// Returns the rows of a preview, which shows the effects of the command. `preview` holds summary lines, then

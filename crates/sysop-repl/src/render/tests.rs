@@ -80,6 +80,16 @@ fn a_proposal_says_when_its_approval_expires() {
 }
 
 #[test]
+fn a_proposal_for_several_people_says_how_many_have_allowed_it() {
+    let mut plan = plan("touch a", Vec::new());
+    assert!(!shown(&boxed(&plan, 80)).contains("people"));
+    plan.terms.people = 2;
+    assert!(shown(&boxed(&plan, 80)).contains("0 of 2 people have allowed this"));
+    plan.given.push("ada".into());
+    assert!(shown(&boxed(&plan, 80)).contains("1 of 2 people have allowed this"));
+}
+
+#[test]
 fn a_proposal_fits_every_width() {
     check_plan(
         20,

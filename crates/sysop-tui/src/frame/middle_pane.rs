@@ -14,7 +14,7 @@ use sysop_core::ui_text;
 use sysop_driver::frontend::OfferedRule;
 use sysop_term::cells::{hang, truncate, width, wrap, wrap_exact};
 use sysop_term::plan::{
-    canary_rows, effect_rows, expiry_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows,
+    canary_rows, effect_rows, guard_rows, is_command, origin_rows, preview_rows, reason_rows, terms_rows,
 };
 use sysop_term::question::{detail_rows, prompt_rows};
 use sysop_term::theme::{StyleRole, Theme};
@@ -36,8 +36,8 @@ pub(super) enum MiddlePane {
         content: MiddleContent,
     },
     /// The command editor, between the rows `above` and `below`, of which the last `risk` state the risk, the guard and
-    /// the expiry.
-    /// The editor needs `wants` rows. The pane has at least `least` rows, so that it does not shrink when editing begins.
+    /// the terms. The editor needs `wants` rows. The pane has at least `least` rows, so that it does not shrink when
+    /// editing begins.
     Editing {
         title: TextRow,
         above: Vec<TextRow>,
@@ -275,7 +275,7 @@ fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, column
     rows
 }
 
-/// Returns the rows, and the number of rows at their end that state the risk, the guard and the expiry.
+/// Returns the rows, and the number of rows at their end that state the risk, the guard and the terms.
 fn rows_below_command(
     plan: &Proposal,
     command: &str,
@@ -291,9 +291,7 @@ fn rows_below_command(
     if command == plan.command {
         rows.extend(guard_rows(plan, columns, theme));
     }
-    if let Some(now) = now {
-        rows.extend(expiry_rows(plan, now, columns, theme));
-    }
+    rows.extend(terms_rows(plan, now, columns, theme));
     let risk = rows.len() - before;
     (rows, risk)
 }

@@ -403,3 +403,12 @@ fn the_expiry_of_an_approval_counts_down_while_nothing_else_happens() {
     }
     assert_eq!(shown, ["4 min", "3 min", "2 min", "119 s"]);
 }
+
+#[test]
+fn a_proposal_says_how_many_people_must_allow_it() {
+    let mut spec = spec();
+    spec.policy.approvals = 2;
+    let mut world = World::of(spec, AppOptions::default());
+    world.says("go").replies(bash("c1", "touch x"));
+    assert!(world.screen(100, 24).contains("0 of 2 people have allowed this"));
+}
