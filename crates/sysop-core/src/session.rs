@@ -99,8 +99,6 @@ use crate::tool::ClientTools;
 const STOP_GRACE: Duration = Duration::from_secs(10);
 /// Maximum number of prompts queued behind a turn; further prompts are dropped.
 pub const QUEUED_PROMPTS_MAX: usize = 32;
-/// Tool that reverts the changes of file tools. Hosts implement it; it is never offered to a model.
-pub const UNDO_TOOL: &str = "undo";
 /// Start of the outcome of a call that a user rejected. The reason follows, if there is one.
 pub const REJECTED_BY_USER: &str = "the user rejected this call; nothing ran";
 /// Text that the model gets with a prompt that consists of images only.

@@ -12,12 +12,12 @@ use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
 use crate::outcome::{HostOutcome, Outcome, Status};
 use crate::policy::{Grant, RiskClass};
-use crate::session::UNDO_TOOL;
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
     ApprovalScope, Decider, OutputReaders, PauseDelay, Proposal, ProposalState, SessionPhase, TurnEnd,
     call_summary, terminal_input_sentence,
 };
+use crate::undo::UNDO_TOOL;
 
 pub fn running_jobs(jobs: &RunningJobs) -> String {
     let jobs: Vec<_> = jobs

@@ -5,10 +5,10 @@ use serde_json::Value;
 use sysop_core::id::Timestamp;
 use sysop_core::message::Arguments;
 use sysop_core::policy::{Finding, RiskClass};
-use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::{neutralize_line, visible_text};
 use sysop_core::transcript::{Proposal, SessionInfo};
 use sysop_core::ui_text;
+use sysop_core::undo::UNDO_TOOL;
 use sysop_shell::{HighlightKind, highlight};
 
 use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};

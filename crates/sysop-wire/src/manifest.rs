@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 use sysop_core::catalog::{self, Profile};
-use sysop_core::session::UNDO_TOOL;
 use sysop_core::tool::{ClientTools, ToolEffect, ToolSpec};
+use sysop_core::undo::UNDO_TOOL;
 
 use crate::client_message::{Hello, ManifestTool};
 

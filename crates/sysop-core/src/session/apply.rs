@@ -22,8 +22,8 @@ use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{Outcome, Status};
 use crate::policy::{ApprovalMode, Grant, ScopedGrant};
-use crate::session::UNDO_TOOL;
 use crate::tool::ToolEffect;
+use crate::undo::UNDO_TOOL;
 
 /// Text appended to the result of a repeated call. It ends most loops of small models.
 const AGAIN: &str = "\n[you just made the same call: do not repeat it; do something else, or answer now]";

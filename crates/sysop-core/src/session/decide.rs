@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::jobs::with_time_limit;
 use super::state::Phase;
-use super::{Consent, PendingSurvey, Session, UNDO_TOOL, chat};
+use super::{Consent, PendingSurvey, Session, chat};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::guard::{GuardRequest, GuardTimeout};
 use crate::hook::{HookAnswer, HookQuestion};
@@ -17,6 +17,7 @@ use crate::policy::{
     READ_ONLY_REFUSAL, Risk, RiskClass, Survey, UndoOffer, Verdict, grants_for,
 };
 use crate::tool::{ToolEffect, ToolSpec};
+use crate::undo::UNDO_TOOL;
 
 const HOSTS_NAMED_MAX: usize = 8;
 

@@ -5,9 +5,10 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value};
 
 use super::state::QueuedPrompt;
-use super::{Activity, Session, UNDO_TOOL};
+use super::{Activity, Session};
 use crate::event::{CancelFollowUp, Origin, Output, StopReason};
 use crate::message::{Arguments, ToolCall};
+use crate::undo::UNDO_TOOL;
 
 /// A call to run without a model; the fields of `Input::Direct`.
 pub(super) struct DirectCall {

@@ -8,12 +8,13 @@ use serde_json::{Map, Value, json};
 
 use super::decide::guard_of;
 use super::state::UndoStep;
-use super::{Consent, Session, UNDO_TOOL};
+use super::{Consent, Session};
 use crate::event::{Event, Origin, Output};
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
+use crate::undo::UNDO_TOOL;
 use crate::undo::{NOT_EXACT, UNDOES, undone_command};
 
 impl Session {

@@ -285,7 +285,11 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
         Ok(Signal::CtrlD) => UserInput::End,
         Ok(Signal::ExternalBreak(draft)) => {
             editor.run_edit_commands(&[EditCommand::Clear]);
-            UserInput::Withdrawn(draft)
+            // The editor leaves its line on the screen.
+            match say("\r\u{1b}[J") {
+                Ok(()) => UserInput::Withdrawn(draft),
+                Err(error) => UserInput::Failed(error.to_string()),
+            }
         }
         Ok(_) => UserInput::Withdrawn(String::new()),
         Err(error) => UserInput::Failed(error.to_string()),

@@ -209,10 +209,12 @@ fn everyday_commands_run_without_approval() {
     check(EVERYDAY);
 }
 
-/// Applies a disguise, if the command fits: one line, independent of word lists and of its position.
+/// Applies a disguise, if the command fits: one line, independent of word lists and of its position. A subshell is no
+/// disguise for a command that is dangerous only because it changes or ends the shell.
 fn disguised(entry: &Entry, disguise: &str) -> Option<String> {
     let plain = !entry.command.contains(['\n', '#', '!', '^']) && entry.dialect == Dialect::Bash;
-    plain.then(|| {
+    let ends_shell = ["exit", "shift"].iter().any(|word| entry.command.rsplit("; ").next() == Some(word));
+    (plain && !(ends_shell && disguise.starts_with('('))).then(|| {
         let quoted = shell_words::quote(&entry.command);
         disguise.replace('␤', "\n").replace("{'}", &quoted).replace("{}", &entry.command)
     })

@@ -7,10 +7,10 @@ use sysop_core::guard::GuardEnd;
 use sysop_core::id::{CallId, SessionId, Timestamp};
 use sysop_core::message::{Arguments, ToolCall};
 use sysop_core::outcome::{Outcome, Reversibility, Status};
-use sysop_core::session::UNDO_TOOL;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolEffect;
 use sysop_core::transcript::{OutputReaders, Participants};
+use sysop_core::undo::UNDO_TOOL;
 use sysop_core::undo::undo_summary;
 use sysop_driver::port::Store;
 

@@ -17,9 +17,9 @@ use sysop_core::host_names::fold_names;
 use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
-use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::ui_text::{duration, host_groups, place};
+use sysop_core::undo::UNDO_TOOL;
 use sysop_core::undo::{ChangeGroup, grouped};
 
 use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};

@@ -9,8 +9,8 @@ use sysop_core::event::Origin;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::policy::{CommandContext, Policy, RiskClass, Survey};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
-use sysop_core::session::UNDO_TOOL;
 use sysop_core::text::neutralize_line;
+use sysop_core::undo::UNDO_TOOL;
 
 use super::ExportOptions;
 use super::output_line::stable_line;
