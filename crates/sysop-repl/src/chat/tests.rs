@@ -601,7 +601,8 @@ async fn events_of_other_clients_appear_above_the_unchanged_input_line() {
     person.signals(rustix::process::Signal::USR1);
     let text = person.sees(QUESTION).await;
     assert!(text.contains("│ clean from elsewhere"), "{text}");
-    let above = &person.seen[..person.seen.find("╭─ PLAN").expect("the proposal")];
+    let title = person.seen.find("PLAN").expect("the proposal");
+    let above = &person.seen[..person.seen[..title].rfind('╭').expect("its frame")];
     let from = above.rfind('\n').max(above.rfind("\u{1b}[J")).expect("an earlier row");
     assert_eq!(bare(&above[from..]).trim(), "", "the proposal starts a row");
     person.types("s").await;
