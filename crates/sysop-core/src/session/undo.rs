@@ -14,8 +14,7 @@ use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
 use crate::outcome::{Outcome, Reversibility, Status};
 use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
-use crate::undo::UNDO_TOOL;
-use crate::undo::{NOT_EXACT, UNDOES, undone_command};
+use crate::undo::{NOT_EXACT, UNDO_TOOL, UNDOES, undone_command};
 
 impl Session {
     /// Returns the arguments of a call to `undo`. `arguments` names the step to undo by its number (`step`) or by its

@@ -10,8 +10,7 @@ use sysop_core::outcome::{Outcome, Reversibility, Status};
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::ToolEffect;
 use sysop_core::transcript::{OutputReaders, Participants};
-use sysop_core::undo::UNDO_TOOL;
-use sysop_core::undo::undo_summary;
+use sysop_core::undo::{UNDO_TOOL, undo_summary};
 use sysop_driver::port::Store;
 
 use super::{SessionsError, each_event};

@@ -19,8 +19,7 @@ use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::text::{neutralize, neutralize_line};
 use sysop_core::ui_text::{duration, host_groups, place};
-use sysop_core::undo::UNDO_TOOL;
-use sysop_core::undo::{ChangeGroup, grouped};
+use sysop_core::undo::{ChangeGroup, UNDO_TOOL, grouped};
 
 use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
 
