@@ -24,18 +24,25 @@ each() { tr '\n' '\0' <"$1" | { shift; xargs -0r "$@"; }; }           # FILE COM
 
 # --- metadata: one line per path, with the fields of FMT
 LEFT=0                                                                # seconds that are left for all listings of files
-timed() {                                                            # SECONDS COMMAND...: 124 if the time is over
-  t=$1; shift; [ "$t" -le "$LEFT" ] || t=$LEFT
+begin() {                                                             # SECONDS: sets $t, the limit; 124 if no time is left
+  t=$1; [ "$t" -le "$LEFT" ] || t=$LEFT
   [ "$t" -gt 0 ] || return 124
-  t0=$(date +%s); limited "$t" "$@"; set -- $?
-  LEFT=$((LEFT - $(date +%s) + t0)); return "$1"
+  t0=$(date +%s)
+}
+spent() { LEFT=$((LEFT - $(date +%s) + t0)); }
+timed() {                                                             # SECONDS COMMAND...: 124 if the time is over
+  begin "$1" || return 124
+  shift; limited "$t" "$@"; set -- $?; spent; return "$1"
 }
 tree() { timed 5 find "$1" -xdev ! -name "*$N*" ! -name "*$T*" -exec stat -c "$FMT" {} + 2>/dev/null; }
-watched() {                                                          # stops after ENTRIES_MAX entries
-  timed 3 sh -c '
-    { find "$1" -xdev \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) -prune \
-      -o ! -name "$2" ! -name "$3" -print 2>/dev/null; } | head -n "$4" | tr "\n" "\0" | xargs -0r stat -c "$5" -- 2>/dev/null
-  ' sh "$1" "*$N*" "*$T*" $((ENTRIES_MAX+1)) "$FMT"
+# Stops after ENTRIES_MAX entries. `find` itself is limited: the `timeout` of busybox ends its child only, and a `find` that
+# goes on would keep the output of this script open.
+watched() {
+  begin 3 || return 124
+  { limited "$t" find "$1" -xdev \( -name .git -o -name node_modules -o -name target -o -name .cache -o -name __pycache__ \) \
+      -prune -o ! -name "*$N*" ! -name "*$T*" -print 2>/dev/null; echo $? >"$G/ended"; } |
+    head -n $((ENTRIES_MAX+1)) | tr '\n' '\0' | xargs -0r stat -c "$FMT" -- 2>/dev/null
+  spent; return "$(cat "$G/ended")"
 }
 one() { stat -c "$FMT" -- "$1" 2>/dev/null; }
 # Writes $G/all.$1: the number of a root and the metadata of a path below it. A root that cannot be listed as a whole is in
@@ -53,14 +60,14 @@ list() {                                                             # was|now
     elif [ "$k" = w ] && [ "$(wc -l <"$G/part")" -gt $ENTRIES_MAX ]; then say note "$p has more than $ENTRIES_MAX entries: its changes are not tracked"
     else sed "s/^/$row$T/" "$G/part"; continue; fi
     echo "$row" >>"$G/cut"
-  done <"$G/roots" >"$G/all.$1"; rm -f "$G/part" "$G"/tree.*
+  done <"$G/roots" >"$G/all.$1"; rm -f "$G/part" "$G/ended" "$G"/tree.*
 }
 # Writes $G/list.$1: the paths of $G/all.$1 that no cut root contains, each once.
 select_list() {                                                      # was|now
   awk -F"$T" -v OFS="$T" 'f==0 {cut[$1]; next} ($1 in cut) || NF!=10 || $10=="" || seen[$10]++ {next} {sub(/^[0-9]*\t/,""); print}' \
     f=0 "$G/cut" f=1 "$G/all.$1" >"$G/list.$1"
 }
-lists() { LEFT=$LIST_MAX; list now; select_list was; select_list now; }              # the second listing may cut roots of the first
+lists() { LEFT=$LIST_MAX; list now; select_list was; select_list now; } # the second listing may cut roots of the first
 is_cut() { grep -qx "$1" "$G/cut"; }
 is_timeout() { case $1 in 124|137|143) ;; *) return 1 ;; esac; }
 bytes() { awk -F"$T" '$1 ~ /^8/ {s+=$4} END {printf "%d", s}'; }

@@ -404,6 +404,28 @@ fn all_listings_together_are_bounded() {
 }
 
 #[test]
+fn a_listing_that_takes_too_long_ends_even_if_timeout_ends_only_its_child() {
+    for shell in SHELLS_WITH_PROGRAMS {
+        let machine = Machine::new(shell);
+        // Like the `timeout` of busybox.
+        machine.replace(
+            "timeout",
+            "case $* in *t/d*) ;; *) shift; exec \"$@\" ;; esac\nshift; \"$@\" & child=$!\n\
+             until [ -e \"$HOME/lists\" ]; do :; done; kill $child; wait $child; exit 124",
+        );
+        // A slow program; its own child keeps nothing open.
+        machine.replace(
+            "find",
+            "case $* in *t/d*) ;; *) exec /usr/bin/find \"$@\" ;; esac\n\
+             : >\"$HOME/lists\"; sleep 5 >&- 2>&- 3>&-; : >\"$HOME/went-on\"",
+        );
+        let said = machine.before("l1", &[machine.entry('w', "d")]);
+        assert!(said.iter().any(|line| line.contains("takes too long to list")), "{said:?}");
+        assert!(!machine.home.path().join("went-on").exists());
+    }
+}
+
+#[test]
 fn an_undo_does_not_list_again_what_took_too_long() {
     for shell in SHELLS_WITH_PROGRAMS {
         let machine = Machine::new(shell);
