@@ -519,7 +519,7 @@ fn is_zero(milliseconds: &u64) -> bool {
 }
 
 impl Event {
-    /// Returns the event of a change that a user made.
+    /// Returns the event of a change that no bound of `auto` caused.
     pub fn configured(change: ConfigChange) -> Self {
         Self::Configured { change, reached: None }
     }

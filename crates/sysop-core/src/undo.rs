@@ -10,7 +10,7 @@ use crate::message::{Arguments, ToolCall};
 pub use self::changed_line::{ChangeGroup, changed_line, grouped};
 pub use self::plan::{CapturePlan, plan, plan_paths};
 
-/// Tool that reverts the changes of file tools. Hosts implement it; it is never offered to a model.
+/// Tool that reverts the changes of an earlier call. Hosts implement it; it is never offered to a model.
 pub const UNDO_TOOL: &str = "undo";
 /// Maximum steps per session that are remembered as undoable; the oldest are dropped first.
 pub const UNDO_STEPS_MAX: usize = 64;

@@ -331,8 +331,7 @@ async fn told_if_slow<T, F: Future<Output = ()>>(
     if let Ok(done) = tokio::time::timeout(TELL_AFTER, &mut work).await {
         return done;
     }
-    tell().await;
-    work.await
+    tokio::join!(work, tell()).0
 }
 
 fn script_line(line: &str) -> Option<ScriptLine> {

@@ -31,7 +31,7 @@ pub(super) fn alters_execution(name: &str) -> bool {
         || name.ends_with("PAGER")
 }
 
-/// Builtins that end the shell, or that jump within its script.
+/// Builtins that end the shell, jump within its script, or shift its arguments.
 const JUMPS: [&str; 5] = ["exit", "return", "break", "continue", "shift"];
 
 /// Names of the options of `set -o` that only decide when the shell gives up.
@@ -152,7 +152,7 @@ pub(super) fn judge(state: &mut State, call: &ProgramCall<'_>, name: &str) -> bo
             test(state, call);
             return false;
         }
-        // A shell of its own has nothing to lose by its end; another one is the user's.
+        // The end of a shell that runs only this command loses nothing; any other shell is the user's.
         "exit" | "return" | "break" | "continue" | "shift"
             if state.own_shell && is_plain_jump(call.words) => {}
         "set" if state.own_shell && only_gives_up(arguments) => {}

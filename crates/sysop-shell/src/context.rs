@@ -32,8 +32,8 @@ impl Dialect {
 #[serde(default)]
 pub struct CommandContext {
     pub dialect: Dialect,
-    /// True if a shell of its own runs the command, and ends with it. False for a shell that goes on, like that of the
-    /// shared terminal, or if unknown.
+    /// True if the command runs in a shell started for it alone. False if the shell goes on afterwards, like that of
+    /// the shared terminal, or if this is unknown.
     pub own_shell: bool,
     /// Working directory, as an absolute path without symbolic links.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -180,7 +180,7 @@ impl State {
         }
     }
 
-    /// Runs `inner` for a shell that the command starts, and that ends before it.
+    /// Runs `inner` to assess a shell that the command starts and that does not outlive the command.
     pub(super) fn in_own_shell<T>(&mut self, inner: impl FnOnce(&mut Self) -> T) -> T {
         let outer = std::mem::replace(&mut self.own_shell, true);
         let result = inner(self);

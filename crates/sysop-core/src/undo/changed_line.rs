@@ -58,14 +58,14 @@ impl ChangeGroup<'_> {
     }
 }
 
-/// Groups the changes of an outcome that are the same on several hosts. Where a call ran on several hosts, the name of
-/// each change begins with a host and a colon.
+/// Groups the changes that the outcome lists.
 fn groups(outcome: &Outcome) -> Vec<ChangeGroup<'_>> {
     let changes = outcome.changed.iter();
     grouped(outcome, changes.map(|change| (change.kind, change.name.as_str(), change.how.as_str())))
 }
 
-/// Groups changes, given as kind, name and how, like [`groups`].
+/// Groups changes of an outcome, given as kind, name and how, that are the same on several hosts. Where a call ran on
+/// several hosts, each name begins with a host and a colon.
 pub fn grouped<'a>(
     outcome: &'a Outcome,
     changes: impl Iterator<Item = (ChangeKind, &'a str, &'a str)>,
@@ -98,6 +98,7 @@ fn on_hosts(hosts: &[&str]) -> String {
 /// Names one file, or counts several below their common directory. The same file on several hosts is one file.
 fn files_phrase(files: &[ChangeGroup<'_>]) -> Option<String> {
     let more = |group: &ChangeGroup<'_>| group.name.strip_suffix(" more files")?.parse::<usize>().ok();
+    // Hosts do not say which files they left out; most likely they are the same ones.
     let extra = files.iter().filter_map(more).max().unwrap_or(0);
     let mut names: Vec<&str> = Vec::new();
     for group in files.iter().filter(|group| more(group).is_none()) {

@@ -13,8 +13,9 @@ const PROGRAMS: &[&str] = &[
     "sed", "truncate", "install", "cat", "echo", "printf", "test", "[", "true", "false", ":", "head", "tail",
     "grep", "sort", "uniq", "wc", "cut", "tr", "sudo", "doas",
 ];
-/// Programs whose preview names the free space, or after which there is more of it.
+/// Programs whose preview may name the free space.
 const USES_SPACE: &[&str] = &["mv", "cp", "install"];
+/// Programs after which there may be more free space.
 const FREES_SPACE: &[&str] = &["rm", "shred", "truncate"];
 
 /// Everything that a command reads and changes.
