@@ -413,19 +413,29 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
         .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
 }
 
-/// Returns a phrase about the origin of a call that no model proposed, and the user who asked for it. `None` for a
-/// call of a model.
+/// Returns a phrase about the origin of a call that no model proposed, and the user who asked for it, who is "you" if
+/// the log names nobody. `None` for a call of a model.
 pub fn origin_summary(plan: &Proposal) -> Option<String> {
-    let by = plan.asked_by.as_deref().map(|by| neutralize_line(by).into_owned());
-    let person = by.as_deref().unwrap_or("you");
-    let started = by.as_ref().map_or_else(String::new, |by| format!(", started by {by}"));
-    match plan.origin {
+    let own = (plan.origin == Origin::User).then_some("you");
+    origin_phrase(plan.origin, &plan.call.name, plan.asked_by.as_deref().or(own))
+}
+
+/// Returns a phrase about the origin of a call of `tool` that no model proposed, and the user who asked for it, if
+/// known. `None` for a call of a model.
+pub fn origin_phrase(origin: Origin, tool: &str, asked_by: Option<&str>) -> Option<String> {
+    let by = |phrase: &str, verb: &str| match asked_by {
+        Some(by) => format!("{phrase}{verb} by {}", neutralize_line(by)),
+        None => phrase.to_owned(),
+    };
+    match origin {
         Origin::Model => None,
-        Origin::User if plan.call.name == UNDO_TOOL => Some(format!("asked for by {person}")),
-        Origin::User => Some(format!("typed by {person}")),
-        Origin::Routine => Some(format!("from a routine{started}")),
-        Origin::Plan => Some(format!("from the plan{started}")),
-        Origin::McpClient => Some(format!("from an MCP client{started}")),
+        Origin::User if tool == UNDO_TOOL => {
+            Some(format!("asked for by {}", neutralize_line(asked_by.unwrap_or("a user"))))
+        }
+        Origin::User => Some(by("typed", "")),
+        Origin::Routine => Some(by("from a routine", ", started")),
+        Origin::Plan => Some(by("from the plan", ", started")),
+        Origin::McpClient => Some(by("from an MCP client", ", started")),
     }
 }
 

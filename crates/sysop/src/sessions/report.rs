@@ -18,7 +18,7 @@ use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::text::{neutralize, neutralize_line};
-use sysop_core::ui_text::{duration, host_groups, place};
+use sysop_core::ui_text::{duration, host_groups, origin_phrase, place};
 use sysop_core::undo::{ChangeGroup, UNDO_TOOL, grouped};
 
 use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
@@ -253,17 +253,8 @@ fn formatted(at: Timestamp, zone: &TimeZone, format: &str) -> String {
 impl ReportedCall {
     /// `undone` is the extent to which the call was undone later.
     fn new(call: &RecordedCall, undone: Option<Reversibility>, is_local: bool, zone: &TimeZone) -> Self {
-        let by = call.asked_by.as_ref().map_or_else(String::new, |by| format!(" by {by}"));
-        let mut facts = vec![match call.origin {
-            Origin::Model => "proposed by the model".to_owned(),
-            Origin::User if call.call.name == UNDO_TOOL && by.is_empty() => "asked for by a user".to_owned(),
-            Origin::User if call.call.name == UNDO_TOOL => format!("asked for{by}"),
-            Origin::User => format!("typed{by}"),
-            Origin::Routine => format!("routine{by}"),
-            Origin::Plan if by.is_empty() => "from the plan".to_owned(),
-            Origin::Plan => format!("from the plan, started{by}"),
-            Origin::McpClient => format!("from an MCP client{by}"),
-        }];
+        let origin = origin_phrase(call.origin, &call.call.name, call.asked_by.as_deref());
+        let mut facts = vec![origin.unwrap_or_else(|| "proposed by the model".to_owned())];
         let is_plan = call.call.name == UNDO_TOOL && call.status() == Some(Status::Cancelled);
         match (&call.outcome, &call.decision) {
             // `sysop undo --plan` ends its turn at the approval.

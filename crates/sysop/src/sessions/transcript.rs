@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use sysop_core::event::{ConfigChange, Decision, Event, Origin, PauseReason, StopReason};
+use sysop_core::event::{ConfigChange, Decision, Event, PauseReason, StopReason};
 use sysop_core::id::CallId;
 use sysop_core::image::prompt_for_display;
 use sysop_core::message::{Arguments, ToolCall};
@@ -13,7 +13,7 @@ use sysop_core::text::{neutralize, neutralize_prose};
 use sysop_core::transcript::{
     OutputReaders, Participants, client_tools_sentence, event_notice, terminal_input_sentence,
 };
-use sysop_core::ui_text::{self, host_groups, mode_sentence};
+use sysop_core::ui_text::{host_groups, mode_sentence, origin_phrase, revoked};
 use sysop_core::undo::{changed_line, undo_summary};
 use sysop_driver::port::SessionSummary;
 
@@ -175,7 +175,7 @@ impl TranscriptWriter {
             Event::ToolStarted { call, origin } => {
                 self.waiting.remove(&call.id);
                 self.running = Some(call.id.clone());
-                let by = origin_words(*origin, self.asked_by.as_deref());
+                let by = origin_phrase(*origin, &call.name, self.asked_by.as_deref());
                 vec![TranscriptEntry::Call { text: call_summary(call), by }]
             }
             Event::ToolFinished { call, outcome } => self.finished_call(call, outcome),
@@ -255,7 +255,7 @@ fn note(event: &Event) -> Option<String> {
         Event::Configured { change: ConfigChange::Effort(effort), .. } => {
             Some(format!("reasoning effort set to `{}`", effort.as_str()))
         }
-        Event::Configured { change: ConfigChange::Revoke(grants), .. } => Some(ui_text::revoked(grants)),
+        Event::Configured { change: ConfigChange::Revoke(grants), .. } => Some(revoked(grants)),
         Event::Configured { change: ConfigChange::Rules { .. }, .. } => Some("rules were added".to_owned()),
         Event::Configured { change: ConfigChange::ClientTools(lent), .. } => {
             Some(client_tools_sentence(lent))
@@ -298,17 +298,6 @@ fn call_summary(call: &ToolCall) -> String {
         }
         Arguments::Invalid(text) => format!("{} {text}", call.name),
     }
-}
-
-fn origin_words(origin: Origin, by: Option<&str>) -> Option<String> {
-    let words = match origin {
-        Origin::Model => return None,
-        Origin::User => "typed",
-        Origin::Routine => "routine",
-        Origin::Plan => "started from the plan",
-        Origin::McpClient => "from an MCP client",
-    };
-    Some(by.map_or_else(|| words.to_owned(), |by| format!("{words} by {}", one_line(by))))
 }
 
 fn outcome_summary(outcome: &Outcome) -> String {
