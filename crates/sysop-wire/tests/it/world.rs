@@ -373,7 +373,7 @@ impl World {
             }
             4 => {
                 let Arguments::Object(arguments) = arguments(u)? else { return Ok(Input::Cancel) };
-                let origin = *u.choose(&[Origin::User, Origin::Routine])?;
+                let origin = *u.choose(&[Origin::User, Origin::Routine, Origin::Plan, Origin::McpClient])?;
                 let by = u.ratio(1, 2)?.then(|| text(u)).transpose()?;
                 Input::Direct { tool: "bash".into(), arguments, origin, by }
             }
