@@ -77,26 +77,60 @@ impl Bench {
     }
 }
 
-/// Runs all measurements, or only those named in `rest`. With `--check`, fails if a target is missed.
-pub(crate) fn run(rest: &[String]) -> Result<()> {
-    let check = rest.iter().any(|argument| argument == "--check");
-    let chosen: Vec<_> = rest.iter().filter(|argument| !argument.starts_with("--")).collect();
-    let names = cases::ALL.map(|(name, _)| name);
-    if let Some(unknown) = chosen.iter().find(|name| !names.contains(&name.as_str())) {
-        bail!("no measurement is called `{unknown}`; there are: {}", names.join(", "));
+/// Arguments of a run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct BenchArgs {
+    check: bool,
+    /// Program to measure instead of this tree's.
+    program: Option<PathBuf>,
+    names: Vec<String>,
+}
+
+impl BenchArgs {
+    fn parse(rest: &[String]) -> Result<Self> {
+        let mut this = Self::default();
+        let mut rest = rest.iter();
+        while let Some(argument) = rest.next() {
+            match argument.as_str() {
+                "--check" => this.check = true,
+                "--program" => {
+                    let program = rest.next().context("--program needs the path of a sysop")?;
+                    let found = std::fs::canonicalize(program);
+                    this.program = Some(found.with_context(|| format!("cannot find `{program}`"))?);
+                }
+                name => this.names.push(name.to_owned()),
+            }
+        }
+        let known = cases::ALL.map(|(name, _)| name);
+        if let Some(unknown) = this.names.iter().find(|name| !known.contains(&name.as_str())) {
+            bail!("no measurement is called `{unknown}`; there are: {}", known.join(", "));
+        }
+        Ok(this)
     }
+}
+
+/// Runs the measurements named in `rest`, or all. Measures the sysop after `--program`, or builds one. With `--check`,
+/// fails if a target is missed.
+pub(crate) fn run(rest: &[String]) -> Result<()> {
+    let BenchArgs { check, program, names } = BenchArgs::parse(rest)?;
     setup::tests()?;
     setup::need(&[("time", "time")])?;
     web::build()?;
-    step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
+    let sysop = match program {
+        Some(program) => program,
+        None => {
+            step("build sysop", cargo().args(["build", "--release", "--locked", "--package", "sysop"]))?;
+            target().join("release/sysop")
+        }
+    };
     let folder = root().join("target/bench");
     if folder.exists() {
         std::fs::remove_dir_all(&folder).context("cannot clear the directory of the last run")?;
     }
     std::fs::create_dir_all(&folder).context("cannot create a directory for this run")?;
-    let mut bench = Bench { sysop: target().join("release/sysop"), folder, rows: Vec::new() };
+    let mut bench = Bench { sysop, folder, rows: Vec::new() };
     for (name, case) in cases::ALL {
-        if chosen.is_empty() || chosen.iter().any(|wanted| *wanted == name) {
+        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
             eprintln!("==> {name}");
             case(&mut bench).with_context(|| format!("cannot measure {name}"))?;
         }
@@ -108,4 +142,31 @@ pub(crate) fn run(rest: &[String]) -> Result<()> {
         bail!("at least one target was missed");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_choose_the_program_and_the_measurements() {
+        let parse =
+            |line: &str| BenchArgs::parse(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let all = BenchArgs::default();
+        assert_eq!(parse("").unwrap(), all);
+        let named = BenchArgs {
+            check: true,
+            program: Some(std::fs::canonicalize("/bin/sh").unwrap()),
+            names: vec!["start".to_owned(), "turn".to_owned()],
+        };
+        assert_eq!(parse("start --check --program /bin/sh turn").unwrap(), named);
+        for (line, why) in [
+            ("--program", "--program needs the path"),
+            ("--program /none/sysop", "cannot find `/none/sysop`"),
+            ("speed", "there are: start, turn"),
+        ] {
+            let error = format!("{:#}", parse(line).unwrap_err());
+            assert!(error.contains(why), "{line}: {error}");
+        }
+    }
 }

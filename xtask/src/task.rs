@@ -20,14 +20,20 @@ pub(crate) struct Task {
 #[derive(Debug)]
 struct Flag {
     name: &'static str,
-    /// True if the next word is the flag's value.
-    takes_value: bool,
+    /// Name of the flag's value, which is the next word; `None` if it has no value.
+    value: Option<&'static str>,
     help: &'static str,
 }
 
 /// A flag without a value.
 const fn flag(name: &'static str, help: &'static str) -> Flag {
-    Flag { name, takes_value: false, help }
+    Flag { name, value: None, help }
+}
+
+impl Flag {
+    fn with_value(&self) -> String {
+        self.value.map_or_else(|| self.name.to_owned(), |value| format!("{} {value}", self.name))
+    }
 }
 
 /// Result of checking the arguments of a task.
@@ -45,7 +51,7 @@ pub(crate) const TASKS: [Task; 11] = [
         flags: &[
             flag("--model", "Run a task with a model that is downloaded first (1.1 GB)"),
             flag("--yes", "Download without asking"),
-            Flag { name: "--program", takes_value: true, help: "Use this sysop instead of building one" },
+            Flag { name: "--program", value: Some("SYSOP"), help: "Use this sysop instead of building one" },
         ],
         words_max: usize::MAX,
         more: "TASK is given to `sysop exec`, and so are the arguments after `--`.",
@@ -64,10 +70,19 @@ pub(crate) const TASKS: [Task; 11] = [
     Task {
         name: "bench",
         summary: "Measure whole processes against baselines from the same run",
-        arguments: "[--check] [NAME...]",
-        flags: &[flag("--check", "Fail if a target is missed")],
+        arguments: "[--check] [--program SYSOP] [NAME...]",
+        flags: &[
+            flag("--check", "Fail if a target is missed"),
+            Flag {
+                name: "--program",
+                value: Some("SYSOP"),
+                help: "Measure this sysop instead of building one",
+            },
+        ],
         words_max: usize::MAX,
-        more: "NAME is a measurement; by default, all of them run.",
+        more: "NAME is a measurement; by default, all of them run.\n\
+               store, policy, sandbox, ssh, guard, terminal, history and the calls of mcp always measure \
+               this tree.",
     },
     Task {
         name: "eval",
@@ -129,7 +144,7 @@ pub(crate) const TASKS: [Task; 11] = [
             flag("--try", "Install the packages in fresh systems"),
             Flag {
                 name: "--with",
-                takes_value: true,
+                value: Some("DIR"),
                 help: "Pack the programs in DIR, which are already built",
             },
         ],
@@ -167,9 +182,10 @@ impl Task {
         if !self.flags.is_empty() {
             help.push('\n');
         }
-        for Flag { name, takes_value, help: what } in self.flags {
-            let name = if *takes_value { format!("{name} DIR") } else { (*name).to_owned() };
-            let _ = writeln!(help, "  {name:11} {what}");
+        let names: Vec<_> = self.flags.iter().map(Flag::with_value).collect();
+        let width = names.iter().map(String::len).max().unwrap_or_default();
+        for (name, flag) in names.iter().zip(self.flags) {
+            let _ = writeln!(help, "  {name:width$}  {}", flag.help);
         }
         if !self.more.is_empty() {
             let _ = writeln!(help, "\n{}", self.more);
@@ -192,7 +208,7 @@ impl Task {
                 word => {
                     let known = self.flags.iter().find(|flag| flag.name == word);
                     let flag = known.ok_or_else(|| format!("unknown argument `{word}`"))?;
-                    if flag.takes_value && rest.next().is_none() {
+                    if flag.value.is_some() && rest.next().is_none() {
                         return Err(format!("`{word}` needs a value"));
                     }
                 }
@@ -229,7 +245,7 @@ mod tests {
     #[test]
     fn known_arguments_are_accepted_and_those_after_two_dashes_pass() {
         for line in [
-            "bench start --check",
+            "bench start --check --program target/old/sysop",
             "dist --static --with target/release",
             "test -- --package sysop",
             "web --test frame.spec.ts -- --grep danger",
@@ -244,7 +260,8 @@ mod tests {
     fn each_flag_is_in_the_help_and_in_the_usage() {
         for task in &TASKS {
             for flag in task.flags {
-                assert!(task.arguments.contains(flag.name) && task.help().contains(flag.help), "{task:?}");
+                let usage = flag.with_value();
+                assert!(task.arguments.contains(&usage) && task.help().contains(flag.help), "{task:?}");
             }
         }
     }
