@@ -19,17 +19,24 @@ pub(super) struct RequestError {
     /// Hint that says what to do next.
     pub(super) next: String,
     pub(super) retry: bool,
+    /// True if the call fails if it was retried before, for whatever reason.
+    pub(super) once: bool,
     /// Wait that the server requested, if any.
     pub(super) wait: Option<Duration>,
 }
 
 impl RequestError {
     pub(super) fn new(kind: FailureKind, what: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), next: next.into(), retry: false, wait: None }
+        Self { kind, what: what.into(), next: next.into(), retry: false, once: false, wait: None }
     }
 
     pub(super) fn retryable(self) -> Self {
         Self { retry: true, ..self }
+    }
+
+    /// Makes the error retryable if the call was not retried before.
+    pub(super) fn retryable_once(self) -> Self {
+        Self { retry: true, once: true, ..self }
     }
 }
 
@@ -52,9 +59,8 @@ impl ModelCall {
     pub(super) fn silence_error(&self, patience: Duration) -> RequestError {
         let what = format!("no data from {} for {}", self.target(), seconds(patience));
         let next = format!("try again, or raise timeout_s in [providers.{}]", self.context.target.name);
-        let trouble = RequestError::new(FailureKind::Unreachable, what, next);
         // Silences are long: the user waits for two of them at most.
-        if self.retries == 0 { trouble.retryable() } else { trouble }
+        RequestError::new(FailureKind::Unreachable, what, next).retryable_once()
     }
 
     /// Describes the failure of a request that did not reach the server.
@@ -77,8 +83,7 @@ impl ModelCall {
         let trouble = RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable);
         // No server runs on this machine, unless it is just being restarted.
         let is_here = reqwest::Url::parse(&self.origin).is_ok_and(|url| is_loopback(&url));
-        let gives_up = error.is_connect() && is_here && self.retries > 0;
-        if gives_up { trouble } else { trouble.retryable() }
+        if error.is_connect() && is_here { trouble.retryable_once() } else { trouble.retryable() }
     }
 
     /// Returns the error for an HTTP error status, following the rules that all APIs share.

@@ -87,7 +87,8 @@ impl ModelCall {
     /// Schedules a retry, or fails the call if its retries are used up or a retry is pointless.
     pub(super) fn retry_or_fail(&mut self, error: RequestError) {
         let settings = self.context.retry;
-        if !error.retry || self.retries >= settings.retries {
+        let retries_max = if error.once { settings.retries.min(1) } else { settings.retries };
+        if !error.retry || self.retries >= retries_max {
             let tries = match self.retries {
                 0 => String::new(),
                 retries => format!(" (tried {} times)", retries + 1),
@@ -101,13 +102,8 @@ impl ModelCall {
             return self.fail(ModelFailure { kind: error.kind, message });
         }
         self.retries += 1;
-        let notice = format!(
-            "{}; trying again in {} ({} of {})",
-            error.what,
-            seconds(wait),
-            self.retries,
-            settings.retries
-        );
+        let notice =
+            format!("{}; trying again in {} ({} of {retries_max})", error.what, seconds(wait), self.retries);
         self.shown |=
             self.ready.iter().any(|event| matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_)));
         self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));
