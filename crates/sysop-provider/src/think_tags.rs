@@ -1,5 +1,7 @@
 //! Splits a leading `<think>…</think>` off streamed text, for servers that do not separate reasoning from text.
 
+use std::borrow::Cow;
+
 use sysop_driver::port::ModelEvent;
 
 use crate::api::{push_reasoning, push_text};
@@ -26,12 +28,13 @@ enum State {
 
 /// Content that a chunk adds to a reply; its reasoning comes before its text.
 #[derive(Debug, Default)]
-pub(crate) struct ThinkSplit {
+pub(crate) struct ThinkSplit<'a> {
     reasoning: String,
-    text: String,
+    /// Borrowed for nearly all chunks, which need no parsing.
+    text: Cow<'a, str>,
 }
 
-impl ThinkSplit {
+impl ThinkSplit<'_> {
     /// Appends the text and the reasoning to the reply, and emits the events.
     pub(crate) fn add_to(&self, text: &mut String, reasoning: &mut String, out: &mut Vec<ModelEvent>) {
         push_reasoning(out, &self.reasoning);
@@ -43,10 +46,10 @@ impl ThinkSplit {
 
 impl ThinkTagParser {
     /// Parses a chunk. Returns everything that cannot be part of a tag.
-    pub(crate) fn push(&mut self, piece: &str) -> ThinkSplit {
+    pub(crate) fn push<'a>(&mut self, piece: &'a str) -> ThinkSplit<'a> {
         let mut split = ThinkSplit::default();
         match self.state {
-            State::Outside => split.text.push_str(piece),
+            State::Outside => split.text = Cow::Borrowed(piece),
             State::AfterClose => self.after_close(piece, &mut split),
             State::Start => {
                 self.pending.push_str(piece);
@@ -61,17 +64,17 @@ impl ThinkTagParser {
     }
 
     /// Ends the stream and returns pending characters.
-    pub(crate) fn finish(&mut self) -> ThinkSplit {
+    pub(crate) fn finish(&mut self) -> ThinkSplit<'static> {
         let pending = std::mem::take(&mut self.pending);
         match std::mem::replace(&mut self.state, State::Outside) {
             State::Start | State::AfterClose | State::Outside => {
-                ThinkSplit { text: pending, ..ThinkSplit::default() }
+                ThinkSplit { text: Cow::Owned(pending), ..ThinkSplit::default() }
             }
             State::Inside => ThinkSplit { reasoning: pending, ..ThinkSplit::default() },
         }
     }
 
-    fn start(&mut self, split: &mut ThinkSplit) {
+    fn start(&mut self, split: &mut ThinkSplit<'_>) {
         let begun = self.pending.trim_start();
         if let Some(rest) = begun.strip_prefix(OPEN) {
             self.pending = rest.to_owned();
@@ -79,19 +82,19 @@ impl ThinkTagParser {
             self.inside(split);
         } else if !OPEN.starts_with(begun) {
             self.state = State::Outside;
-            split.text.push_str(&std::mem::take(&mut self.pending));
+            split.text = Cow::Owned(std::mem::take(&mut self.pending));
         }
     }
 
-    fn after_close(&mut self, piece: &str, split: &mut ThinkSplit) {
+    fn after_close(&mut self, piece: &str, split: &mut ThinkSplit<'_>) {
         let begun = piece.trim_start();
         if !begun.is_empty() {
             self.state = State::Outside;
-            split.text.push_str(begun);
+            split.text = Cow::Owned(begun.to_owned());
         }
     }
 
-    fn inside(&mut self, split: &mut ThinkSplit) {
+    fn inside(&mut self, split: &mut ThinkSplit<'_>) {
         if let Some(end) = self.pending.find(CLOSE) {
             split.reasoning.push_str(&self.pending[..end]);
             let rest = self.pending[end + CLOSE.len()..].to_owned();

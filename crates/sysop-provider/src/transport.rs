@@ -108,7 +108,8 @@ pub(crate) struct CallContext {
 /// Starts a call. Nothing happens before the first poll.
 pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'static, ModelEvent> {
     let quirks = context.known_quirks.of(&request.model.to_string());
-    let call = ModelCall {
+    // Boxed, because `unfold` moves it for each event.
+    let call = Box::new(ModelCall {
         known_quirks: quirks.clone(),
         quirks,
         origin: context.shown.clone().unwrap_or_else(|| context.base_url.clone()),
@@ -121,7 +122,7 @@ pub(crate) fn stream(context: CallContext, request: ModelRequest) -> BoxStream<'
         redactor: Redactor::default(),
         ready: VecDeque::new(),
         phase: CallPhase::Prepare,
-    };
+    });
     futures::stream::unfold(call, |mut call| async move { call.next().await.map(|event| (event, call)) })
         .boxed()
 }

@@ -135,13 +135,14 @@ const ACTIONS: [&str; 26] = [
 pub(super) fn claims_action(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     lower.split(['.', '!', '\n', ';']).any(|sentence| {
-        let denied = [" not ", "n't ", "cannot", "unable", "would", "will ", "should", "?"]
-            .iter()
-            .any(|word| sentence.contains(word));
-        let padded = format!("{sentence} ");
-        !denied
-            && CLAIMS.iter().any(|claim| padded.contains(claim))
-            && padded.split(|sign: char| !sign.is_alphanumeric()).any(|word| ACTIONS.contains(&word))
+        // Most sentences of a long reply name no action.
+        let mut words = sentence.split(|sign: char| !sign.is_alphanumeric());
+        words.any(|word| ACTIONS.contains(&word)) && {
+            let denied = [" not ", "n't ", "cannot", "unable", "would", "will ", "should", "?"];
+            let padded = format!("{sentence} ");
+            !denied.iter().any(|word| sentence.contains(word))
+                && CLAIMS.iter().any(|claim| padded.contains(claim))
+        }
     })
 }
 
