@@ -284,6 +284,10 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
     if let Some(review) = app.review() {
         let run = if review.takes_capital_y() { "Y run" } else { "Enter run" };
         let mut hints = match review.mode() {
+            // Keys go to the draft until it is empty.
+            ReviewMode::Deciding if !app.composer().is_empty() => {
+                vec!["Enter send", "Ctrl+U clear line", "Esc cancel"]
+            }
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
             ReviewMode::Deciding if review.is_editable() => {
                 vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]

@@ -37,6 +37,8 @@ fn a_letter_that_is_no_key_of_a_proposal_begins_a_draft() {
     world.types("Make arrangements");
     assert!(decisions(&world).is_empty());
     assert_eq!(world.app.composer().text(), "Make arrangements");
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("Enter send") && !screen.contains("Enter run"), "{screen}");
     world
         .passes(Duration::from_secs(1))
         .key(control('u'))
