@@ -293,6 +293,11 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// Reason of the rejection of calls that were waiting when their turn was stopped.
+    pub const TURN_STOPPED: &'static str = "the turn was stopped";
+}
+
 /// A fact about the session. Events are logged, published to front ends, and replayed to rebuild the session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]

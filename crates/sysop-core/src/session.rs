@@ -699,7 +699,7 @@ impl Session {
         self.cancel_preview(out);
         for (call, asked) in self.state.open_calls() {
             if asked {
-                let decision = Decision::Reject { reason: "the turn was stopped".to_owned() };
+                let decision = Decision::Reject { reason: Decision::TURN_STOPPED.to_owned() };
                 self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
             }
             let outcome = Outcome::new(Status::Cancelled, "not run: the turn was stopped");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::deferred_tools;
-use crate::event::{Origin, PauseReason, StopReason, TypedInput};
+use crate::event::{Decision, Origin, PauseReason, StopReason, TypedInput};
 use crate::guard::GuardTimeout;
 use crate::host_names::fold_names;
 use crate::job::RunningJobs;
@@ -413,8 +413,8 @@ pub fn proposed_steps(steps: &[&Proposal]) -> Option<String> {
         .then(|| format!("{} proposed {noun}: {list}{more}; use /plan to run the next one", steps.len()))
 }
 
-/// Returns a phrase about the origin of a call that no model proposed, and the user who asked for it, who is "you" if
-/// the log names nobody. `None` for a call of a model.
+/// Returns a phrase about the origin of a call that no model proposed, with the user who asked for it. A user's own call
+/// without a name is by "you". `None` for a call of a model.
 pub fn origin_summary(plan: &Proposal) -> Option<String> {
     let own = (plan.origin == Origin::User).then_some("you");
     origin_phrase(plan.origin, &plan.call.name, plan.asked_by.as_deref().or(own))
@@ -453,6 +453,8 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
         ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Session } => {
             Some(format!("allowed for this session{}{edited}", name(by)))
         }
+        // The outcome says it.
+        ProposalState::Rejected { reason, .. } if reason == Decision::TURN_STOPPED => None,
         ProposalState::Rejected { by, reason } => {
             let by = match by {
                 Decider::Policy => "the policy",

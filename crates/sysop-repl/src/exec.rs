@@ -635,11 +635,8 @@ fn question_of(
     transcript: &Transcript,
     look: RenderOptions,
 ) -> ApprovalPrompt {
-    let facts = transcript.session_info();
-    let place = ProposalLocation {
-        host: facts.map_or("", |facts| &facts.host),
-        root: facts.map_or("", |facts| &facts.root),
-    };
+    let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
+    let place = ProposalLocation { host, folder };
     let panel = Panel::new(look);
     ApprovalPrompt {
         rows: panel.around("PLAN", plan::rows(plan, place, transcript.session_info(), panel.inner())),

@@ -5,19 +5,27 @@ use crate::approval::ApprovalTerms;
 use crate::event::{Event, Origin};
 use crate::id::CallId;
 use crate::message::ToolCall;
-use crate::policy::Risk;
+use crate::policy::{GrantScope, Risk};
+use crate::text::neutralize_line;
+
+/// Tools that act in the shell of the session's terminal, which may have left the root.
+const SHARED_SHELL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 
 impl Transcript {
     pub(super) fn approval_asked(&mut self, event: &Event) {
-        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, terms, .. } = event
+        let Event::ApprovalAsked { call, command, reason, risk, covers, preview, guarded, scope, terms } =
+            event
         else {
             return;
         };
+        let scope = scope.as_ref().filter(|_| SHARED_SHELL_TOOLS.contains(&call.name.as_str()));
+        let folder = scope.and_then(|scope| self.shell_folder(scope));
         let plan = Proposal {
             call: call.clone(),
             origin: self.turn.origin,
             asked_by: self.asked_by(self.turn.origin),
             command: command.clone(),
+            folder,
             edited_from: None,
             reason: reason.clone(),
             risk: risk.clone(),
@@ -33,6 +41,16 @@ impl Transcript {
         self.phase = SessionPhase::AwaitingApproval { call: call.id.clone() };
     }
 
+    /// Returns the directory of the terminal's shell, as `MACHINE:DIRECTORY` after `ssh` to another machine.
+    fn shell_folder(&self, scope: &GrantScope) -> Option<String> {
+        let folder = neutralize_line(scope.folder.as_deref()?);
+        let host = self.facts.as_ref().map(|facts| facts.host.as_str());
+        Some(match scope.host.as_deref() {
+            Some(machine) if Some(machine) != host => format!("{}:{folder}", neutralize_line(machine)),
+            Some(_) | None => folder.into_owned(),
+        })
+    }
+
     /// Returns the user who asked for a call of this origin, which no model proposed.
     fn asked_by(&self, origin: Origin) -> Option<String> {
         self.turn.asked_by.clone().filter(|_| origin != Origin::Model)
@@ -46,6 +64,7 @@ impl Transcript {
             origin,
             asked_by: self.asked_by(origin),
             command: command.map_or_else(|| call_summary(call), str::to_owned),
+            folder: None,
             edited_from: None,
             reason: call.reason().to_owned(),
             risk: Risk::default(),

@@ -124,6 +124,9 @@ pub struct Proposal {
     pub asked_by: Option<String>,
     /// Text to show to users: the command that runs, or a short form of the call.
     pub command: String,
+    /// Directory of the shell of the session's terminal, if the call awaits approval and would run there; `None` for
+    /// the root, or if the host did not tell it. Safe to display.
+    pub folder: Option<String>,
     /// The proposed command, if a user edited it.
     pub edited_from: Option<String>,
     /// The model's reason; may be empty.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Proposal;
 use crate::auto_meter::AutoMeter;
 use crate::event::ConfigChange;
 use crate::host_names::fold_names;
@@ -143,6 +144,12 @@ impl SessionInfo {
     pub fn place_of(&self, tool: &str) -> (&str, &str) {
         let client_tools = self.client_tools.iter().any(|name| name == tool);
         if client_tools { (CLIENT, &self.client_root) } else { (&self.host, &self.root) }
+    }
+
+    /// Returns the location of a proposed call: its host and its directory there.
+    pub fn place_of_plan<'a>(&'a self, plan: &'a Proposal) -> (&'a str, &'a str) {
+        let (host, root) = self.place_of(&plan.call.name);
+        (host, plan.folder.as_deref().unwrap_or(root))
     }
 
     pub(super) fn completes(&self, tool: &str) -> bool {

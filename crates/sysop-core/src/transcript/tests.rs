@@ -20,6 +20,7 @@ use crate::tool::{ToolEffect, ToolSpec};
 
 mod participants;
 mod pending;
+mod proposals;
 
 fn tool(name: &str, effect: ToolEffect) -> ToolSpec {
     ToolSpec { name: name.into(), description: String::new(), parameters: json!({}).into(), effect }

@@ -119,9 +119,8 @@ impl ReplView for PanelView {
     ) -> ApprovalPrompt {
         self.asked_here.insert(plan.call.id.clone());
         let panel = Panel::new(screen.render_options());
-        let (host, root) =
-            transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
-        let place = ProposalLocation { host, root };
+        let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
+        let place = ProposalLocation { host, folder };
         let title = match transcript.call_number(&plan.call.id) {
             Some((number, count)) if count > 1 => format!("PLAN {number} of {count}"),
             Some(_) | None => "PLAN".to_owned(),

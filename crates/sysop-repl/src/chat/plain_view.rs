@@ -114,9 +114,8 @@ impl ReplView for PlainView {
         transcript: &Transcript,
         _screen: &InlineScreen,
     ) -> ApprovalPrompt {
-        let (host, root) =
-            transcript.session_info().map_or(("", ""), |facts| facts.place_of(&plan.call.name));
-        let place = ProposalLocation { host, root };
+        let (host, folder) = transcript.session_info().map_or(("", ""), |facts| facts.place_of_plan(plan));
+        let place = ProposalLocation { host, folder };
         ApprovalPrompt {
             rows: plan::rows(plan, place, transcript.session_info(), COLUMNS),
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),

@@ -13,7 +13,7 @@ use super::{StyleRole, THEME, row, span, words, wrap};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProposalLocation<'a> {
     pub(crate) host: &'a str,
-    pub(crate) root: &'a str,
+    pub(crate) folder: &'a str,
 }
 
 /// Returns everything that the user must know before answering: the reason, location, command, risk and the
@@ -27,7 +27,7 @@ pub(crate) fn rows(
     let mut out = origin_rows(plan, columns, THEME);
     out.extend(reason_rows(plan, columns, THEME));
     let several = words::is_fleet(place.host);
-    let text = format!("on {} in {}", words::place(place.host), place.root);
+    let text = format!("on {} in {}", words::place(place.host), place.folder);
     // An answer that starts a command on several hosts must stand out.
     let role = if several { StyleRole::Strong } else { StyleRole::Dim };
     out.extend(wrap(&row(&text, role), columns, 2));

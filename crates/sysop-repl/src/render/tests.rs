@@ -37,6 +37,7 @@ fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
         origin: Origin::Model,
         asked_by: None,
         command: command.into(),
+        folder: None,
         edited_from: None,
         reason: "Make room on the disk.".into(),
         risk: Risk { class: findings.iter().map(|f| f.class).max().unwrap_or_default(), findings },
@@ -52,7 +53,10 @@ fn plan(command: &str, findings: Vec<Finding>) -> Proposal {
 
 fn boxed(plan: &Proposal, columns: usize) -> Vec<TextRow> {
     let panel = Panel::new(look(columns));
-    panel.around("PLAN", rows(plan, ProposalLocation { host: "web1", root: "/srv/app" }, None, panel.inner()))
+    panel.around(
+        "PLAN",
+        rows(plan, ProposalLocation { host: "web1", folder: "/srv/app" }, None, panel.inner()),
+    )
 }
 
 fn check_plan(columns: usize, expected: Expect) {

@@ -35,6 +35,7 @@ fn plan(call: ToolCall, command: &str) -> Proposal {
         origin: Origin::Model,
         asked_by: None,
         command: command.to_owned(),
+        folder: None,
         edited_from: None,
         reason: String::new(),
         risk: Risk::default(),

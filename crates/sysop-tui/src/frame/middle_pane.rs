@@ -238,8 +238,8 @@ fn proposal_title(
     if edited {
         row.push(Span::new("  edited", theme.style(StyleRole::Warn)));
     }
-    let (host, root) = facts.place_of(&plan.call.name);
-    let place = format!("  {}{DOT}{} in {root}", plan.call.name, ui_text::host_summary(host));
+    let (host, folder) = facts.place_of_plan(plan);
+    let place = format!("  {}{DOT}{} in {folder}", plan.call.name, ui_text::host_summary(host));
     row.push(Span::new(&place, theme.style(StyleRole::Dim)));
     row
 }

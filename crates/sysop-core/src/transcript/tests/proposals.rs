@@ -1,0 +1,43 @@
+//! Proposals: their place, and their end.
+
+use super::*;
+use crate::policy::GrantScope;
+use crate::ui_text;
+
+#[test]
+fn a_proposal_names_the_directory_in_which_it_would_run() {
+    let place_on = |tool: &str, host: Option<&str>, folder: Option<&str>| {
+        let call = call("c1", tool, json!({ "command": "rm *" }));
+        let mut event = asked(&call);
+        let Event::ApprovalAsked { scope, .. } = &mut event else { unreachable!("an approval") };
+        *scope = folder.map(|folder| GrantScope {
+            tool: tool.into(),
+            folder: Some(folder.into()),
+            host: host.map(str::to_owned),
+            user: None,
+        });
+        let transcript = live(&[open(), started(1, "go").into(), event.into()]);
+        let info = transcript.session_info().expect("the session is open");
+        let root = info.root.clone();
+        let (_, folder) = info.place_of_plan(transcript.plan(&call.id).expect("the call is shown"));
+        (folder == root, folder.to_owned())
+    };
+    let place = |tool: &str, folder: Option<&str>| place_on(tool, None, folder);
+    assert!(place("run_command", None).0);
+    assert_eq!(place_on("run_command", Some("db1"), Some("/srv")).1, "db1:/srv", "after ssh in the terminal");
+    assert!(place("bash", Some("/srv")).0, "a shell of its own starts in the root");
+    assert_eq!(place("run_command", Some("/srv/a\u{1b}[31mb")), (false, "/srv/a\\x1b[31mb".to_owned()));
+}
+
+#[test]
+fn a_proposal_that_a_stop_rejected_needs_no_summary() {
+    let call = bash("c1", "rm *");
+    let summary = |reason: &str| {
+        let decision = Decision::Reject { reason: reason.to_owned() };
+        let transcript =
+            live(&[open(), started(1, "go").into(), asked(&call).into(), decided("c1", decision).into()]);
+        ui_text::decision_summary(transcript.plan(&call.id).expect("the call is shown"), "tui")
+    };
+    assert_eq!(summary(Decision::TURN_STOPPED), None, "the outcome says it");
+    assert_eq!(summary("not today").as_deref(), Some("rejected: not today"));
+}
