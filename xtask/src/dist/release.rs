@@ -71,7 +71,7 @@ fn materials(folder: &Path) -> Result<()> {
     let path = std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path)))
         .context("invalid PATH")?;
     let mut make = cargo();
-    make.args(["cyclonedx", "--format", "json", "--describe", "crate", "--override-filename", "bom"]);
+    make.args(["cyclonedx", "--format", "json", "--override-filename", "bom"]);
     step("list the dependencies", make.env("PATH", path))?;
     for name in ["sysop", "sysop-desktop"] {
         let made = root().join("crates").join(name).join("bom.json");
