@@ -82,7 +82,7 @@ impl Container {
         }
     }
 
-    /// Returns the arguments that run a command line with `sh` in the container.
+    /// Returns the arguments that run a command line with `sh` in the container, in the user's home directory.
     pub(super) fn arguments(&self, line: &str, terminal: SessionTerminal) -> Vec<OsString> {
         let mut words = vec!["exec", "-i"];
         if terminal == SessionTerminal::Attached {
@@ -101,7 +101,9 @@ impl Container {
                 words.push("--");
             }
         }
-        words.extend(["sh", "-c", line]);
+        // An `exec` starts in the image's working directory. Without a home directory, the session stays there.
+        let line = format!("cd 2>/dev/null; {line}");
+        words.extend(["sh", "-c", &line]);
         words.into_iter().map(OsString::from).collect()
     }
 
@@ -149,11 +151,15 @@ mod tests {
     fn a_container_is_reached_by_its_own_program() {
         let none = SessionTerminal::None;
         let expected = [
-            ("docker:web", "docker", "exec -i web sh -c exec sh -c 'x y'"),
-            ("app@docker:web", "docker", "exec -i -u app web sh -c exec sh -c 'x y'"),
-            ("podman:web_1.x", "podman", "exec -i web_1.x sh -c exec sh -c 'x y'"),
-            ("kube:shop/web-0", "kubectl", "exec -i -n shop web-0 -- sh -c exec sh -c 'x y'"),
-            ("kube:shop/web-0/nginx", "kubectl", "exec -i -n shop web-0 -c nginx -- sh -c exec sh -c 'x y'"),
+            ("docker:web", "docker", "exec -i web sh -c cd 2>/dev/null; exec sh -c 'x y'"),
+            ("app@docker:web", "docker", "exec -i -u app web sh -c cd 2>/dev/null; exec sh -c 'x y'"),
+            ("podman:web_1.x", "podman", "exec -i web_1.x sh -c cd 2>/dev/null; exec sh -c 'x y'"),
+            ("kube:shop/web-0", "kubectl", "exec -i -n shop web-0 -- sh -c cd 2>/dev/null; exec sh -c 'x y'"),
+            (
+                "kube:shop/web-0/nginx",
+                "kubectl",
+                "exec -i -n shop web-0 -c nginx -- sh -c cd 2>/dev/null; exec sh -c 'x y'",
+            ),
         ];
         for (destination, program, line) in expected {
             assert_eq!(arguments(destination, none), (program.to_owned(), line.to_owned()), "{destination}");

@@ -36,6 +36,7 @@ if [ "${0##*/}" = kubectl ]; then
     shift
 fi
 cd "$F/$name" 2>/dev/null || { echo "Error response from daemon: No such container: $name" >&2; exit 1; }
+cd "$F" # the image's working directory, which is not the home
 set -- env -i "PATH=$PATH" "HOME=$F/$name" "TERM=xterm" "USER_INSIDE=$user" "$@"
 [ "$terminal" ] && set -- python3 "$F/terminal.py" "$@"
 exec 3<&0
