@@ -8,10 +8,7 @@ use crate::message::ToolCall;
 use crate::policy::{ApprovalMode, Survey};
 use crate::redact::shapes::redact_shapes;
 use crate::text::neutralize_line;
-use crate::tool::{ToolEffect, ToolSpec};
-
-/// Tool whose commands run in the shell that users share.
-const RUN_COMMAND: &str = "run_command";
+use crate::tool::{RUN_COMMAND, ToolEffect, ToolSpec};
 
 /// Returns the plan of a call's preview, or `None` if there is nothing to show. In approval mode `never`, a
 /// probe is planned only if it reads without creating temporary files or connections.

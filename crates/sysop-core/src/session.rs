@@ -103,8 +103,6 @@ pub const QUEUED_PROMPTS_MAX: usize = 32;
 pub const REJECTED_BY_USER: &str = "the user rejected this call; nothing ran";
 /// Text that the model gets with a prompt that consists of images only.
 const IMAGES_ONLY: &str = "Look at this.";
-/// Value of `Decided::by` when sysop itself closes an approval that can no longer be answered.
-const BY_SYSOP: &str = "sysop";
 
 /// Error for a log that does not begin with `SessionOpened`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -700,9 +698,12 @@ impl Session {
         for (call, asked) in self.state.open_calls() {
             if asked {
                 let decision = Decision::Reject { reason: Decision::TURN_STOPPED.to_owned() };
-                self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
+                self.emit(
+                    out,
+                    Event::Decided { call: call.clone(), decision, by: Decision::BY_SYSOP.to_owned() },
+                );
             }
-            let outcome = Outcome::new(Status::Cancelled, "not run: the turn was stopped");
+            let outcome = Outcome::new(Status::Cancelled, format!("not run: {}", Decision::TURN_STOPPED));
             self.emit(out, Event::ToolFinished { call, outcome });
         }
         self.end_turn(out, reason, None);

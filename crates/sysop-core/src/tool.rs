@@ -9,6 +9,11 @@ use serde_json::Value;
 
 use crate::catalog;
 
+/// Tool whose commands run in the shell of the session's terminal, which users share.
+pub const RUN_COMMAND: &str = "run_command";
+/// Tools that act in the session's terminal.
+pub const TERMINAL_TOOLS: [&str; 2] = [RUN_COMMAND, "send_keys"];
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// Name of the form `[A-Za-z0-9_-]{1,64}`, which every provider accepts.

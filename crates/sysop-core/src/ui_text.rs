@@ -453,8 +453,12 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
         ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Session } => {
             Some(format!("allowed for this session{}{edited}", name(by)))
         }
-        // The outcome says it.
-        ProposalState::Rejected { reason, .. } if reason == Decision::TURN_STOPPED => None,
+        // The outcome says that the turn was stopped.
+        ProposalState::Rejected { by: Decider::Person(by), reason }
+            if by == Decision::BY_SYSOP && reason == Decision::TURN_STOPPED =>
+        {
+            None
+        }
         ProposalState::Rejected { by, reason } => {
             let by = match by {
                 Decider::Policy => "the policy",

@@ -31,7 +31,7 @@ use sysop_core::outcome::{FileChange, Outcome, Status};
 use sysop_core::policy::{Survey, UndoOffer};
 use sysop_core::preview::{PreviewPlan, ProbeResult};
 use sysop_core::text::neutralize_line;
-use sysop_core::tool::{ToolEffect, ToolSpec};
+use sysop_core::tool::{TERMINAL_TOOLS, ToolEffect, ToolSpec};
 use sysop_core::undo::{NOT_EXACT, UndoRecord};
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::Prompter;
@@ -51,9 +51,6 @@ use crate::undo::records_of;
 
 /// Default number of hosts on which a call runs concurrently.
 pub const HOSTS_AT_ONCE: usize = 16;
-
-/// Tools that a fleet does not offer, because several hosts cannot share a terminal.
-const TERMINAL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
 
 #[derive(Debug, Clone)]
 pub struct FleetSettings {

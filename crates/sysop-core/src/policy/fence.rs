@@ -11,9 +11,7 @@ use sysop_shell as shell;
 use super::{ApprovalMode, Assessment, Finding, Policy, READ_ONLY_REFUSAL, RiskClass, Survey, Verdict};
 use crate::catalog::{BASH_TOOL, OUTSIDE_SANDBOX};
 use crate::message::{Arguments, ToolCall};
-use crate::tool::{ToolEffect, ToolSpec};
-
-const RUN_COMMAND: &str = "run_command";
+use crate::tool::{RUN_COMMAND, ToolEffect, ToolSpec};
 
 /// Programs that cannot work behind a fence, because they gain privileges or delegate to a service. If both
 /// the sandbox mode and the approval mode are `auto`, a command that contains one of these programs runs

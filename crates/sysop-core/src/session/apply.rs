@@ -8,7 +8,7 @@ use super::state::{
     TurnChanges, UNDO_TURNS_MAX,
 };
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX, EVIDENCE_NUDGE};
-use super::{BY_SYSOP, Session, compact, hints};
+use super::{Session, compact, hints};
 use crate::auto_bounds::AutoProgress;
 use crate::budget::Spending;
 use crate::catalog::JOBS_TOOL;
@@ -315,7 +315,7 @@ impl Session {
             return;
         };
         if let Decision::Reject { reason } = &decision
-            && by != BY_SYSOP
+            && by != Decision::BY_SYSOP
         {
             self.state.ledger.add_refusal(call, reason);
         }

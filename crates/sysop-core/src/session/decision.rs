@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{BY_SYSOP, Consent, REJECTED_BY_USER, Session};
+use super::{Consent, REJECTED_BY_USER, Session};
 use crate::approval::ApprovalTerms;
 use crate::auto_bounds::short_time;
 use crate::event::{CancelFollowUp, Decision, Effect, Event, Output};
@@ -169,7 +169,7 @@ impl Session {
         self.survey = None;
         self.cancel_preview(out);
         let decision = Decision::Reject { reason: why.to_owned() };
-        self.emit(out, Event::Decided { call: call.clone(), decision, by: BY_SYSOP.to_owned() });
+        self.emit(out, Event::Decided { call: call.clone(), decision, by: Decision::BY_SYSOP.to_owned() });
         let outcome =
             Outcome::new(Status::Rejected, format!("not run: {why}; call it again if it is still needed"));
         self.finish(out, call, outcome);

@@ -7,9 +7,7 @@ use crate::id::CallId;
 use crate::message::ToolCall;
 use crate::policy::{GrantScope, Risk};
 use crate::text::neutralize_line;
-
-/// Tools that act in the shell of the session's terminal, which may have left the root.
-const SHARED_SHELL_TOOLS: [&str; 2] = ["run_command", "send_keys"];
+use crate::tool::TERMINAL_TOOLS;
 
 impl Transcript {
     pub(super) fn approval_asked(&mut self, event: &Event) {
@@ -18,7 +16,8 @@ impl Transcript {
         else {
             return;
         };
-        let scope = scope.as_ref().filter(|_| SHARED_SHELL_TOOLS.contains(&call.name.as_str()));
+        // The shell of the session's terminal may have left the root.
+        let scope = scope.as_ref().filter(|_| TERMINAL_TOOLS.contains(&call.name.as_str()));
         let folder = scope.and_then(|scope| self.shell_folder(scope));
         let plan = Proposal {
             call: call.clone(),

@@ -1,10 +1,10 @@
 //! The people who took part in a session so far, as far as the log names them.
 
 use super::{ItemBody, Transcript};
-use crate::event::Event;
+use crate::event::{Decision, Event};
 
 /// Names in the log that belong to sysop itself, not to a person.
-const NOT_PEOPLE: [&str; 2] = ["sysop", "a hook"];
+const NOT_PEOPLE: [&str; 2] = [Decision::BY_SYSOP, "a hook"];
 
 /// Tells if several people took part in a session. Only then are the senders of prompts shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

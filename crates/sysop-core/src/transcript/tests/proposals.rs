@@ -32,12 +32,14 @@ fn a_proposal_names_the_directory_in_which_it_would_run() {
 #[test]
 fn a_proposal_that_a_stop_rejected_needs_no_summary() {
     let call = bash("c1", "rm *");
-    let summary = |reason: &str| {
+    let summary = |by: &str, reason: &str| {
         let decision = Decision::Reject { reason: reason.to_owned() };
-        let transcript =
-            live(&[open(), started(1, "go").into(), asked(&call).into(), decided("c1", decision).into()]);
+        let decided = Event::Decided { call: call.id.clone(), decision, by: by.to_owned() };
+        let transcript = live(&[open(), started(1, "go").into(), asked(&call).into(), decided.into()]);
         ui_text::decision_summary(transcript.plan(&call.id).expect("the call is shown"), "tui")
     };
-    assert_eq!(summary(Decision::TURN_STOPPED), None, "the outcome says it");
-    assert_eq!(summary("not today").as_deref(), Some("rejected: not today"));
+    assert_eq!(summary(Decision::BY_SYSOP, Decision::TURN_STOPPED), None, "the outcome says it");
+    let by_a_user = summary("ann", Decision::TURN_STOPPED);
+    assert_eq!(by_a_user.as_deref(), Some("rejected by ann: the turn was stopped"));
+    assert_eq!(summary("tui", "not today").as_deref(), Some("rejected: not today"));
 }
