@@ -30,18 +30,13 @@ use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use crate::catalog::TASK_LIST_TOOL;
-use crate::event::{
-    ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update,
-};
+use crate::event::{ConfigChange, Decision, Delta, Event, Logged, Origin, PauseReason, StopReason, Update};
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::image::prompt_for_display;
-use crate::message::{Arguments, Reply, ToolCall, Usage};
+use crate::message::{Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::question::Question;
 use crate::spec::SessionSpec;
-use crate::tool::ClientTools;
-use crate::ui_text;
-use crate::undo::undo_summary;
 
 mod approval;
 mod backfill;
@@ -54,6 +49,7 @@ mod participants;
 mod pending;
 mod proposed_steps;
 mod resources;
+mod sentence;
 mod session_info;
 #[cfg(test)]
 mod tests;
@@ -70,6 +66,8 @@ pub use output_readers::OutputReaders;
 pub use participants::Participants;
 pub use pending::PauseDelay;
 use resources::Resources;
+use sentence::change_sentence;
+pub use sentence::{call_summary, client_tools_sentence, terminal_input_sentence};
 pub use session_info::{SessionInfo, approval_label};
 
 /// Maximum number of live-only items; the oldest are dropped first.
@@ -98,6 +96,8 @@ pub struct Transcript {
     live_items: usize,
     /// Index of the first item of the current or last turn.
     turn_from: usize,
+    /// Index of the notice that the history was cleared; 0 if it was not.
+    visible_from: usize,
     /// Upper bound on the bytes of text that can be truncated.
     text_bytes: usize,
     /// Number of items counted in `text_bytes`.
@@ -190,6 +190,12 @@ impl Transcript {
     /// Returns the item at index `place` in reading order.
     pub fn at(&self, place: usize) -> Option<&Item> {
         self.items.get(place)
+    }
+
+    /// Returns the index of the first item to show: the notice of the last `/clear` or `/retry`, or 0 if there was
+    /// none. Items before it stay in the transcript and are not shown.
+    pub fn visible_from(&self) -> usize {
+        self.visible_from
     }
 
     pub fn item(&self, id: &ItemId) -> Option<&Item> {
@@ -333,9 +339,14 @@ impl Transcript {
                     command.as_ref().map(|command| (command.clone(), risk.clone().unwrap_or_default()));
                 self.approval_previewed(call, edited, preview);
             }
-            Event::HistoryCleared => self.notice(Severity::Note, "history cleared".to_owned()),
+            Event::HistoryCleared => self.history_cleared(),
             Event::TurnEnded { turn, reason, error, .. } => self.turn_ended(*turn, *reason, error.as_ref()),
         }
+    }
+
+    fn history_cleared(&mut self) {
+        self.visible_from = self.items.len();
+        self.notice(Severity::Note, "history cleared; the log keeps what came before".to_owned());
     }
 
     fn event_notice(&mut self, event: &Event) {
@@ -689,6 +700,7 @@ impl Transcript {
         }
         let at = self.items.iter().rposition(|item| item.id == *id)?;
         self.turn_from -= usize::from(at < self.turn_from);
+        self.visible_from -= usize::from(at < self.visible_from);
         self.counted = self.counted.min(at);
         self.items.remove(at)
     }
@@ -706,78 +718,22 @@ impl Transcript {
             let mut surplus = live.saturating_sub(LIVE_ITEMS_MAX);
             self.live_items = live - surplus;
             if surplus > 0 {
-                let (mut at, mut before) = (0, 0);
-                let turn_from = self.turn_from;
+                let (mut at, mut before_turn, mut before_visible) = (0, 0, 0);
+                let (turn_from, visible_from) = (self.turn_from, self.visible_from);
                 self.items.retain(|item| {
                     let goes = item.live_only && surplus > 0;
                     surplus -= usize::from(goes);
-                    before += usize::from(goes && at < turn_from);
+                    before_turn += usize::from(goes && at < turn_from);
+                    before_visible += usize::from(goes && at < visible_from);
                     at += 1;
                     !goes
                 });
-                self.turn_from -= before;
+                self.turn_from -= before_turn;
+                self.visible_from -= before_visible;
                 self.counted = 0;
             }
         }
         self.bound_texts();
-    }
-}
-
-pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
-    if client_tools.tools.is_empty() {
-        return "client tools disconnected".to_owned();
-    }
-    let names: Vec<_> = client_tools.tools.iter().map(|tool| tool.name.as_str()).collect();
-    format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
-}
-
-/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more.
-pub fn call_summary(call: &ToolCall) -> String {
-    if let Some(undo) = undo_summary(call) {
-        return undo;
-    }
-    match &call.arguments {
-        Arguments::Object(map) => {
-            let first = map.values().next().map(short_argument).unwrap_or_default();
-            let more = if map.len() > 1 { ", ..." } else { "" };
-            format!("{}({first}{more})", call.name)
-        }
-        Arguments::Invalid(_) => format!("{}(...)", call.name),
-    }
-}
-
-fn short_argument(value: &serde_json::Value) -> String {
-    // JSON-quoted, so that quotes and line breaks in the argument cannot end it.
-    let written = value.to_string();
-    match written.char_indices().nth(SHORT_ARGUMENT_CHARS_MAX) {
-        Some((at, _)) => format!("{}…", &written[..at]),
-        None => written,
-    }
-}
-
-fn change_sentence(change: &ConfigChange) -> String {
-    match change {
-        ConfigChange::Model(model) => format!("model set to {model}"),
-        ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
-        ConfigChange::Auto(bounds) => format!("approval mode set to `auto` for {bounds}, then `ask`"),
-        ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
-        ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
-        ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
-        ConfigChange::Revoke(grants) => ui_text::revoked(grants),
-        ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
-    }
-}
-
-pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
-    match typed {
-        TypedInput::Activity { keys, seconds } => {
-            let plural = if *keys == 1 { "" } else { "s" };
-            format!("{by} used the terminal: {keys} key{plural} in {seconds} s")
-        }
-        TypedInput::Keys { text } => format!("{by} typed into the terminal: {text}"),
-        TypedInput::Secret { prompt } if prompt.trim().is_empty() => format!("{by}: [password entered]"),
-        TypedInput::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
-        TypedInput::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
     }
 }
 

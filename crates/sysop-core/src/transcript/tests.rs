@@ -13,10 +13,11 @@ use crate::event::CancelFollowUp;
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{JobId, Timestamp};
 use crate::job::JobOutput;
-use crate::message::{FailureKind, ModelFailure, ModelRef};
+use crate::message::{Arguments, FailureKind, ModelFailure, ModelRef};
 use crate::mode::Mode;
 use crate::policy::{ApprovalMode, Grant, Risk};
 use crate::tool::{ToolEffect, ToolSpec};
+use crate::ui_text;
 
 mod participants;
 mod pending;

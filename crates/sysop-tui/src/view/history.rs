@@ -158,7 +158,7 @@ impl HistoryView {
 
     /// Focuses the newest card.
     pub fn focus_last(&mut self, transcript: &Transcript) {
-        let last = transcript.items().rev().find(|item| is_card(item));
+        let last = transcript.items().skip(transcript.visible_from()).rev().find(|item| is_card(item));
         self.focus(last.map(|item| item.id.clone()));
     }
 
@@ -172,7 +172,8 @@ impl HistoryView {
     /// Focuses the previous card, or the newest one if no card has the focus.
     pub fn focus_previous(&mut self, transcript: &Transcript) {
         let Some(index) = self.focus_index(transcript) else { return self.focus_last(transcript) };
-        let before = transcript.items().take(index).rev().find(|item| is_card(item));
+        let shown = transcript.items().take(index).skip(transcript.visible_from());
+        let before = shown.rev().find(|item| is_card(item));
         self.focus(before.map(|item| item.id.clone()));
     }
 
@@ -268,7 +269,8 @@ impl HistoryView {
 
     fn focus_index(&self, transcript: &Transcript) -> Option<usize> {
         let focus = self.focus.as_ref()?;
-        transcript.items().position(|item| item.id == *focus)
+        let index = transcript.items().position(|item| item.id == *focus);
+        index.filter(|index| *index >= transcript.visible_from())
     }
 
     fn evict(&mut self, id: &ItemId) {
@@ -349,6 +351,11 @@ struct HistoryLayout<'h, 't> {
 }
 
 impl HistoryLayout<'_, '_> {
+    /// Returns the index of the first item to show.
+    fn first(&self) -> usize {
+        self.transcript.visible_from()
+    }
+
     /// Returns the height of an item in rows, including the empty row before it. Returns 0 for a hidden or empty item.
     fn height(&mut self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
@@ -363,7 +370,8 @@ impl HistoryLayout<'_, '_> {
 
     fn gap(&self, index: usize) -> usize {
         let Some(item) = self.transcript.at(index) else { return 0 };
-        let before = index.checked_sub(1).and_then(|before| self.transcript.at(before));
+        let before = index.checked_sub(1).filter(|before| *before >= self.first());
+        let before = before.and_then(|before| self.transcript.at(before));
         usize::from(before.is_some_and(|before| !is_close(before, item)))
     }
 
@@ -377,7 +385,7 @@ impl HistoryLayout<'_, '_> {
                 Scroll::Down(by) => self.down(top, by),
                 Scroll::PageUp => self.up(top, rows.saturating_sub(2).max(1)),
                 Scroll::PageDown => self.down(top, rows.saturating_sub(2).max(1)),
-                Scroll::Top => RowPosition { index: 0, row: 0 },
+                Scroll::Top => RowPosition { index: self.first(), row: 0 },
                 Scroll::End => self.end(),
             };
         }
@@ -409,13 +417,11 @@ impl HistoryLayout<'_, '_> {
         let (index, row, of) = match &self.history.place {
             ScrollAnchor::End => return self.end(),
             ScrollAnchor::RowPosition { id, index, row, of } => match self.index_of(id, *index) {
-                Some(index) => (index, *row, *of),
-                // The item was removed from the beginning, so the first item is the nearest.
-                None => {
-                    return RowPosition {
-                        index: (*index).min(self.transcript.items().len().saturating_sub(1)),
-                        row: 0,
-                    };
+                Some(index) if index >= self.first() => (index, *row, *of),
+                // The item was removed from the beginning or is no longer shown, so the first item is the nearest.
+                Some(_) | None => {
+                    let last = self.transcript.items().len().saturating_sub(1);
+                    return RowPosition { index: (*index).max(self.first()).min(last), row: 0 };
                 }
             },
         };
@@ -436,14 +442,14 @@ impl HistoryLayout<'_, '_> {
     /// Returns the first visible row for which the last row is at the bottom.
     fn end(&mut self) -> RowPosition {
         let mut rows = self.history.rows;
-        for index in (0..self.transcript.items().len()).rev() {
+        for index in (self.first()..self.transcript.items().len()).rev() {
             let height = self.height(index);
             if height >= rows {
                 return RowPosition { index, row: height - rows };
             }
             rows -= height;
         }
-        RowPosition { index: 0, row: 0 }
+        RowPosition { index: self.first(), row: 0 }
     }
 
     fn up(&mut self, from: RowPosition, by: usize) -> RowPosition {
@@ -453,7 +459,8 @@ impl HistoryLayout<'_, '_> {
                 return RowPosition { row: at.row - left, ..at };
             }
             left -= at.row;
-            let Some(before) = at.index.checked_sub(1) else { return RowPosition { index: 0, row: 0 } };
+            let before = at.index.checked_sub(1).filter(|before| *before >= self.first());
+            let Some(before) = before else { return RowPosition { index: self.first(), row: 0 } };
             at = RowPosition { index: before, row: self.height(before) };
         }
     }

@@ -33,7 +33,7 @@ async fn the_plain_form_works_through_a_pipe() {
         (the command ended with exit code 1)
 
         You: /clear
-        (history cleared)
+        (history cleared; the log keeps what came before)
 
         You: /exti
         (unknown command /exti; did you mean /exit?)

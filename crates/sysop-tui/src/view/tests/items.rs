@@ -443,9 +443,9 @@ fn hostile_items_are_escaped() {
 #[test]
 fn speakers_are_distinguishable_without_colors() {
     let mut story = Story::new();
+    story.log(sysop_core::event::Event::HistoryCleared);
     story.prompt("same words").answer("same words");
     story.ran(bash("a", "same words"), sysop_core::outcome::Outcome::ok("same words"));
-    story.log(sysop_core::event::Event::HistoryCleared);
     let screen = story.screen(40, 12);
     let signs: Vec<char> = screen
         .lines()

@@ -1,0 +1,66 @@
+//! Sentences about calls, changes of the configuration and terminal input. Text is untrusted; front ends neutralize it.
+
+use super::{SHORT_ARGUMENT_CHARS_MAX, approval_label};
+use crate::event::{ConfigChange, TypedInput};
+use crate::message::{Arguments, ToolCall};
+use crate::tool::ClientTools;
+use crate::ui_text;
+use crate::undo::undo_summary;
+
+pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
+    if client_tools.tools.is_empty() {
+        return "client tools disconnected".to_owned();
+    }
+    let names: Vec<_> = client_tools.tools.iter().map(|tool| tool.name.as_str()).collect();
+    format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
+}
+
+/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more.
+pub fn call_summary(call: &ToolCall) -> String {
+    if let Some(undo) = undo_summary(call) {
+        return undo;
+    }
+    match &call.arguments {
+        Arguments::Object(map) => {
+            let first = map.values().next().map(short_argument).unwrap_or_default();
+            let more = if map.len() > 1 { ", ..." } else { "" };
+            format!("{}({first}{more})", call.name)
+        }
+        Arguments::Invalid(_) => format!("{}(...)", call.name),
+    }
+}
+
+fn short_argument(value: &serde_json::Value) -> String {
+    // JSON-quoted, so that quotes and line breaks in the argument cannot end it.
+    let written = value.to_string();
+    match written.char_indices().nth(SHORT_ARGUMENT_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &written[..at]),
+        None => written,
+    }
+}
+
+pub(super) fn change_sentence(change: &ConfigChange) -> String {
+    match change {
+        ConfigChange::Model(model) => format!("model set to {model}"),
+        ConfigChange::Approve(mode) => format!("approval mode set to `{}`", approval_label(*mode)),
+        ConfigChange::Auto(bounds) => format!("approval mode set to `auto` for {bounds}, then `ask`"),
+        ConfigChange::Mode(mode) => ui_text::mode_sentence(*mode).to_owned(),
+        ConfigChange::Effort(effort) => format!("reasoning effort set to `{}`", effort.as_str()),
+        ConfigChange::Rules { .. } => "rules added from the current config".to_owned(),
+        ConfigChange::Revoke(grants) => ui_text::revoked(grants),
+        ConfigChange::ClientTools(client_tools) => client_tools_sentence(client_tools),
+    }
+}
+
+pub fn terminal_input_sentence(by: &str, typed: &TypedInput) -> String {
+    match typed {
+        TypedInput::Activity { keys, seconds } => {
+            let plural = if *keys == 1 { "" } else { "s" };
+            format!("{by} used the terminal: {keys} key{plural} in {seconds} s")
+        }
+        TypedInput::Keys { text } => format!("{by} typed into the terminal: {text}"),
+        TypedInput::Secret { prompt } if prompt.trim().is_empty() => format!("{by}: [password entered]"),
+        TypedInput::Secret { prompt } => format!("{by} answered `{}`: [password entered]", prompt.trim()),
+        TypedInput::Answer { prompt, text } => format!("{by} answered `{}`: {text}", prompt.trim()),
+    }
+}
