@@ -44,6 +44,8 @@ pub enum StyleRole {
     /// Signs that guide the eye, such as those before a prompt or an answer.
     Sign,
     Chosen,
+    /// A match of a search, except the current one.
+    Found,
     Good,
     Bad,
     Warn,
@@ -78,7 +80,7 @@ pub enum StyleRole {
 }
 
 impl StyleRole {
-    pub const ALL: [Self; 27] = [
+    pub const ALL: [Self; 28] = [
         Self::Text,
         Self::Dim,
         Self::Strong,
@@ -86,6 +88,7 @@ impl StyleRole {
         Self::Prompt,
         Self::Sign,
         Self::Chosen,
+        Self::Found,
         Self::Good,
         Self::Bad,
         Self::Warn,
@@ -152,6 +155,7 @@ fn dark(role: StyleRole) -> Style {
         StyleRole::Prompt => on(255, 236),
         StyleRole::Sign => fg(117).add_modifier(Modifier::BOLD),
         StyleRole::Chosen => on(231, 24).add_modifier(Modifier::BOLD),
+        StyleRole::Found => fg(221).add_modifier(Modifier::UNDERLINED),
         StyleRole::Good | StyleRole::Added => fg(114),
         StyleRole::Bad | StyleRole::Removed => fg(210),
         StyleRole::Warn => fg(221),
@@ -179,6 +183,7 @@ fn light(role: StyleRole) -> Style {
         StyleRole::Prompt => on(233, 254),
         StyleRole::Sign => fg(24).add_modifier(Modifier::BOLD),
         StyleRole::Chosen => on(16, 153).add_modifier(Modifier::BOLD),
+        StyleRole::Found => fg(94).add_modifier(Modifier::UNDERLINED),
         StyleRole::Good | StyleRole::Added => fg(22),
         StyleRole::Bad | StyleRole::Removed => fg(124),
         StyleRole::Warn => fg(94),
@@ -206,6 +211,7 @@ fn terminal(role: StyleRole) -> Style {
         StyleRole::Title | StyleRole::Sign => style.fg(Color::Cyan).add_modifier(Modifier::BOLD),
         StyleRole::Prompt => style.add_modifier(Modifier::BOLD),
         StyleRole::Chosen => style.add_modifier(Modifier::REVERSED),
+        StyleRole::Found => style.fg(Color::Yellow).add_modifier(Modifier::UNDERLINED),
         StyleRole::Good | StyleRole::Added | StyleRole::String => style.fg(Color::Green),
         StyleRole::Bad | StyleRole::Removed => style.fg(Color::Red),
         StyleRole::Warn | StyleRole::Number => style.fg(Color::Yellow),
@@ -232,7 +238,7 @@ fn none(role: StyleRole) -> Style {
         | StyleRole::Warn
         | StyleRole::Keyword => style.add_modifier(Modifier::BOLD),
         StyleRole::Chosen => style.add_modifier(Modifier::REVERSED),
-        StyleRole::Link => style.add_modifier(Modifier::UNDERLINED),
+        StyleRole::Link | StyleRole::Found => style.add_modifier(Modifier::UNDERLINED),
         StyleRole::Marked => style.add_modifier(Modifier::BOLD.union(Modifier::REVERSED)),
         StyleRole::AddedPart | StyleRole::RemovedPart => style.add_modifier(Modifier::REVERSED),
         StyleRole::Code => style.add_modifier(Modifier::BOLD),

@@ -23,7 +23,7 @@ use crate::app::{App, Focus, OFFERED_MAX, Overlay, ReviewMode, State, Tone};
 use crate::picker::PickerStyle;
 use crate::screen::Hyperlink;
 use crate::terminal_pane::TerminalPane;
-use crate::view::mark_matches;
+use crate::view::{MatchStyles, mark_matches};
 
 /// Number of columns to the left of the composer's text.
 const SIGN_COLUMNS: u16 = 2;
@@ -59,7 +59,10 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>, links: &mut Vec<Hyperlink>, no
         app.draw_history(theme, history, frame.buffer_mut());
     }
     if let Some(search) = app.search() {
-        mark_matches(search.pattern(), theme.style(StyleRole::Chosen), history, frame.buffer_mut());
+        let styles =
+            MatchStyles { current: theme.style(StyleRole::Chosen), other: theme.style(StyleRole::Found) };
+        let current = app.history.visible_match();
+        mark_matches(search.pattern(), current, styles, history, frame.buffer_mut());
     }
     let mut cursor = None;
     if let Some(area) = regions.middle {
@@ -389,7 +392,11 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     if let Some(search) = app.search() {
         sign(frame, "/ ", StyleRole::Sign);
         let shown = search.pattern().to_owned();
-        tail(&shown, text.width, theme).draw(frame.buffer_mut(), text.x, text.y, text.width);
+        let position = search.position().map(|position| format!("  {position}")).unwrap_or_default();
+        let room = text.width.saturating_sub(u16::try_from(width(&position)).unwrap_or(0));
+        let mut line = tail(&shown, room, theme);
+        line.push(Span::new(&position, theme.style(StyleRole::Dim)));
+        line.draw(frame.buffer_mut(), text.x, text.y, text.width);
         let at = u16::try_from(width(&shown)).unwrap_or(u16::MAX).min(text.width.saturating_sub(1));
         return search.is_typing().then_some(Position::new(text.x + at, text.y));
     }

@@ -6,5 +6,6 @@ mod everyday;
 mod keys;
 mod properties;
 mod screens;
+mod search;
 mod typing;
 pub(crate) mod world;

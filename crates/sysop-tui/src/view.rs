@@ -9,5 +9,5 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use find::{SearchDirection, mark_matches};
+pub use find::{MatchPosition, MatchStyles, SearchDirection, mark_matches};
 pub use history::{HistoryView, Scroll};

@@ -405,7 +405,7 @@ impl App {
     }
 
     pub(super) fn leave_cards(&mut self) {
-        self.search = None;
+        self.end_search();
         self.history.unfocus();
         self.focus = Focus::Box;
     }

@@ -7,7 +7,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::text::neutralize_line;
 
 use super::{Action, App, Focus};
-use crate::view::SearchDirection;
+use crate::view::{MatchPosition, SearchDirection};
 
 /// Maximum length of search text, in characters.
 const PATTERN_CHARS_MAX: usize = 200;
@@ -18,6 +18,8 @@ pub struct TranscriptSearch {
     pattern: String,
     /// True while the user is typing the pattern.
     is_typing: bool,
+    /// Position of the match that the search went to; `None` before the first one.
+    position: Option<MatchPosition>,
 }
 
 impl TranscriptSearch {
@@ -27,6 +29,11 @@ impl TranscriptSearch {
 
     pub fn is_typing(&self) -> bool {
         self.is_typing
+    }
+
+    /// Returns the position of the current match, as in `3 of 12`. Returns `None` if there is no match.
+    pub fn position(&self) -> Option<String> {
+        self.position.map(|at| format!("{} of {}", at.number, at.count))
     }
 }
 
@@ -38,7 +45,13 @@ impl App {
 
     /// Starts reading the search text.
     pub(super) fn begin_search(&mut self) {
-        self.search = Some(TranscriptSearch { pattern: String::new(), is_typing: true });
+        self.history.end_search();
+        self.search = Some(TranscriptSearch { is_typing: true, ..TranscriptSearch::default() });
+    }
+
+    pub(super) fn end_search(&mut self) {
+        self.search = None;
+        self.history.end_search();
     }
 
     /// Handles a key for the search. Returns `None` if the key is meant for something else.
@@ -48,7 +61,7 @@ impl App {
             match key.code {
                 KeyCode::Char('n') if key.modifiers.is_empty() => self.find(SearchDirection::Older, now),
                 KeyCode::Char('N') => self.find(SearchDirection::Newer, now),
-                KeyCode::Esc => self.search = None,
+                KeyCode::Esc => self.end_search(),
                 _ => return None,
             }
             return Some(Vec::new());
@@ -59,7 +72,7 @@ impl App {
                 search.is_typing = false;
                 self.find(SearchDirection::Older, now);
             }
-            KeyCode::Esc => self.search = None,
+            KeyCode::Esc => self.end_search(),
             KeyCode::Backspace if search.pattern.pop().is_none() => self.search = None,
             KeyCode::Char('u') if key.modifiers == KeyModifiers::CONTROL => search.pattern.clear(),
             KeyCode::Char(letter)
@@ -82,9 +95,9 @@ impl App {
     }
 
     fn find(&mut self, direction: SearchDirection, now: Duration) {
-        let Some(search) = &self.search else { return };
-        let found = self.history.find(&self.transcript, &search.pattern, direction);
-        if !found {
+        let Some(search) = &mut self.search else { return };
+        search.position = self.history.find(&self.transcript, &search.pattern, direction);
+        if search.position.is_none() {
             let text = format!("not found: {}", search.pattern);
             return self.show_flash(text, now);
         }

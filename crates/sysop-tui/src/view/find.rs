@@ -17,6 +17,20 @@ pub enum SearchDirection {
     Newer,
 }
 
+/// Position of a match among all matches in the transcript, counted from 1 in reading order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatchPosition {
+    pub number: usize,
+    pub count: usize,
+}
+
+/// A match on the screen: its screen row, and the number of matches before it in that row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VisibleMatch {
+    pub(super) y: u16,
+    pub(super) number: usize,
+}
+
 /// Text to search for, in lowercase unless the user typed an uppercase letter.
 #[derive(Debug, Clone)]
 struct Pattern {
@@ -44,44 +58,80 @@ impl Pattern {
         }
         places
     }
-
-    fn is_in(&self, text: &str) -> bool {
-        !self.places(text.chars()).is_empty()
-    }
 }
 
 impl HistoryView {
     /// Goes to the next match of `typed` in a direction, wrapping around at the end. Focuses the item and
-    /// unfolds it. Returns false if there is no match.
-    pub fn find(&mut self, transcript: &Transcript, typed: &str, direction: SearchDirection) -> bool {
+    /// unfolds it. Returns the position of the match, or `None` if there is no match.
+    pub fn find(
+        &mut self,
+        transcript: &Transcript,
+        typed: &str,
+        direction: SearchDirection,
+    ) -> Option<MatchPosition> {
         let pattern = Pattern::new(typed);
-        let count = transcript.items().len();
-        let current = self.found_at(typed).and_then(|id| transcript.items().position(|item| item.id == *id));
-        let order: Vec<usize> = match (direction, current) {
-            (_, None) => (0..count).rev().collect(),
-            (SearchDirection::Older, Some(at)) => (0..at).rev().chain((at..count).rev()).collect(),
-            (SearchDirection::Newer, Some(at)) => (at + 1..count).chain(0..=at).collect(),
+        let in_item = |(index, item): (usize, &Item)| match index < transcript.visible_from() {
+            true => 0,
+            false => pattern.places(neutralize(&item_text(&item.body)).chars()).len(),
         };
-        let is_match = |item: &Item| pattern.is_in(&neutralize(&item_text(&item.body)));
-        let found = order.into_iter().filter_map(|index| transcript.at(index)).find(|item| is_match(item));
-        let id = found.map(|item| item.id.clone());
-        let is_found = id.is_some();
-        if let Some(id) = id {
-            self.show_match(id, typed);
+        let counts: Vec<usize> = transcript.items().enumerate().map(in_item).collect();
+        let count: usize = counts.iter().sum();
+        let current = self.found_at(typed).and_then(|found| {
+            let index = transcript.items().position(|item| item.id == found.id)?;
+            let before: usize = counts[..index].iter().sum();
+            (counts[index] > 0).then(|| before + found.place.min(counts[index] - 1))
+        });
+        let last = count.checked_sub(1)?;
+        let next = match (direction, current) {
+            (_, None) => last,
+            (SearchDirection::Older, Some(at)) => at.checked_sub(1).unwrap_or(last),
+            (SearchDirection::Newer, Some(at)) => (at + 1) % count,
+        };
+        let mut place = next;
+        for (item, in_item) in transcript.items().zip(counts) {
+            if place < in_item {
+                self.show_match(FoundMatch { id: item.id.clone(), typed: typed.to_owned(), place });
+                break;
+            }
+            place -= in_item;
         }
-        is_found
+        Some(MatchPosition { number: next + 1, count })
     }
 
-    /// Returns the layout row that contains the text, or the first row if wrapping splits the text.
-    pub(super) fn row_of(rows: impl Iterator<Item = String>, typed: &str) -> usize {
-        let pattern = Pattern::new(typed);
-        let mut rows = rows;
-        rows.position(|row| pattern.is_in(&row)).unwrap_or(0)
+    /// Returns the row of the layout that contains the match, and the number of matches before it in that row. A match
+    /// that the layout does not show, because it hides or wraps the text, gives the last shown match, or the first row.
+    pub(super) fn row_of(rows: impl Iterator<Item = String>, found: &FoundMatch) -> (usize, usize) {
+        let pattern = Pattern::new(&found.typed);
+        let (mut before, mut last) = (0, (0, 0));
+        for (row, text) in rows.enumerate() {
+            let matches = pattern.places(text.chars()).len();
+            if found.place < before + matches {
+                return (row, found.place - before);
+            }
+            if matches > 0 {
+                last = (row, matches - 1);
+            }
+            before += matches;
+        }
+        last
     }
 }
 
-/// Marks the matches of the text in the cells of an area.
-pub fn mark_matches(typed: &str, style: Style, area: Rect, buffer: &mut Buffer) {
+/// Styles of the match that the search went to and of all others.
+#[derive(Debug, Clone, Copy)]
+pub struct MatchStyles {
+    pub current: Style,
+    pub other: Style,
+}
+
+/// Marks the matches of the text in the cells of an area. `current` is the match that the search went to.
+pub fn mark_matches(
+    typed: &str,
+    current: Option<VisibleMatch>,
+    styles: MatchStyles,
+    area: Rect,
+    buffer: &mut Buffer,
+) {
     let pattern = Pattern::new(typed);
     for y in area.top()..area.bottom() {
         let (mut letters, mut columns, mut skip) = (Vec::new(), Vec::new(), 0);
@@ -99,7 +149,11 @@ pub fn mark_matches(typed: &str, style: Style, area: Rect, buffer: &mut Buffer) 
                 columns.push((x, u16::try_from(skip + 1).unwrap_or(1)));
             }
         }
-        for place in pattern.places(letters.into_iter()) {
+        for (number, place) in pattern.places(letters.into_iter()).into_iter().enumerate() {
+            let style = match current == Some(VisibleMatch { y, number }) {
+                true => styles.current,
+                false => styles.other,
+            };
             for (x, wide) in &columns[place..place + pattern.letters.len()] {
                 buffer.set_style(Rect::new(*x, y, *wide, 1), style);
             }
@@ -112,4 +166,6 @@ pub fn mark_matches(typed: &str, style: Style, area: Rect, buffer: &mut Buffer) 
 pub(super) struct FoundMatch {
     pub(super) id: ItemId,
     pub(super) typed: String,
+    /// Number of matches before it in the item's text.
+    pub(super) place: usize,
 }

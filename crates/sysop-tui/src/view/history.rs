@@ -13,7 +13,7 @@ use sysop_core::transcript::{Item, ItemBody, ItemId, Retention, SessionInfo, Tra
 use sysop_term::cells::{Span, TextRow};
 use sysop_term::theme::{StyleRole, Theme};
 
-use super::find::FoundMatch;
+use super::find::{FoundMatch, VisibleMatch};
 use super::item::{ItemLayout, LayoutOptions, ToolLocation};
 
 /// Maximum number of laid-out rows to keep in memory besides the visible ones.
@@ -43,6 +43,8 @@ pub struct HistoryView {
     found: Option<FoundMatch>,
     /// True if the next frame must scroll that match into view.
     seek_match: bool,
+    /// Place of that match on the screen, as of the last frame.
+    visible_match: Option<VisibleMatch>,
     visible: Vec<VisibleItem>,
     truncated_item: Option<ItemId>,
     rows: usize,
@@ -181,17 +183,29 @@ impl HistoryView {
         self.focus = None;
     }
 
-    /// Returns the item that the last search for this text went to.
-    pub(super) fn found_at(&self, typed: &str) -> Option<&ItemId> {
-        self.found.as_ref().filter(|found| found.typed == typed).map(|found| &found.id)
+    /// Forgets the match that the last search went to.
+    pub fn end_search(&mut self) {
+        self.found = None;
     }
 
-    pub(super) fn show_match(&mut self, id: ItemId, typed: &str) {
+    /// Returns the match that the last search for this text went to.
+    pub(super) fn found_at(&self, typed: &str) -> Option<&FoundMatch> {
+        self.found.as_ref().filter(|found| found.typed == typed)
+    }
+
+    pub(super) fn show_match(&mut self, found: FoundMatch) {
+        let id = found.id.clone();
         if self.open.insert(id.clone()) {
             self.evict(&id);
         }
-        self.found = Some(FoundMatch { id: id.clone(), typed: typed.to_owned() });
+        self.found = Some(found);
         (self.focus, self.seek_match) = (Some(id), true);
+    }
+
+    /// Returns the place on the screen of the match that the last search went to, as of the last frame. Returns `None`
+    /// if the match is not visible.
+    pub fn visible_match(&self) -> Option<VisibleMatch> {
+        self.visible_match
     }
 
     /// Folds or unfolds the focused item.
@@ -505,17 +519,27 @@ impl HistoryLayout<'_, '_> {
 
     /// Returns the first visible row such that the match is in the upper half of the view.
     fn with_match(&mut self, top: RowPosition) -> RowPosition {
-        let Some(found) = self.history.found.clone() else { return top };
-        let Some(index) = self.transcript.items().position(|item| item.id == found.id) else { return top };
-        let Some(item) = self.transcript.at(index) else { return top };
-        let row = HistoryView::row_of(self.history.item_layout(item).texts(), &found.typed);
+        let Some((index, row, _)) = self.found_place() else { return top };
         let at =
             RowPosition { index, row: (row + self.gap(index)).min(self.height(index).saturating_sub(1)) };
         self.up(at, self.history.rows / 3)
     }
 
+    /// Returns the match that the last search went to: the index of its item, the row within the item without the
+    /// empty row before it, and the number of matches before it in that row.
+    fn found_place(&mut self) -> Option<(usize, usize, usize)> {
+        let found = self.history.found.clone()?;
+        let index = self.transcript.items().position(|item| item.id == found.id);
+        let index = index.filter(|index| *index >= self.first())?;
+        let item = self.transcript.at(index)?;
+        let (row, number) = HistoryView::row_of(self.history.item_layout(item).texts(), &found);
+        Some((index, row, number))
+    }
+
     fn draw(&mut self, top: RowPosition, theme: Theme, area: Rect, buffer: &mut Buffer) {
         self.history.visible.clear();
+        self.history.visible_match = None;
+        let found = self.found_place();
         self.history.truncated_item = None;
         let (mut at, mut y) = (top, area.top());
         let nothing = TextRow::default();
@@ -531,7 +555,12 @@ impl HistoryLayout<'_, '_> {
                 }
                 match row.checked_sub(gap) {
                     None => nothing.draw(buffer, area.left(), y, area.width),
-                    Some(row) => self.history.item_layout(item).draw(row, buffer, area.left(), y, area.width),
+                    Some(row) => {
+                        self.history.item_layout(item).draw(row, buffer, area.left(), y, area.width);
+                        if let Some((_, _, number)) = found.filter(|(i, r, _)| (*i, *r) == (at.index, row)) {
+                            self.history.visible_match = Some(VisibleMatch { y, number });
+                        }
+                    }
                 }
                 if focused && row >= gap {
                     TextRow::from(vec![Span::new("▌", theme.style(StyleRole::Chosen))]).draw(
