@@ -121,6 +121,8 @@ struct CurrentTurn {
     failure: Option<String>,
     /// The reason for the pause, if the next step waits for a user.
     paused: Option<PauseReason>,
+    /// Position of the notice of a requested pause that is not over.
+    pause_notice: Option<Seq>,
     origin: Origin,
     /// The user who sent the turn's prompt or call to a server.
     asked_by: Option<String>,
@@ -172,6 +174,7 @@ impl Transcript {
         self.seq = logged.seq;
         self.resources.apply(&logged.event);
         self.event(&logged.event);
+        self.refresh_pause_notice();
     }
 
     /// Changes the phase to `Stopping`, unless the session is idle. A front end calls this when it sends `Cancel`, to
@@ -310,6 +313,7 @@ impl Transcript {
             }
             Event::Paused { reason, detail, .. } => self.paused(*reason, detail.as_deref()),
             Event::Resumed => {
+                self.end_pause_notice();
                 self.turn.paused = None;
                 match self.still_running() {
                     Some(call) => self.phase = SessionPhase::Running { call },
@@ -529,6 +533,7 @@ impl Transcript {
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
         self.break_stream(self.turn.step);
         self.open_calls.clear();
+        self.turn.pause_notice = None;
         if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
             self.drop_queued();
         }

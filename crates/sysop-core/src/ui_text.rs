@@ -364,7 +364,7 @@ pub fn waiting_for(phase: &SessionPhase, model: &str, what: &str) -> Option<Stri
 pub fn pausing(delay: PauseDelay) -> &'static str {
     match delay {
         PauseDelay::Command => "pausing after this command",
-        PauseDelay::ModelCall => "pausing after this step",
+        PauseDelay::Step => "pausing after this step",
     }
 }
 

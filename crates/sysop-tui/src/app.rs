@@ -426,6 +426,8 @@ impl App {
                 Some(ItemId::Proposal(call.clone()))
             }
             (State::Executing, SessionPhase::Running { call }) => Some(ItemId::ToolOutput(call.clone())),
+            // A requested pause begins when the command ends.
+            (_, SessionPhase::Paused { .. }) => self.transcript.still_running().map(ItemId::ToolOutput),
             _ => None,
         }
     }

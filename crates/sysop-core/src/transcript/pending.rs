@@ -2,15 +2,16 @@
 
 use super::{ItemBody, ItemId, Notice, SessionPhase, Severity, Transcript};
 use crate::event::PauseReason;
+use crate::id::Seq;
 use crate::ui_text;
 
 /// Work that ends before a requested pause begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseDelay {
-    /// A command that runs or awaits approval.
+    /// A command that runs.
     Command,
-    /// A model call in flight.
-    ModelCall,
+    /// A model call in flight, a running call that is no command, or a proposal that awaits its answer.
+    Step,
 }
 
 impl Transcript {
@@ -25,10 +26,13 @@ impl Transcript {
     pub fn work_before_pause(&self) -> Option<PauseDelay> {
         match self.phase {
             SessionPhase::Idle | SessionPhase::Stopping => None,
-            SessionPhase::AwaitingApproval { .. } => Some(PauseDelay::Command),
+            SessionPhase::AwaitingApproval { .. } => Some(PauseDelay::Step),
             SessionPhase::Thinking { .. } | SessionPhase::Running { .. } | SessionPhase::Paused { .. } => {
-                let call = self.still_running().map(|_| PauseDelay::Command);
-                call.or_else(|| self.calls_model().then_some(PauseDelay::ModelCall))
+                let call = self.still_running().map(|call| match self.plan(&call) {
+                    Some(plan) if plan.call.text_argument("command").is_some() => PauseDelay::Command,
+                    Some(_) | None => PauseDelay::Step,
+                });
+                call.or_else(|| self.calls_model().then_some(PauseDelay::Step))
             }
         }
     }
@@ -41,6 +45,29 @@ impl Transcript {
         // A proposal is still waiting for its answer; the pause takes effect afterwards.
         if !matches!(self.phase, SessionPhase::AwaitingApproval { .. }) {
             self.phase = SessionPhase::Paused { reason };
+        }
+        self.turn.pause_notice = (reason == PauseReason::Asked).then_some(self.seq);
+    }
+
+    /// Changes the notice of a requested pause once the pause begins.
+    pub(super) fn refresh_pause_notice(&mut self) {
+        let Some(seq) = self.turn.pause_notice else { return };
+        let text = self.pause_delay().map_or_else(|| paused_sentence(PauseReason::Asked), ui_text::pausing);
+        self.change_pause_notice(seq, Severity::Warning, text);
+    }
+
+    /// Changes the notice of a requested pause that is over, or that was withdrawn before it began.
+    pub(super) fn end_pause_notice(&mut self) {
+        let Some(seq) = self.turn.pause_notice.take() else { return };
+        let text = if self.pause_delay().is_some() { "pause withdrawn" } else { "paused, then resumed" };
+        self.change_pause_notice(seq, Severity::Note, text);
+    }
+
+    fn change_pause_notice(&mut self, seq: Seq, weight: Severity, text: &str) {
+        let id = ItemId::Notice(seq);
+        let body = ItemBody::Notice(Notice { text: text.to_owned(), weight });
+        if self.item(&id).is_some_and(|item| item.body != body) {
+            self.put(id, body);
         }
     }
 

@@ -569,7 +569,7 @@ impl Repl {
         self.pausing = true;
         self.send(Input::Pause)?;
         let more = if self.session.terminal().is_some() { " Ctrl+\\ again to open the terminal" } else { "" };
-        let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::ModelCall);
+        let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::Step);
         let text = format!("{}…{more}", words::pausing(delay));
         self.view.say(&text, StyleRole::Warn, &mut self.screen)
     }

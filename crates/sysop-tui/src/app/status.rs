@@ -321,7 +321,7 @@ impl App {
 impl App {
     /// Returns the work that a requested pause waits for, also before the log has the request.
     pub(super) fn pause_delay(&self) -> Option<PauseDelay> {
-        let work = || self.transcript().work_before_pause().unwrap_or(PauseDelay::ModelCall);
+        let work = || self.transcript().work_before_pause().unwrap_or(PauseDelay::Step);
         self.transcript().pause_delay().or_else(|| self.pausing.then(work))
     }
 

@@ -339,6 +339,20 @@ fn a_requested_pause_is_described_once() {
 }
 
 #[test]
+fn a_requested_pause_does_not_hide_the_live_output() {
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "make")).is_read().press(KeyCode::Enter).prints("compiling\n");
+    assert!(world.screen(100, 24).contains("bash  output so far"));
+    let screen = world.key(control('p')).prints("linking\n").screen(100, 24);
+    assert!(screen.contains("bash  output so far") && screen.contains("linking"), "{screen}");
+    world.ends(Outcome::new(Status::Ok, "compiling\nlinking"));
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("! paused") && !screen.contains("pausing"), "{screen}");
+    let screen = world.key(control('p')).screen(100, 24);
+    assert!(screen.contains("· paused, then resumed"), "{screen}");
+}
+
+#[test]
 fn ctrl_v_asks_for_an_image() {
     let mut world = World::new();
     world.key(control('v'));

@@ -20,7 +20,7 @@ fn a_pause_is_announced_until_the_running_work_ends() {
     running.push(replied(step(1, 1), "", vec![call.clone()]).into());
     running.push(Event::ToolStarted { call, origin: Origin::Model }.into());
     for (mut steps, delay, notice) in [
-        (thinking, PauseDelay::ModelCall, "pausing after this step"),
+        (thinking, PauseDelay::Step, "pausing after this step"),
         (running, PauseDelay::Command, "pausing after this command"),
     ] {
         steps.push(pause());
@@ -42,9 +42,33 @@ fn a_pause_begins_when_the_command_ends() {
         replied(step(1, 1), "", vec![call.clone()]).into(),
         Event::ToolStarted { call, origin: Origin::Model }.into(),
         Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }.into(),
-        finished("c1", Outcome::ok("made")).into(),
-    ];
-    assert_eq!(live(&steps).pause_delay(), None);
+    ]
+}
+
+#[test]
+fn the_notice_of_a_pause_follows_it_from_the_request_to_its_end() {
+    let mut steps = pausing(bash("c1", "make"));
+    assert_eq!(newest_notice(&live(&steps)), "pausing after this command");
+    let mut withdrawn = steps.clone();
+    withdrawn.push(Event::Resumed.into());
+    assert_eq!(newest_notice(&live(&withdrawn)), "pause withdrawn");
+    steps.push(finished("c1", Outcome::ok("made")).into());
+    let paused = live(&steps);
+    assert_eq!((paused.pause_delay(), newest_notice(&paused)), (None, "paused".to_owned()));
+    steps.push(Event::Resumed.into());
+    let resumed = live(&steps);
+    assert_eq!(newest_notice(&resumed), "paused, then resumed");
+    assert!(!drawn(&resumed).contains("Warning"), "it is no warning any more: {}", drawn(&resumed));
+}
+
+#[test]
+fn a_pause_waits_for_a_command_only_if_one_runs() {
+    let read = call("c1", "read_file", json!({ "path": "/etc/hosts" }));
+    assert_eq!(live(&pausing(read)).pause_delay(), Some(PauseDelay::Step));
+    let mut asked = pausing(bash("c1", "make"));
+    asked.truncate(4);
+    asked.push(Step::from(super::asked(&bash("c1", "make"))));
+    assert_eq!(live(&asked).work_before_pause(), Some(PauseDelay::Step));
 }
 
 #[test]
