@@ -85,7 +85,7 @@ impl App {
 
     /// Pastes a file. The composer gets `mention`, the file as `@PATH`; any other text field gets `text`, its path.
     pub fn paste_file(&mut self, text: &str, mention: &str, now: Duration) -> Vec<Action> {
-        self.done = false;
+        (self.done, self.leave_asked) = (false, None);
         if self.are_keys_muted(now) {
             return Vec::new();
         }
@@ -213,8 +213,9 @@ impl App {
         }
     }
 
-    /// Handles Ctrl+C: closes the overlay, else declines the question, else cancels the turn. Exits if there is nothing
-    /// to cancel and the key is pressed twice, or if the turn is still running at the second press.
+    /// Handles Ctrl+C: closes the overlay, else declines the question, else clears the draft, else cancels the turn.
+    /// Exits if there is nothing to cancel and the key is pressed twice, or if the turn is still running at the second
+    /// press.
     fn interrupt(&mut self, now: Duration) -> Vec<Action> {
         if self.close_overlay() {
             return Vec::new();
@@ -224,6 +225,9 @@ impl App {
         {
             let id = question_prompt.id();
             return self.answer(id, PromptReply::Refused, now);
+        }
+        if let Some(actions) = self.clear_draft(now) {
+            return actions;
         }
         let runs = !matches!(self.transcript.phase(), SessionPhase::Idle) || self.pending_ack.is_some();
         if runs {
@@ -240,6 +244,21 @@ impl App {
         let text = "Press Ctrl+C again or Ctrl+D to quit".to_owned();
         self.flash = Some(super::Flash { text, since: now, until: now + LEAVE });
         Vec::new()
+    }
+
+    /// Moves the draft to the prompt history. Returns `None` if there is none, if the box shows something else, or right
+    /// after a Ctrl+C that stopped a turn, which puts queued prompts into the box.
+    fn clear_draft(&mut self, now: Duration) -> Option<Vec<Action>> {
+        let is_hidden = self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding);
+        if is_hidden || self.interrupted || self.leave_asked.is_some() || self.composer().is_empty() {
+            return None;
+        }
+        self.completion = None;
+        let text = self.composer().text();
+        // As opposed to a new box, this one can undo the change.
+        self.composer_mut().set("");
+        self.show_flash("draft cleared; ↑ or Alt+u brings it back", now);
+        Some(self.remember(&text).into_iter().collect())
     }
 
     /// Saves drafts to the prompt history and exits. Cancels a running turn first if it would end with this process.

@@ -42,7 +42,7 @@ const KEYS: &[(&str, &[(&str, &str)])] = &[
         "While running",
         &[
             ("Esc", "Stop now"),
-            ("Ctrl+C", "Stop; press again to quit"),
+            ("Ctrl+C", "Clear the draft, then stop; press again to quit"),
             ("Ctrl+P", "Pause after this step, or resume"),
             ("Ctrl+T", "Show the session's terminal"),
         ],

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use sysop_core::event::Decision;
 
 use super::keys::{decisions, in_review};
 use super::world::{World, bash, control};
+use crate::app::Action;
 
 #[test]
 fn typing_continues_when_a_proposal_arrives() {
@@ -45,4 +46,27 @@ fn a_letter_that_is_no_key_of_a_proposal_begins_a_draft() {
         .press(KeyCode::Char(' '))
         .press(KeyCode::Char('a'));
     assert_eq!(decisions(&world), [Decision::AllowSession { command: None }]);
+}
+
+#[test]
+fn ctrl_c_clears_the_draft_before_it_stops_or_quits() {
+    let mut world = World::new();
+    world.says("go").types("and a draft").key(control('c'));
+    assert!(world.asked.is_some() && world.app.composer().is_empty(), "the turn goes on");
+    assert!(world.screen(80, 24).contains("draft cleared"));
+    assert!(matches!(world.actions.last(), Some(Action::AppendPromptHistory(text)) if text == "and a draft"));
+    assert_eq!(world.press(KeyCode::Up).app.composer().text(), "and a draft");
+    world.key(control('c')).key(KeyEvent::new(KeyCode::Char('u'), KeyModifiers::ALT));
+    assert_eq!(world.app.composer().text(), "and a draft");
+    world.key(control('c')).key(control('c'));
+    assert!(world.asked.is_none(), "the turn stops");
+}
+
+#[test]
+fn ctrl_c_pressed_again_quits_although_queued_prompts_returned_to_the_box() {
+    let mut world = World::new();
+    world.says("go").says("queued").key(control('c'));
+    assert_eq!(world.app.composer().text(), "queued");
+    world.key(control('c'));
+    assert!(world.actions.iter().any(|action| matches!(action, Action::Quit(_))), "{:?}", world.actions);
 }

@@ -49,7 +49,8 @@ fn a_task_is_proposed_edited_run_and_answered() {
         viewer.sees("All is made.").await;
         viewer.types("\x1b[A").await;
         viewer.sees("› please make me files").await;
-        viewer.types("\x03\x03").await;
+        // The first clears the draft.
+        viewer.types("\x03\x03\x03").await;
         assert_eq!(viewer.ends().await, 0);
     });
 }
