@@ -479,7 +479,7 @@ impl Transcript {
             skipped_bytes: 0,
             outcome: None,
         };
-        self.put(ItemId::ToolOutput(call.id.clone()), ItemBody::ToolOutput(Box::new(output)));
+        self.put_output(output);
         self.phase = SessionPhase::Running { call: call.id.clone() };
     }
 
@@ -527,7 +527,7 @@ impl Transcript {
             skipped_bytes: 0,
             outcome: Some(outcome.clone()),
         };
-        self.put(ItemId::ToolOutput(id.clone()), ItemBody::ToolOutput(Box::new(output)));
+        self.put_output(output);
     }
 
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
@@ -689,6 +689,24 @@ impl Transcript {
             (item.seq, item.retention) = (seq, Retention::Whole);
         } else {
             self.push(Item { id, revision: 0, live_only: false, seq, retention: Retention::Whole, body });
+        }
+    }
+
+    /// Replaces the output of a call, or puts it right after the call, before notices that came in between.
+    fn put_output(&mut self, output: ToolOutput) {
+        let (id, plan) = (ItemId::ToolOutput(output.call.clone()), ItemId::Proposal(output.call.clone()));
+        let is_known = self.find(&id).is_some();
+        self.put(id, ItemBody::ToolOutput(Box::new(output)));
+        let newest = self.items.len() - 1;
+        let is_notice = |item: &Item| matches!(item.body, ItemBody::Notice(_));
+        let plan = self.items.iter().rposition(|item| item.id == plan).filter(|_| !is_known);
+        if let Some(at) = plan.map(|plan| plan + 1)
+            && at < newest
+            && self.items.range(at..newest).all(is_notice)
+            && let Some(item) = self.items.pop_back()
+        {
+            self.items.insert(at, item);
+            self.counted = self.counted.min(at);
         }
     }
 

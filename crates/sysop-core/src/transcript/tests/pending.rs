@@ -32,15 +32,14 @@ fn a_pause_is_announced_until_the_running_work_ends() {
     assert_eq!((transcript.pause_delay(), newest_notice(&transcript)), (None, "paused".to_owned()));
 }
 
-#[test]
-fn a_pause_begins_when_the_command_ends() {
-    let call = bash("c1", "make");
-    let steps: Vec<Step> = vec![
+/// A turn in which a command runs, and a pause was requested.
+fn pausing(tool: ToolCall) -> Vec<Step> {
+    vec![
         open(),
         started(1, "go").into(),
         Event::StepStarted { step: step(1, 1) }.into(),
-        replied(step(1, 1), "", vec![call.clone()]).into(),
-        Event::ToolStarted { call, origin: Origin::Model }.into(),
+        replied(step(1, 1), "", vec![tool.clone()]).into(),
+        Event::ToolStarted { call: tool, origin: Origin::Model }.into(),
         Event::Paused { reason: PauseReason::Asked, detail: None, active_ms: 0 }.into(),
     ]
 }
@@ -106,6 +105,31 @@ fn repeated_retries_for_one_reason_are_one_notice() {
             prompt-1: x
             live-1 (live): Note no answer; trying again in 1 s (2 of 4)
             live-2 (live): Note busy; trying again in 2 s (3 of 4)
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn a_notice_does_not_come_between_a_call_and_its_result() {
+    let call = bash("c1", "make");
+    check(
+        vec![
+            open(),
+            started(1, "go").into(),
+            Event::StepStarted { step: step(1, 1) }.into(),
+            replied(step(1, 1), "", vec![call.clone()]).into(),
+            asked(&call).into(),
+            Event::PromptQueued { text: "and then".to_owned(), images: Vec::new(), by: None }.into(),
+            decided("c1", Decision::Allow { command: None }).into(),
+            Event::ToolStarted { call, origin: Origin::Model }.into(),
+            finished("c1", Outcome::ok("made")).into(),
+        ],
+        expect![[r#"
+            prompt-1: go
+            plan-c1: "make" Allowed { by: Person("tui"), scope: Once } from None
+            output-c1: bash ok "made"
+            notice-6: Note queued: and then
             Thinking { step: StepId { turn: TurnId(1), step: 1 } }
         "#]],
     );
