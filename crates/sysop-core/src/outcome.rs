@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Decision;
 use crate::image::ImageRef;
 use crate::style::StyleRuns;
 use crate::undo::UndoRecord;
@@ -119,6 +120,17 @@ impl Outcome {
     /// Returns the outcome of a call that itself failed; `output` is reported to the model.
     pub fn failed(output: impl Into<String>) -> Self {
         Self::new(Status::Failed, output)
+    }
+
+    /// Returns the outcome of a call that was waiting when its turn was stopped.
+    pub fn not_run() -> Self {
+        Self::new(Status::Cancelled, format!("not run: {}", Decision::TURN_STOPPED))
+    }
+
+    /// Returns true for the outcome [`not_run`](Self::not_run).
+    pub fn is_not_run(&self) -> bool {
+        self.status == Status::Cancelled
+            && self.output.strip_prefix("not run: ") == Some(Decision::TURN_STOPPED)
     }
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {

@@ -703,8 +703,7 @@ impl Session {
                     Event::Decided { call: call.clone(), decision, by: Decision::BY_SYSOP.to_owned() },
                 );
             }
-            let outcome = Outcome::new(Status::Cancelled, format!("not run: {}", Decision::TURN_STOPPED));
-            self.emit(out, Event::ToolFinished { call, outcome });
+            self.emit(out, Event::ToolFinished { call, outcome: Outcome::not_run() });
         }
         self.end_turn(out, reason, None);
         self.after_stop(out, then);

@@ -167,6 +167,9 @@ pub fn is_new_holder(holder: Option<&str>, mine: &mut bool, own: &str) -> bool {
 }
 
 pub fn outcome_summary(outcome: &Outcome) -> String {
+    if outcome.is_not_run() {
+        return "not run".to_owned();
+    }
     let mut words = status_summary(outcome.status);
     if let Some(code) = outcome.exit_code {
         words.push_str(&format!(", exit code {code}"));

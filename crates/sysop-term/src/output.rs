@@ -67,8 +67,12 @@ pub fn end_rows(outcome: &Outcome, full_output: Option<&str>, columns: usize, th
     hang(wrap(&text, columns.saturating_sub(2).max(1)), &sign, &Span::new("  ", style))
 }
 
-/// Returns the output without the exit code line that tools add for the model, because the summary states it.
+/// Returns the output without what the summary states: the exit code line that tools add for the model, and that the
+/// call did not run because its turn was stopped.
 pub fn shown_text(outcome: &Outcome) -> &str {
+    if outcome.is_not_run() {
+        return "";
+    }
     let text = outcome.output.trim_end_matches('\n');
     let Some(code) = outcome.exit_code else { return text };
     let text = text.strip_suffix(&format!("[exit code {code}]")).unwrap_or(text);

@@ -4,6 +4,7 @@ mod always;
 mod edits;
 mod everyday;
 mod keys;
+mod outcomes;
 mod properties;
 mod screens;
 mod search;
