@@ -26,6 +26,7 @@
 //! - Nothing is decided here: a front end draws the items and sends `Input`s.
 //! - Text is untrusted and stored verbatim; front ends neutralize it before display.
 
+use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -63,7 +64,7 @@ pub use item::{
 };
 pub use notice::event_notice;
 pub use output_readers::OutputReaders;
-pub use participants::Participants;
+pub use participants::{LOCAL_FRONT_ENDS, Participants};
 pub use pending::PauseDelay;
 use resources::Resources;
 use sentence::change_sentence;
@@ -322,7 +323,7 @@ impl Transcript {
                 }
             }
             Event::TerminalInput { by, typed } => {
-                self.notice(Severity::Note, terminal_input_sentence(by, typed))
+                self.notice(Severity::Note, terminal_input_sentence(self.subject(by), typed));
             }
             Event::Compacted { keep } => {
                 let text = format!("context trimmed: sending only the last {keep} messages");
@@ -357,7 +358,14 @@ impl Transcript {
         if let Event::ApprovalGiven { call, by, .. } = event {
             self.change_plan(call, |plan| plan.given.push(by.clone()));
         }
-        if let Some(notice) = event_notice(event) {
+        let mut event = Cow::Borrowed(event);
+        if let Event::Undone { by, .. } = &*event
+            && self.participants.is_local_user(by)
+            && let Event::Undone { by, .. } = event.to_mut()
+        {
+            "You".clone_into(by);
+        }
+        if let Some(notice) = event_notice(&event) {
             self.notice(notice.weight, notice.text);
         }
     }
@@ -564,10 +572,11 @@ impl Transcript {
             }
             Delta::QuestionClosed { id, .. } => self.questions.retain(|open| open.id != *id),
             Delta::Control { holder } => {
-                self.live_notice(match holder {
-                    Some(holder) => format!("{holder} is using the terminal; agent paused"),
-                    None => "the agent is using the terminal again".to_owned(),
-                });
+                // Users need no notice of what they do themselves; the log says it afterwards.
+                let user = holder.as_ref().or(self.holder.as_ref());
+                if !user.is_some_and(|user| self.participants.is_local_user(user)) {
+                    self.live_notice(crate::ui_text::control(holder.as_deref()));
+                }
                 self.holder.clone_from(holder);
             }
         }

@@ -6,11 +6,16 @@ use crate::event::{Decision, Event};
 /// Names in the log that belong to sysop itself, not to a person.
 const NOT_PEOPLE: [&str; 2] = [Decision::BY_SYSOP, "a hook"];
 
+/// Names under which the front ends of this machine log what its user does, in a session without a server.
+pub const LOCAL_FRONT_ENDS: [&str; 4] = ["chat", "editor", "exec", "tui"];
+
 /// Tells if several people took part in a session. Only then are the senders of prompts shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Participants {
     first: Option<String>,
     are_several: bool,
+    /// True if a server opened the session or sent a prompt, so that names are those of its tokens.
+    has_server: bool,
 }
 
 impl Participants {
@@ -18,6 +23,12 @@ impl Participants {
     /// change. A session without a server names front ends instead, and no sender of a prompt.
     #[expect(clippy::wildcard_enum_match_arm, reason = "other events name nobody")]
     pub fn apply(&mut self, event: &Event) {
+        self.has_server |= matches!(
+            event,
+            Event::SessionOpened { opened_by: Some(_), .. }
+                | Event::TurnStarted { by: Some(_), .. }
+                | Event::PromptQueued { by: Some(_), .. }
+        );
         match event {
             Event::SessionOpened { opened_by: Some(by), .. }
             | Event::TurnStarted { by: Some(by), .. }
@@ -34,6 +45,11 @@ impl Participants {
         self.are_several
     }
 
+    /// Returns true if `by` names the user of this machine, not the token of a server with the same name.
+    pub fn is_local_user(&self, by: &str) -> bool {
+        !self.has_server && LOCAL_FRONT_ENDS.contains(&by)
+    }
+
     fn add(&mut self, by: &str) {
         match &self.first {
             _ if NOT_PEOPLE.contains(&by) => {}
@@ -44,6 +60,11 @@ impl Participants {
 }
 
 impl Transcript {
+    /// Returns the name to begin a sentence about a user with: `You` for the user of this machine.
+    pub fn subject<'a>(&self, by: &'a str) -> &'a str {
+        if self.participants.is_local_user(by) { "You" } else { by }
+    }
+
     /// Notes the people whom an event names. Once there are several, every prompt shows its sender.
     pub(super) fn note_participants(&mut self, event: &Event) {
         let were_several = self.participants.are_several;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::approval::ApprovalTerms;
-use crate::event::CancelFollowUp;
+use crate::event::{CancelFollowUp, TypedInput};
 use crate::guard::{GuardEnd, GuardTimeout};
 use crate::id::{JobId, Timestamp};
 use crate::job::JobOutput;

@@ -304,7 +304,7 @@ impl PanelView {
             Event::TerminalInput { by, typed } => {
                 self.close_answer(screen)?;
                 let columns = screen.render_options().width.saturating_sub(1);
-                let text = format!("· {}", words::typed(by, typed));
+                let text = format!("· {}", words::typed(transcript.subject(by), typed));
                 screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
             }
             // A prompt typed here is visible, and its turn begins at once.

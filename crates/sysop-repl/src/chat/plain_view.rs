@@ -78,7 +78,7 @@ impl ReplView for PlainView {
                 }
                 Event::TerminalInput { by, typed } => {
                     self.end_answer(screen)?;
-                    self.say(&words::typed(by, typed), StyleRole::Dim, screen)
+                    self.say(&words::typed(transcript.subject(by), typed), StyleRole::Dim, screen)
                 }
                 Event::SessionOpened { .. }
                 | Event::TurnStarted { .. }

@@ -18,13 +18,11 @@ use sysop_core::id::{SessionId, Timestamp};
 use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status};
 use sysop_core::redact::shapes::{redact_command_shapes, redact_shapes};
 use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::transcript::LOCAL_FRONT_ENDS;
 use sysop_core::ui_text::{duration, host_groups, origin_phrase, place};
 use sysop_core::undo::{ChangeGroup, UNDO_TOOL, grouped};
 
 use super::record::{RecordedCall, RecordedDecision, RecordedGuard, RecordedTurn, SessionRecord};
-
-/// Names under which the front ends of this machine answer approvals.
-const FRONT_ENDS: [&str; 4] = [sysop_repl::exec::BY, sysop_repl::chat::BY, sysop_tui::BY, sysop_acp::BY];
 
 /// Format of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -315,7 +313,7 @@ fn people(by: &[String], is_local: bool) -> Vec<String> {
 /// Returns the name of a user. In a session that no server opened, the log has the name of a front end.
 fn person(by: &str, is_local: bool) -> String {
     match by {
-        by if is_local && FRONT_ENDS.contains(&by) => format!("the local user ({by})"),
+        by if is_local && LOCAL_FRONT_ENDS.contains(&by) => format!("the local user ({by})"),
         by => by.to_owned(),
     }
 }

@@ -116,3 +116,30 @@ fn a_call_without_a_model_names_who_asked_for_it() {
     assert_eq!(origins(&typed, Origin::Model, Some("bob")), [None, None]);
     assert_eq!(call_summary(&undo), "undo step 3", "without the ids of calls and records");
 }
+
+#[test]
+fn the_user_of_this_machine_is_called_you_and_a_token_of_a_server_by_its_name() {
+    let typed = |by: &str| -> Step {
+        let typed = TypedInput::Activity { keys: 2, seconds: 1 };
+        Event::TerminalInput { by: by.to_owned(), typed }.into()
+    };
+    let notices = |steps: &[Step]| drawn(&live(steps)).lines().filter(|line| line.contains("Note")).count();
+    let has = |steps: &[Step], text: &str| drawn(&live(steps)).contains(text);
+    let local = [open(), typed("tui"), typed("chat")];
+    assert_eq!(notices(&local), 2);
+    assert!(has(&local, "Note You used the terminal: 2 keys in 1 s") && !has(&local, "chat"));
+    for served in [vec![opened_by("ada"), typed("tui")], vec![open(), from(1, Some("ada")), typed("tui")]] {
+        assert!(has(&served, "Note tui used the terminal: 2 keys in 1 s"));
+    }
+    assert!(has(&[open(), typed("ada")], "Note ada used"));
+    let holds = |by: Option<&str>| Step::Delta(Delta::Control { holder: by.map(str::to_owned) });
+    assert_eq!(notices(&[open(), holds(Some("tui")), holds(None)]), 0);
+    assert_eq!(notices(&[open(), holds(Some("ada")), holds(None)]), 2);
+    let undone = Event::Undone {
+        call: CallId::new("c1"),
+        step: Some(3),
+        by: "tui".to_owned(),
+        how: crate::outcome::Reversibility::Exact,
+    };
+    assert!(has(&[open(), undone.into()], "Note You undid step 3"));
+}

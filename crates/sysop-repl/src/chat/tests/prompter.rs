@@ -21,7 +21,7 @@ async fn a_password_prompt_does_not_echo() {
     person.types("geheim").await;
     person.types("x\u{7f}\r").await;
     let text = person.sees("all right").await;
-    assert!(text.contains("· chat answered `[sudo] password for joe:`: [password entered]"), "{text}");
+    assert!(text.contains("· You answered `[sudo] password for joe:`: [password entered]"), "{text}");
     person.sees(PROMPT).await;
     let after = bare(&person.seen[before..]);
     assert!(!after.contains(SECRET) && !after.contains('•') && !after.contains('*'), "{after}");
@@ -112,7 +112,7 @@ async fn several_prompts_appear_one_at_a_time() {
     person.types("123456").await;
     person.sees("› 123456").await;
     person.types("\r").await;
-    person.sees("chat answered `One-time code:`: 123456").await;
+    person.sees("You answered `One-time code:`: 123456").await;
     person.sees("all right").await;
     person.sees(PROMPT).await;
 }
@@ -131,7 +131,7 @@ async fn an_unknown_host_key_is_shown_completely_and_needs_a_typed_yes() {
     person.sees("› yes").await;
     person.types("\r").await;
     let text = person.sees("all right").await;
-    assert!(text.contains("· chat answered `"), "{text}");
+    assert!(text.contains("· You answered `"), "{text}");
 }
 
 #[tokio::test]
@@ -213,7 +213,7 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
         sudo on web1 asks:
           [sudo] password for joe:
         Answer: 
-        (chat answered `[sudo] password for joe:`: [password entered])
+        (You answered `[sudo] password for joe:`: [password entered])
 
         You: perhaps
         [Tool: bash("sudo id")]
@@ -222,7 +222,7 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
           Your name?
         Is this a password or secret prompt? [y/n] 
         Answer: 
-        (chat answered `Your name?`: [password entered])
+        (You answered `Your name?`: [password entered])
 
         You: hostkey
         [Tool: bash("sudo id")]
@@ -232,7 +232,7 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
           ED25519 key fingerprint is SHA256:8sX8cJmQ1bC9x0mV3mGk0m9wq1eJ2z8QkqYh1dQ3abc.
           \x1b[2JAre you sure you want to continue connecting (yes/no/[fingerprint])?
         Answer: 
-        (chat answered `\x1b[2JAre you sure you want to continue connecting (yes/no/[fi…`: yes)
+        (You answered `\x1b[2JAre you sure you want to continue connecting (yes/no/[fi…`: yes)
 
         You: sudo
         [Tool: bash("sudo id")]
@@ -289,7 +289,7 @@ async fn the_session_terminal_opens_and_closes() {
     person.sees("chat said HELLO").await;
     assert!(person.seen.contains("\u{1b}[?1049h") && !person.seen.contains("\u{1b}[?1049l"));
     person.types("\u{1d}").await;
-    person.sees("chat typed into the terminal: something").await;
+    person.sees("You typed into the terminal: something").await;
     person.sees(PROMPT).await;
     assert_eq!(person.seen.matches("\u{1b}[?1049l").count(), 1);
     person.types("hello\r").await;

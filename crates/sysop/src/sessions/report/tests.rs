@@ -398,3 +398,9 @@ fn a_call_that_was_undone_is_named_so_instead_of_undoable() {
     assert_eq!(fact(Some(Reversibility::Partly)), "undone later");
     assert_eq!(fact(Some(Reversibility::None)), "can be undone partly", "nothing was restored");
 }
+
+#[test]
+fn the_names_of_all_local_front_ends_are_known() {
+    let names = [sysop_repl::chat::BY, sysop_acp::BY, sysop_repl::exec::BY, sysop_tui::BY];
+    assert_eq!(names, sysop_core::transcript::LOCAL_FRONT_ENDS);
+}
