@@ -6,6 +6,7 @@ mod plan;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{Arguments, ToolCall};
+use crate::text::neutralize_line;
 
 pub use self::changed_line::{ChangeGroup, changed_line, grouped};
 pub use self::plan::{CapturePlan, plan, plan_paths};
@@ -26,16 +27,31 @@ pub fn undone_command(call: &ToolCall) -> Option<&str> {
     call.text_argument(UNDOES).or_else(|| call.text_argument("command")).filter(|command| !command.is_empty())
 }
 
-/// Returns a call of the tool `undo` as text, without the ids that it carries. `None` for any other call.
+/// Maximum number of files that the text of an undo names.
+const FILES_NAMED_MAX: usize = 3;
+
+/// Returns a call of the tool `undo` as text: the step or the last change, and the files that it restores, but not the
+/// ids that it carries. `None` for any other call.
 pub fn undo_summary(call: &ToolCall) -> Option<String> {
     let arguments = match &call.arguments {
         Arguments::Object(arguments) if call.name == UNDO_TOOL => arguments,
         Arguments::Object(_) | Arguments::Invalid(_) => return None,
     };
-    Some(match arguments.get("step").and_then(serde_json::Value::as_u64) {
+    let what = match arguments.get("step").and_then(serde_json::Value::as_u64) {
         Some(step) => format!("undo step {step}"),
         None => "undo the last change of files".to_owned(),
-    })
+    };
+    let mut files: Vec<&str> = Vec::new();
+    for change in arguments.get("changes").and_then(serde_json::Value::as_array).into_iter().flatten() {
+        let path = change.get("path").and_then(serde_json::Value::as_str);
+        files.extend(path.filter(|path| !files.contains(path)));
+    }
+    let more = match files.len().saturating_sub(FILES_NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<_> = files.iter().take(FILES_NAMED_MAX).map(|path| neutralize_line(path)).collect();
+    Some(if named.is_empty() { what } else { format!("{what}: {}{more}", named.join(", ")) })
 }
 
 /// Record on a host of the state before a call, from which the call can be undone.
@@ -57,4 +73,28 @@ pub enum UndoRights {
     Own,
     /// Root privileges through `sudo -n`, because the command used sudo.
     Root,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::id::CallId;
+
+    #[test]
+    fn an_undo_names_its_files() {
+        let summary = |arguments: serde_json::Value| {
+            let serde_json::Value::Object(map) = arguments else { panic!("arguments are an object") };
+            let (id, name) = (CallId::new("c"), UNDO_TOOL.to_owned());
+            let call = ToolCall { id, wire_id: None, name, arguments: Arguments::Object(map) };
+            undo_summary(&call).expect("it is an undo")
+        };
+        let files = |paths: &[&str]| paths.iter().map(|path| json!({ "path": path })).collect::<Vec<_>>();
+        let two = files(&["etc/a.conf", "b\n.txt", "etc/a.conf"]);
+        assert_eq!(summary(json!({ "changes": two })), "undo the last change of files: etc/a.conf, b\\n.txt");
+        let five = files(&["a", "b", "c", "d", "e"]);
+        assert_eq!(summary(json!({ "step": 3, "changes": five })), "undo step 3: a, b, c and 2 more");
+        assert_eq!(summary(json!({ "step": 2, "records": [] })), "undo step 2");
+    }
 }
