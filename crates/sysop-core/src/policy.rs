@@ -225,6 +225,20 @@ pub struct Assessment {
     pub rule: Option<String>,
 }
 
+/// The default `dangerous_patterns`, each with the danger in words. Users need not read regular expressions that they
+/// did not write.
+pub const BUILT_IN_PATTERNS: [(&str, &str); 5] = [
+    (r"rm\s+-rf\s+/", "recursive delete"),
+    ("mkfs", "overwrites a device with a new file system"),
+    (r"dd\s+if=", "copies raw data with dd"),
+    (r":\(\)\s*\{", "a function that calls itself endlessly (fork bomb)"),
+    (r">\s*/dev/sd", "writes to a block device"),
+];
+
+fn built_in_meaning(pattern: &str) -> Option<&'static str> {
+    BUILT_IN_PATTERNS.iter().find(|(known, _)| *known == pattern).map(|(_, meaning)| *meaning)
+}
+
 /// Decides for each call if it runs, needs approval, or is denied.
 #[derive(Debug)]
 pub struct Policy {
@@ -294,8 +308,22 @@ impl Policy {
         for pattern in &self.dangerous {
             if let Some(found) = pattern.find_in(command, analysis) {
                 let (start, end) = whole_words(command, found);
-                let why = format!("matches the dangerous pattern `{}`", pattern.text);
-                risk.findings.push(Finding { start, end, class: RiskClass::Dangerous, why });
+                let why = match built_in_meaning(&pattern.text) {
+                    Some(meaning) => meaning.to_owned(),
+                    None => format!("matches the dangerous pattern `{}`", pattern.text),
+                };
+                // The analysis may have found the same danger: it is told once, and the whole text is marked.
+                let is_told = |known: &Finding| {
+                    known.class >= RiskClass::Dangerous
+                        && known.why == why
+                        && (known.start < end && start < known.end)
+                };
+                match risk.findings.iter_mut().find(|known| is_told(known)) {
+                    Some(known) => {
+                        (known.start, known.end) = (known.start.min(start), known.end.max(end));
+                    }
+                    None => risk.findings.push(Finding { start, end, class: RiskClass::Dangerous, why }),
+                }
                 risk.class = RiskClass::Dangerous;
             }
         }

@@ -122,6 +122,20 @@ fn rules_apply_in_the_order_deny_ask_allow_then_mode() {
 }
 
 #[test]
+fn a_reason_quotes_a_pattern_only_if_the_user_wrote_it() {
+    let policy = Policy::new(&[r"rm\s+-rf\s+/".to_owned(), r"dd\s+if=".to_owned(), "deploy".to_owned()], &[]);
+    let reasons = |command: &str| {
+        let findings = policy.risk(command, &survey()).findings;
+        findings.into_iter().map(|finding| finding.why).collect::<Vec<_>>().join(", ")
+    };
+    let text = reasons("rm -rf /srv; dd if=/dev/zero");
+    assert!(!text.contains("pattern"), "{text}");
+    assert_eq!(text.matches("recursive delete").count(), 1, "the analysis tells it already: {text}");
+    assert!(reasons("dd if=/dev/zero").contains("copies raw data with dd"));
+    assert!(reasons("deploy now").contains("matches the dangerous pattern `deploy`"));
+}
+
+#[test]
 fn an_invalid_pattern_neither_weakens_nor_tightens_the_policy() {
     let policy = Policy::new(&["(".to_owned(), "deploy".to_owned()], &[]);
     let verdict = |policy: &Policy, command: &str| {

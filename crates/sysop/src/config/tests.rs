@@ -605,6 +605,9 @@ fn the_built_in_patterns_compile() {
     for text in texts {
         regex::Regex::new(text).unwrap();
     }
+    // Users see their meanings instead.
+    let described = sysop_core::policy::BUILT_IN_PATTERNS.map(|(pattern, _)| pattern);
+    assert_eq!(*texts, described);
 }
 
 proptest! {
