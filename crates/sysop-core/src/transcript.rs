@@ -97,6 +97,8 @@ pub struct Transcript {
     live_items: usize,
     /// Index of the first item of the current or last turn.
     turn_from: usize,
+    /// Notice of the last change of the configuration, if it changed the approval mode.
+    mode_notice: Option<ItemId>,
     /// Index of the notice that the history was cleared; 0 if it was not.
     visible_from: usize,
     /// Upper bound on the bytes of text that can be truncated.
@@ -395,8 +397,15 @@ impl Transcript {
         if let Some(facts) = &mut self.facts {
             facts.configure(change);
         }
-        let text = event_notice(event).map_or_else(|| change_sentence(change), |notice| notice.text);
-        self.notice(Severity::Note, text);
+        let special = event_notice(event).map(|notice| notice.text);
+        let is_mode = special.is_none() && matches!(change, ConfigChange::Approve(_));
+        let text = special.unwrap_or_else(|| change_sentence(change));
+        // Changes of the mode with nothing in between, as when a user cycles through the modes, share a notice.
+        let newest = self.items.back().map(|item| item.id.clone());
+        let shared = self.mode_notice.take().filter(|id| is_mode && newest.as_ref() == Some(id));
+        let id = shared.unwrap_or(ItemId::Notice(self.seq));
+        self.mode_notice = is_mode.then(|| id.clone());
+        self.put(id, ItemBody::Notice(Notice { text, weight: Severity::Note }));
     }
 
     fn turn_started(&mut self, turn: TurnId, prompt: &str, origin: Origin, by: Option<&str>) {
