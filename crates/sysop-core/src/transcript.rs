@@ -59,8 +59,8 @@ use bounded_text::{push_head, push_tail};
 
 pub use backfill::{Backfill, TEXTS_BYTES_MAX};
 pub use item::{
-    ApprovalScope, Decider, Item, ItemBody, ItemId, Notice, Proposal, ProposalState, Retention, Severity,
-    StreamedText, TextState, ToolOutput, TurnEnd, UserPrompt,
+    ApprovalScope, Decider, Item, ItemBody, ItemId, NO_RULES_HERE, Notice, Proposal, ProposalState,
+    Retention, Severity, StreamedText, TextState, ToolOutput, TurnEnd, UserPrompt,
 };
 pub use notice::event_notice;
 pub use output_readers::OutputReaders;

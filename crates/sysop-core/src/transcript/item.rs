@@ -115,6 +115,9 @@ pub enum TextState {
     Broken,
 }
 
+/// Reason for offering no rule if the front end or the server writes none.
+pub const NO_RULES_HERE: &str = "cannot write a rule: this session accepts none";
+
 /// A tool call and the decision on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
@@ -176,6 +179,23 @@ impl Proposal {
             return None;
         }
         Rule::for_approval(&info.host, &self.call, &self.command, &self.risk)
+    }
+
+    /// Returns a sentence that says why the answer "always" is not offered.
+    pub fn no_rule_reason(&self, info: &SessionInfo) -> &'static str {
+        if info.client_tools.contains(&self.call.name) {
+            "cannot write a rule: the call runs on a client, which has its own rules"
+        } else if self.call.text_argument("command") != Some(self.command.as_str()) {
+            "cannot write a rule: only commands can have one"
+        } else if self.risk.class.always_asks() {
+            "cannot write a rule: no rule covers a command that is dangerous, may lock you out or reads secrets"
+        } else if self.terms.people > 1 {
+            "cannot write a rule: several people must allow the command each time"
+        } else if self.always_rule(info).is_none() {
+            "cannot write a rule: it would cover only one plain command, without pipes, variables or redirection"
+        } else {
+            NO_RULES_HERE
+        }
     }
 }
 

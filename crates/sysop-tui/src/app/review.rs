@@ -50,8 +50,8 @@ pub struct Review {
     whole: bool,
     /// Command for which a preview was last requested.
     previewed: String,
-    /// Rule for "allow always": `None` until looked up, `Some(None)` if no rule is possible.
-    offered: Option<Option<OfferedRule>>,
+    /// Rule for "allow always", or a sentence that says why there is none; `None` until looked up.
+    offered: Option<Result<OfferedRule, &'static str>>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -70,9 +70,9 @@ pub(super) enum ReviewEvent {
 
 const NOT_EDITABLE: &str = "only commands can be edited; press r to reject with feedback";
 
-const NO_RULE: &str = "cannot write a rule for this command";
-
 const RULE_IS_FOR_PROPOSED: &str = "rules are only available for unedited commands";
+
+const RULE_IS_LOOKED_UP: &str = "looking up the rule; try again in a moment";
 
 const AWAITS_PREVIEW: &str = "wait for the effect of the edited command";
 
@@ -107,14 +107,14 @@ impl Review {
         self.offered.is_some()
     }
 
-    /// Sets the rule for "allow always", if there is one.
-    pub(super) fn set_offered_rule(&mut self, offered: Option<OfferedRule>) {
+    /// Sets the rule for "allow always", or the reason why there is none, as a sentence.
+    pub(super) fn set_offered_rule(&mut self, offered: Result<OfferedRule, &'static str>) {
         self.offered = Some(offered);
     }
 
     /// Returns the rule for "allow always", or `None` if there is none or the command has been edited.
     pub fn offered_rule(&self) -> Option<&OfferedRule> {
-        self.offered.as_ref()?.as_ref().filter(|_| !self.is_edited())
+        self.offered.as_ref()?.as_ref().ok().filter(|_| !self.is_edited())
     }
 
     pub fn call(&self) -> &CallId {
@@ -292,8 +292,11 @@ impl Review {
         if self.is_edited() {
             return ReviewEvent::Message(RULE_IS_FOR_PROPOSED);
         }
-        if self.offered_rule().is_none() {
-            return ReviewEvent::Message(NO_RULE);
+        if let Some(Err(why)) = self.offered {
+            return ReviewEvent::Message(why);
+        }
+        if self.offered.is_none() {
+            return ReviewEvent::Message(RULE_IS_LOOKED_UP);
         }
         (self.mode, self.scroll, self.debounce) = (ReviewMode::ConfirmingRule, 0, KeyDebounce::default());
         ReviewEvent::Consumed
@@ -307,7 +310,7 @@ impl Review {
             KeyCode::Enter | KeyCode::Char('y' | ' ') if !self.is_read() => self.down(self.page),
             KeyCode::Enter | KeyCode::Char('y') => match self.offered_rule() {
                 Some(offered) => ReviewEvent::AllowedAlways(offered.clone()),
-                None => ReviewEvent::Message(NO_RULE),
+                None => ReviewEvent::Message(RULE_IS_FOR_PROPOSED),
             },
             KeyCode::Esc | KeyCode::Char('n') => {
                 (self.mode, self.scroll, self.debounce) = (ReviewMode::Deciding, 0, KeyDebounce::default());

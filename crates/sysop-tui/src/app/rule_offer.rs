@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sysop_core::event::Decision;
 use sysop_core::id::CallId;
-use sysop_core::transcript::Proposal;
+use sysop_core::transcript::{NO_RULES_HERE, Proposal};
 use sysop_driver::frontend::OfferedRule;
 
 use super::{Action, App, State};
@@ -18,10 +18,11 @@ impl App {
 
     /// Sets the rule for the proposal under review. `None` means that no rule can be offered.
     pub fn set_offered_rule(&mut self, offered: Option<OfferedRule>) {
-        if let Some(review) = &mut self.review {
-            let offered = offered.filter(|offered| offered.call == *review.call());
-            review.set_offered_rule(offered);
-        }
+        let Some(review) = &mut self.review else { return };
+        let plan = self.transcript.plan(review.call()).zip(self.transcript.session_info());
+        let why = || plan.map_or(NO_RULES_HERE, |(plan, info)| plan.no_rule_reason(info));
+        let offered = offered.filter(|offered| offered.call == *review.call());
+        review.set_offered_rule(offered.ok_or_else(why));
     }
 
     pub(super) fn decide_always(&mut self, offered: OfferedRule, now: Duration) -> Vec<Action> {

@@ -98,11 +98,18 @@ fn a_long_rule_must_be_scrolled_to_its_end() {
 
 #[test]
 fn always_does_nothing_if_not_offered() {
-    for command in ["rm -rf /etc", "touch x; touch y", "touch x > y", "touch $(id)"] {
+    let plain = "it would cover only one plain command";
+    for (command, why) in [
+        ("rm -rf /etc", "no rule covers a command that is dangerous"),
+        ("touch x; touch y", plain),
+        ("touch x > y", plain),
+        ("touch $(id)", plain),
+    ] {
         let mut world = in_review(command);
         assert!(!world.screen(120, 40).contains("A always"), "{command}");
         world.press(KeyCode::Char('A'));
-        assert!(world.screen(120, 40).contains("cannot write a rule"), "{command}");
+        let screen = world.screen(120, 40);
+        assert!(screen.contains(&format!("cannot write a rule: {why}")), "{command}: {screen}");
         assert!(!has_decided(&world) && mode(&world) == Some(ReviewMode::Deciding), "{command}");
     }
     // The rule does not apply to an edited command.
