@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use ratatui_textarea::TextArea;
+use ratatui_textarea::{CursorMove, TextArea};
 use sysop_core::event::Decision;
 use sysop_core::id::CallId;
 use sysop_core::policy::RiskClass;
@@ -46,6 +46,8 @@ pub struct Review {
     /// Number of rows below the visible ones; set when the pane is drawn.
     below: u16,
     page: u16,
+    /// Rows above the command in the pane, and the width of the command in columns; set when the pane is drawn.
+    command_place: (usize, u16),
     /// True if the whole command is visible in the editor.
     whole: bool,
     /// Command for which a preview was last requested.
@@ -96,6 +98,7 @@ impl Review {
             scroll: 0,
             below: 0,
             page: 1,
+            command_place: (0, 1),
             whole: true,
             previewed: plan.command.clone(),
             offered: None,
@@ -202,6 +205,11 @@ impl Review {
         self.page = page.max(1);
         self.below = rows.saturating_sub(self.scroll + page);
         self.scroll
+    }
+
+    /// Records the number of rows above the command, and the width of the command in columns.
+    pub fn set_command_place(&mut self, above: usize, columns: u16) {
+        self.command_place = (above, columns);
     }
 
     /// Returns true if the whole command is visible in the editor.
@@ -335,6 +343,7 @@ impl Review {
             return ReviewEvent::Message(NOT_EDITABLE);
         }
         self.mode = ReviewMode::Editing;
+        self.move_cursor_into_view();
         let command = self.command();
         let clean = text_area::strip_invisible(&command);
         if clean == command {
@@ -343,6 +352,18 @@ impl Review {
         // The editor would hide these characters, but the command would contain them.
         text_area::replace(&mut self.area, &clean);
         ReviewEvent::Message("removed control and invisible characters from the edited command")
+    }
+
+    /// Moves the cursor to the last visible line of a command that does not fit, so that the editor shows the page that
+    /// the user was reading.
+    fn move_cursor_into_view(&mut self) {
+        if self.scroll == 0 && self.below == 0 {
+            return;
+        }
+        let (above, columns) = self.command_place;
+        let last = (usize::from(self.scroll) + usize::from(self.page)).saturating_sub(above + 1);
+        let line = text_area::line_of_row(&self.area, last, columns);
+        self.area.move_cursor(CursorMove::Jump(u16::try_from(line).unwrap_or(u16::MAX), u16::MAX));
     }
 
     fn edit(&mut self, key: KeyEvent) -> ReviewEvent {

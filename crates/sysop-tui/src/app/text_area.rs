@@ -50,6 +50,19 @@ pub fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX)
 }
 
+/// Returns the line that contains a row of the text, or the last line, if the text is wrapped at `columns`.
+pub(super) fn line_of_row(area: &TextArea<'_>, row: usize, columns: u16) -> usize {
+    let columns = usize::from(columns.max(1));
+    let mut rows = 0;
+    let line = area.lines().iter().position(|line| {
+        // Without the room for the cursor after the last character.
+        rows +=
+            (rows_of(line, columns) - usize::from(line.width() > 0 && line.width() % columns == 0)).max(1);
+        row < rows
+    });
+    line.unwrap_or(area.lines().len() - 1)
+}
+
 fn rows_of(line: &str, columns: usize) -> usize {
     let (mut rows, mut used) = (1, 0);
     for sign in line.graphemes(true) {

@@ -33,6 +33,8 @@ pub(super) enum MiddlePane {
     Rows {
         title: TextRow,
         rows: Vec<TextRow>,
+        /// Number of rows above the command of a proposal; 0 for other contents.
+        above: usize,
         content: MiddleContent,
     },
     /// The command editor, between the rows `above` and `below`, of which the last `risk` state the risk, the guard and
@@ -92,11 +94,14 @@ impl MiddlePane {
             if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
                 let title = TextRow::of("Save this rule and run the command?", theme.style(StyleRole::Title));
                 let rows = rule_rows(offered, theme, columns);
-                return Self::Rows { title, rows, content: MiddleContent::Proposal };
+                return Self::Rows { title, rows, above: 0, content: MiddleContent::Proposal };
             }
             let command = review.command();
-            let rows = proposal_rows(plan, &command, &risk, facts, now, theme, columns);
-            return Self::Rows { title, rows, content: MiddleContent::Proposal };
+            let mut rows = rows_above_command(plan, facts, theme, columns);
+            let above = rows.len();
+            rows.extend(preview_rows(plan, &command, &risk.findings, theme, columns));
+            rows.extend(rows_below_command(plan, &command, &risk, now, theme, columns).0);
+            return Self::Rows { title, rows, above, content: MiddleContent::Proposal };
         }
         let live = app.middle().and_then(|id| app.transcript().item(&id));
         match live.map(|item| &item.body) {
@@ -105,6 +110,7 @@ impl MiddlePane {
                 Self::Rows {
                     title: live_title(output, theme),
                     rows: sysop_term::output::live_rows(output, columns, most, theme),
+                    above: 0,
                     content: MiddleContent::Live,
                 }
             }
@@ -147,22 +153,18 @@ impl MiddlePane {
             Self::Hidden => return None,
             Self::Rows { title, .. } | Self::Editing { title, .. } => (title, area.height > 1),
         };
-        let mut area = area;
+        let (top, mut area) = (area, area);
         if is_high {
-            titled(title, theme, area.width).draw(frame.buffer_mut(), area.x, area.y, area.width);
             area = Rect { y: area.y + 1, height: area.height - 1, ..area };
+        }
+        let first = self.scroll(app, area);
+        if is_high {
+            let title = self.with_position(title, first, area.height, theme);
+            titled(&title, theme, top.width).draw(frame.buffer_mut(), top.x, top.y, top.width);
         }
         match self {
             Self::Hidden => None,
-            Self::Rows { rows, content, .. } => {
-                let (count, page) = (u16::try_from(rows.len()).unwrap_or(u16::MAX), area.height);
-                let first = match content {
-                    MiddleContent::Question => 0,
-                    MiddleContent::Live => count.saturating_sub(page),
-                    MiddleContent::Proposal => {
-                        app.review_mut().map_or(0, |review| review.set_viewport(count, page))
-                    }
-                };
+            Self::Rows { rows, .. } => {
                 draw_rows(rows.iter().skip(usize::from(first)), area, frame);
                 None
             }
@@ -198,6 +200,36 @@ impl MiddlePane {
                 Some(write_area(review.area_mut(), "", theme, place, frame))
             }
         }
+    }
+}
+
+impl MiddlePane {
+    /// Returns the first row to draw in `area`, and records which part of a proposal is visible.
+    fn scroll(&self, app: &mut App, area: Rect) -> u16 {
+        let Self::Rows { rows, above, content, .. } = self else { return 0 };
+        let (count, page) = (u16::try_from(rows.len()).unwrap_or(u16::MAX), area.height);
+        match content {
+            MiddleContent::Question => 0,
+            MiddleContent::Live => count.saturating_sub(page),
+            MiddleContent::Proposal => app.review_mut().map_or(0, |review| {
+                review.set_command_place(*above, area.width.saturating_sub(INDENT + 2).max(1));
+                review.set_viewport(count, page)
+            }),
+        }
+    }
+
+    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`.
+    fn with_position(&self, title: &TextRow, first: u16, page: u16, theme: Theme) -> TextRow {
+        let mut title = title.clone();
+        if let Self::Rows { rows, content: MiddleContent::Proposal, .. } = self
+            && rows.len() > usize::from(page)
+        {
+            let (first, last) = (usize::from(first), usize::from(first) + usize::from(page));
+            let text = format!("  lines {}–{} of {}", first + 1, last.min(rows.len()), rows.len());
+            let at = title.spans.len().min(1);
+            title.spans.insert(at, Span::new(&text, theme.style(StyleRole::Title)));
+        }
+        title
     }
 }
 
@@ -242,21 +274,6 @@ fn proposal_title(
     let place = format!("  {}{DOT}{} in {folder}", plan.call.name, ui_text::host_summary(host));
     row.push(Span::new(&place, theme.style(StyleRole::Dim)));
     row
-}
-
-fn proposal_rows(
-    plan: &Proposal,
-    command: &str,
-    risk: &Risk,
-    facts: &SessionInfo,
-    now: Option<Timestamp>,
-    theme: Theme,
-    columns: usize,
-) -> Vec<TextRow> {
-    let mut rows = rows_above_command(plan, facts, theme, columns);
-    rows.extend(preview_rows(plan, command, &risk.findings, theme, columns));
-    rows.extend(rows_below_command(plan, command, risk, now, theme, columns).0);
-    rows
 }
 
 fn rows_above_command(plan: &Proposal, facts: &SessionInfo, theme: Theme, columns: usize) -> Vec<TextRow> {
@@ -347,7 +364,7 @@ fn question(question: &Question, theme: Theme, columns: usize) -> MiddlePane {
     let title = TextRow::of(&format!("{} asks", question.from), theme.style(StyleRole::Warn));
     let mut rows = detail_rows(question, columns, theme);
     rows.extend(prompt_rows(question, columns, theme));
-    MiddlePane::Rows { title, rows, content: MiddleContent::Question }
+    MiddlePane::Rows { title, rows, above: 0, content: MiddleContent::Question }
 }
 
 fn live_title(output: &ToolOutput, theme: Theme) -> TextRow {

@@ -4,7 +4,7 @@ use crossterm::event::KeyCode;
 use sysop_core::event::{Decision, Input};
 
 use super::keys::{decisions, in_review};
-use super::world::key;
+use super::world::{World, key};
 use crate::app::{Action, ReviewMode};
 
 #[test]
@@ -52,4 +52,45 @@ fn nothing_on_the_card_moves_when_editing_begins() {
     world.types(" -x");
     let typed = world.screen(80, 24);
     assert_eq!(place(&before, "Run this?"), place(&typed, "Run this?"), "{typed}");
+}
+
+/// Returns a command of `lines` lines, `touch file1` and so on.
+fn long_command(lines: usize) -> String {
+    (1..=lines).map(|number| format!("touch file{number}")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_long_proposal_tells_which_lines_are_shown() {
+    let mut world = in_review(&long_command(60));
+    let position = |world: &mut World| {
+        let screen = world.screen(100, 24);
+        let title = screen.lines().find(|line| line.contains("Run this?")).expect("a title").to_owned();
+        title.split("Run this?  lines ").nth(1).map(|rest| rest.split("  ").next().unwrap().to_owned())
+    };
+    let first = position(&mut world).expect("it does not fit");
+    assert!(first.starts_with("1–"), "{first}");
+    let (page, total) = first.trim_start_matches("1–").split_once(" of ").expect("a range");
+    let (page, total): (usize, usize) = (page.parse().unwrap(), total.parse().unwrap());
+    assert!(total > 60, "{first}");
+    world.is_read();
+    world.frame(100, 24);
+    world.press(KeyCode::Enter);
+    assert_eq!(position(&mut world), Some(format!("{}–{} of {total}", page + 1, 2 * page)));
+    assert_eq!(position(&mut in_review("touch x")), None, "a short one needs no position");
+}
+
+#[test]
+fn editing_a_long_command_begins_on_the_page_that_was_shown() {
+    let mut world = in_review(&long_command(60));
+    world.frame(100, 24);
+    world.press(KeyCode::Enter);
+    let shown = world.screen(100, 24);
+    let last =
+        shown.lines().rev().find_map(|line| line.split_once("touch file")).expect("a command").1.to_owned();
+    world.press(KeyCode::Char('i'));
+    let screen = world.screen(100, 24);
+    assert!(screen.contains(&format!("touch file{last}")), "line {last} in\n{screen}");
+    world.types("x");
+    let command = world.app.review().expect("a review").command();
+    assert!(command.contains(&format!("touch file{last}x\n")), "the cursor is on that line: {command}");
 }
