@@ -13,6 +13,7 @@ use sysop_core::text::split_styles;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
 use sysop_core::ui_text;
 use sysop_driver::prompter::PromptReply;
+use sysop_term::command::{InputLine, parse};
 
 use super::completion::{self, Completion};
 use super::copying::Selection;
@@ -659,7 +660,13 @@ impl App {
             self.next_example();
             return Vec::new();
         }
-        let text = composer.take();
+        let text = composer.text();
+        if let InputLine::Wrong(why) = parse(&text, self.skills()) {
+            // The line stays in the box to be corrected.
+            self.show_flash(why, now);
+            return Vec::new();
+        }
+        self.composer_mut().take();
         let mut actions: Vec<Action> = self.remember(&text).into_iter().collect();
         self.history.scroll(Scroll::End);
         actions.extend(self.line(&text, now));

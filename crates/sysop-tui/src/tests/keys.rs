@@ -352,7 +352,7 @@ fn lines_that_start_with_a_slash_are_commands() {
     world.press(KeyCode::Esc);
     world.says("/frobnicate");
     assert!(world.screen(80, 24).contains("unknown command /frobnicate"));
-    world.says("!touch x");
+    world.key(control('u')).says("!touch x");
     assert_eq!(running(&world), Some("touch x"));
     world.ends(Outcome::ok("")).says("/exit");
     assert_eq!(left(&world), Some(&ExitReason::Quit));
