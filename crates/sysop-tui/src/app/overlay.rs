@@ -259,7 +259,9 @@ impl App {
     pub(super) fn pick_command(&mut self) {
         let choices = COMMANDS.iter().map(|(name, arguments, what)| {
             let target = PickerTarget::Command { name, has_arguments: !arguments.is_empty() };
-            (target, entry(&format!("{name} {arguments}"), what))
+            let usage = format!("{name} {arguments}");
+            let row = entry(&usage, what).with_preview(&format!("{}: {what}", usage.trim_end()));
+            (target, row)
         });
         let choices = choices.collect();
         self.pick("Commands", choices);

@@ -9,6 +9,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget as _};
 use sysop_core::text::neutralize_line;
+use sysop_term::cells::{Span as Cell, wrap};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -22,6 +23,9 @@ const DETAIL_SHARE: usize = 2;
 /// Maximum width of details, in columns, that stand at the right. Longer ones are descriptions, which stand below each
 /// other.
 const RIGHT_DETAIL_MAX: usize = 32;
+
+/// Number of entries whose previews are measured.
+const MEASURED_MAX: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
 pub struct PickerStyle {
@@ -87,14 +91,23 @@ impl Picker {
         let preview = self.selected().map(|number| safe(&self.entries[number].preview).into_owned());
         let has_preview =
             inner.height > 4 && self.entries.first().is_some_and(|entry| !entry.preview.is_empty());
-        let below = u16::from(has_preview);
+        let below = if has_preview { self.preview_height(inner) } else { 0 };
         let list = Rect { y: inner.y + 1, height: inner.height.saturating_sub(1 + below), ..inner };
         self.rows(list, buffer, picker_style);
         if let Some(preview) = preview.filter(|_| has_preview) {
-            let row = inner.bottom() - 1;
-            buffer.set_stringn(inner.x, row, &preview, inner.width.into(), picker_style.dim);
+            let rows = wrap(&[Cell::new(&preview, picker_style.dim)], inner.width.into());
+            for (row, y) in rows.iter().zip(inner.bottom() - below..inner.bottom()) {
+                buffer.set_stringn(inner.x, y, row.text(), inner.width.into(), picker_style.dim);
+            }
         }
         Some(cursor)
+    }
+
+    /// Returns the number of rows for the preview: two if some previews are too long for one, and there is room.
+    fn preview_height(&self, inner: Rect) -> u16 {
+        let is_long = |entry: &PickerItem| safe(&entry.preview).width() > usize::from(inner.width);
+        let measured = self.entries.iter().take(MEASURED_MAX);
+        1 + u16::from(inner.height > 6 && measured.into_iter().any(is_long))
     }
 
     fn typing(&self, area: Rect, buffer: &mut Buffer, picker_style: &PickerStyle) -> Position {
