@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use sysop_core::cost_report::CostReport;
 use sysop_core::host_names::fold_names;
+use sysop_core::id::SessionId;
 use sysop_core::policy::Grant;
 use sysop_core::text::neutralize_line;
 use sysop_core::transcript::{ItemBody, SessionPhase, Transcript};
@@ -24,6 +25,7 @@ pub enum PermissionsAnswer {
 /// Returns a session's status as labels and values. `branch` is the current branch at the root, and `model_status` says how
 /// the model gets its tools, if known.
 pub fn status_lines(
+    session: Option<&SessionId>,
     transcript: &Transcript,
     cost: &CostReport,
     branch: Option<&str>,
@@ -46,6 +48,7 @@ pub fn status_lines(
     lines.push(("context", context(transcript)));
     lines.push(("usage", cost.line()));
     lines.push(("state", state(transcript).to_owned()));
+    lines.extend(session.map(|id| ("session", id.as_str().to_owned())));
     if !transcript.jobs().is_empty() {
         lines.push(("jobs", ui_text::running_jobs(transcript.jobs())));
     }

@@ -61,7 +61,7 @@ async fn show(settings: Settings, task: Option<String>) -> Result<Exit> {
     if let Some(services) = services {
         services.close().await;
     }
-    leave(ended, "sysop --resume=")
+    leave(ended, "sysop --resume ")
 }
 
 /// Returns the context of the TUI. Its `open` always fails and must be replaced by the caller.

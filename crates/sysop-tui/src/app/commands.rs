@@ -174,7 +174,7 @@ impl App {
 
     fn status_lines(&self, model_status: Option<&str>) -> Vec<(String, String)> {
         let branch = self.branch.name.as_deref();
-        let lines = status_lines(&self.transcript, self.meter.report(), branch, model_status);
+        let lines = status_lines(self.session(), &self.transcript, self.meter.report(), branch, model_status);
         lines.into_iter().map(|(label, value)| (label.to_owned(), value)).collect()
     }
 

@@ -65,6 +65,60 @@ fn the_start_screen_fits_every_size() {
 }
 
 #[test]
+fn a_low_start_screen_drops_examples_before_the_name_and_the_keys() {
+    let screen = with_recent().screen(60, 14);
+    for text in ["sysop 0.", "web1 · /srv", "ollama/qwen", "why is nginx down?", "F1 commands"] {
+        assert!(screen.contains(text), "{text} in\n{screen}");
+    }
+    assert!(!screen.contains("how full is the disk?") && !screen.contains("Try (Tab)"), "{screen}");
+    let screen = with_recent().screen(60, 8);
+    assert!(screen.contains("sysop 0.") && !screen.contains("why is nginx down?"), "{screen}");
+}
+
+#[test]
+fn the_status_names_the_session() {
+    let mut world = World::new();
+    world.says("/status");
+    let screen = world.screen(80, 30);
+    assert!(screen.lines().any(|line| line.contains("session") && line.contains("s1")), "{screen}");
+}
+
+#[test]
+fn the_palette_shows_the_selected_description_in_full() {
+    for columns in [60, 120] {
+        let mut world = World::new();
+        world.press(KeyCode::F(1)).types("/auto");
+        let screen = world.screen(columns, 24);
+        let joined = screen.replace(['│', '\n'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = "/auto BOUNDS: Run without asking within bounds, e.g. 20 commands, 30m, $0.50, @lab";
+        assert!(joined.contains(text), "{screen}");
+    }
+}
+
+#[test]
+fn a_wrong_command_stays_in_the_box() {
+    let mut world = World::new();
+    world.says("/hots web1");
+    assert_eq!(world.app.composer().text(), "/hots web1");
+    assert!(world.screen(80, 24).contains("unknown command /hots; did you mean /host?"));
+}
+
+#[test]
+fn cycling_through_the_approval_modes_leaves_one_line() {
+    let mut world = finished();
+    for _ in 0..3 {
+        world.press(KeyCode::BackTab);
+    }
+    let screen = world.screen(80, 24);
+    assert_eq!(screen.matches("approval mode set to").count(), 1, "{screen}");
+    assert!(screen.contains("approval mode set to `each`"), "{screen}");
+    // After something else, a change has a line of its own.
+    world.says("hello").press(KeyCode::Esc).press(KeyCode::BackTab);
+    let screen = world.screen(80, 24);
+    assert_eq!(screen.matches("approval mode set to").count(), 2, "{screen}");
+}
+
+#[test]
 fn tab_cycles_through_the_examples() {
     let mut world = World::new();
     world.press(KeyCode::Tab);
@@ -246,12 +300,12 @@ fn the_help_is_searched_by_typing() {
 #[test]
 fn a_flash_message_covers_the_status_of_a_turn_for_a_second_at_most() {
     let mut world = World::new();
-    world.says("/theme foo");
+    world.says("/stop");
     world.says("go");
-    assert!(world.screen(80, 24).contains("unknown theme"), "it was just said");
+    assert!(world.screen(80, 24).contains("nothing is running"), "it was just said");
     world.passes(Duration::from_millis(1100));
     let screen = world.screen(80, 24);
-    assert!(screen.contains("waiting for qwen") && !screen.contains("unknown theme"), "{screen}");
+    assert!(screen.contains("waiting for qwen") && !screen.contains("nothing is running"), "{screen}");
 }
 
 #[test]
@@ -323,10 +377,10 @@ fn sessions_are_found_by_title_and_by_text_but_not_by_age() {
 #[test]
 fn a_message_is_removed_by_the_next_key_once_it_was_read() {
     let mut world = World::new();
-    world.says("/theme foo");
-    assert!(world.screen(80, 24).contains("unknown theme"));
+    world.says("/stop");
+    assert!(world.screen(80, 24).contains("nothing is running"));
     world.passes(Duration::from_secs(2)).says("go");
-    assert!(!world.screen(80, 24).contains("unknown theme"));
+    assert!(!world.screen(80, 24).contains("nothing is running"));
 }
 
 #[test]

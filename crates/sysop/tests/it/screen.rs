@@ -42,7 +42,7 @@ fn a_task_is_proposed_edited_run_and_answered() {
         let id = world.only_session();
         assert!(screen.contains("All is made.\n"), "{screen}");
         let shown =
-            screen.split_once("sysop --resume=").expect("a hint").1.lines().next().unwrap_or_default();
+            screen.split_once("sysop --resume ").expect("a hint").1.lines().next().unwrap_or_default();
         assert!(shown.starts_with(&id) && shown.len() == 13, "{screen}");
         // The resumed session shows everything, and the arrow keys recall its prompts.
         let mut viewer = Viewer::sits_down(&world, &[&format!("--resume={id}")]);

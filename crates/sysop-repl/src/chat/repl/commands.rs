@@ -43,7 +43,13 @@ impl Repl {
             Some(model) => self.context.service.model_status(self.session.id(), model).await,
             None => None,
         };
-        let lines = status_lines(&self.transcript, &self.cost, branch.as_deref(), protocol.as_deref());
+        let lines = status_lines(
+            Some(self.session.id()),
+            &self.transcript,
+            &self.cost,
+            branch.as_deref(),
+            protocol.as_deref(),
+        );
         let labels = lines.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
         let lines: Vec<_> = lines.iter().map(|(label, value)| format!("{label:<labels$}  {value}")).collect();
         self.view.say(&lines.join("\n"), StyleRole::Text, &mut self.screen)
