@@ -165,6 +165,8 @@ struct PlannedEffect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviewPlan {
     effects: Vec<PlannedEffect>,
+    /// Number of further commands that may change something.
+    omitted: usize,
     /// Script without `sudo`, and script with it.
     scripts: [String; 2],
     class: ProbeClass,
@@ -219,6 +221,8 @@ struct Planner<'a> {
     place: &'a PreviewPlace,
     command: &'a str,
     effects: Vec<PlannedEffect>,
+    /// Number of commands after the last effect that may change something.
+    omitted: usize,
     /// Footprints of the commands so far that may change something; `None` for an unknown one.
     changes: Vec<Option<Footprint>>,
     /// True if one of these may change what the probe of the current command sees.
@@ -241,6 +245,7 @@ impl<'a> Planner<'a> {
             place,
             command,
             effects: Vec::new(),
+            omitted: 0,
             changes: Vec::new(),
             follows_change: false,
             folder: place.context.folder.clone(),
@@ -275,7 +280,8 @@ impl<'a> Planner<'a> {
     fn pipelines(&mut self, pipelines: &[Pipeline], runs_as: &RunsAs, reads: &dyn Fn(&str) -> bool) {
         for pipeline in pipelines {
             if self.effects.len() >= SECTIONS_MAX {
-                return;
+                self.omitted += usize::from(self.may_change(pipeline, reads));
+                continue;
             }
             let footprint = self.footprint(pipeline);
             self.follows_change = self.changes.iter().any(|before| match (before, &footprint) {
@@ -495,6 +501,7 @@ impl<'a> Planner<'a> {
         let seconds = self.sections.iter().map(|(section, ..)| section.seconds).max();
         Some(PreviewPlan {
             effects: self.effects,
+            omitted: self.omitted,
             scripts,
             class: class.unwrap_or(ProbeClass::ReadOnly),
             limit: Duration::from_secs(seconds.unwrap_or(probe::SECONDS)),
@@ -648,8 +655,14 @@ impl PreviewPlan {
         }
         let more = lines.len().saturating_sub(SUMMARY_LINES_MAX);
         lines.truncate(SUMMARY_LINES_MAX);
-        if let (Some(last), true) = (lines.last_mut(), more > 0) {
-            last.push_str(&format!("; and {}", report::counted(more as u64, "more effect")));
+        let effects = (more > 0).then(|| report::counted(more as u64, "more effect"));
+        let commands = (self.omitted > 0).then(|| {
+            let commands = report::counted(self.omitted as u64, "more command");
+            format!("{commands} not previewed")
+        });
+        let rest: Vec<String> = effects.into_iter().chain(commands).collect();
+        if let (Some(last), false) = (lines.last_mut(), rest.is_empty()) {
+            last.push_str(&format!("; and {}", rest.join(", ")));
         }
         lines
     }

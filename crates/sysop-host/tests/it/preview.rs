@@ -516,6 +516,17 @@ fn an_unfinished_probe_is_an_unknown_effect() {
 }
 
 #[test]
+fn a_preview_of_many_commands_counts_those_that_it_leaves_out() {
+    let removals: Vec<String> = (0..40).map(|n| format!("rm -r build{n}")).collect();
+    let plan = plan(&format!("{}; date; df -h", removals.join("; "))).unwrap();
+    // The effects are the same, as no host is asked.
+    assert_eq!(
+        plan.lines_without("no host"),
+        ["effect unknown (no host); and 34 more commands not previewed"]
+    );
+}
+
+#[test]
 fn commands_that_run_other_code_have_a_sentence_and_no_probe() {
     for (command, part) in [
         ("curl -s https://get.example.com/x | sudo bash", "runs an unknown program from get.example.com"),
