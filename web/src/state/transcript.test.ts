@@ -441,6 +441,7 @@ describe("a call", () => {
       ["send_keys", { keys: "q Enter", reasoning: "leave" }, "send_keys", "q Enter"],
       ["bash", { command: "ls" }, "command", "ls"],
       ["write_file", { path: "a", content: "b" }, "tool", 'write_file("a", ...)'],
+      ["mcp__disk__check", { name: "sda", reasoning: "look" }, "tool", 'mcp__disk__check("sda")'],
     ] as const;
     for (const [name, args, look, command] of cardKind) {
       const after = fold(

@@ -362,11 +362,14 @@ function groupSummary(group: readonly HostOutcome[], first: HostOutcome, outputs
 /** Maximum characters of an argument in a short form. */
 const SHORT_ARGUMENT_CHARS_MAX = 60;
 
-/** Formats a call in one line, as in `edit_file("src/main.py", ...)`. */
+/** Names of the argument in which the model gives its reason for a call. */
+const REASONS = ["reason", "reasoning"];
+
+/** Formats a call in one line, as in `edit_file("src/main.py", ...)`. The model's reason is not counted as an argument. */
 export function callSummary(name: string, args: unknown): string {
   if (name === "undo") return undoSummary(args);
   if (typeof args !== "object" || args === null || Array.isArray(args)) return neutralizeLine(`${name}(...)`);
-  const values = Object.values(args);
+  const values = Object.entries(args).flatMap(([key, value]) => (REASONS.includes(key) ? [] : [value]));
   const written = values.length > 0 ? (JSON.stringify(values[0]) ?? "") : "";
   const first =
     written.length > SHORT_ARGUMENT_CHARS_MAX ? `${written.slice(0, SHORT_ARGUMENT_CHARS_MAX)}…` : written;

@@ -1,6 +1,7 @@
 //! Sentences about calls, changes of the configuration and terminal input. Text is untrusted; front ends neutralize it.
 
 use super::{SHORT_ARGUMENT_CHARS_MAX, approval_label};
+use crate::catalog::REASONS;
 use crate::event::{ConfigChange, TypedInput};
 use crate::message::{Arguments, ToolCall};
 use crate::tool::ClientTools;
@@ -15,15 +16,18 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
 }
 
-/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more.
+/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more. The
+/// model's reason for the call is not counted.
 pub fn call_summary(call: &ToolCall) -> String {
     if let Some(undo) = undo_summary(call) {
         return undo;
     }
     match &call.arguments {
         Arguments::Object(map) => {
-            let first = map.values().next().map(short_argument).unwrap_or_default();
-            let more = if map.len() > 1 { ", ..." } else { "" };
+            let mut arguments =
+                map.iter().filter(|(name, _)| !REASONS.contains(&name.as_str())).map(|(_, value)| value);
+            let first = arguments.next().map(short_argument).unwrap_or_default();
+            let more = if arguments.next().is_some() { ", ..." } else { "" };
             format!("{}({first}{more})", call.name)
         }
         Arguments::Invalid(_) => format!("{}(...)", call.name),

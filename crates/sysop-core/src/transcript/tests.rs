@@ -651,6 +651,7 @@ fn short_text_is_one_line() {
         call_summary(&call("c", "edit_file", json!({ "path": "src/main.py", "old_string": "a" }))),
         call_summary(&call("c", "write_file", json!({ "path": "a\"\n\u{1b}[2J" }))),
         call_summary(&call("c", "ls", json!({}))),
+        call_summary(&call("c", "bash", json!({ "command": "df", "reasoning": "look" }))),
         call_summary(&bash("c", &"x".repeat(100))),
     ];
     expect![[r#"
@@ -658,6 +659,7 @@ fn short_text_is_one_line() {
         edit_file("src/main.py", ...)
         write_file("a\"\n\u001b[2J")
         ls()
+        bash("df")
         bash("xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…)"#]]
     .assert_eq(&forms.join("\n"));
 }

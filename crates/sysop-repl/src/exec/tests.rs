@@ -109,7 +109,7 @@ async fn only_the_answer_is_on_standard_output() {
         That is all.
         --- err
         Looking.
-        [Tool: bash("seq 3", ...)]
+        [Tool: bash("seq 3")]
           ok, exit code 0, 12 ms
     "#]],
     )
@@ -128,7 +128,7 @@ async fn verbose_output_includes_each_calls_output() {
         That is all.
         --- err
         Looking.
-        [Tool: bash("seq 3", ...)]
+        [Tool: bash("seq 3")]
           1
           2
           3

@@ -20,7 +20,7 @@ async fn the_plain_form_works_through_a_pipe() {
 
         Agent: Looking.
 
-        [Tool: bash("seq 3", ...)]
+        [Tool: bash("seq 3")]
 
         Agent: That is all.
 
