@@ -8,6 +8,7 @@ pub(crate) mod approval;
 pub(crate) mod editor;
 pub(crate) mod inline_screen;
 mod input_reader;
+mod live_output;
 mod no_echo;
 mod panel_view;
 mod plain_view;

@@ -4,36 +4,31 @@ use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::time::Instant;
 
-use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, TypedInput, Update};
+use sysop_core::event::{Delta, Event, Logged, Origin, PauseReason, StopReason, TypedInput, Update};
 use sysop_core::id::{CallId, StepId, Timestamp};
 use sysop_core::image::prompt_for_display;
 use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
-use sysop_core::style::StyleRuns;
-use sysop_core::text::{Stripper, neutralize_line, strip_controls};
+use sysop_core::text::{neutralize_line, strip_controls};
 use sysop_core::transcript::{
     Decider, ItemBody, ItemId, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd, UserPrompt,
     approval_label,
 };
-use sysop_term::ansi::text_style;
-use sysop_term::cells::{width, wrap_exact};
+use sysop_term::cells::width;
 use sysop_term::markdown::MarkdownStream;
 use sysop_term::output::{end_rows, host_rows, shown_text};
 use sysop_term::plan::{command_rows, origin_rows};
-use sysop_term::{Span, StyleRole, TextRow};
+use sysop_term::{StyleRole, TextRow};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
+use super::live_output::LiveOutput;
 use super::status_row::TurnFacts;
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::panel::Panel;
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{THEME, row, safe, span, truncate, words, wrap};
 
-const OUTPUT_HEAD_ROWS: usize = 60;
-const OUTPUT_TAIL_ROWS: usize = 20;
-/// Maximum length of an unfinished output line, in bytes.
-const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
 const STATUS_COMMAND_CHARS_MAX: usize = 40;
 /// Minimum width in columns of the running command in the live row.
 const WAIT_COLUMNS_MIN: usize = 20;
@@ -51,6 +46,8 @@ pub(crate) struct PanelView {
     exit_code: Option<i32>,
     /// Output of the newest call, as it was shown.
     newest_output: String,
+    /// True if the newest call was canceled.
+    was_canceled: bool,
     /// Set if this user was the last to control the session's terminal.
     has_terminal: bool,
     /// Newest output line of a command running on several hosts.
@@ -69,19 +66,6 @@ struct StreamingAnswer {
     streamed: String,
     markdown: MarkdownStream,
     panel: Panel,
-}
-
-struct LiveOutput {
-    call: CallId,
-    panel: Panel,
-    /// Strips control sequences in such a way that the user sees the same text as the model, including lines that are
-    /// overwritten on a terminal.
-    stripper: Stripper,
-    line: TextRow,
-    line_bytes: usize,
-    shown: usize,
-    hidden: usize,
-    tail: VecDeque<TextRow>,
 }
 
 impl ReplView for PanelView {
@@ -135,16 +119,10 @@ impl ReplView for PanelView {
 
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         self.close_answer(screen)?;
-        // A message during a command must not break the frame of its output.
-        let panel = self.output.as_ref().map(|_| Panel::new(screen.render_options()));
-        let columns = panel.map_or(screen.render_options().width.saturating_sub(1), |panel| panel.inner());
+        self.close_output(screen)?;
+        let columns = screen.render_options().width.saturating_sub(1);
         for line in text.lines() {
-            let rows = wrap(&row(line, role), columns, description_column(line, columns));
-            let framed = rows.into_iter().map(|text| match panel {
-                Some(panel) => panel.row(text),
-                None => text,
-            });
-            screen.rows(&framed.collect::<Vec<_>>())?;
+            screen.rows(&wrap(&row(line, role), columns, description_column(line, columns)))?;
         }
         Ok(())
     }
@@ -238,11 +216,13 @@ impl PanelView {
             }
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
+                self.close_output(screen)?;
                 screen.rows(&notice_rows(text, screen))?;
             }
             Delta::Control { holder } => {
                 if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
                     self.close_answer(screen)?;
+                    self.close_output(screen)?;
                     screen
                         .rows(&[row(&format!("· {}", words::control(holder.as_deref())), StyleRole::Dim)])?;
                 }
@@ -266,6 +246,7 @@ impl PanelView {
                 self.turn_began = Some(logged.at);
                 self.exit_code = None;
                 self.newest_output.clear();
+                self.was_canceled = false;
                 self.asked_here.clear();
                 let item = transcript.item(&ItemId::Prompt(*turn)).map(|item| &item.body);
                 if let Some(ItemBody::Prompt(prompt)) = item {
@@ -303,6 +284,7 @@ impl PanelView {
                 if by == super::BY && self.output.is_some() => {}
             Event::TerminalInput { by, typed } => {
                 self.close_answer(screen)?;
+                self.close_output(screen)?;
                 let columns = screen.render_options().width.saturating_sub(1);
                 let text = format!("· {}", words::typed(transcript.subject(by), typed));
                 screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
@@ -332,20 +314,29 @@ impl PanelView {
     }
 
     fn notice_of(
-        &self,
+        &mut self,
         logged: &Logged,
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         let id = sysop_core::transcript::ItemId::Notice(logged.seq);
         match transcript.item(&id).map(|item| &item.body) {
-            Some(ItemBody::Notice(notice)) => screen.rows(&notice_rows(&notice.text, screen)),
+            Some(ItemBody::Notice(notice)) => {
+                self.close_output(screen)?;
+                screen.rows(&notice_rows(&notice.text, screen))
+            }
             Some(_) | None => Ok(()),
         }
     }
 
+    /// Closes the panel of running output before a message.
+    fn close_output(&mut self, screen: &mut InlineScreen) -> io::Result<()> {
+        let bottom = self.output.as_mut().and_then(LiveOutput::close);
+        screen.rows(&Vec::from_iter(bottom))
+    }
+
     fn paused(
-        &self,
+        &mut self,
         reason: PauseReason,
         detail: Option<&str>,
         transcript: &Transcript,
@@ -365,6 +356,7 @@ impl PanelView {
                 format!("{why}: {detail}; /resume to grant it once more, /stop to cancel")
             }
         };
+        self.close_output(screen)?;
         screen.rows(&wrap(&row(&text, StyleRole::Warn), screen.render_options().width.saturating_sub(1), 2))
     }
 
@@ -499,6 +491,7 @@ impl PanelView {
         self.newest_line.clear();
         self.exit_code = outcome.exit_code.or(self.exit_code);
         shown_text(outcome).clone_into(&mut self.newest_output);
+        self.was_canceled = outcome.status == Status::Cancelled;
         let plan = transcript.plan(call);
         // A call that a user allowed can be rejected after its start, for example by an MCP server that has changed.
         let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));
@@ -551,13 +544,13 @@ impl PanelView {
                 (false, true) => "REMOTE COMMAND",
                 (false, false) => "COMMAND OUTPUT",
             };
-            screen.rows(&[panel.top(title)])?;
-            self.output = None;
-            return Ok(self.output.insert(LiveOutput::new(call.clone(), panel)));
+            let (output, top) = LiveOutput::open(call.clone(), title, panel);
+            screen.rows(&[top])?;
+            return Ok(self.output.insert(output));
         }
         let output = self.output.as_mut().expect("checked above");
         // The terminal may have been resized since the last row.
-        output.panel = Panel::new(screen.render_options());
+        output.resize(Panel::new(screen.render_options()));
         Ok(output)
     }
 
@@ -574,7 +567,9 @@ impl PanelView {
         let role = if end.error.is_some() { StyleRole::Bad } else { StyleRole::Warn };
         // The reason of a turn that was one command is that command's output.
         let is_news = |text: &String| text.trim() != safe(self.newest_output.trim());
-        if let Some(text) = words::turn_end_summary(end).filter(is_news) {
+        // A canceled call has said that the turn was stopped.
+        let is_told = end.reason == StopReason::Cancelled && self.was_canceled;
+        if let Some(text) = words::turn_end_summary(end).filter(|text| !is_told && is_news(text)) {
             screen.rows(&wrap(&row(&text, role), screen.render_options().width.saturating_sub(1), 2))?;
         }
         let Some(facts) = transcript.session_info() else { return Ok(()) };
@@ -697,83 +692,4 @@ fn prompt_rows(prompt: &UserPrompt, panel: Panel) -> Vec<TextRow> {
     let rows =
         prompt.text.lines().flat_map(|line| wrap(&row(line, StyleRole::Text), panel.inner(), 0)).collect();
     panel.around(title, rows)
-}
-
-impl LiveOutput {
-    fn new(call: CallId, panel: Panel) -> Self {
-        Self {
-            call,
-            panel,
-            stripper: Stripper::with_styles(),
-            line: TextRow::default(),
-            line_bytes: 0,
-            shown: 0,
-            hidden: 0,
-            tail: VecDeque::new(),
-        }
-    }
-
-    fn push(&mut self, text: &str) -> Vec<TextRow> {
-        let (text, styles) = self.stripper.push_styled(text);
-        self.push_styled(&text, &styles)
-    }
-
-    fn push_styled(&mut self, text: &str, styles: &StyleRuns) -> Vec<TextRow> {
-        let mut out = Vec::new();
-        for (piece, look) in styles.runs(text) {
-            for part in piece.split_inclusive('\n') {
-                let style = text_style(look, THEME, THEME.style(StyleRole::Text));
-                self.line.push(Span::new(part.trim_end_matches('\n'), style));
-                self.line_bytes += part.len();
-                if part.ends_with('\n') || self.line_bytes > OUTPUT_LINE_BYTES_MAX {
-                    self.end_line(&mut out);
-                }
-            }
-        }
-        out
-    }
-
-    fn end_line(&mut self, out: &mut Vec<TextRow>) {
-        self.line_bytes = 0;
-        let line = std::mem::take(&mut self.line);
-        for text in wrap_exact(&line.spans, self.panel.inner()) {
-            if self.shown < OUTPUT_HEAD_ROWS {
-                self.shown += 1;
-                out.push(self.panel.row(text));
-            } else {
-                if self.tail.len() == OUTPUT_TAIL_ROWS {
-                    self.tail.pop_front();
-                    self.hidden += 1;
-                }
-                self.tail.push_back(text);
-            }
-        }
-    }
-
-    /// Returns the text that the live row shows for output that has not been printed yet, if any.
-    fn waiting(&self) -> Option<String> {
-        let more = self.hidden + self.tail.len();
-        if more > 0 {
-            return Some(format!("{more} more rows"));
-        }
-        let line = self.line.text();
-        let line = line.trim();
-        (!line.is_empty()).then(|| line.to_owned())
-    }
-
-    fn finish(mut self, panel: Panel) -> Vec<TextRow> {
-        self.panel = panel;
-        let rest = self.stripper.finish();
-        let mut out = self.push_styled(&rest, &StyleRuns::default());
-        if !self.line.spans.is_empty() {
-            self.end_line(&mut out);
-        }
-        if self.hidden > 0 {
-            out.push(self.panel.row(row(&format!("… {} rows omitted …", self.hidden), StyleRole::Warn)));
-        }
-        let tail = self.tail.drain(..).flat_map(|text| wrap_exact(&text.spans, panel.inner()));
-        out.extend(tail.map(|text| panel.row(text)));
-        out.extend(self.panel.bottom());
-        out
-    }
 }

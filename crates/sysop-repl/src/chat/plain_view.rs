@@ -9,10 +9,12 @@ use sysop_core::text::{Neutralizer, Stripper, neutralize_line};
 use sysop_core::transcript::{
     Decider, ItemBody, ItemId, Proposal, ProposalState, Transcript, approval_label,
 };
+use sysop_term::output::shown_text;
 use sysop_term::{StyleRole, TextRow, paint};
 
 use super::approval::ApprovalPrompt;
 use super::inline_screen::InlineScreen;
+use super::live_output::{OUTPUT_HEAD_ROWS, OUTPUT_TAIL_ROWS};
 use super::view::{OwnCall, OwnCalls, ReplView};
 use crate::render::plan::{self, ProposalLocation};
 use crate::render::{safe, safe_prose, words};
@@ -270,9 +272,15 @@ impl PlainView {
             screen.text(&safe(&outcome.output))?;
         }
         screen.end_text()?;
-        let state = transcript.plan(call).map(|plan| &plan.state);
+        let plan = transcript.plan(call);
+        let is_command = plan.is_some_and(|plan| plan.call.text_argument("command").is_some());
+        let is_models = is_command && !is_direct(call, transcript);
+        if is_models && outcome.status != Status::Rejected {
+            screen.text(&excerpt(&safe(shown_text(outcome))))?;
+        }
+        let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
-            (Status::Ok, _) => {}
+            (Status::Ok, _) if !is_models => {}
             (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. })) => {
                 let named =
                     transcript.plan(call).map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
@@ -292,6 +300,19 @@ impl PlainView {
 
 fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
     transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
+}
+
+/// Returns the first and the last lines of an output, each with a line feed, and the number of lines between them.
+fn excerpt(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let omitted = lines.len().saturating_sub(OUTPUT_HEAD_ROWS + OUTPUT_TAIL_ROWS);
+    let (head, tail) = match omitted {
+        0 => (lines.as_slice(), [].as_slice()),
+        _ => (&lines[..OUTPUT_HEAD_ROWS], &lines[OUTPUT_HEAD_ROWS + omitted..]),
+    };
+    let note = (omitted > 0).then(|| format!("… {omitted} lines omitted …\n"));
+    let line = |line: &&str| format!("{line}\n");
+    head.iter().map(line).chain(note).chain(tail.iter().map(line)).collect()
 }
 
 /// Converts the rows of a proposal to lines.

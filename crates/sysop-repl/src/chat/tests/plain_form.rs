@@ -21,6 +21,10 @@ async fn the_plain_form_works_through_a_pipe() {
         Agent: Looking.
 
         [Tool: bash("seq 3")]
+        1
+        2
+        3
+        (ok, exit code 0, 12 ms)
 
         Agent: That is all.
 
@@ -88,6 +92,8 @@ async fn plain_approvals_are_read_as_input_lines() {
         y run once, n [REASON] reject, e [COMMAND] edit, a allow for this session: any simple `rm …` in this directory, s stop
         Run it? [y/n/e/a/s] y
         [Tool: bash("rm -rf build && echo done")]
+        ran rm -rf build && echo done
+        (ok, exit code 0, 12 ms)
 
         Agent: Done with `rm -rf build && echo done`.
 
@@ -135,6 +141,8 @@ async fn plain_approvals_are_read_as_input_lines() {
         y run once, n [REASON] reject, e [COMMAND] edit, s stop
         Run it? [y/n/e/s] y
         [Tool: bash("rm -ri build")]
+        ran rm -ri build
+        (ok, exit code 0, 12 ms)
 
         Agent: Done with `rm -ri build`.
 

@@ -85,7 +85,7 @@ async fn ctrl_c_declines_a_prompt_before_it_stops_the_turn() {
     person.sees("One-time code:").await;
     person.sees("Esc decline").await;
     person.signals(Signal::INT);
-    person.sees("stopped").await;
+    person.sees("canceled").await;
     person.sees(PROMPT).await;
     person.types("thrice\r").await;
     person.sees("Esc decline").await;
@@ -94,7 +94,7 @@ async fn ctrl_c_declines_a_prompt_before_it_stops_the_turn() {
     person.sees("Esc decline").await;
     person.types("\u{3}").await;
     // The third prompt is withdrawn with the turn.
-    let text = person.sees("stopped").await;
+    let text = person.sees("canceled").await;
     assert!(!text.contains("Again:"), "{text}");
     person.sees(PROMPT).await;
 }
@@ -214,6 +214,8 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
           [sudo] password for joe:
         Answer: 
         (You answered `[sudo] password for joe:`: [password entered])
+        all right
+        (ok, exit code 0, 12 ms)
 
         You: perhaps
         [Tool: bash("sudo id")]
@@ -223,6 +225,8 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
         Is this a password or secret prompt? [y/n] 
         Answer: 
         (You answered `Your name?`: [password entered])
+        all right
+        (ok, exit code 0, 12 ms)
 
         You: hostkey
         [Tool: bash("sudo id")]
@@ -233,6 +237,8 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
           \x1b[2JAre you sure you want to continue connecting (yes/no/[fingerprint])?
         Answer: 
         (You answered `\x1b[2JAre you sure you want to continue connecting (yes/no/[fi…`: yes)
+        all right
+        (ok, exit code 0, 12 ms)
 
         You: sudo
         [Tool: bash("sudo id")]
@@ -241,6 +247,7 @@ async fn piped_input_answers_a_prompt_with_its_next_line() {
           [sudo] password for joe:
         Answer: 
         (declined; press Ctrl+C to stop the turn)
+        not right
         (failed, exit code 1, 12 ms)
 
         You: 

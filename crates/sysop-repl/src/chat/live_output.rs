@@ -1,0 +1,175 @@
+//! Panel with the output of a running call: its first rows, and at the end its last rows.
+//!
+//! A message during the call closes the panel; the next row of output opens it again.
+
+use std::collections::VecDeque;
+
+use sysop_core::id::CallId;
+use sysop_core::style::StyleRuns;
+use sysop_core::text::Stripper;
+use sysop_term::ansi::text_style;
+use sysop_term::cells::wrap_exact;
+use sysop_term::{Span, StyleRole, TextRow};
+
+use crate::render::panel::Panel;
+use crate::render::{THEME, row};
+
+/// Maximum number of rows to show from the start of an output.
+pub(super) const OUTPUT_HEAD_ROWS: usize = 60;
+/// Maximum number of rows to show from the end of an output.
+pub(super) const OUTPUT_TAIL_ROWS: usize = 20;
+/// Maximum length of an unfinished output line, in bytes.
+const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
+
+pub(super) struct LiveOutput {
+    pub(super) call: CallId,
+    panel: Panel,
+    title: &'static str,
+    /// True if the panel has a top, but no bottom yet.
+    open: bool,
+    /// Strips control sequences in such a way that the user sees the same text as the model, including lines that are
+    /// overwritten on a terminal.
+    stripper: Stripper,
+    line: TextRow,
+    line_bytes: usize,
+    shown: usize,
+    hidden: usize,
+    tail: VecDeque<TextRow>,
+}
+
+impl LiveOutput {
+    /// Creates the panel. Also returns its top row.
+    pub(super) fn open(call: CallId, title: &'static str, panel: Panel) -> (Self, TextRow) {
+        let output = Self {
+            call,
+            panel,
+            title,
+            open: true,
+            stripper: Stripper::with_styles(),
+            line: TextRow::default(),
+            line_bytes: 0,
+            shown: 0,
+            hidden: 0,
+            tail: VecDeque::new(),
+        };
+        (output, panel.top(title))
+    }
+
+    /// Follows the width of the terminal.
+    pub(super) fn resize(&mut self, panel: Panel) {
+        self.panel = panel;
+    }
+
+    /// Returns the row that closes the panel before a message, if the panel is open and has sides.
+    pub(super) fn close(&mut self) -> Option<TextRow> {
+        std::mem::take(&mut self.open).then(|| self.panel.bottom()).flatten()
+    }
+
+    pub(super) fn push(&mut self, text: &str) -> Vec<TextRow> {
+        let (text, styles) = self.stripper.push_styled(text);
+        self.push_styled(&text, &styles)
+    }
+
+    pub(super) fn push_styled(&mut self, text: &str, styles: &StyleRuns) -> Vec<TextRow> {
+        let mut out = Vec::new();
+        for (piece, look) in styles.runs(text) {
+            for part in piece.split_inclusive('\n') {
+                let style = text_style(look, THEME, THEME.style(StyleRole::Text));
+                self.line.push(Span::new(part.trim_end_matches('\n'), style));
+                self.line_bytes += part.len();
+                if part.ends_with('\n') || self.line_bytes > OUTPUT_LINE_BYTES_MAX {
+                    self.end_line(&mut out);
+                }
+            }
+        }
+        self.inside(out)
+    }
+
+    /// Returns rows for inside the panel with the panel's top, if it is closed and there are rows.
+    fn inside(&mut self, mut rows: Vec<TextRow>) -> Vec<TextRow> {
+        if !rows.is_empty() && !std::mem::replace(&mut self.open, true) {
+            rows.insert(0, self.panel.top(&format!("{}, continued", self.title)));
+        }
+        rows
+    }
+
+    fn end_line(&mut self, out: &mut Vec<TextRow>) {
+        self.line_bytes = 0;
+        let line = std::mem::take(&mut self.line);
+        for text in wrap_exact(&line.spans, self.panel.inner()) {
+            if self.shown < OUTPUT_HEAD_ROWS {
+                self.shown += 1;
+                out.push(self.panel.row(text));
+            } else {
+                if self.tail.len() == OUTPUT_TAIL_ROWS {
+                    self.tail.pop_front();
+                    self.hidden += 1;
+                }
+                self.tail.push_back(text);
+            }
+        }
+    }
+
+    /// Returns the text that the live row shows for output that has not been printed yet, if any.
+    pub(super) fn waiting(&self) -> Option<String> {
+        let more = self.hidden + self.tail.len();
+        if more > 0 {
+            return Some(format!("{more} more rows"));
+        }
+        let line = self.line.text();
+        let line = line.trim();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+
+    /// Returns the remaining rows of the panel.
+    pub(super) fn finish(mut self, panel: Panel) -> Vec<TextRow> {
+        self.panel = panel;
+        let rest = self.stripper.finish();
+        let mut out = self.push_styled(&rest, &StyleRuns::default());
+        let mut rows = Vec::new();
+        if !self.line.spans.is_empty() {
+            self.end_line(&mut rows);
+        }
+        if self.hidden > 0 {
+            rows.push(self.panel.row(row(&format!("… {} rows omitted …", self.hidden), StyleRole::Warn)));
+        }
+        let tail: Vec<TextRow> = self.tail.drain(..).collect();
+        let tail = tail.iter().flat_map(|text| wrap_exact(&text.spans, panel.inner()));
+        rows.extend(tail.map(|text| panel.row(text)));
+        out.extend(self.inside(rows));
+        out.extend(self.close());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::RenderOptions;
+
+    fn text(rows: &[TextRow]) -> Vec<String> {
+        rows.iter().map(|row| row.text().trim_end_matches(['─', '╮', '╯', ' ', '│']).to_owned()).collect()
+    }
+
+    #[test]
+    fn output_after_a_message_is_in_a_panel_of_its_own() {
+        let panel = Panel::new(RenderOptions { width: 80, color: false });
+        let (mut output, top) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
+        assert_eq!(text(&[top]), ["╭─ COMMAND OUTPUT"]);
+        assert_eq!(text(&output.push("one\ntw")), ["│ one"]);
+        assert_eq!(text(&Vec::from_iter(output.close())), ["╰"]);
+        assert_eq!(output.close(), None, "a closed panel is not closed twice");
+        assert_eq!(text(&output.push("o\nthree")), ["╭─ COMMAND OUTPUT, continued", "│ two"]);
+        assert_eq!(text(&Vec::from_iter(output.close())), ["╰"]);
+        assert_eq!(text(&output.finish(panel)), ["╭─ COMMAND OUTPUT, continued", "│ three", "╰"]);
+    }
+
+    #[test]
+    fn a_panel_that_a_message_closed_stays_closed_without_further_output() {
+        let panel = Panel::new(RenderOptions { width: 80, color: false });
+        let (mut output, _) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
+        output.push("one\n");
+        output.close();
+        assert_eq!(output.finish(panel), []);
+    }
+}
