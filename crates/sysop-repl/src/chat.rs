@@ -1,8 +1,9 @@
 //! `sysop chat`: the line REPL. The REPL turns lines into `Input`s and updates into rows, and decides nothing.
 //!
 //! The terminal is read by one reader at a time: by the line editor while the session waits for a prompt, by
-//! an approval or program question while one is open, by the session's terminal after `/shell`, and by nothing
-//! while a turn is running. Keys typed during a turn wait for the next prompt and never answer a question.
+//! an approval or program question while one is open, by the session's terminal after `/shell`, and by a simpler line
+//! reader while a turn is running. What is typed during a turn is queued or kept for the next prompt, and never answers
+//! a question.
 
 pub(crate) mod approval;
 pub(crate) mod editor;
@@ -18,6 +19,7 @@ mod repl;
 mod session_skills;
 mod status_row;
 mod terminal_mirror;
+mod type_ahead;
 mod view;
 
 #[cfg(test)]

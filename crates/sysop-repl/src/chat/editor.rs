@@ -16,6 +16,7 @@ use reedline::{
     Validator, default_emacs_keybindings,
 };
 use rustix::process::kill_current_process_group;
+use sysop_core::text::visible_text;
 use sysop_term::command::completions;
 
 use super::CompletionNames;
@@ -83,9 +84,9 @@ impl Prompt for PromptLabel {
 }
 
 /// Creates the editor for prompts and commands. Also returns an error about the history file, if any.
-pub(crate) fn editor(
+pub(super) fn editor(
     history: Option<&Path>,
-    known: Arc<RwLock<CompletionNames>>,
+    completer: CommandCompleter,
     color: bool,
     printer: ExternalPrinter<String>,
     stop: Arc<AtomicBool>,
@@ -93,7 +94,7 @@ pub(crate) fn editor(
     let mut editor = base(color)
         .with_external_printer(printer)
         .with_break_signal(stop)
-        .with_completer(Box::new(CommandCompleter { known }))
+        .with_completer(Box::new(completer))
         .with_menu(ReedlineMenu::EngineCompleter(Box::new(
             ColumnarMenu::default().with_name(MENU).with_marker(SIGN),
         )))
@@ -238,29 +239,107 @@ struct BackslashContinuation;
 
 impl Validator for BackslashContinuation {
     fn validate(&self, line: &str) -> ValidationResult {
-        let backslashes = line.len() - line.trim_end_matches('\\').len();
-        if backslashes % 2 == 1 { ValidationResult::Incomplete } else { ValidationResult::Complete }
+        if ends_with_continuation(line) { ValidationResult::Incomplete } else { ValidationResult::Complete }
     }
 }
 
-/// Completes words that start with `/`.
-struct CommandCompleter {
+/// Returns true if the text ends with a backslash that continues the line.
+pub(super) fn ends_with_continuation(text: &str) -> bool {
+    let backslashes = text.len() - text.trim_end_matches('\\').len();
+    backslashes % 2 == 1
+}
+
+/// Returns the paths under the session's root that match a word. Blocks its caller until they are known.
+pub(super) type PathCompleter = Box<dyn Fn(&str) -> Vec<String> + Send>;
+
+/// Completes commands, their arguments, and words that start with `@`.
+pub(super) struct CommandCompleter {
     known: Arc<RwLock<CompletionNames>>,
+    paths: PathCompleter,
+}
+
+impl CommandCompleter {
+    pub(super) fn new(known: Arc<RwLock<CompletionNames>>, paths: PathCompleter) -> Self {
+        Self { known, paths }
+    }
+
+    /// Returns the completions for the last word of `line`, each with a description.
+    fn matches(&self, line: &str, word: &str) -> Vec<(String, String)> {
+        let Some(path) = word.strip_prefix('@') else { return completions(line, &self.known.read()) };
+        // The editor draws names as they are.
+        let drawable = |path: &String| visible_text(path) == *path;
+        let paths = (self.paths)(path).into_iter().filter(drawable);
+        paths.map(|path| (format!("@{path}"), String::new())).collect()
+    }
 }
 
 impl Completer for CommandCompleter {
     fn complete(&mut self, line: &str, position: usize) -> CompletionResult {
-        let start = line[..position].rfind(' ').map_or(0, |at| at + 1);
-        let suggestions: Vec<Suggestion> = completions(&line[..position], &self.known.read())
+        let line = &line[..position];
+        let start = line.rfind([' ', '\t', '\n']).map_or(0, |at| at + 1);
+        let suggestion = |value: String, description: String| Suggestion {
+            append_whitespace: !value.ends_with('/'),
+            value,
+            description: Some(description).filter(|text| !text.is_empty()),
+            span: Span::new(start, position),
+            ..Suggestion::default()
+        };
+        let mut suggestions: Vec<Suggestion> = self
+            .matches(line, &line[start..])
             .into_iter()
-            .map(|(value, description)| Suggestion {
-                value,
-                description: Some(description),
-                span: Span::new(start, position),
-                append_whitespace: true,
-                ..Suggestion::default()
-            })
+            .map(|(value, description)| suggestion(value, description))
             .collect();
+        // For an empty list, the menu would say `NO RECORDS FOUND`. A single suggestion is inserted without a menu.
+        if suggestions.is_empty() {
+            let unchanged = suggestion(line[start..].to_owned(), String::new());
+            suggestions.push(Suggestion { append_whitespace: false, ..unchanged });
+        }
         CompletionResult::fresh(suggestions)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the line after the only completion, or the completions if there are several.
+    fn completed(line: &str) -> Result<String, Vec<String>> {
+        let names =
+            CompletionNames { hosts: vec![("web1".into(), "The server".into())], ..Default::default() };
+        let paths = |word: &str| {
+            let all = ["notes.txt", "nginx/", "nginx/site.conf", "bad\u{1b}[2Jname"];
+            all.iter().filter(|path| path.starts_with(word)).map(|path| (*path).to_owned()).collect()
+        };
+        let mut completer = CommandCompleter::new(Arc::new(RwLock::new(names)), Box::new(paths));
+        let CompletionResult::Fresh { suggestions, .. } = completer.complete(line, line.len()) else {
+            panic!("the completions are not complete")
+        };
+        let values: Vec<String> = suggestions.iter().map(|it| it.value.clone()).collect();
+        let [only] = values.as_slice() else { return Err(values) };
+        let space = if suggestions[0].append_whitespace { " " } else { "" };
+        Ok(format!("{}{only}{space}", &line[..suggestions[0].span.start]))
+    }
+
+    #[test]
+    fn a_word_after_an_at_sign_is_completed_from_the_paths_of_the_session() {
+        assert_eq!(completed("compare @no"), Ok("compare @notes.txt ".to_owned()));
+        assert_eq!(completed("compare @nginx/s"), Ok("compare @nginx/site.conf ".to_owned()));
+        assert_eq!(
+            completed("first\n@n"),
+            Err(vec!["@notes.txt".into(), "@nginx/".into(), "@nginx/site.conf".into()])
+        );
+        assert_eq!(
+            completed("@bad"),
+            Ok("@bad".to_owned()),
+            "a name that would change the terminal is not offered"
+        );
+    }
+
+    #[test]
+    fn a_word_without_completions_stays_as_it_is() {
+        for line in ["hello", "look at @zzz", "/host nowhere", ""] {
+            assert_eq!(completed(line), Ok(line.to_owned()));
+        }
+        assert_eq!(completed("/host we"), Ok("/host web1 ".to_owned()));
     }
 }

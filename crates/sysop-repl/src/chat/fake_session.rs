@@ -1,5 +1,6 @@
 //! Session for testing the front ends; words in the prompt select its behavior.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
@@ -117,6 +118,10 @@ struct State {
     running: Option<ToolCall>,
     paused: Option<PauseReason>,
     stubborn: bool,
+    /// True while a turn runs.
+    busy: bool,
+    /// Prompts queued behind the current turn.
+    waiting: VecDeque<String>,
     /// Name of the user whose call runs next; `None` for the local user.
     user: Option<String>,
     questions: Vec<Question>,
@@ -287,6 +292,10 @@ impl State {
 
     fn input(&mut self, input: Input) {
         match input {
+            Input::Prompt { text, .. } if self.busy && self.paused.is_none() => {
+                self.publish(Event::PromptQueued { text: text.clone(), images: Vec::new(), by: None });
+                self.waiting.push_back(text);
+            }
             Input::Prompt { text, .. } => self.prompt(&text),
             Input::Direct { tool, arguments, origin, .. } => self.direct(tool, arguments, origin),
             Input::Decision { call, decision, by, .. } => self.decision(&call, decision, by),
@@ -304,7 +313,10 @@ impl State {
             Input::Clear => self.publish(Event::HistoryCleared),
             Input::Configure { change } => self.publish(Event::configured(change)),
             Input::Compact { focus } => self.say(&format!("compacting {focus:?}")),
-            Input::Background => self.say("to the background"),
+            Input::Background => {
+                self.say("to the background");
+                self.end(StopReason::EndTurn, None);
+            }
             Input::PreviewCommand { call, command } => {
                 let preview = vec![format!("effect of {command}")];
                 let survey = Survey::elsewhere(CommandContext::bash());
@@ -342,6 +354,7 @@ impl State {
         }
         self.turn += 1;
         self.step = 0;
+        self.busy = true;
         self.publish(Event::TurnStarted {
             turn: TurnId(self.turn),
             prompt: prompt.into(),
@@ -728,6 +741,13 @@ impl State {
     }
 
     fn end(&mut self, reason: StopReason, error: Option<String>) {
+        self.busy = false;
+        if reason == StopReason::Cancelled {
+            self.waiting.clear();
+        }
         self.publish(Event::TurnEnded { turn: TurnId(self.turn), reason, error, active_ms: 0 });
+        if let Some(next) = self.waiting.pop_front() {
+            self.prompt(&next);
+        }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 
 use sysop_term::{StyleRole, TextRow, paint};
 
+use super::type_ahead::typed_row;
 use crate::render::{RenderOptions, row, truncate};
 
 /// Maximum number of rows waiting for the terminal; the oldest are dropped first.
@@ -33,6 +34,10 @@ pub(crate) struct InlineScreen {
     lost: usize,
     given: bool,
     last: Option<String>,
+    /// Content of the last row, also while it is hidden by typed text.
+    content: Option<TextRow>,
+    /// Text that the user is typing during a turn. Unless empty, it is shown in place of the last row.
+    typed: String,
     /// Number of newlines at the end of the text so far; 2 before any text.
     ends: usize,
 }
@@ -53,6 +58,8 @@ impl InlineScreen {
             lost: 0,
             given: false,
             last: None,
+            content: None,
+            typed: String::new(),
             ends: 2,
         }
     }
@@ -111,7 +118,20 @@ impl InlineScreen {
 
     /// Replaces the last row. The row is shown only while this screen owns the terminal.
     pub(crate) fn last_row(&mut self, content: Option<TextRow>) -> io::Result<()> {
-        let content = content
+        self.content = content;
+        self.draw_last_row()
+    }
+
+    /// Shows text that the user is typing during a turn, in place of the last row unless it is empty.
+    pub(crate) fn set_typed(&mut self, text: &str) -> io::Result<()> {
+        text.clone_into(&mut self.typed);
+        self.draw_last_row()
+    }
+
+    fn draw_last_row(&mut self) -> io::Result<()> {
+        let typed = (!self.typed.is_empty()).then(|| typed_row(&self.typed, self.look.width));
+        let content = typed
+            .or_else(|| self.content.clone())
             .filter(|_| self.owner == TerminalOwner::Output)
             .map(|row| paint::row(&truncate(&row, self.look.width.saturating_sub(1)), self.look.color));
         if content == self.last {

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use parking_lot::RwLock;
-use reedline::{EditCommand, ExternalPrinter, Reedline, Signal};
+use reedline::{EditCommand, ExternalPrinter, HistoryItem, Reedline, Signal};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{QueueSelector, tcflush};
 use secrecy::SecretString;
@@ -25,9 +25,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::approval::{
     ApprovalOutcome, ApprovalPrompt, GUARD, NO_RULE, ONCE_ONLY, TtyApprovalIo, ask, rule_question,
 };
-use super::editor::{PromptLabel, editor, read};
+use super::editor::{CommandCompleter, PathCompleter, PromptLabel, editor, read};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
+use super::type_ahead::{self, TypedAhead};
 use super::{BY, CompletionNames};
 use crate::render::safe;
 
@@ -49,6 +50,10 @@ pub(crate) enum ReadRequest {
     /// Ask for the decision on a proposal.
     Approval(Box<ApprovalPrompt>),
     ProgramPrompt(ProgramPrompt),
+    /// Read text for after the current turn.
+    TypeAhead {
+        draft: String,
+    },
     /// Forward keys to the session's terminal.
     Terminal(Arc<dyn prompter::Terminal>),
 }
@@ -64,11 +69,15 @@ pub(crate) enum UserInput {
     Withdrawn(String),
     /// The user's decision on a proposal.
     Approval(ApprovalOutcome),
+    /// The input ended at a proposal.
+    NoAnswer,
     ProgramPrompt(PromptOutcome),
     /// The user left the session's terminal, or was called away to answer a question.
     LeftTerminal,
     /// The terminal is gone, for this reason.
     Failed(String),
+    /// All of the text typed so far during a turn. The request is still open.
+    Typing(String),
     /// A message for the user. The request is still open.
     Notice(String),
 }
@@ -91,6 +100,7 @@ impl InputReader {
     pub(crate) fn on_terminal(
         history: Option<PathBuf>,
         known: Arc<RwLock<CompletionNames>>,
+        paths: PathCompleter,
         color: bool,
     ) -> Self {
         let printer = ExternalPrinter::new(PRINTER_MESSAGES_MAX);
@@ -98,7 +108,9 @@ impl InputReader {
         let repaint = Arc::new(OnceLock::new());
         let signal = Arc::clone(&repaint);
         let reader = Self::start(Some(above), move |requests, said, withdrawn| {
-            let (mut editor, problem) = editor(history.as_deref(), known, color, printer, withdrawn.clone());
+            let completer = CommandCompleter::new(known, paths);
+            let (mut editor, problem) =
+                editor(history.as_deref(), completer, color, printer, withdrawn.clone());
             let repaint = editor.repaint_signal();
             let _ = signal.set(Box::new(move || repaint.request_repaint()) as Repaint);
             if let Some(problem) = problem {
@@ -118,6 +130,7 @@ impl InputReader {
                         prompt_input(ask_on_terminal(&sheet, color, &withdrawn))
                     }
                     ReadRequest::Terminal(terminal) => forward_keys(terminal.as_ref(), &withdrawn),
+                    ReadRequest::TypeAhead { draft } => read_ahead(&mut editor, draft, &said, &withdrawn),
                 };
                 emit(&said, answer);
             }
@@ -138,7 +151,8 @@ impl InputReader {
                     },
                     ReadRequest::Approval(question) => {
                         match ask_by_lines(&mut lines, &question, &withdrawn) {
-                            Ok(answer) => UserInput::Approval(answer),
+                            Ok(Some(answer)) => UserInput::Approval(answer),
+                            Ok(None) => UserInput::NoAnswer,
                             Err(error) => UserInput::Failed(error.to_string()),
                         }
                     }
@@ -150,6 +164,8 @@ impl InputReader {
                         prompt_input(reply_by_lines(&mut lines, &sheet, &withdrawn))
                     }
                     ReadRequest::Terminal(terminal) => forward_keys(terminal.as_ref(), &withdrawn),
+                    // Lines typed during a turn stay in the input until they are read.
+                    ReadRequest::TypeAhead { draft } => UserInput::Withdrawn(draft),
                 };
                 emit(&said, answer);
             }
@@ -296,6 +312,25 @@ fn read_line(editor: &mut Reedline, label: &PromptLabel, draft: String) -> UserI
     }
 }
 
+fn read_ahead(
+    editor: &mut Reedline,
+    draft: String,
+    said: &UnboundedSender<UserInput>,
+    withdrawn: &AtomicBool,
+) -> UserInput {
+    let show = |text: &str| emit(said, UserInput::Typing(text.to_owned()));
+    match type_ahead::read(draft, withdrawn, show) {
+        Ok(TypedAhead::Line(line)) => {
+            // A failure to write the history must not lose the line.
+            let _ = editor.history_mut().save(HistoryItem::from_command_line(&line));
+            let _ = editor.sync_history();
+            UserInput::Line(line)
+        }
+        Ok(TypedAhead::Withdrawn(text)) => UserInput::Withdrawn(text),
+        Err(error) => UserInput::Failed(error.to_string()),
+    }
+}
+
 /// Reads the next line, or returns `None` at the end of the input. If no terminal has echoed the line, prints
 /// it, so that the output shows the whole dialog.
 fn read_echoed_line(lines: &mut (impl BufRead + AsFd)) -> io::Result<Option<String>> {
@@ -317,12 +352,13 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
 }
 
 /// Shows a proposal and reads the answer from the same lines as prompts. On a terminal, text typed before the
-/// question is discarded. Lines from a pipe always precede the question, so they count as answers.
+/// question is discarded. Lines from a pipe always precede the question, so they count as answers. Returns `None` at the
+/// end of the input.
 fn ask_by_lines(
     lines: &mut (impl BufRead + AsFd),
     question: &ApprovalPrompt,
     withdrawn: &AtomicBool,
-) -> io::Result<ApprovalOutcome> {
+) -> io::Result<Option<ApprovalOutcome>> {
     drop_early_lines(lines)?;
     loop {
         let edit = if question.command.is_some() { "/e" } else { "" };
@@ -331,16 +367,16 @@ fn ask_by_lines(
         say(&format!("Run it? [y/n{edit}{session}{always}/s] "))?;
         let line = read_echoed_line(lines)?;
         if withdrawn.load(Ordering::Relaxed) {
-            return Ok(ApprovalOutcome::Withdrawn);
+            return Ok(Some(ApprovalOutcome::Withdrawn));
         }
-        let Some(line) = line else { return Ok(ApprovalOutcome::StopTurn) };
+        let Some(line) = line else { return Ok(None) };
         let line = line.trim();
         let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let rest = rest.trim();
         if line == "A" {
             match &question.rule {
                 Some(offered) if confirm_rule(lines, offered)? && !withdrawn.load(Ordering::Relaxed) => {
-                    return Ok(ApprovalOutcome::Always(offered.clone()));
+                    return Ok(Some(ApprovalOutcome::Always(offered.clone())));
                 }
                 Some(_) => {}
                 None => say(&format!("{NO_RULE}\n"))?,
@@ -348,13 +384,13 @@ fn ask_by_lines(
             continue;
         }
         match word.to_ascii_lowercase().as_str() {
-            "y" | "yes" if rest.is_empty() => return Ok(ApprovalOutcome::Allow),
+            "y" | "yes" if rest.is_empty() => return Ok(Some(ApprovalOutcome::Allow)),
             "a" | "always" if rest.is_empty() && question.covers.is_empty() => {
                 say(&format!("{ONCE_ONLY}\n"))?
             }
-            "a" | "always" if rest.is_empty() => return Ok(ApprovalOutcome::AllowSession),
-            "s" | "stop" if rest.is_empty() => return Ok(ApprovalOutcome::StopTurn),
-            "n" | "no" => return Ok(ApprovalOutcome::Reject(rest.to_owned())),
+            "a" | "always" if rest.is_empty() => return Ok(Some(ApprovalOutcome::AllowSession)),
+            "s" | "stop" if rest.is_empty() => return Ok(Some(ApprovalOutcome::StopTurn)),
+            "n" | "no" => return Ok(Some(ApprovalOutcome::Reject(rest.to_owned()))),
             "e" | "edit" if question.command.is_some() => {
                 let edited = if rest.is_empty() {
                     say("Command: ")?;
@@ -363,7 +399,7 @@ fn ask_by_lines(
                     rest.to_owned()
                 };
                 if !edited.trim().is_empty() {
-                    return Ok(ApprovalOutcome::Edited(edited));
+                    return Ok(Some(ApprovalOutcome::Edited(edited)));
                 }
             }
             _ => {

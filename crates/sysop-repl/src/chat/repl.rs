@@ -2,8 +2,11 @@
 
 mod approvals;
 mod commands;
+mod interrupts;
+mod label;
 mod prompter;
 mod shell;
+mod type_ahead;
 
 use std::collections::HashSet;
 use std::io;
@@ -17,33 +20,32 @@ use parking_lot::RwLock;
 use serde_json::json;
 use sysop_core::cost_report::CostReport;
 use sysop_core::event::{ConfigChange, Decision, Event, Input, Origin, Update};
-use sysop_core::id::{CallId, Seq};
+use sysop_core::id::{CallId, Seq, SessionId};
 use sysop_core::mode::Mode;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::question::QuestionId;
 use sysop_core::skill::Skill;
 use sysop_core::spec::SessionSpec;
-use sysop_core::transcript::{ItemBody, PauseDelay, SessionPhase, Transcript, approval_label};
+use sysop_core::transcript::{ItemBody, SessionPhase, Transcript, approval_label};
 use sysop_core::ui_text;
 use sysop_driver::frontend::{AttachedSession, Routine, SessionHandle, SessionSelector, SessionService};
 use sysop_term::StyleRole;
 use sysop_term::command::{COMMANDS, InputLine, parse, undo_arguments};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::editor::PromptLabel;
+use super::editor::{PathCompleter, PromptLabel};
 use super::inline_screen::{InlineScreen, TerminalOwner};
 use super::input_reader::{InputReader, ReadRequest, UserInput};
 use super::no_echo::NoEcho;
 use super::panel_view::PanelView;
 use super::plain_view::PlainView;
-use super::program_prompt::PromptOutcome;
 use super::session_skills::SessionSkills;
 use super::terminal_mirror::AlternateScreen;
 use super::view::{OwnCall, ReplView};
 use super::{CompletionNames, ExitBehavior, ReplContext, ReplLayout};
 use crate::Exit;
 use crate::render::terminal_width;
-use crate::render::{RenderOptions, safe, words};
+use crate::render::{RenderOptions, words};
 use approvals::EditedApproval;
 use shell::AttachedShell;
 
@@ -53,6 +55,8 @@ const TICK: Duration = Duration::from_millis(120);
 const EXPECT: Duration = Duration::from_secs(2);
 /// Maximum time to wait at exit for the line editor to restore the terminal.
 const LEAVE: Duration = Duration::from_secs(1);
+/// Maximum number of paths to complete a word with.
+const PATHS_MAX: usize = 32;
 /// Request that the user is currently answering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
@@ -61,6 +65,8 @@ enum ActiveRead {
     Approval(CallId),
     ProgramPrompt(QuestionId),
     Terminal,
+    /// Text for after the current turn.
+    TypeAhead,
 }
 
 /// Update to expect after an input was sent.
@@ -99,12 +105,18 @@ pub(super) struct Repl {
     pausing: bool,
     expected: Option<(AwaitedUpdate, Instant)>,
     draft: String,
+    /// Prompts that were typed here and are queued behind the current turn.
+    queued: Vec<String>,
+    /// Session whose root `@PATH` is completed from, for the thread of the line editor.
+    completed_session: Arc<RwLock<SessionId>>,
     /// Text before the sign of the prompt.
     label: Arc<RwLock<String>>,
     turn_interrupted: bool,
     prompt_interrupted: bool,
     no_echo: Option<NoEcho>,
     leaving: Option<Exit>,
+    /// Exit at the end of the input.
+    exit_at_end: Exit,
 }
 
 struct ReplSignals {
@@ -144,9 +156,12 @@ impl Repl {
             skills: Vec::new(),
         };
         let known = Arc::new(RwLock::new(known));
+        let completed_session = Arc::new(RwLock::new(context.opened.session.id().clone()));
         let (console, color) = match context.form {
             ReplLayout::Panels { color } => {
-                (InputReader::on_terminal(context.history.clone(), Arc::clone(&known), color), color)
+                let paths = path_completer(&context.service, &completed_session);
+                let names = Arc::clone(&known);
+                (InputReader::on_terminal(context.history.clone(), names, paths, color), color)
             }
             ReplLayout::Plain => (InputReader::by_lines(), false),
         };
@@ -179,11 +194,14 @@ impl Repl {
             pausing: false,
             expected: None,
             draft: String::new(),
+            queued: Vec::new(),
+            completed_session,
             label: Arc::default(),
             turn_interrupted: false,
             prompt_interrupted: false,
             no_echo,
             leaving: None,
+            exit_at_end: Exit::Done,
             context,
             routines,
             skills: SessionSkills::new(known),
@@ -232,7 +250,7 @@ impl Repl {
     /// Restores the quiet mode after another program may have used the terminal. Does nothing while a line
     /// editor or prompt is reading, because these set their own modes.
     fn resume_from_suspend(&self) {
-        if self.active_read == ActiveRead::None
+        if matches!(self.active_read, ActiveRead::None | ActiveRead::TypeAhead)
             && let Some(no_echo) = &self.no_echo
         {
             no_echo.apply();
@@ -249,7 +267,7 @@ impl Repl {
         }
         self.screen.flush_pending()?;
         self.refresh_label();
-        if self.active_read == ActiveRead::None {
+        if matches!(self.active_read, ActiveRead::None | ActiveRead::TypeAhead) {
             self.view.tick(&self.transcript, &mut self.screen)?;
         }
         Ok(())
@@ -299,6 +317,7 @@ impl Repl {
             self.introduce()?;
             self.view.update(update, &self.transcript, &mut self.screen)?;
             self.decided_elsewhere(&logged.event)?;
+            self.follow_queue(&logged.event)?;
         }
         if !self.replaying() {
             self.introduce()?;
@@ -368,7 +387,11 @@ impl Repl {
             (_, None, None) if self.shell.is_some() => return ActiveRead::Terminal,
             (_, None, None) => {}
         }
-        if self.running() { ActiveRead::None } else { ActiveRead::Line }
+        match self.context.form {
+            _ if !self.running() => ActiveRead::Line,
+            ReplLayout::Panels { .. } => ActiveRead::TypeAhead,
+            ReplLayout::Plain => ActiveRead::None,
+        }
     }
 
     fn sync_active_read(&mut self) -> io::Result<()> {
@@ -381,8 +404,13 @@ impl Repl {
             (ActiveRead::None, ActiveRead::Approval(call)) => self.ask_question(&call),
             (ActiveRead::None, ActiveRead::ProgramPrompt(_)) => self.ask_for_program(),
             (ActiveRead::None, ActiveRead::Terminal) => self.enter_shell(),
+            (ActiveRead::None, ActiveRead::TypeAhead) => {
+                self.read_ahead();
+                Ok(())
+            }
             // An open line stays while another front end is in use; events are printed above it.
-            (ActiveRead::Line, ActiveRead::Line | ActiveRead::None)
+            (ActiveRead::Line, ActiveRead::Line | ActiveRead::TypeAhead | ActiveRead::None)
+            | (ActiveRead::TypeAhead, ActiveRead::TypeAhead | ActiveRead::None)
             | (ActiveRead::None, ActiveRead::None) => Ok(()),
             (
                 open @ (ActiveRead::Approval(_) | ActiveRead::ProgramPrompt(_) | ActiveRead::Terminal),
@@ -393,7 +421,8 @@ impl Repl {
                 ActiveRead::Line
                 | ActiveRead::Approval(_)
                 | ActiveRead::ProgramPrompt(_)
-                | ActiveRead::Terminal,
+                | ActiveRead::Terminal
+                | ActiveRead::TypeAhead,
                 _,
             ) => {
                 if !self.withdrawing {
@@ -420,53 +449,31 @@ impl Repl {
         Ok(())
     }
 
-    /// Draws the label of the line that is being edited again if it has changed, for example because time has passed.
-    fn refresh_label(&mut self) {
-        let label = self.label_text();
-        if self.active_read == ActiveRead::Line && *self.label.read() != label {
-            *self.label.write() = label;
-            self.console.repaint();
-        }
-    }
-
-    fn label_text(&self) -> String {
-        let mut left = String::new();
-        if let Some(facts) = self.transcript.session_info() {
-            left = format!("{} {} ", words::host_summary(facts.place()), facts.model);
-            if facts.approve != ApprovalMode::Ask {
-                left.push_str(&format!("{} ", facts.approval_status(Some(words::now()))));
-            }
-            left.extend(facts.fence_label().map(|word| format!("{word} ")));
-            if facts.mode == Mode::Chat {
-                left.push_str("chat ");
-            }
-        }
-        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
-            left.push_str("paused ");
-        }
-        safe(&left)
-    }
-
     async fn handle_input(&mut self, said: UserInput, signals: &mut ReplSignals) -> anyhow::Result<()> {
         let withdrawn = self.withdrawing;
         let active_read = match &said {
-            UserInput::Notice(_) => self.active_read.clone(),
+            UserInput::Notice(_) | UserInput::Typing(_) => self.active_read.clone(),
             UserInput::Line(_)
             | UserInput::Interrupt
             | UserInput::End
             | UserInput::Withdrawn(_)
             | UserInput::Approval(_)
+            | UserInput::NoAnswer
             | UserInput::ProgramPrompt(_)
             | UserInput::LeftTerminal
             | UserInput::Failed(_) => {
                 self.withdrawing = false;
                 self.alternate_screen = None;
+                self.screen.set_typed("")?;
                 self.screen.set_owner(TerminalOwner::Output)?;
                 self.screen.note_enter();
                 std::mem::replace(&mut self.active_read, ActiveRead::None)
             }
         };
         match said {
+            UserInput::Line(line) if active_read == ActiveRead::TypeAhead => {
+                self.handle_typed_ahead(&line, signals).await?;
+            }
             // A line that arrives despite its withdrawal was written before the question appeared.
             UserInput::Line(line) if withdrawn && !line.trim().is_empty() => {
                 self.note(
@@ -480,12 +487,18 @@ impl Repl {
             }
             UserInput::Interrupt => self.interrupted_at_prompt()?,
             UserInput::End => {
-                self.leaving = Some(Exit::Done);
+                self.leaving = Some(self.exit_at_end);
             }
-            UserInput::Withdrawn(draft) => self.draft = draft,
+            UserInput::Typing(text) => self.screen.set_typed(&text)?,
+            UserInput::Withdrawn(text) => self.add_to_draft(&text),
             UserInput::Approval(answer) => {
                 if let ActiveRead::Approval(call) = active_read {
                     self.answer(call, answer).await?;
+                }
+            }
+            UserInput::NoAnswer => {
+                if let ActiveRead::Approval(call) = active_read {
+                    self.end_without_answer(call).await?;
                 }
             }
             UserInput::ProgramPrompt(reply) => {
@@ -511,67 +524,6 @@ impl Repl {
     fn send_and_expect(&mut self, input: Input, what: AwaitedUpdate) -> io::Result<()> {
         self.expected = Some((what, Instant::now()));
         self.send(input)
-    }
-
-    /// Handles Ctrl+C outside the line editor.
-    fn handle_interrupt(&mut self) -> io::Result<()> {
-        if self.cancel_shell() {
-            return Ok(());
-        }
-        if let ActiveRead::ProgramPrompt(id) = self.active_read
-            && !self.settled.contains(&id)
-        {
-            return self.handle_prompt_outcome(id, PromptOutcome::Interrupted);
-        }
-        if !self.running() && self.expected.is_none() {
-            return match self.context.form {
-                ReplLayout::Panels { .. } => self.interrupted_at_prompt(),
-                // As in the lsimons-agent design.
-                ReplLayout::Plain => {
-                    self.leaving = Some(Exit::Done);
-                    Ok(())
-                }
-            };
-        }
-        if self.turn_interrupted {
-            self.leaving = Some(Exit::Interrupted);
-            return Ok(());
-        }
-        self.turn_interrupted = true;
-        self.send(Input::Cancel)?;
-        self.transcript.stopping();
-        self.view.say("Stopping… Ctrl+C again to quit", StyleRole::Warn, &mut self.screen)
-    }
-
-    fn interrupted_at_prompt(&mut self) -> io::Result<()> {
-        if self.prompt_interrupted {
-            self.leaving = Some(Exit::Done);
-            return Ok(());
-        }
-        self.prompt_interrupted = true;
-        self.view.say(
-            "Press Ctrl+C again to quit, or Ctrl+D, or type /exit",
-            StyleRole::Dim,
-            &mut self.screen,
-        )
-    }
-
-    fn pause(&mut self) -> io::Result<()> {
-        if !self.running() {
-            return self.view.say("nothing to pause", StyleRole::Dim, &mut self.screen);
-        }
-        if self.pausing
-            && self.session.terminal().is_some()
-            && matches!(self.context.form, ReplLayout::Panels { .. })
-        {
-            return self.request_shell();
-        }
-        self.pausing = true;
-        self.send(Input::Pause)?;
-        let more = if self.session.terminal().is_some() { " Ctrl+\\ again to open the terminal" } else { "" };
-        let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::Step);
-        let text = format!("{}…{more}", words::pausing(delay));
-        self.view.say(&text, StyleRole::Warn, &mut self.screen)
     }
 
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
@@ -692,6 +644,8 @@ impl Repl {
                 self.introduced = false;
                 self.answered = None;
                 self.settled.clear();
+                self.queued.clear();
+                *self.completed_session.write() = self.session.id().clone();
                 self.drawn_prompt = None;
                 self.shell = None;
                 self.view = view_of(self.context.form, &*self.context.service);
@@ -736,13 +690,6 @@ impl Repl {
         self.note(words::mode_help(mode))
     }
 
-    fn stop(&mut self) -> io::Result<()> {
-        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
-            return self.send_and_expect(Input::Cancel, AwaitedUpdate::Event);
-        }
-        self.note("no paused turn to stop")
-    }
-
     fn retry(&mut self) -> io::Result<()> {
         let prompted = self.transcript.items().any(|item| matches!(item.body, ItemBody::Prompt(_)));
         if !prompted {
@@ -764,8 +711,13 @@ impl Repl {
         };
         if can_be_taken_back {
             self.console.withdraw();
-            // The editor restores the terminal before it answers; the wait is bounded.
-            let _ = tokio::time::timeout(LEAVE, self.console.next_input()).await;
+            // The reader restores the terminal before its last answer; the wait is bounded.
+            let last_answer = async {
+                while let Some(UserInput::Typing(_) | UserInput::Notice(_)) = self.console.next_input().await
+                {
+                }
+            };
+            let _ = tokio::time::timeout(LEAVE, last_answer).await;
             self.screen.set_owner(TerminalOwner::Output)?;
         }
         self.screen.last_row(None)?;
@@ -776,6 +728,16 @@ impl Repl {
         }
         Ok(exit)
     }
+}
+
+/// Returns the function that completes `@PATH` for the thread of the line editor.
+fn path_completer(service: &Arc<dyn SessionService>, session: &Arc<RwLock<SessionId>>) -> PathCompleter {
+    let (service, session) = (Arc::clone(service), Arc::clone(session));
+    let runtime = tokio::runtime::Handle::current();
+    Box::new(move |word| {
+        let session = session.read().clone();
+        runtime.block_on(service.paths(&session, word, PATHS_MAX))
+    })
 }
 
 fn view_of(form: ReplLayout, service: &dyn SessionService) -> Box<dyn ReplView> {

@@ -7,6 +7,7 @@ use sysop_core::id::CallId;
 use sysop_term::StyleRole;
 
 use super::{ActiveRead, Repl};
+use crate::Exit;
 use crate::chat::approval::{ApprovalOutcome, ApprovalPrompt};
 use crate::chat::inline_screen::TerminalOwner;
 use crate::chat::input_reader::ReadRequest;
@@ -54,6 +55,14 @@ impl Repl {
         self.active_read = ActiveRead::Approval(call.clone());
         self.console.request(ReadRequest::Approval(Box::new(question)));
         Ok(())
+    }
+
+    /// Stops the turn, because the input ended at the question and nobody else is known to answer it.
+    pub(super) async fn end_without_answer(&mut self, call: CallId) -> io::Result<()> {
+        let text = "the input ended before an answer, so the command was not run";
+        self.view.say(text, StyleRole::Warn, &mut self.screen)?;
+        self.exit_at_end = Exit::ApprovalNeeded;
+        self.answer(call, ApprovalOutcome::StopTurn).await
     }
 
     pub(super) async fn answer(&mut self, call: CallId, answer: ApprovalOutcome) -> io::Result<()> {

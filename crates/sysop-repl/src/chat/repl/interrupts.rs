@@ -1,0 +1,86 @@
+//! Stopping and pausing a turn, and leaving the REPL with Ctrl+C.
+
+use std::io;
+
+use sysop_core::event::Input;
+use sysop_core::transcript::{PauseDelay, SessionPhase};
+use sysop_term::StyleRole;
+
+use super::{ActiveRead, AwaitedUpdate, Repl};
+use crate::Exit;
+use crate::chat::ReplLayout;
+use crate::chat::program_prompt::PromptOutcome;
+use crate::render::words;
+
+impl Repl {
+    /// Handles Ctrl+C outside the line editor.
+    pub(super) fn handle_interrupt(&mut self) -> io::Result<()> {
+        if self.cancel_shell() {
+            return Ok(());
+        }
+        if let ActiveRead::ProgramPrompt(id) = self.active_read
+            && !self.settled.contains(&id)
+        {
+            return self.handle_prompt_outcome(id, PromptOutcome::Interrupted);
+        }
+        if !self.running() && self.expected.is_none() {
+            return match self.context.form {
+                ReplLayout::Panels { .. } => self.interrupted_at_prompt(),
+                // As in the lsimons-agent design.
+                ReplLayout::Plain => {
+                    self.leaving = Some(Exit::Done);
+                    Ok(())
+                }
+            };
+        }
+        if self.turn_interrupted {
+            self.leaving = Some(Exit::Interrupted);
+            return Ok(());
+        }
+        self.turn_interrupted = true;
+        self.send(Input::Cancel)?;
+        self.transcript.stopping();
+        self.view.say("Stopping… Ctrl+C again to quit", StyleRole::Warn, &mut self.screen)
+    }
+
+    pub(super) fn interrupted_at_prompt(&mut self) -> io::Result<()> {
+        if self.prompt_interrupted {
+            self.leaving = Some(Exit::Done);
+            return Ok(());
+        }
+        self.prompt_interrupted = true;
+        self.view.say(
+            "Press Ctrl+C again to quit, or Ctrl+D, or type /exit",
+            StyleRole::Dim,
+            &mut self.screen,
+        )
+    }
+
+    pub(super) fn pause(&mut self) -> io::Result<()> {
+        if !self.running() {
+            return self.view.say("nothing to pause", StyleRole::Dim, &mut self.screen);
+        }
+        if self.pausing
+            && self.session.terminal().is_some()
+            && matches!(self.context.form, ReplLayout::Panels { .. })
+        {
+            return self.request_shell();
+        }
+        self.pausing = true;
+        self.send(Input::Pause)?;
+        let more = if self.session.terminal().is_some() { " Ctrl+\\ again to open the terminal" } else { "" };
+        let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::Step);
+        let text = format!("{}…{more}", words::pausing(delay));
+        self.view.say(&text, StyleRole::Warn, &mut self.screen)
+    }
+
+    pub(super) fn stop(&mut self) -> io::Result<()> {
+        if matches!(self.transcript.phase(), SessionPhase::Paused { .. }) {
+            return self.send_and_expect(Input::Cancel, AwaitedUpdate::Event);
+        }
+        if self.running() && !self.turn_interrupted {
+            return self.handle_interrupt();
+        }
+        self.note("no turn to stop")
+    }
+}

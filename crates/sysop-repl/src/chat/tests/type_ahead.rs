@@ -1,0 +1,103 @@
+//! What the user types while a turn is running.
+
+use super::*;
+
+#[tokio::test]
+async fn a_line_typed_during_a_turn_is_queued_and_its_turn_follows() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("hello").await;
+    person.sees("› hello").await;
+    person.types("\r").await;
+    person.sees("· queued: hello").await;
+    // A command about the turn does not wait for its end.
+    person.types("/background\r").await;
+    person.sees("› /background").await;
+    person.sees("│ to the background").await;
+    person.sees("╭─ PROMPT ─").await;
+    person.sees("│ hello").await;
+    person.sees("│ Hello there, how are you?").await;
+    person.sees("STATUS").await;
+    person.sees(PROMPT).await;
+    // The line is in the history.
+    person.types("\u{1b}[A\u{1b}[A").await;
+    person.sees("hello").await;
+    person.types("\r").await;
+    person.sees("│ Hello there, how are you?").await;
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("slow\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("hello\r").await;
+    person.sees("· queued: hello").await;
+    person.types("again").await;
+    person.sees("› again").await;
+    person.types("\u{3}").await;
+    person.sees("the queued message was not sent; the text is in the input again").await;
+    person.sees(PROMPT).await;
+    person.sees("› hello").await;
+    let text = person.sees("· again").await;
+    assert!(!text.contains("Hello there"), "{text}");
+    person.types("\r").await;
+    person.sees("│ Hello there, how are you?").await;
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_command_that_would_disturb_the_turn_stays_in_the_input() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("slow\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("/new\r").await;
+    person.sees("this command must wait until the turn has ended; it is still in the input").await;
+    person.sees("› /new").await;
+    person.types("\u{15}/stop\r").await;
+    person.sees("Stopping… Ctrl+C again to quit").await;
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn text_typed_before_a_proposal_is_kept_for_the_next_prompt() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("clean\r").await;
+    person.sees("· queued: clean").await;
+    person.types("/background\rhel").await;
+    person.sees(QUESTION).await;
+    person.types("y").await;
+    person.sees("│ ran rm -rf build && echo done").await;
+    person.sees(PROMPT).await;
+    person.sees("hel").await;
+    person.types("lo\r").await;
+    person.sees("│ Hello there, how are you?").await;
+}
+
+#[tokio::test]
+async fn leaving_while_text_is_typed_restores_the_terminal() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("stubborn\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("never sent").await;
+    person.sees("› never sent").await;
+    person.types("!").await;
+    person.signals(rustix::process::Signal::TERM);
+    // The terminal's modes are compared with those of before.
+    assert_eq!(person.leaves().await, 143);
+}
