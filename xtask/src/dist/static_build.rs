@@ -14,12 +14,19 @@ use super::VERSION;
 use crate::setup;
 use crate::workspace::{cargo, root, step, target};
 
+/// Function of glibc that `sysop-host` calls. `std` refers to it weakly, as older versions of glibc lack it. Link-time
+/// optimization makes the reference of `sysop-host` weak, too, and the linker takes nothing from an archive for a weak
+/// reference. The call would then jump to address 0.
+const WEAK_IN_STD: &str = "posix_spawn_file_actions_addchdir_np";
+
 pub(super) fn build(architecture: &str) -> Result<PathBuf> {
     let triple = format!("{architecture}-unknown-linux-gnu");
     let folder = target().join("static");
     let mut build = cargo();
-    build.args(["build", "--release", "--locked", "--package", "sysop", "--target", &triple, "--target-dir"]);
-    build.arg(&folder).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    build.args(["rustc", "--release", "--locked", "--package", "sysop", "--bin", "sysop"]);
+    build.args(["--target", &triple, "--target-dir"]).arg(&folder);
+    build.args(["--", "-C", &format!("link-arg=-Wl,-u,{WEAK_IN_STD}")]);
+    build.env("RUSTFLAGS", "-C target-feature=+crt-static");
     step("build sysop without shared libraries", &mut build)?;
     Ok(folder.join(triple).join("release/sysop"))
 }
