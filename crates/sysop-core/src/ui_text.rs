@@ -388,6 +388,9 @@ pub fn covers(grant: &Grant) -> String {
 /// Returns a hint for a call that needs approval when no user can be asked. The hint names the ways to run the call.
 pub fn way_to_approve(plan: &Proposal) -> String {
     let call = deferred_tools::inner_call(&plan.call);
+    if call.name == UNDO_TOOL {
+        return "use --yes or run interactively".to_owned();
+    }
     if plan.risk.class.always_asks() {
         return "run interactively: this call needs approval in every mode".to_owned();
     }

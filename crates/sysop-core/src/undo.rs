@@ -19,6 +19,9 @@ pub const UNDO_STEPS_MAX: usize = 64;
 /// Argument of an undo call: the command whose changes are undone.
 pub const UNDOES: &str = "undoes";
 
+/// Argument of an undo call: true if a user must allow it even if it only restores files that file tools changed.
+pub const ASKS: &str = "ask";
+
 /// Beginning of a line of an undo plan that says what is not restored.
 pub const NOT_EXACT: &str = "not exact: ";
 

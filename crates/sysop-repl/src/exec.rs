@@ -17,7 +17,7 @@ use sysop_core::id::{CallId, Seq, TurnId};
 use sysop_core::image::ImageRef;
 use sysop_core::transcript::{ItemBody, ItemId, Transcript};
 use sysop_core::ui_text;
-use sysop_core::undo::UNDO_TOOL;
+use sysop_core::undo::{ASKS, UNDO_TOOL};
 use sysop_driver::frontend::{AttachedSession, SessionService};
 use sysop_term::command::undo_arguments;
 use sysop_wire::Encoder;
@@ -303,12 +303,10 @@ fn first_input(
         ExecTask::Prompt(text) => (Some(Input::Prompt { text, images, by: None }), None),
         ExecTask::Routine(command) => (Some(direct(&command)), None),
         ExecTask::Undo { step, .. } => {
-            let undo = Input::Direct {
-                tool: UNDO_TOOL.to_owned(),
-                arguments: undo_arguments(step).as_object().cloned().unwrap_or_default(),
-                origin: Origin::User,
-                by: None,
-            };
+            let mut arguments = undo_arguments(step).as_object().cloned().unwrap_or_default();
+            arguments.insert(ASKS.to_owned(), json!(true));
+            let undo =
+                Input::Direct { tool: UNDO_TOOL.to_owned(), arguments, origin: Origin::User, by: None };
             (Some(undo), None)
         }
         ExecTask::Sequence(sequence) => (None, Some(SequenceRun::new(sequence, confirm, answers))),

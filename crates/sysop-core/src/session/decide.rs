@@ -215,7 +215,8 @@ impl Session {
         }
         // A call that a user typed has that user's consent.
         let is_offered_undo = call.name == UNDO_TOOL && matches!(survey.undo, UndoOffer::Offered { .. });
-        if origin == Origin::User && (self.people_needed() == 1 || is_offered_undo) {
+        let is_allowed_undo = is_offered_undo || call.name == UNDO_TOOL && allowed.is_some();
+        if origin == Origin::User && (self.people_needed() == 1 || is_allowed_undo) {
             let guarded = if is_offered_undo { guard_of(&survey.guard, 0).0 } else { None };
             return self.run(out, call, origin, Fence::Off, guarded);
         }

@@ -1,8 +1,10 @@
 //! Undo of earlier calls: which call a user means, and what the host needs to undo it.
 //!
 //! A command is undone from the records that hosts keep; the host plans the undo, a user allows the plan, and the call
-//! `undo` runs it. Changes made by file tools are undone at once, without a plan: those of the step that the user
-//! names, or else those of the last turn that changed files.
+//! `undo` runs it. Changes made by file tools are undone at once, unless the call asks for an approval of its plan:
+//! those of the step that the user names, or else those of the last turn that changed files.
+
+use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
@@ -10,16 +12,22 @@ use super::decide::guard_of;
 use super::state::UndoStep;
 use super::{Consent, Session};
 use crate::event::{Event, Origin, Output};
+use crate::guard::GuardTimeout;
 use crate::id::CallId;
 use crate::message::{Arguments, ToolCall};
-use crate::outcome::{Outcome, Reversibility, Status};
-use crate::policy::{Grant, Risk, RiskClass, Survey, UndoOffer};
-use crate::undo::{NOT_EXACT, UNDO_TOOL, UNDOES, undone_command};
+use crate::outcome::{FileChange, Outcome, Reversibility, Status};
+use crate::policy::{Finding, Grant, Risk, RiskClass, Survey, UndoOffer};
+use crate::text::neutralize_line;
+use crate::ui_text::counted;
+use crate::undo::{ASKS, NOT_EXACT, UNDO_TOOL, UNDOES, undone_command};
+
+/// Maximum number of files that the plan of an undo names.
+const FILE_LINES_MAX: usize = 50;
 
 impl Session {
     /// Returns the arguments of a call to `undo`. `arguments` names the step to undo by its number (`step`) or by its
-    /// call (`call`). If it names no step, the last undoable one is undone. Fails with a sentence that says why nothing
-    /// can be undone.
+    /// call (`call`). If it names no step, the last undoable one is undone. With [`ASKS`], the call asks for approval.
+    /// Fails with a sentence that says why nothing can be undone.
     pub(super) fn undo_arguments(
         &self,
         arguments: &Map<String, Value>,
@@ -42,11 +50,12 @@ impl Session {
             Some(step) if !step.records.is_empty() => Ok(object(json!({
                 "step": step.number, "call": step.call, "records": step.records, UNDOES: step.command,
             }))),
-            Some(step) if wanted.is_some() => Ok(object(json!({
-                "step": step.number, "call": step.call, "changes": step.files,
-            }))),
+            Some(step) if wanted.is_some() => {
+                let files = json!({ "step": step.number, "call": step.call, "changes": step.files });
+                Ok(file_undo(files, arguments))
+            }
             Some(_) | None => match self.state.changes.last() {
-                Some(changes) => Ok(object(json!({ "changes": changes.files }))),
+                Some(changes) => Ok(file_undo(json!({ "changes": changes.files }), arguments)),
                 None => Err("no file change to undo in this session".to_owned()),
             },
         }
@@ -75,6 +84,10 @@ impl Session {
         let (guarded, unguarded) = guard_of(&survey.guard, 0);
         let seen_guard = allowed.is_some_and(|seen| seen.guarded.is_none() || guarded.is_some());
         match &survey.undo {
+            UndoOffer::NotNeeded if allowed.is_none() && argument(call, ASKS).is_some() => {
+                self.ask_for_undo(out, call, file_lines(call), (guarded, unguarded));
+                false
+            }
             UndoOffer::NotNeeded => true,
             UndoOffer::Refused { why } => {
                 self.emit(out, Event::ToolStarted { call: call.clone(), origin: Origin::User });
@@ -83,29 +96,44 @@ impl Session {
             }
             UndoOffer::Offered { .. } if seen_guard => true,
             UndoOffer::Offered { lines } => {
-                let step = argument(call, "step").and_then(Value::as_u64).unwrap_or_default();
-                let command = format!("undo step {step}");
-                let covers = Grant::Exact { command: command.clone() };
-                let locks_out = guarded.is_some() || unguarded.is_some();
-                let class = if locks_out { RiskClass::Lockout } else { RiskClass::Changes };
-                let risk = Risk { class, findings: unguarded.into_iter().collect() };
-                self.emit(
-                    out,
-                    Event::ApprovalAsked {
-                        call: call.clone(),
-                        command,
-                        reason: String::new(),
-                        risk,
-                        covers,
-                        preview: self.with_caveat(step, lines.clone()),
-                        guarded,
-                        scope: None,
-                        terms: self.approval_terms(),
-                    },
-                );
+                self.ask_for_undo(out, call, lines.clone(), (guarded, unguarded));
                 false
             }
         }
+    }
+
+    /// Asks for the approval of an undo whose plan has these lines.
+    fn ask_for_undo(
+        &mut self,
+        out: &mut Output,
+        call: &ToolCall,
+        lines: Vec<String>,
+        (guarded, unguarded): (Option<GuardTimeout>, Option<Finding>),
+    ) {
+        let step = argument(call, "step").and_then(Value::as_u64);
+        let command = match step {
+            Some(step) => format!("undo step {step}"),
+            None => "undo the last change of files".to_owned(),
+        };
+        let covers = Grant::Exact { command: command.clone() };
+        let locks_out = guarded.is_some() || unguarded.is_some();
+        let class = if locks_out { RiskClass::Lockout } else { RiskClass::Changes };
+        let risk = Risk { class, findings: unguarded.into_iter().collect() };
+        let preview = self.with_caveat(step.unwrap_or_default(), lines);
+        let terms = self.approval_terms();
+        let (call, reason) = (call.clone(), String::new());
+        let asked = Event::ApprovalAsked {
+            call,
+            command,
+            reason,
+            risk,
+            covers,
+            preview,
+            guarded,
+            scope: None,
+            terms,
+        };
+        self.emit(out, asked);
     }
 
     /// Says that an undo is not exact, unless the host has said why.
@@ -189,6 +217,34 @@ fn argument<'a>(call: &'a ToolCall, name: &str) -> Option<&'a Value> {
         Arguments::Object(arguments) => arguments.get(name),
         Arguments::Invalid(_) => None,
     }
+}
+
+/// Returns the arguments of an undo of file changes, which asks for approval unless its caller omits [`ASKS`] or sets
+/// it to false.
+fn file_undo(files: Value, arguments: &Map<String, Value>) -> Map<String, Value> {
+    let mut undo = object(files);
+    if arguments.get(ASKS).is_some_and(|asks| *asks != Value::Bool(false)) {
+        undo.insert(ASKS.to_owned(), Value::Bool(true));
+    }
+    undo
+}
+
+/// Returns the plan of an undo of file changes, a line for each file.
+fn file_lines(call: &ToolCall) -> Vec<String> {
+    let changes = argument(call, "changes").cloned().unwrap_or_default();
+    let changes: Vec<FileChange> = serde_json::from_value(changes).unwrap_or_default();
+    let mut paths = HashSet::new();
+    // The first change of a file knows its state before all of them.
+    let first = changes.iter().filter(|change| paths.insert(change.path.as_str()));
+    let lines: Vec<String> = first
+        .map(|change| match change.before {
+            Some(_) => format!("restore {}", neutralize_line(&change.path)),
+            None => format!("remove {}", neutralize_line(&change.path)),
+        })
+        .collect();
+    let more = lines.len().saturating_sub(FILE_LINES_MAX);
+    let note = (more > 0).then(|| format!("and {}", counted(more as u64, "more file")));
+    lines.into_iter().take(FILE_LINES_MAX).chain(note).collect()
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use sysop_core::event::{Decision, Event, Input, Origin};
 use sysop_core::guard::GuardTimeout;
 use sysop_core::id::CallId;
-use sysop_core::outcome::{Outcome, Reversibility};
+use sysop_core::outcome::{FileChange, Outcome, Reversibility};
 use sysop_core::policy::{GuardOffer, RiskClass, UndoOffer};
 use sysop_core::session::Activity;
 use sysop_core::undo::{UndoRecord, UndoRights};
@@ -198,6 +198,50 @@ fn a_file_changed_since_ends_the_undo_before_anyone_is_asked() {
     assert_eq!(world.session.activity(), Activity::Idle);
     assert!(world.lines().contains("changed since: /a was edited"), "{}", world.lines());
     assert!(world.running.is_none());
+}
+
+/// Returns the outcome of a file tool that changed these files; only those that begin with `old` existed before.
+fn changed(paths: &[&str]) -> Outcome {
+    let change = |path: &&str| FileChange {
+        path: (*path).to_owned(),
+        before: path.starts_with("old").then(|| "artifact".to_owned()),
+        after_hash: "0".to_owned(),
+    };
+    Outcome { changes: paths.iter().map(change).collect(), ..Outcome::ok("") }
+}
+
+#[test]
+fn an_undo_of_files_asks_only_if_its_caller_wants_it() {
+    let mut world = World::auto();
+    world.direct("bash", "true", Origin::User).outcome(changed(&["old.conf", "new\n.txt", "old.conf"]));
+    undo(&mut world, &json!({}));
+    assert_eq!(world.session.activity(), Activity::Running, "a front end with a way back undoes at once");
+    world.outcome(Outcome::failed("the disk is full"));
+    for (arguments, command) in [
+        (json!({ "ask": true }), "undo the last change of files"),
+        (json!({ "ask": true, "step": 1 }), "undo step 1"),
+    ] {
+        undo(&mut world, &arguments);
+        assert_eq!(world.session.activity(), Activity::AwaitingApproval);
+        let plan = vec!["restore old.conf".to_owned(), "remove new\\n.txt".to_owned()];
+        assert_eq!(asked(&world), (command.to_owned(), plan));
+        world.decide(Decision::Reject { reason: "no".to_owned() });
+        assert!(world.running.is_none());
+    }
+    undo(&mut world, &json!({ "ask": true }));
+    world.allow();
+    assert_eq!(running(&world)["changes"].as_array().map(Vec::len), Some(3));
+}
+
+#[test]
+fn the_plan_of_an_undo_of_many_files_is_short() {
+    let mut world = World::auto();
+    let paths: Vec<String> = (0..120).map(|number| format!("old{number}")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    world.direct("bash", "true", Origin::User).outcome(changed(&paths));
+    undo(&mut world, &json!({ "ask": true }));
+    let (_, plan) = asked(&world);
+    assert_eq!((plan.len(), plan[50].as_str()), (51, "and 70 more files"));
 }
 
 #[test]

@@ -24,6 +24,9 @@ pub(super) struct Undo {
     _step: Option<u64>,
     #[serde(default, rename = "call")]
     _call: Option<String>,
+    /// True if the plan needed an approval, which was given.
+    #[serde(default, rename = "ask")]
+    _ask: bool,
 }
 
 struct Restoration {

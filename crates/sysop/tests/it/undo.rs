@@ -1,7 +1,9 @@
 //! Undo of commands by the binary, on this machine.
 
 use crate::World;
-use crate::support::{Mock, bash, lines_of_json, say};
+use serde_json::json;
+
+use crate::support::{Mock, bash, call, lines_of_json, say};
 
 const TASK: &str = "change the file";
 
@@ -47,6 +49,33 @@ fn a_step_is_planned_undone_and_redone() {
     let redone = world.finish(&["undo", &id, &step, "--yes"]);
     assert_eq!((redone.code, read().as_str()), (Some(0), "new\n"), "{redone:?}");
     assert!(world.has("made/x"), "{redone:?}");
+}
+
+#[test]
+fn changes_of_file_tools_are_planned_and_asked_about_too() {
+    let edit = json!({ "path": "app.conf", "old_string": "port = 80", "new_string": "port = 8080" });
+    let write = json!({ "path": "new.txt", "content": "x" });
+    let mock = Mock::start(&[(TASK, vec![call("edit_file", edit), call("write_file", write), say("done")])]);
+    let world = World::with_openai(&mock.url());
+    std::fs::write(world.work().join("app.conf"), "port = 80\n").unwrap();
+    let ran = world.finish(&["exec", "--approve", "auto", TASK]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let listed = world.finish(&["sessions", "list"]).out;
+    let id = listed.lines().nth(1).and_then(|line| line.split_whitespace().next()).unwrap();
+    let read = || std::fs::read_to_string(world.work().join("app.conf")).unwrap();
+
+    let plan = world.finish(&["undo", id, "--plan"]);
+    assert_eq!((plan.code, plan.out.as_str()), (Some(0), "restore app.conf\nremove new.txt\n"), "{plan:?}");
+    assert!(read() == "port = 8080\n" && world.has("new.txt"), "the plan changes nothing");
+
+    let unanswered = world.finish(&["undo", id]);
+    assert_eq!(unanswered.code, Some(3), "{unanswered:?}");
+    assert!(unanswered.err.contains("use --yes or run interactively"), "{unanswered:?}");
+    assert!(read() == "port = 8080\n" && world.has("new.txt"), "nobody has allowed it");
+
+    let undone = world.finish(&["undo", id, "--yes"]);
+    assert_eq!((undone.code, read().as_str()), (Some(0), "port = 80\n"), "{undone:?}");
+    assert!(!world.has("new.txt"), "{undone:?}");
 }
 
 #[test]
