@@ -40,9 +40,9 @@ impl Api {
                 "cannot create an HTTP client: {why}; check the proxy variables and the system's certificates"
             ))
         };
-        let requests = builder(&server).timeout(REQUEST_TIMEOUT).build().map_err(no_client)?;
+        let requests = build(&server, |it| it.timeout(REQUEST_TIMEOUT)).map_err(no_client)?;
         // A socket starts as HTTP/1.1, even if the server also supports HTTP/2.
-        let sockets = builder(&server).http1_only().build().map_err(no_client)?;
+        let sockets = build(&server, reqwest::ClientBuilder::http1_only).map_err(no_client)?;
         Ok(Self { server, requests, sockets })
     }
 
@@ -105,6 +105,18 @@ impl Api {
         let (server, why) = (self.server.display_url(), causes(error));
         ClientError::Unreachable(format!("cannot connect to {server}: {why}"))
     }
+}
+
+/// Builds a client. Without the system's certificates if it has none and the server needs none, as in many containers.
+fn build(
+    server: &ServerAddress,
+    options: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+) -> reqwest::Result<reqwest::Client> {
+    let built = options(builder(server)).build();
+    if built.is_err() && server.is_http() {
+        return options(builder(server).tls_certs_only([])).build();
+    }
+    built
 }
 
 fn builder(server: &ServerAddress) -> reqwest::ClientBuilder {

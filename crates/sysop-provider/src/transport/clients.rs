@@ -15,12 +15,14 @@ const IDLE_CONNECTION_MAX: Duration = Duration::from_secs(60);
 /// Maximum number of addresses in each cache of [`HttpClients`].
 const ADDRESSES_MAX: usize = 64;
 
-/// Three clients: one for the network, which uses the system's proxies, and two for this machine, which use no proxy.
-/// The one for plain HTTP on this machine loads no certificates, because reading the system's certificates takes
-/// milliseconds.
+/// Two clients for the network, which use the system's proxies, and two for this machine, which use no proxy. The one
+/// for plain HTTP on this machine loads no certificates, because reading the system's certificates takes
+/// milliseconds. The one for plain HTTP on the network does without them if the system has none, as in many
+/// containers.
 #[derive(Debug, Default)]
 pub(crate) struct HttpClients {
     network: OnceLock<Result<reqwest::Client, String>>,
+    network_plain: OnceLock<Result<reqwest::Client, String>>,
     local: OnceLock<Result<reqwest::Client, String>>,
     local_plain: OnceLock<Result<reqwest::Client, String>>,
     /// Cached routes by address, because every step of a turn uses the same address.
@@ -33,16 +35,19 @@ pub(crate) struct HttpClients {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClientRoute {
     Network,
+    NetworkPlain,
     Local,
     LocalPlain,
 }
 
 impl ClientRoute {
     fn to(address: &str) -> Self {
-        match Url::parse(address).ok().filter(is_loopback) {
-            Some(url) if url.scheme() == "http" => Self::LocalPlain,
-            Some(_) => Self::Local,
-            None => Self::Network,
+        let Ok(url) = Url::parse(address) else { return Self::Network };
+        match (is_loopback(&url), url.scheme() == "http") {
+            (true, true) => Self::LocalPlain,
+            (true, false) => Self::Local,
+            (false, true) => Self::NetworkPlain,
+            (false, false) => Self::Network,
         }
     }
 }
@@ -52,6 +57,10 @@ impl HttpClients {
         let client = match self.route(address) {
             ClientRoute::LocalPlain => self.local_plain.get_or_init(|| make(plain(builder()))),
             ClientRoute::Local => self.local.get_or_init(|| make(builder().no_proxy())),
+            // A proxy may need certificates, so they are loaded if there are any.
+            ClientRoute::NetworkPlain => self
+                .network_plain
+                .get_or_init(|| make(builder()).or_else(|_| make(builder().tls_certs_only([])))),
             ClientRoute::Network => self.network.get_or_init(|| make(builder())),
         };
         client.clone().map_err(|error| ModelFailure {

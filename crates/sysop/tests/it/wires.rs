@@ -38,6 +38,26 @@ fn the_job() -> Mock {
     Mock::start(&[("says hello", steps)])
 }
 
+#[test]
+fn a_model_at_a_plain_address_needs_no_certificates() {
+    let mock = Mock::start(&[("hi", vec![say("Hello.")])]);
+    // This machine, but not by an address that is known to be.
+    let port = mock.url().rsplit(':').next().unwrap().to_owned();
+    let none = "/nonexistent";
+    let world = World::with_openai(&format!("http://0.0.0.0:{port}"))
+        .variable("SSL_CERT_FILE", none)
+        .variable("SSL_CERT_DIR", none);
+    let run = world.finish(&["exec", "hi"]);
+    assert_eq!((run.code, run.out.as_str()), (Some(0), "Hello.\n"), "{run:?}");
+
+    let world = World::with_openai("https://0.0.0.0:1")
+        .variable("SSL_CERT_FILE", none)
+        .variable("SSL_CERT_DIR", none);
+    let run = world.finish(&["exec", "hi"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.err.contains("certificates"), "{run:?}");
+}
+
 /// Lets a model do the job, checks all its effects, and does the job again with `--json`.
 fn does_the_job(world: &World) {
     let run = world.finish(&["exec", "--approve", "auto", JOB]);
