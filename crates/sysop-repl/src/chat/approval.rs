@@ -28,9 +28,6 @@ const LOOK_UP: Duration = Duration::from_millis(50);
 /// Message for a call that can only be allowed once.
 pub(crate) const ONCE_ONLY: &str = "this kind of command can only be allowed once; press y to run it";
 
-/// Message for a call for which no rule can be written.
-pub(crate) const NO_RULE: &str = "cannot write a rule for this command";
-
 /// Returns the question that the user must answer before a rule is saved.
 pub(crate) fn rule_question(offered: &OfferedRule) -> String {
     format!("Save this rule to {} and run the command?", visible_text(&offered.file))
@@ -66,6 +63,8 @@ pub(crate) struct ApprovalPrompt {
     pub(crate) covers: String,
     /// Rule that "always" would save, or `None` if no rule is possible.
     pub(crate) rule: Option<OfferedRule>,
+    /// Sentence that says why no rule is possible.
+    pub(crate) no_rule: &'static str,
 }
 
 /// Terminal from which keys are read and on which the question is drawn.
@@ -104,7 +103,7 @@ pub(crate) fn ask(
                     return Ok(ApprovalOutcome::Always(offered.clone()));
                 }
                 Some(_) => {}
-                None => say(console, NO_RULE, StyleRole::Warn)?,
+                None => say(console, question.no_rule, StyleRole::Warn)?,
             }
             draw_keys(console, question)?;
             continue;
@@ -273,7 +272,7 @@ fn help(console: &mut impl ApprovalIo, question: &ApprovalPrompt) -> io::Result<
         },
         match &question.rule {
             Some(_) => "A  Always allow this exact command (shows the rule)".to_owned(),
-            None => format!("A  {NO_RULE}"),
+            None => format!("A  {}", question.no_rule),
         },
         "e  Edit the command; its effect is shown before it runs".to_owned(),
         "n  Reject, with optional feedback".to_owned(),

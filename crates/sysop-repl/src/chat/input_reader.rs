@@ -22,9 +22,7 @@ use sysop_driver::frontend::OfferedRule;
 use sysop_driver::prompter;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::approval::{
-    ApprovalOutcome, ApprovalPrompt, GUARD, NO_RULE, ONCE_ONLY, TtyApprovalIo, ask, rule_question,
-};
+use super::approval::{ApprovalOutcome, ApprovalPrompt, GUARD, ONCE_ONLY, TtyApprovalIo, ask, rule_question};
 use super::editor::{CommandCompleter, PathCompleter, PromptLabel, editor, read};
 use super::program_prompt::{ProgramPrompt, PromptOutcome, TtyPromptIo, ask_on_terminal, read_terminal};
 use super::prompt_field::ANSWER_BYTES_MAX;
@@ -379,7 +377,7 @@ fn ask_by_lines(
                     return Ok(Some(ApprovalOutcome::Always(offered.clone())));
                 }
                 Some(_) => {}
-                None => say(&format!("{NO_RULE}\n"))?,
+                None => say(&format!("{}\n", question.no_rule))?,
             }
             continue;
         }

@@ -114,6 +114,7 @@ impl ReplView for PanelView {
             command: plan.call.text_argument("command").map(|_| plan.command.clone()),
             covers: plan.session_grant().map(words::covers).unwrap_or_default(),
             rule: None,
+            no_rule: words::no_rule_reason(plan, transcript),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use sysop_core::id::Timestamp;
 use sysop_core::policy::RiskClass;
+use sysop_core::transcript::{NO_RULES_HERE, Proposal, Transcript};
 use sysop_core::ui_text::class as class_word;
 pub(crate) use sysop_core::ui_text::{
     control, covers, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary,
@@ -9,6 +10,11 @@ pub(crate) use sysop_core::ui_text::{
     pausing, place, tool_line, turn_end_summary, typed, usage, waiting_for,
 };
 use sysop_term::StyleRole;
+
+/// Says why the answer "always" is not offered for a proposal.
+pub(crate) fn no_rule_reason(plan: &Proposal, transcript: &Transcript) -> &'static str {
+    transcript.session_info().map_or(NO_RULES_HERE, |info| plan.no_rule_reason(info))
+}
 
 pub(crate) fn now() -> Timestamp {
     let since = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);

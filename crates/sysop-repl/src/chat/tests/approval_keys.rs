@@ -63,6 +63,8 @@ impl ApprovalIo for Scripted {
     }
 }
 
+const NO_RULE: &str = "cannot write a rule: only commands can have one";
+
 fn asked(keys: &[(u64, char)], edits: Vec<Option<String>>) -> (ApprovalOutcome, Vec<String>, Duration) {
     asked_with(None, keys, edits)
 }
@@ -73,10 +75,13 @@ fn asked_with(
     edits: Vec<Option<String>>,
 ) -> (ApprovalOutcome, Vec<String>, Duration) {
     let rows: Vec<TextRow> = vec![row("$ rm x", StyleRole::Code)];
-    let question =
-        ApprovalPrompt {
-            rows, command: Some("rm \u{1b}x".into()), covers: "any plain `rm …`".into(), rule
-        };
+    let question = ApprovalPrompt {
+        rows,
+        command: Some("rm \u{1b}x".into()),
+        covers: "any plain `rm …`".into(),
+        rule,
+        no_rule: NO_RULE,
+    };
     let mut console = Scripted { now: Duration::ZERO, keys: keys.to_vec(), drawn: Vec::new(), edits };
     let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
     (answer, console.drawn, console.now)
@@ -116,7 +121,8 @@ fn other_keys_leave_the_question_alone() {
 #[test]
 fn a_page_mark_is_replaced_by_the_next_page() {
     let rows: Vec<TextRow> = (0..30).map(|number| row(&format!("row {number}"), StyleRole::Code)).collect();
-    let question = ApprovalPrompt { rows, command: None, covers: String::new(), rule: None };
+    let question =
+        ApprovalPrompt { rows, command: None, covers: String::new(), rule: None, no_rule: NO_RULE };
     let keys = vec![(400, 'y'), (500, ' '), (1000, 'y')];
     let mut console = Scripted { now: Duration::ZERO, keys, drawn: Vec::new(), edits: Vec::new() };
     let answer = approval::ask(&mut console, &question, &std::sync::atomic::AtomicBool::new(false)).unwrap();
@@ -144,5 +150,5 @@ fn always_needs_a_confirmation_of_the_shown_rule() {
     // Without a rule to save, the key is not an answer.
     let (answer, drawn, _) = asked(&[(400, 'A'), (401, 's')], vec![]);
     assert_eq!(answer, ApprovalOutcome::StopTurn);
-    assert!(drawn.iter().any(|row| row.contains(approval::NO_RULE)), "{drawn:?}");
+    assert!(drawn.iter().any(|row| row.contains(NO_RULE)), "{drawn:?}");
 }
