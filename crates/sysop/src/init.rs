@@ -83,39 +83,50 @@ impl<'a> Prompter<'a> {
         Ok(line.trim().to_owned())
     }
 
-    /// Asks until the answer is one of `answers`. Fails at the end of input, or after too many bad answers.
-    pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
+    /// Asks until `problem` finds nothing wrong with the answer. Fails at the end of input, or after too many bad
+    /// answers.
+    pub(crate) fn ask_until(
+        &mut self,
+        question: &str,
+        problem: impl Fn(&str) -> Option<String>,
+    ) -> Result<String> {
         for _ in 0..ATTEMPTS_MAX {
-            let answer = self.ask(question)?.to_lowercase();
-            if answers.contains(&answer.as_str()) {
-                return Ok(answer);
+            let answer = self.ask(question)?;
+            match problem(&answer) {
+                None => return Ok(answer),
+                Some(why) => self.say(&why)?,
             }
-            self.say(&format!("Answer with one of {}.", answers.join(", ")))?;
         }
         Err(CommandError::failed("too many invalid answers; nothing was changed").into())
+    }
+
+    /// Asks until the answer is one of `answers`. Fails at the end of input, or after too many bad answers.
+    pub(crate) fn choice(&mut self, question: &str, answers: &[&str]) -> Result<String> {
+        Ok(self.ask_until(question, |answer| wrong_choice(answer, answers))?.to_lowercase())
     }
 
     /// Like [`Self::choice`], but Enter alone means `default`.
     pub(crate) fn choice_or(&mut self, question: &str, answers: &[&str], default: &str) -> Result<String> {
         let question = format!("{question}, Enter for {default}]: ");
-        for _ in 0..ATTEMPTS_MAX {
-            let answer = self.ask(&question)?.to_lowercase();
-            match answer.as_str() {
-                "" => return Ok(default.to_owned()),
-                answer if answers.contains(&answer) => return Ok(answer.to_owned()),
-                _ => self.say(&format!("Answer with one of {}.", answers.join(", ")))?,
-            }
-        }
-        Err(CommandError::failed("too many invalid answers; nothing was changed").into())
+        let problem = |answer: &str| if answer.is_empty() { None } else { wrong_choice(answer, answers) };
+        let answer = self.ask_until(&question, problem)?.to_lowercase();
+        Ok(if answer.is_empty() { default.to_owned() } else { answer })
     }
 
-    /// Asks for a secret without echoing it on a terminal.
+    /// Asks for a secret, which must not be empty, without echoing it on a terminal.
     fn secret(&mut self, question: &str) -> Result<String> {
         let _hidden = HiddenInput::begin();
-        let answer = self.ask(question);
+        // Enter is not echoed either.
+        let problem = |answer: &str| answer.is_empty().then(|| "\nNothing was entered.".to_owned());
+        let answer = self.ask_until(question, problem);
         writeln!(self.output).context("cannot show the prompt")?;
         answer
     }
+}
+
+fn wrong_choice(answer: &str, answers: &[&str]) -> Option<String> {
+    let is_known = answers.contains(&answer.to_lowercase().as_str());
+    (!is_known).then(|| format!("Answer with one of {}.", answers.join(", ")))
 }
 
 /// Returns the column at which a continued line of a menu starts: below the text after `[1]`.
@@ -229,7 +240,8 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
     choose_host(prompter, settings, &mut setup.changes)?;
     prompter.say(
         "When may commands run?\n  [1] ask: run read-only commands, ask before everything else (recommended)\n  [2] \
-         each: ask before every command\n  [3] auto: run everything, ask before dangerous commands\n  [4] never: run \
+         each: ask before every command\n  [3] auto: run changes, too; ask before what is dangerous or has an unknown \
+         effect\n  [4] never: run \
          read-only commands only\
          \n  [5] keep the current setting",
     )?;
@@ -309,7 +321,7 @@ pub(crate) fn propose(
     for line in after.lines().filter(|line| !line.is_empty() && !old.contains(line)) {
         prompter.say(&format!("  {line}"))?;
     }
-    if prompter.choice("Write it? [y/n] ", &["y", "yes", "n", "no"])?.starts_with('n') {
+    if prompter.choice_or("Write it? [y/n", &["y", "yes", "n", "no"], "y")?.starts_with('n') {
         return Err(CommandError::failed("the config was not changed").into());
     }
     store_key(setup)?;

@@ -46,7 +46,7 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
         _ => model_provider::OPENAI,
     };
     let base_url = match answer.as_str() {
-        "4" => Some(prompter.ask("Base URL, such as http://127.0.0.1:8000/v1: ")?),
+        "4" => Some(prompter.ask_until("Base URL, such as http://127.0.0.1:8000/v1: ", url_problem)?),
         _ => None,
     };
     let provider = ChosenProvider { info, base_url };
@@ -58,6 +58,14 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
     changes.push((KeyPath::from("model"), format!("{}/{model}", info.name)));
     changes.extend(key.change);
     Ok(Setup { changes, key: key.file.zip(key.key) })
+}
+
+/// Says what is wrong with the address of a server, if it is no HTTP URL.
+fn url_problem(address: &str) -> Option<String> {
+    let url = url::Url::parse(address).ok();
+    let is_http = url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let why = "This is no HTTP URL; such a URL begins with http:// or https:// and names a server.";
+    (!is_http).then(|| why.to_owned())
 }
 
 /// Asks for a key until the server accepts one, or the user keeps one that does not work. Returns the models that the
@@ -98,7 +106,7 @@ fn choose_place(
     let none_needed = if is_own_server { "\n  [4] the server needs none" } else { "" };
     prompter.say(&format!(
         "Where is the API key?\n  [1] in the environment variable {variable} ({state})\n  [2] in another environment \
-         variable\n  [3] I paste it now; it goes to {}, which only you can read{none_needed}",
+         variable\n  [3] paste it at the next prompt, hidden; it goes to {}, which only you can read{none_needed}",
         brief_path(&file, &settings.folders.home)
     ))?;
     let choices: &[&str] = if is_own_server { &["1", "2", "3", "4"] } else { &["1", "2", "3"] };
@@ -120,9 +128,6 @@ fn choose_place(
         "2" => of_variable(prompter.ask("Name of the variable: ")?, false),
         "3" => {
             let key = prompter.secret("API key (not shown): ")?;
-            if key.is_empty() {
-                return Err(CommandError::failed("the key is empty; nothing was changed").into());
-            }
             let change = Some((table.child(KEY_FILE), file.to_string_lossy().into_owned()));
             ChosenKey { change, key: Some(SecretString::from(key)), file: Some(file) }
         }

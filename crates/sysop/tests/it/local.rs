@@ -258,7 +258,8 @@ fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
         let answers = [
             ("Your choice", "2"),
             ("Which provider?", "4"),
-            ("Base URL", &url),
+            ("Base URL", "not a url"),
+            ("This is no HTTP URL", &url),
             ("Where is the API key?", "3"),
         ];
         for (question, answer) in answers {
@@ -266,11 +267,14 @@ fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
             person.types(&format!("{answer}\r")).await;
         }
         person.sees("API key (not shown)").await;
+        person.types("\r").await;
+        person.sees("Nothing was entered.").await;
+        person.sees("API key (not shown)").await;
         person.types("sk-very-secret\r").await;
         person.sees("The server answers. It offers").await;
         person.sees("Model [").await;
         person.types("\r").await;
-        person.sees("Write it? [y/n]").await;
+        person.sees("Write it? [y/n, Enter for y]").await;
         let key = world.home().join(".config/sysop/openai.key");
         assert!(!key.exists(), "nothing is written before the answer");
         person.types("y\r").await;
