@@ -364,6 +364,9 @@ impl App {
             if !self.next.is_empty() {
                 return self.key_in_box(key, now);
             }
+            if is_control(key, 'd') {
+                return self.leave(ExitReason::Quit);
+            }
         }
         match review.key(key, now) {
             review::ReviewEvent::AllowedAlways(offered) => self.decide_always(offered, now),

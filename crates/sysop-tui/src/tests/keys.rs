@@ -166,6 +166,14 @@ fn an_empty_command_is_not_run_and_hidden_characters_are_named() {
 }
 
 #[test]
+fn ctrl_d_quits_while_a_proposal_waits_and_runs_nothing() {
+    let mut world = in_review("rm x");
+    world.key(control('d'));
+    assert_eq!(left(&world), Some(&ExitReason::Quit));
+    assert!(world.log.iter().all(|event| !matches!(event, Event::ToolStarted { .. })));
+}
+
+#[test]
 fn a_long_proposal_must_be_scrolled_to_its_end() {
     let command = (0..60).map(|at| format!("echo line{at}")).collect::<Vec<_>>().join("\n");
     let mut world = in_review(&command);
