@@ -10,7 +10,7 @@ use sysop_driver::port::{ModelEvent, Provider};
 use sysop_mock_llm::{Engine, Response, Scenarios, Turn};
 
 const UNKNOWN: &str = "I am the built-in scripted demo, not a model: I only know a few scripted tasks. Type `demo` \
- to see me work with real tools, or run `sysop doctor` to set up a model.";
+ to see me work with real tools, or run `sysop init` to set up a model.";
 
 const CHAT: &str = "I am the built-in scripted demo, not a model: without tools I can only suggest commands, such as \
 <cmd>df -h</cmd> and <cmd>uptime</cmd>.";

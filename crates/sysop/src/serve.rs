@@ -217,10 +217,12 @@ fn reload(tls: &Tls) {
     }
 }
 
-/// Starts logging to standard error as JSON lines, without prompts, commands, outputs or secrets.
+/// Starts logging to standard error as JSON lines, without prompts, commands, outputs or secrets. On a terminal, where a
+/// user wants to read the URL, routine messages need `-v`.
 fn log_to_stderr(verbosity: Verbosity, wanted: Option<&str>) {
     let usual = match verbosity {
         Verbosity::Quiet => "error",
+        Verbosity::Normal if io::stderr().is_terminal() => "warn",
         Verbosity::Normal => "warn,sysop=info,sysop_server=info",
         Verbosity::Verbose(1) => "info,sysop=debug,sysop_server=debug,sysop_driver=debug",
         Verbosity::Verbose(_) => "debug",

@@ -256,7 +256,9 @@ fn note(event: &Event) -> Option<String> {
             Some(format!("reasoning effort set to `{}`", effort.as_str()))
         }
         Event::Configured { change: ConfigChange::Revoke(grants), .. } => Some(revoked(grants)),
-        Event::Configured { change: ConfigChange::Rules { .. }, .. } => Some("rules were added".to_owned()),
+        Event::Configured { change: ConfigChange::Rules { .. }, .. } => {
+            Some("rules added from the current config".to_owned())
+        }
         Event::Configured { change: ConfigChange::ClientTools(lent), .. } => {
             Some(client_tools_sentence(lent))
         }
