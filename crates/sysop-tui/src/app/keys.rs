@@ -247,8 +247,8 @@ impl App {
         Vec::new()
     }
 
-    /// Moves the draft to the prompt history. Returns `None` if there is none, if the box shows something else, or right
-    /// after a Ctrl+C that stopped a turn, which puts queued prompts into the box.
+    /// Moves the draft to the prompt history. Returns `None` if there is none, if the box shows something else, or
+    /// right after a Ctrl+C that stopped a turn, which puts queued prompts into the box.
     fn clear_draft(&mut self, now: Duration) -> Option<Vec<Action>> {
         let is_hidden = self.review.as_ref().is_some_and(|review| review.mode() != ReviewMode::Deciding);
         if is_hidden || self.interrupted || self.leave_asked.is_some() || self.composer().is_empty() {

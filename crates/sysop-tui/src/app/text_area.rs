@@ -55,15 +55,20 @@ pub(super) fn line_of_row(area: &TextArea<'_>, row: usize, columns: u16) -> usiz
     let columns = usize::from(columns.max(1));
     let mut rows = 0;
     let line = area.lines().iter().position(|line| {
-        // Without the room for the cursor after the last character.
-        rows +=
-            (rows_of(line, columns) - usize::from(line.width() > 0 && line.width() % columns == 0)).max(1);
+        rows += text_rows(line, columns).0;
         row < rows
     });
     line.unwrap_or(area.lines().len() - 1)
 }
 
+/// Returns the number of rows that a line needs, with the room for the cursor after the last character.
 fn rows_of(line: &str, columns: usize) -> usize {
+    let (rows, used) = text_rows(line, columns);
+    rows + usize::from(used >= columns)
+}
+
+/// Returns the number of rows that a line fills, and the used columns of the last one.
+fn text_rows(line: &str, columns: usize) -> (usize, usize) {
     let (mut rows, mut used) = (1, 0);
     for sign in line.graphemes(true) {
         let width = if sign == "\t" { 4 } else { sign.width() };
@@ -73,8 +78,7 @@ fn rows_of(line: &str, columns: usize) -> usize {
         }
         used += width;
     }
-    // One more for the cursor after the last character.
-    rows + usize::from(used >= columns)
+    (rows, used)
 }
 
 /// Returns true if the key inserts a newline in a text area in which Enter submits.
