@@ -97,8 +97,9 @@ pub struct Transcript {
     live_items: usize,
     /// Index of the first item of the current or last turn.
     turn_from: usize,
-    /// Notice of the last change of the configuration, if it changed the approval mode.
-    mode_notice: Option<ItemId>,
+    /// Notice of the last change of the configuration, if it changed the approval mode, and the position of that
+    /// change.
+    mode_notice: Option<(ItemId, Seq)>,
     /// Index of the notice that the history was cleared; 0 if it was not.
     visible_from: usize,
     /// Upper bound on the bytes of text that can be truncated.
@@ -311,6 +312,7 @@ impl Transcript {
                 self.note_changes(outcome);
             }
             Event::CancelAsked { .. } => {
+                self.stop_pause_notice();
                 self.drop_queued();
                 self.stopping();
             }
@@ -402,9 +404,10 @@ impl Transcript {
         let text = special.unwrap_or_else(|| change_sentence(change));
         // Changes of the mode with nothing in between, as when a user cycles through the modes, share a notice.
         let newest = self.items.back().map(|item| item.id.clone());
-        let shared = self.mode_notice.take().filter(|id| is_mode && newest.as_ref() == Some(id));
+        let shared = self.mode_notice.take().map(|(id, _)| id);
+        let shared = shared.filter(|id| is_mode && newest.as_ref() == Some(id));
         let id = shared.unwrap_or(ItemId::Notice(self.seq));
-        self.mode_notice = is_mode.then(|| id.clone());
+        self.mode_notice = is_mode.then(|| (id.clone(), self.seq));
         self.put(id, ItemBody::Notice(Notice { text, weight: Severity::Note }));
     }
 
@@ -550,7 +553,7 @@ impl Transcript {
     fn turn_ended(&mut self, turn: TurnId, reason: StopReason, error: Option<&String>) {
         self.break_stream(self.turn.step);
         self.open_calls.clear();
-        self.turn.pause_notice = None;
+        self.stop_pause_notice();
         if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
             self.drop_queued();
         }
@@ -724,6 +727,8 @@ impl Transcript {
             && let Some(item) = self.items.pop_back()
         {
             self.items.insert(at, item);
+            self.turn_from += usize::from(at < self.turn_from);
+            self.visible_from += usize::from(at < self.visible_from);
             self.counted = self.counted.min(at);
         }
     }

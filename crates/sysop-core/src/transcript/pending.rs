@@ -37,6 +37,20 @@ impl Transcript {
         }
     }
 
+    /// Returns the notice that the event at `seq` wrote or changed. A front end that only appends shows each of them.
+    pub fn notice_at(&self, seq: Seq) -> Option<&Notice> {
+        let changed = self.mode_notice.as_ref().filter(|(_, last)| *last == seq).map(|(id, _)| id.clone());
+        match &self.item(&changed.unwrap_or(ItemId::Notice(seq)))?.body {
+            ItemBody::Notice(notice) => Some(notice),
+            ItemBody::Prompt(_)
+            | ItemBody::Reasoning(_)
+            | ItemBody::Answer(_)
+            | ItemBody::Proposal(_)
+            | ItemBody::ToolOutput(_)
+            | ItemBody::End(_) => None,
+        }
+    }
+
     pub(super) fn paused(&mut self, reason: PauseReason, detail: Option<&str>) {
         self.turn.paused = Some(reason);
         let text = self.pause_delay().map_or_else(|| paused_sentence(reason), ui_text::pausing);
@@ -51,7 +65,9 @@ impl Transcript {
 
     /// Changes the notice of a requested pause once the pause begins.
     pub(super) fn refresh_pause_notice(&mut self) {
-        let Some(seq) = self.turn.pause_notice else { return };
+        let Some(seq) = self.turn.pause_notice.filter(|_| self.phase != SessionPhase::Stopping) else {
+            return;
+        };
         let text = self.pause_delay().map_or_else(|| paused_sentence(PauseReason::Asked), ui_text::pausing);
         self.change_pause_notice(seq, Severity::Warning, text);
     }
@@ -61,6 +77,16 @@ impl Transcript {
         let Some(seq) = self.turn.pause_notice.take() else { return };
         let text = if self.pause_delay().is_some() { "pause withdrawn" } else { "paused, then resumed" };
         self.change_pause_notice(seq, Severity::Note, text);
+    }
+
+    /// Ends the notice of a requested pause with the turn: a pause that has not begun will not begin.
+    pub(super) fn stop_pause_notice(&mut self) {
+        let Some(seq) = self.turn.pause_notice.take() else { return };
+        let begun = paused_sentence(PauseReason::Asked);
+        let has_begun = self.notice_at(seq).is_some_and(|notice| notice.text == begun);
+        if !has_begun {
+            self.change_pause_notice(seq, Severity::Note, "pause withdrawn");
+        }
     }
 
     fn change_pause_notice(&mut self, seq: Seq, weight: Severity, text: &str) {

@@ -16,8 +16,8 @@ pub fn client_tools_sentence(client_tools: &ClientTools) -> String {
     format!("tools on a client in {}: {}", client_tools.root, names.join(", "))
 }
 
-/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more. The
-/// model's reason for the call is not counted.
+/// Formats a call on one line, as in `edit_file("src/main.py", ...)`: the first argument, and dots if there are more.
+/// The model's reason for the call is not counted.
 pub fn call_summary(call: &ToolCall) -> String {
     if let Some(undo) = undo_summary(call) {
         return undo;

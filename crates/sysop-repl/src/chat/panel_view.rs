@@ -320,14 +320,9 @@ impl PanelView {
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
-        let id = sysop_core::transcript::ItemId::Notice(logged.seq);
-        match transcript.item(&id).map(|item| &item.body) {
-            Some(ItemBody::Notice(notice)) => {
-                self.close_output(screen)?;
-                screen.rows(&notice_rows(&notice.text, screen))
-            }
-            Some(_) | None => Ok(()),
-        }
+        let Some(notice) = transcript.notice_at(logged.seq) else { return Ok(()) };
+        self.close_output(screen)?;
+        screen.rows(&notice_rows(&notice.text, screen))
     }
 
     /// Closes the panel of running output before a message.
@@ -492,7 +487,7 @@ impl PanelView {
         self.newest_line.clear();
         self.exit_code = outcome.exit_code.or(self.exit_code);
         shown_text(outcome).clone_into(&mut self.newest_output);
-        self.was_canceled = outcome.status == Status::Cancelled;
+        self.was_canceled = outcome.status == Status::Cancelled && !outcome.is_not_run();
         let plan = transcript.plan(call);
         // A call that a user allowed can be rejected after its start, for example by an MCP server that has changed.
         let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));

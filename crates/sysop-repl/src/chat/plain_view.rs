@@ -91,9 +91,9 @@ impl ReplView for PlainView {
                 | Event::Resumed => Ok(()),
                 _ => {
                     self.end_answer(screen)?;
-                    match transcript.item(&ItemId::Notice(logged.seq)).map(|item| &item.body) {
-                        Some(ItemBody::Notice(notice)) => self.say(&notice.text, StyleRole::Dim, screen),
-                        Some(_) | None => Ok(()),
+                    match transcript.notice_at(logged.seq) {
+                        Some(notice) => self.say(&notice.text, StyleRole::Dim, screen),
+                        None => Ok(()),
                     }
                 }
             },
