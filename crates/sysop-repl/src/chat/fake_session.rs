@@ -184,9 +184,13 @@ impl FakeSession {
         self.state.lock().listeners.clear();
     }
 
-    /// Answers a program's question as if from another front end.
+    /// Answers a program's question as if from another front end. Without a question, ends the turn.
     pub(crate) fn answer_as_other(&self) {
-        self.state.lock().answered_elsewhere();
+        let mut state = self.state.lock();
+        if state.questions.is_empty() && state.busy {
+            return state.end(StopReason::EndTurn, None);
+        }
+        state.answered_elsewhere();
     }
 
     /// Sends an input as if from another front end.

@@ -324,6 +324,7 @@ fn read_ahead(
             let _ = editor.sync_history();
             UserInput::Line(line)
         }
+        Ok(TypedAhead::End) => UserInput::End,
         Ok(TypedAhead::Withdrawn(text)) => UserInput::Withdrawn(text),
         Err(error) => UserInput::Failed(error.to_string()),
     }
@@ -350,8 +351,8 @@ fn next_line(lines: &mut impl BufRead) -> io::Result<Option<String>> {
 }
 
 /// Shows a proposal and reads the answer from the same lines as prompts. On a terminal, text typed before the
-/// question is discarded. Lines from a pipe always precede the question, so they count as answers. Returns `None` at the
-/// end of the input.
+/// question is discarded. Lines from a pipe always precede the question, so they count as answers. Returns `None` at
+/// the end of the input.
 fn ask_by_lines(
     lines: &mut (impl BufRead + AsFd),
     question: &ApprovalPrompt,

@@ -1,5 +1,5 @@
-//! Terminal mode while nothing is being read: keys are not echoed and stay in the terminal until the next
-//! prompt; Ctrl+C and Ctrl+\ still send signals. Dropping the guard restores the previous mode.
+//! Terminal mode while no line editor or question is open: keys are not echoed, and Ctrl+C and Ctrl+\ still send
+//! signals. Dropping the guard restores the previous mode.
 
 use rustix::termios::{InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 

@@ -57,6 +57,8 @@ const EXPECT: Duration = Duration::from_secs(2);
 const LEAVE: Duration = Duration::from_secs(1);
 /// Maximum number of paths to complete a word with.
 const PATHS_MAX: usize = 32;
+/// Maximum time to wait for these paths, because no key is read meanwhile.
+const PATHS_WAIT: Duration = Duration::from_secs(1);
 /// Request that the user is currently answering.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ActiveRead {
@@ -107,6 +109,8 @@ pub(super) struct Repl {
     draft: String,
     /// Prompts that were typed here and are queued behind the current turn.
     queued: Vec<String>,
+    /// Prompts of `queued` that a stop dropped, until they return to the input.
+    dropped: Vec<String>,
     /// Session whose root `@PATH` is completed from, for the thread of the line editor.
     completed_session: Arc<RwLock<SessionId>>,
     /// Text before the sign of the prompt.
@@ -115,6 +119,8 @@ pub(super) struct Repl {
     prompt_interrupted: bool,
     no_echo: Option<NoEcho>,
     leaving: Option<Exit>,
+    /// True after Ctrl+D during a turn.
+    ends_after_turn: bool,
     /// Exit at the end of the input.
     exit_at_end: Exit,
 }
@@ -195,12 +201,14 @@ impl Repl {
             expected: None,
             draft: String::new(),
             queued: Vec::new(),
+            dropped: Vec::new(),
             completed_session,
             label: Arc::default(),
             turn_interrupted: false,
             prompt_interrupted: false,
             no_echo,
             leaving: None,
+            ends_after_turn: false,
             exit_at_end: Exit::Done,
             context,
             routines,
@@ -254,6 +262,10 @@ impl Repl {
             && let Some(no_echo) = &self.no_echo
         {
             no_echo.apply();
+        }
+        if self.active_read == ActiveRead::TypeAhead {
+            // A shell switches the mode off while it has the terminal, which may be gone.
+            let _ = crossterm::execute!(io::stderr(), crossterm::event::EnableBracketedPaste);
         }
     }
 
@@ -317,7 +329,7 @@ impl Repl {
             self.introduce()?;
             self.view.update(update, &self.transcript, &mut self.screen)?;
             self.decided_elsewhere(&logged.event)?;
-            self.follow_queue(&logged.event)?;
+            self.follow_queue(&logged.event);
         }
         if !self.replaying() {
             self.introduce()?;
@@ -435,6 +447,11 @@ impl Repl {
     }
 
     fn ask_line(&mut self) -> io::Result<()> {
+        if self.ends_after_turn {
+            self.leaving = Some(self.exit_at_end);
+            return Ok(());
+        }
+        self.return_dropped()?;
         *self.label.write() = self.label_text();
         let label = PromptLabel::new(Arc::clone(&self.label));
         match self.context.form {
@@ -479,13 +496,14 @@ impl Repl {
                 self.note(
                     "a question appeared while you typed; your line was not sent and is still in the input",
                 )?;
-                self.draft = line;
+                self.add_to_draft(&line);
             }
             UserInput::Line(line) => {
                 self.prompt_interrupted = false;
                 self.handle_line(&line, signals).await?;
             }
             UserInput::Interrupt => self.interrupted_at_prompt()?,
+            UserInput::End if active_read == ActiveRead::TypeAhead => self.end_after_turn()?,
             UserInput::End => {
                 self.leaving = Some(self.exit_at_end);
             }
@@ -645,6 +663,7 @@ impl Repl {
                 self.answered = None;
                 self.settled.clear();
                 self.queued.clear();
+                self.dropped.clear();
                 *self.completed_session.write() = self.session.id().clone();
                 self.drawn_prompt = None;
                 self.shell = None;
@@ -718,6 +737,7 @@ impl Repl {
                 }
             };
             let _ = tokio::time::timeout(LEAVE, last_answer).await;
+            self.screen.set_typed("")?;
             self.screen.set_owner(TerminalOwner::Output)?;
         }
         self.screen.last_row(None)?;
@@ -736,7 +756,9 @@ fn path_completer(service: &Arc<dyn SessionService>, session: &Arc<RwLock<Sessio
     let runtime = tokio::runtime::Handle::current();
     Box::new(move |word| {
         let session = session.read().clone();
-        runtime.block_on(service.paths(&session, word, PATHS_MAX))
+        let paths =
+            async { tokio::time::timeout(PATHS_WAIT, service.paths(&session, word, PATHS_MAX)).await };
+        runtime.block_on(paths).unwrap_or_default()
     })
 }
 

@@ -20,17 +20,22 @@ const KEYS_COLUMNS_MIN: usize = 60;
 /// Maximum length of the shown end of the text, in characters; more than any terminal has columns.
 const SHOWN_CHARS_MAX: usize = 1000;
 
+/// Maximum length of the text, in bytes; what exceeds it is dropped.
+const TYPED_BYTES_MAX: usize = 1024 * 1024;
+
 /// Result of reading ahead.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TypedAhead {
     /// The user pressed Enter after this text.
     Line(String),
+    /// The user pressed Ctrl+D without any text.
+    End,
     /// The request was withdrawn. Contains the text typed so far.
     Withdrawn(String),
 }
 
-/// Reads keys until Enter or until `withdrawn` is set. `text` is what was typed before. Calls `show` with the text after
-/// each change. The terminal must not echo.
+/// Reads keys until Enter or until `withdrawn` is set. `text` is what was typed before. Calls `show` with the end of
+/// the text, which is what a row can show, after each change. The terminal must not echo.
 pub(super) fn read(
     text: String,
     withdrawn: &AtomicBool,
@@ -48,23 +53,43 @@ fn read_events(
     withdrawn: &AtomicBool,
     show: &mut impl FnMut(&str),
 ) -> io::Result<TypedAhead> {
-    show(&text);
-    while !withdrawn.load(Ordering::Relaxed) {
-        if !event::poll(LOOK_UP)? {
+    show(end(&text));
+    loop {
+        // What was typed before the withdrawal is read, because whoever reads next may discard it.
+        let is_withdrawn = withdrawn.load(Ordering::Relaxed);
+        if !event::poll(if is_withdrawn { Duration::ZERO } else { LOOK_UP })? {
+            if is_withdrawn {
+                return Ok(TypedAhead::Withdrawn(text));
+            }
             continue;
         }
-        if let Some(line) = edit(&mut text, event::read()?) {
+        let event = event::read()?;
+        if text.is_empty() && is_end(&event) {
+            return Ok(TypedAhead::End);
+        }
+        if let Some(line) = edit(&mut text, event) {
             return Ok(TypedAhead::Line(line));
         }
-        show(&text);
+        if !event::poll(Duration::ZERO)? {
+            show(end(&text));
+        }
     }
-    Ok(TypedAhead::Withdrawn(text))
+}
+
+/// Returns true for Ctrl+D.
+fn is_end(event: &Event) -> bool {
+    let control_d = |key: &KeyEvent| key.code == KeyCode::Char('d') && key.modifiers == KeyModifiers::CONTROL;
+    matches!(event, Event::Key(key) if key.kind != KeyEventKind::Release && control_d(key))
 }
 
 /// Applies an event to the text. Returns the whole text, and clears it, if the event is Enter.
 fn edit(text: &mut String, event: Event) -> Option<String> {
     match event {
-        Event::Paste(pasted) => text.push_str(&sanitize_pasted_text(&pasted)),
+        Event::Paste(pasted) => {
+            let room = TYPED_BYTES_MAX.saturating_sub(text.len());
+            let pasted = sanitize_pasted_text(&pasted);
+            text.push_str(&pasted[..pasted.floor_char_boundary(room)]);
+        }
         Event::Key(key) if key.kind != KeyEventKind::Release => return edit_by_key(text, key),
         Event::Key(_) | Event::Resize(..) | Event::Mouse(_) | Event::FocusGained | Event::FocusLost => {}
     }
@@ -87,7 +112,7 @@ fn edit_by_key(text: &mut String, key: KeyEvent) -> Option<String> {
             let begin = rest.rfind(char::is_whitespace).map_or(0, |at| rest.ceil_char_boundary(at + 1));
             text.truncate(begin);
         }
-        (KeyCode::Char(c), KeyModifiers::NONE) => text.push(c),
+        (KeyCode::Char(c), KeyModifiers::NONE) if text.len() < TYPED_BYTES_MAX => text.push(c),
         // The editor of the next prompt has the other keys.
         (_, _) => {}
     }
@@ -104,15 +129,19 @@ pub(super) fn typed_row(text: &str, columns: usize) -> TextRow {
     out
 }
 
+/// Returns the end of the text that may fit in a row.
+fn end(text: &str) -> &str {
+    let from = text.char_indices().rev().nth(SHOWN_CHARS_MAX - 1);
+    &text[from.map_or(0, |(at, _)| at)..]
+}
+
 /// Returns the longest end of the text that fits in `columns`, marked if it is not the whole text.
 fn end_of(text: &str, columns: usize) -> String {
-    let skipped = text.chars().count().saturating_sub(SHOWN_CHARS_MAX);
-    let begin = text.char_indices().nth(skipped).map_or(0, |(at, _)| at);
-    if begin == 0 && width(text) <= columns {
+    if width(text) <= columns {
         return text.to_owned();
     }
-    let ends = text[begin..].char_indices().map(|(at, _)| &text[begin + at..]);
-    let end = ends.into_iter().find(|end| width(end) < columns).unwrap_or_default();
+    let mut ends = text.char_indices().map(|(at, _)| &text[at..]);
+    let end = ends.find(|end| width(end) < columns).unwrap_or_default();
     format!("…{end}")
 }
 
@@ -179,7 +208,7 @@ mod tests {
         assert_eq!(text("the quick brown fox", 16), "› …ck brown fox");
         for columns in 0..90 {
             for sample in ["x".repeat(3000), "漢字".repeat(700)] {
-                assert!(typed_row(&sample, columns).width() <= columns.max(3), "{columns}");
+                assert!(typed_row(end(&sample), columns).width() <= columns.max(3), "{columns}");
             }
         }
     }

@@ -300,7 +300,7 @@ fn end_of_input_at_an_approval_runs_nothing() {
     running.out.wait_for_text("Run it?");
     running.end_input();
     let run = running.finish();
-    assert_eq!(run.code, Some(0), "{run:?}");
+    assert_eq!(run.code, Some(3), "{run:?}");
     assert!(!world.has("made"));
     let events = world.exported(&world.only_session());
     assert_eq!(events.last().unwrap()["event"]["type"], "turn_ended", "{events:?}");

@@ -14,6 +14,8 @@ use crate::chat::input_reader::ReadRequest;
 use crate::chat::plain_view::lines;
 use crate::chat::{BY, ReplLayout};
 
+const EDITED_HAS_NO_RULE: &str = "rules are only available for unedited commands";
+
 /// Command of the pending approval, as the user edited it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct EditedApproval {
@@ -44,7 +46,8 @@ impl Repl {
         let shown = if is_edited { plan.as_previewed() } else { plan.clone() };
         let rule = rule.filter(|_| shown.command == plan.command);
         let question = self.view.question(&shown, &self.transcript, &self.screen);
-        let question = ApprovalPrompt { rule, ..question };
+        let no_rule = if is_edited { EDITED_HAS_NO_RULE } else { question.no_rule };
+        let question = ApprovalPrompt { rule, no_rule, ..question };
         match self.context.form {
             ReplLayout::Panels { .. } => self.screen.set_owner(TerminalOwner::Prompt)?,
             ReplLayout::Plain => {
@@ -59,7 +62,7 @@ impl Repl {
 
     /// Stops the turn, because the input ended at the question and nobody else is known to answer it.
     pub(super) async fn end_without_answer(&mut self, call: CallId) -> io::Result<()> {
-        let text = "the input ended before an answer, so the command was not run";
+        let text = "the input ended before an answer, so nothing was run";
         self.view.say(text, StyleRole::Warn, &mut self.screen)?;
         self.exit_at_end = Exit::ApprovalNeeded;
         self.answer(call, ApprovalOutcome::StopTurn).await

@@ -81,6 +81,7 @@ impl Repl {
         if self.running() && !self.turn_interrupted {
             return self.handle_interrupt();
         }
-        self.note("no turn to stop")
+        let text = if self.running() { "the turn is already being stopped" } else { "no turn to stop" };
+        self.note(text)
     }
 }

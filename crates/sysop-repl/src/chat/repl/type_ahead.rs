@@ -1,7 +1,8 @@
-//! What the user types while a turn is running. Prompts are queued by the session; commands that do not disturb the turn
-//! run at once; other commands stay in the input.
+//! What the user types while a turn is running. Prompts are queued by the session; commands that do not disturb the
+//! turn run at once; other commands stay in the input.
 
 use std::io;
+use std::time::Instant;
 
 use sysop_core::event::{Event, Input, StopReason};
 use sysop_core::session::QUEUED_PROMPTS_MAX;
@@ -17,6 +18,14 @@ impl Repl {
     pub(super) fn read_ahead(&mut self) {
         self.active_read = ActiveRead::TypeAhead;
         self.console.request(ReadRequest::TypeAhead { draft: std::mem::take(&mut self.draft) });
+    }
+
+    /// Quits once the turn and those of the queued prompts have ended.
+    pub(super) fn end_after_turn(&mut self) -> io::Result<()> {
+        if std::mem::replace(&mut self.ends_after_turn, true) || !self.running() {
+            return Ok(());
+        }
+        self.note("sysop quits once this turn has ended; Ctrl+C stops it")
     }
 
     /// Adds text to the draft of the next prompt, which may already have text that was returned from the queue.
@@ -51,7 +60,7 @@ impl Repl {
         self.handle_line(line, signals).await
     }
 
-    /// Sends a prompt that starts a turn or is queued behind the current one. In both cases, the session's event shows it.
+    /// Sends a prompt that starts a turn or is queued behind the current one. The session's event shows it.
     async fn queue(&mut self, text: String) -> io::Result<()> {
         if self.queued.len() >= QUEUED_PROMPTS_MAX {
             self.add_to_draft(&text);
@@ -60,13 +69,19 @@ impl Repl {
         let input = prompt_with_images(self.context.service.as_ref(), self.session.id(), text.clone()).await;
         match input {
             Ok(input) => {
-                if !self.running() {
-                    return self.send_and_expect(input, AwaitedUpdate::Turn);
+                let sent = if let (Input::Prompt { text, .. }, true) = (&input, self.running()) {
+                    Some(text.clone())
+                } else {
+                    None
+                };
+                let awaited = if sent.is_some() { AwaitedUpdate::Event } else { AwaitedUpdate::Turn };
+                if let Err(error) = self.session.send(input) {
+                    self.add_to_draft(&text);
+                    return self.view.say(&error, StyleRole::Bad, &mut self.screen);
                 }
-                if let Input::Prompt { text, .. } = &input {
-                    self.queued.push(text.clone());
-                }
-                self.send_and_expect(input, AwaitedUpdate::Event)
+                self.queued.extend(sent);
+                self.expected = Some((awaited, Instant::now()));
+                Ok(())
             }
             Err(error) => {
                 self.add_to_draft(&text);
@@ -75,31 +90,49 @@ impl Repl {
         }
     }
 
-    /// Follows the session's queue: a stop drops it, and returns the prompts that were typed here to the input.
-    pub(super) fn follow_queue(&mut self, event: &Event) -> io::Result<()> {
-        if let Event::TurnStarted { prompt, .. } = event
-            && let Some(at) = self.queued.iter().position(|text| text == prompt)
-        {
-            self.queued.remove(at);
-        }
-        let is_dropped = matches!(
-            event,
+    /// Follows the session's queue, which a stop drops. The session may queue some of the dropped prompts again.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event changes the queue")]
+    pub(super) fn follow_queue(&mut self, event: &Event) {
+        match event {
+            Event::TurnStarted { prompt, .. } => {
+                if let Some(at) = self.queued.iter().position(|text| text == prompt) {
+                    self.queued.remove(at);
+                }
+            }
+            Event::PromptQueued { text, .. } => {
+                if let Some(at) = self.dropped.iter().position(|dropped| dropped == text) {
+                    self.queued.push(self.dropped.remove(at));
+                }
+            }
             Event::CancelAsked { .. }
-                | Event::HistoryCleared
-                | Event::TurnEnded { reason: StopReason::Cancelled, .. }
-        );
-        if !is_dropped || self.queued.is_empty() {
+            | Event::TurnEnded { reason: StopReason::Cancelled | StopReason::Paused, .. } => {
+                self.dropped.append(&mut self.queued);
+            }
+            // The turn of the next prompt follows at once.
+            Event::TurnEnded { .. } if !self.queued.is_empty() => {
+                self.expected = Some((AwaitedUpdate::Turn, Instant::now()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the prompts that a stop dropped to the input.
+    pub(super) fn return_dropped(&mut self) -> io::Result<()> {
+        let texts = std::mem::take(&mut self.dropped);
+        if texts.is_empty() {
             return Ok(());
         }
-        let texts = std::mem::take(&mut self.queued);
+        // They were written before what is in the draft.
+        let draft = std::mem::take(&mut self.draft);
         self.add_to_draft(&texts.join("\n"));
+        self.add_to_draft(&draft);
         let what = if texts.len() == 1 { "the queued message was" } else { "the queued messages were" };
         self.note(&format!("{what} not sent; the text is in the input again"))
     }
 }
 
-/// Returns true for lines that leave the current turn, the session and the user's terminal as they are, or that are about
-/// the current turn.
+/// Returns true for lines that leave the current turn, the session and the user's terminal as they are, or that are
+/// about the current turn.
 fn runs_during_turn(line: &InputLine) -> bool {
     match line {
         InputLine::Empty
@@ -124,6 +157,7 @@ fn runs_during_turn(line: &InputLine) -> bool {
         | InputLine::Background
         | InputLine::Pause
         | InputLine::Stop
+        | InputLine::Resume(None)
         | InputLine::Wrong(_) => true,
         InputLine::Shell(_)
         | InputLine::Undo(_)
@@ -134,7 +168,7 @@ fn runs_during_turn(line: &InputLine) -> bool {
         | InputLine::Fork(_)
         | InputLine::Trust
         | InputLine::New
-        | InputLine::Resume(_)
+        | InputLine::Resume(Some(_))
         | InputLine::Host(Some(_))
         | InputLine::OpenShell
         | InputLine::Retry

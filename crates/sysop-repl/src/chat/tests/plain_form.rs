@@ -172,7 +172,7 @@ async fn end_of_input_at_an_approval_runs_nothing() {
     let (text, code) = plain("clean\n").await;
     assert!(text.contains("Run it? [y/n/e/a/s]"), "{text}");
     assert!(!text.contains("ran rm"), "{text}");
-    assert!(text.contains("(the input ended before an answer, so the command was not run)"), "{text}");
+    assert!(text.contains("(the input ended before an answer, so nothing was run)"), "{text}");
     assert_eq!(code, 3);
 }
 

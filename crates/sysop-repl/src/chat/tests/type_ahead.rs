@@ -78,7 +78,10 @@ async fn text_typed_before_a_proposal_is_kept_for_the_next_prompt() {
     person.sees("Ctrl+C stop").await;
     person.types("clean\r").await;
     person.sees("· queued: clean").await;
-    person.types("/background\rhel").await;
+    person.types("hel").await;
+    person.sees("› hel").await;
+    // The turn ends, and the queued prompt's turn proposes a command.
+    person.signals(rustix::process::Signal::USR2);
     person.sees(QUESTION).await;
     person.types("y").await;
     person.sees("│ ran rm -rf build && echo done").await;
@@ -98,6 +101,48 @@ async fn leaving_while_text_is_typed_restores_the_terminal() {
     person.sees("› never sent").await;
     person.types("!").await;
     person.signals(rustix::process::Signal::TERM);
+    person.sees("To resume this session").await;
+    while person.reads().await {}
+    assert!(!person.seen[person.at..].contains("never sent"), "the row is gone: {}", bare(&person.seen));
     // The terminal's modes are compared with those of before.
     assert_eq!(person.leaves().await, 143);
+}
+
+#[tokio::test]
+async fn a_stop_in_a_pause_returns_the_queued_line() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("hello\r").await;
+    person.sees("· queued: hello").await;
+    person.types("\u{1c}").await;
+    person.sees("paused ›").await;
+    person.types("/stop\r").await;
+    person.sees("the queued message was not sent").await;
+    person.sees("› hello").await;
+}
+
+#[tokio::test]
+async fn each_change_of_the_approval_mode_is_shown() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/approve auto\r").await;
+    person.sees("· approval mode set to `auto`").await;
+    person.sees(PROMPT).await;
+    person.types("/approve never\r").await;
+    person.sees("· approval mode set to `never`").await;
+}
+
+#[tokio::test]
+async fn ctrl_d_during_a_turn_quits_after_it() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("!sleep 9\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("\u{4}").await;
+    person.sees("sysop quits once this turn has ended; Ctrl+C stops it").await;
+    person.signals(rustix::process::Signal::USR2);
+    person.sees("To resume this session").await;
+    assert_eq!(person.leaves().await, 0);
 }
