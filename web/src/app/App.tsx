@@ -30,6 +30,8 @@ import { useTheme } from "./theme";
 const NARROW = "(max-width: 760px)";
 /** Below this width, the session list is an overlay. */
 const TIGHT = "(max-width: 1180px)";
+/** Matches touch screens, whose keyboard would cover a conversation that is opened to be read. */
+const TOUCH = "(pointer: coarse)";
 
 export function App({ sessions }: { sessions: Sessions }) {
   const tabs = useSyncExternalStore(sessions.subscribe, sessions.snapshot);
@@ -45,6 +47,12 @@ export function App({ sessions }: { sessions: Sessions }) {
   }, [tight]);
   const [dialog, setDialog] = useState<OpenDialog>();
   const [half, setHalf] = useState<"left" | "right">("right");
+  /** Session that the user just opened, which takes the focus once. */
+  const [entered, setEntered] = useState<string>();
+  const enter = (id: string) => {
+    setEntered(id);
+    sessions.show(id);
+  };
   const { open, active } = tabs;
   // Loaded when first shown, because it is the largest part, and a phone shows the conversation first.
   const seen = useRef(false);
@@ -171,6 +179,7 @@ export function App({ sessions }: { sessions: Sessions }) {
               tabs={tabs}
               over={tight}
               connect={connect}
+              choose={(id) => (matchMedia(TOUCH).matches ? sessions.show(id) : enter(id))}
               close={() => setListed(false)}
             />
           )}
@@ -186,7 +195,12 @@ export function App({ sessions }: { sessions: Sessions }) {
                 <div id="conversation" className="conversations">
                   {commands && (
                     <ErrorBoundary key={active.id} what="The conversation">
-                      <Conversation store={active} commands={commands} />
+                      <Conversation
+                        store={active}
+                        commands={commands}
+                        takesFocus={entered === active.id}
+                        focused={() => setEntered(undefined)}
+                      />
                     </ErrorBoundary>
                   )}
                 </div>
@@ -204,7 +218,7 @@ export function App({ sessions }: { sessions: Sessions }) {
           <NewSessionDialog
             made={(id) => {
               setDialog(undefined);
-              sessions.show(id);
+              enter(id);
             }}
             close={() => setDialog((now) => (now === "connect" ? undefined : now))}
           />

@@ -29,6 +29,8 @@ interface Props {
   sessions: Sessions;
   tabs: Tabs;
   connect(): void;
+  /** Opens a session, which takes the focus. */
+  choose(id: string): void;
   close(): void;
   /** True in a narrow window: the list is an overlay, and closes when a session is chosen. */
   over: boolean;
@@ -49,7 +51,7 @@ function focus(button: HTMLButtonElement | null): void {
   button?.focus();
 }
 
-export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
+export function Sidebar({ sessions, tabs, connect, choose: enter, close, over }: Props) {
   const me = useContext(MeContext);
   const mayChange = me === undefined || me.operate;
   const [rows, setRows] = useState<readonly SessionRow[]>();
@@ -90,7 +92,7 @@ export function Sidebar({ sessions, tabs, connect, close, over }: Props) {
 
   const shown = useMemo(() => pinnedFirst(rows ?? []), [rows]);
   const choose = (id: string) => {
-    sessions.show(id);
+    enter(id);
     if (over) close();
   };
   const change = async (act: () => Promise<void>) => {

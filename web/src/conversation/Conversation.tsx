@@ -30,15 +30,23 @@ const NEAR_PX = 48;
 /** Height assumed for a row until it is measured, in pixels. */
 const ESTIMATE_PX = 96;
 
+/** Elements that keep the focus when a session is opened, because the user writes in them. */
+const WRITING = "textarea, .terminal-side *, dialog *";
+
 interface Props {
   store: SessionStore;
   commands: CommandActions;
+  /** True if the user just opened the session: the prompt, or what waits for an answer, takes the focus. */
+  takesFocus: boolean;
+  /** Called when the focus was taken. */
+  focused(): void;
 }
 
-export function Conversation({ store, commands }: Props) {
+export function Conversation({ store, commands, takesFocus, focused }: Props) {
   const view = useSessionView(store);
   const { transcript, status, mode, caughtUp } = view;
   const composer = useRef<ComposerHandle>(null);
+  const section = useRef<HTMLElement>(null);
   const rows = useMemo(() => (view.caughtUp ? rowsOf(view) : []), [view]);
   const online = status.state === "open";
   const running = transcript.phase !== "idle";
@@ -59,12 +67,23 @@ export function Conversation({ store, commands }: Props) {
     [latest],
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
+  const taken = useLatest(focused);
+  useEffect(() => {
+    if (!takesFocus) return;
+    taken.current();
+    if (document.activeElement?.matches(WRITING)) return;
+    // A proposal that arrives later takes the focus from an empty prompt by itself.
+    const waiting = section.current?.querySelector<HTMLElement>(".question .field, .review");
+    if (waiting) waiting.focus();
+    else toComposer();
+  }, [takesFocus, taken, toComposer]);
   const name = modelName(transcript.facts?.model ?? "");
   const me = useContext(MeContext);
   const watches = me !== undefined && !me.operate && !me.decide;
   const drop = useFileDrop(online && me?.operate === true && me.decide && canUpload(transcript));
   return (
     <section
+      ref={section}
       className={`conversation ${drop.over ? "dropping" : ""}`}
       aria-label="Conversation"
       {...drop.handlers}
