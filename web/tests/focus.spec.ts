@@ -1,4 +1,4 @@
-/** Tests of the keyboard focus: where it is after an action, and keys that work everywhere. */
+/** Tests of where the page leads its user after an action: the focus, the scrolled place, and the terminal's keys. */
 import { call, expect, say, test, visit } from "./fixtures";
 
 test("a new session takes what is typed, and a session from the list too", async ({ page, serve }) => {
@@ -29,4 +29,19 @@ test("a new session takes what is typed, and a session from the list too", async
   await expect(person.prompt).toBeFocused();
   await list.getByRole("button", { name: /^change it/ }).click();
   await expect(person.review).toBeFocused();
+});
+
+test("a prompt that is sent while scrolled up is shown", async ({ page, serve }) => {
+  const lines = Array.from({ length: 200 }, (_, at) => `- line ${at}`).join("\n");
+  const server = await serve({ script: { long: [say(lines)], short: [say("Short.")] } });
+  const person = await visit(page, server, await server.session());
+  await person.says("long");
+  await expect(person.conversation.getByText("line 199", { exact: true })).toBeInViewport();
+  await page.getByRole("region", { name: "Messages" }).hover();
+  await page.mouse.wheel(0, -2_000);
+  await expect(person.button(/Jump to latest/)).toBeVisible();
+  await person.says("short");
+  await expect(page.getByRole("article", { name: "You" }).last()).toBeInViewport();
+  await expect(person.conversation.getByText("Short.", { exact: true })).toBeInViewport();
+  await expect(person.button(/Jump to latest/)).toHaveCount(0);
 });

@@ -97,6 +97,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
           store={store}
           rows={rows}
           caughtUp={caughtUp}
+          sends={view.sends}
           empty={<Empty view={view} example={watches ? undefined : (text) => store.appendToDraft(text)} />}
         />
       </Commands>
@@ -277,11 +278,13 @@ interface RowListProps {
   store: SessionStore;
   rows: Row[];
   caughtUp: boolean;
+  /** Number of prompts sent from here; each scrolls to the end. */
+  sends: number;
   empty: React.ReactNode;
 }
 
-/** The list of rows. The list follows its end until the user scrolls up. */
-function RowList({ store, rows, caughtUp, empty }: RowListProps) {
+/** The list of rows. The list follows its end until the user scrolls up, and again from the user's next prompt on. */
+function RowList({ store, rows, caughtUp, sends, empty }: RowListProps) {
   const scroller = useRef<HTMLDivElement>(null);
   const follows = useRef(true);
   const [away, setAway] = useState(false);
@@ -333,6 +336,13 @@ function RowList({ store, rows, caughtUp, empty }: RowListProps) {
     if (follows.current) seen.current = rows.length;
     else setUnread(Math.max(0, rows.length - seen.current));
   }, [rows.length]);
+
+  const sent = useRef(sends);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only a prompt jumps, not a new function
+  useLayoutEffect(() => {
+    if (sent.current !== sends) jump();
+    sent.current = sends;
+  }, [sends]);
 
   const last = useRef({ top: 0, height: 0 });
   /** Time until which scrolling counts as the user's, because measuring rows also scrolls the list. */

@@ -22,6 +22,7 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   clearedTo: 0,
   showsAll: false,
   mode: "agent",
+  sends: 0,
   ...more,
 });
 const ids = (shown: SessionView) => rowsOf(shown).map(({ id }) => id);

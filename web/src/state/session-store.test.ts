@@ -97,6 +97,16 @@ describe("an answer to a proposal", () => {
   });
 });
 
+test("each prompt and each retry asks the conversation to show its end", async () => {
+  greet(0);
+  await settle();
+  expect(store.snapshot().sends).toBe(0);
+  store.say("hello");
+  store.say("!uptime");
+  store.retry();
+  expect(store.snapshot().sends).toBe(3);
+});
+
 describe("the history of a session", () => {
   test("is shown as soon as its last message has arrived", () => {
     greet(2);

@@ -50,6 +50,8 @@ export interface SessionView {
   showsAll: boolean;
   /** Mode of the next turn. */
   mode: Mode;
+  /** Number of prompts and commands that this tab has sent; the conversation scrolls to the end for each. */
+  sends: number;
 }
 
 /** Time that a hidden tab, which gets no animation frames, buffers messages. */
@@ -93,6 +95,7 @@ export class SessionStore {
       clearedTo: storage.clearedTo(id),
       showsAll: false,
       mode: "agent",
+      sends: 0,
     };
     link.on((message) => this.take(message));
     link.onStatus(() => {
@@ -141,7 +144,7 @@ export class SessionStore {
 
   /** Sends a prompt, or runs a page command. A `!command` runs without a model. */
   say(text: string, images: PromptImage[] = []): void {
-    this.become({ showsAll: false });
+    this.sending();
     if (images.length > 0) {
       this.link.send({ type: "user.message", content: text, images, messageId: newId() });
       return;
@@ -175,6 +178,11 @@ export class SessionStore {
       case undefined:
         this.link.send({ type: "user.message", content: text, messageId: newId() });
     }
+  }
+
+  /** Hides earlier items again, and shows the end of the conversation. */
+  private sending(): void {
+    this.become({ showsAll: false, sends: this.view.sends + 1 });
   }
 
   /** Shows a line in this tab only, until the page is reloaded. */
@@ -247,7 +255,7 @@ export class SessionStore {
   }
 
   retry(): void {
-    this.become({ showsAll: false });
+    this.sending();
     this.sendCommand({ type: "retry" }, "Cannot retry");
   }
 
