@@ -3,6 +3,7 @@ import { originLabel } from "../text/labels";
 import type { ServerMessage } from "../wire";
 import type { Item, Step } from "./item";
 import { otherProviders } from "./output-readers";
+import { proposedSteps } from "./proposed-steps";
 import {
   contextStart,
   emptyTranscript,
@@ -12,7 +13,6 @@ import {
   LIVE_OUTPUT_MAX,
   LIVE_TEXT_MAX,
   pendingApproval,
-  proposedSteps,
   type Transcript,
 } from "./transcript";
 
@@ -687,4 +687,23 @@ test("the bounds of auto come from the newest state", () => {
   expect(fold(begun, [hello]).facts?.auto).toEqual(auto);
   const ended = fold(begun, [live("state", { ...state("idle", 0), seq: 3 })]);
   expect(ended.facts?.auto).toBeUndefined();
+});
+
+test("a notice of work around a command ends with the command's first output, or with the command", () => {
+  const begun = log(first, prompt("go", 1), step(1, 1), reply("", 1, call("c1", "run_command", df)));
+  const run = { ...starts("c1", "run_command", df), sessionId, seq: 5 } as ServerMessage;
+  const notices = (...messages: ServerMessage[]) =>
+    fold(emptyTranscript, [...begun, run, ...messages]).items.flatMap((item) =>
+      item.kind === "notice" ? [item.text] : [],
+    );
+  const saving = live("notice", { content: "saving the state of files on web1 …" });
+  const comparing = live("notice", { content: "comparing files …" });
+  const output = live("tool.output", { toolCallId: "c1", content: "line\n" });
+  const end = { ...ends("c1", "run_command", ""), sessionId, seq: 6 } as ServerMessage;
+  expect(notices(saving)).toEqual(["saving the state of files on web1 …"]);
+  expect(notices(saving, output)).toEqual([]);
+  expect(notices(saving, output, comparing)).toEqual(["comparing files …"]);
+  expect(notices(saving, comparing)).toEqual(["comparing files …"]);
+  expect(notices(saving, output, comparing, end)).toEqual([]);
+  expect(notices(live("notice", { content: "unrelated …" }), output, end)).toEqual(["unrelated …"]);
 });

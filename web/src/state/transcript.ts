@@ -20,12 +20,12 @@ import type {
   ServerMessage,
   SessionState,
   Skill,
-  Status,
   TokenCounts,
   ToolCallRequest,
   ToolEffect,
 } from "../wire";
-import type { HostEnd, Item, Step, TextState } from "./item";
+import type { Item, Step, TextState } from "./item";
+import { hostEnds, isProgress, isSameRetry } from "./live-lines";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 import { nobody, noteParticipant, type Participants } from "./participants";
 
@@ -169,33 +169,6 @@ export function pendingApproval(transcript: Transcript): Step | undefined {
   return undefined;
 }
 
-/** Start of the result of a call that a read-only session denied; see `READ_ONLY_REFUSAL` in sysop-core. */
-const READ_ONLY_REFUSAL =
-  "denied: this session is read-only (approve = never); nothing ran. The call was recorded";
-/** Maximum proposed steps of a turn. */
-const STEPS_MAX = 32;
-
-/**
- * Returns the calls of the last prompt's turn that were denied because the session was read-only, and have not run
- * since, in order.
- */
-export function proposedSteps(transcript: Transcript): Step[] {
-  let steps: Step[] = [];
-  for (const item of transcript.items) {
-    if (item.kind === "prompt") steps = [];
-    if (item.kind !== "step") continue;
-    const isOther = (step: Step) => !isSameCall(step, item);
-    const denied = item.outcome?.status === "rejected" && item.outcome.output.startsWith(READ_ONLY_REFUSAL);
-    if (item.started && item.origin !== "model") steps = steps.filter(isOther);
-    else if (denied && steps.length < STEPS_MAX && steps.every(isOther)) steps.push(item);
-  }
-  return steps;
-}
-
-function isSameCall(one: Step, other: Step): boolean {
-  return one.tool === other.tool && JSON.stringify(one.arguments) === JSON.stringify(other.arguments);
-}
-
 /** Start of the conversation that the model knows. */
 export function contextStart(transcript: Transcript): number {
   for (let at = transcript.items.length - 1; at >= 0; at -= 1) {
@@ -267,8 +240,10 @@ class TranscriptBuilder {
       case "tool.call":
         return this.toolStarted(message);
       case "tool.output":
+        this.endProgress();
         return this.output(message.toolCallId, message.content);
       case "tool.finished":
+        this.endProgress();
         return this.toolFinished(message);
       case "approval.request":
         return this.asked(message);
@@ -701,6 +676,7 @@ class TranscriptBuilder {
   private turnEnds(metadata: Extract<ServerMessage, { type: "assistant.done" }>["metadata"]): void {
     const { next } = this;
     this.breakStream();
+    this.endProgress();
     const { stopReason: reason, usage, iterations, turn } = metadata;
     const error = next.error ?? (reason === "failed" ? next.failure : undefined);
     next.phase = "idle";
@@ -714,6 +690,7 @@ class TranscriptBuilder {
   }
 
   private liveNotice(text: string): void {
+    if (isProgress(text)) this.endProgress();
     const last = this.items.at(-1);
     if (last?.kind === "notice" && last.id.startsWith("live-") && isSameRetry(last.text, text)) {
       this.items[this.items.length - 1] = { ...last, text };
@@ -721,6 +698,18 @@ class TranscriptBuilder {
     }
     this.next.liveNotices += 1;
     this.items.push({ kind: "notice", id: `live-${this.next.liveNotices}`, text, weight: "note" });
+  }
+
+  /** Removes the notice of what is done before or after a command, once it is over. */
+  private endProgress(): void {
+    if (this.next.liveNotices === 0) return;
+    for (let at = this.items.length - 1; at >= this.next.turnStart; at -= 1) {
+      const item = this.items[at];
+      if (item?.kind === "notice" && item.id.startsWith("live-") && isProgress(item.text)) {
+        this.items.splice(at, 1);
+        return;
+      }
+    }
   }
 
   private notice(seq: number, text: string, weight: "note" | "warning"): void {
@@ -795,26 +784,6 @@ class TranscriptBuilder {
     }
     return -1;
   }
-}
-
-/** Returns true if both texts say that a request failed for the same reason and will be tried again. */
-function isSameRetry(older: string, newer: string): boolean {
-  const reason = (text: string) => text.slice(0, Math.max(0, text.lastIndexOf("; trying again in ")));
-  return reason(older) !== "" && reason(older) === reason(newer);
-}
-
-/**
- * Parses the progress lines of `sysop-host`: `[7/20 hosts] web1: ok, exit code 0, 8 ms`. Output of a host is prefixed
- * with its name, so it cannot look like one.
- */
-function hostEnds(lines: string): HostEnd[] {
-  const form = /^\[\d+\/\d+ hosts\] (.+): ([a-z]+)(?:, exit code (-?\d+))?, (\d+) ms\n/gm;
-  return [...lines.matchAll(form)].map(([, host = "", status, code, ms]) => ({
-    host,
-    status: status as Status,
-    exitCode: code === undefined ? undefined : Number(code),
-    durationMs: Number(ms),
-  }));
 }
 
 function textArgument(args: unknown, name: string): string | undefined {
