@@ -16,6 +16,11 @@ test("commands work on the page as in the terminal, or say where they do", async
   await expect(person.conversation).toContainText("start the server with --trust");
   await person.says("/init");
   await expect(person.conversation).toContainText("Here is a proposal.");
+  await person.says("/nonsense now");
+  await expect(person.conversation).toContainText("unknown command /nonsense; see /help");
+  await expect(person.prompt).toHaveValue("/nonsense now");
+  await person.says("/help");
+  await expect(person.conversation).toContainText("!COMMAND: Run a command without the model");
   await person.says("/cost");
   await expect(person.conversation).toContainText(/tokens in.*out so far/);
 });

@@ -17,6 +17,7 @@ export const PAGE_COMMANDS: readonly CommandName[] = [
   { name: "/compact", arguments: "[FOCUS]", description: "Summarize older messages to free context" },
   { name: "/cost", arguments: "", description: "Show the tokens used by the session" },
   { name: "/effort", arguments: EFFORTS.join("|"), description: "Set the reasoning effort" },
+  { name: "/help", arguments: "", description: "Show the commands of the page" },
   { name: "/init", arguments: "", description: "Have the model propose an AGENTS.md for this workspace" },
   { name: "/trust", arguments: "", description: "Show how to trust this workspace" },
 ];
@@ -34,13 +35,29 @@ export type PageCommand =
   /** `auto` mode, with bounds unless they are empty. The server parses the bounds. */
   | { kind: "auto"; bounds: string }
   /** A line for this user only; nothing is sent to the server. */
-  | { kind: "tell"; text: string };
+  | { kind: "tell"; text: string }
+  /** No command of the page. It may be a skill or a custom command that the session does not know yet. */
+  | { kind: "unknown"; word: string };
 
-/** Returns the command in the text, or undefined if the text is a prompt. */
-export function parseCommand(text: string, usage: TokenCounts): PageCommand | undefined {
-  const found = /^\/([a-z]+)(?:\s+([\s\S]*))?$/.exec(text.trim());
-  const rest = found?.[2]?.trim() ?? "";
-  switch (found?.[1]) {
+/**
+ * Returns the command in the text, or undefined if the text is a prompt. As in `sysop_term::command`, the slash of a
+ * command is followed only by letters; anything else is a path or a comment. `skills` can be invoked by name.
+ */
+export function parseCommand(
+  text: string,
+  usage: TokenCounts,
+  skills: readonly Skill[],
+): PageCommand | undefined {
+  const found = /^\/([A-Za-z]*)(?:\s+([\s\S]*))?$/.exec(text.trim());
+  if (!found) return undefined;
+  const [, name = "", after = ""] = found;
+  const rest = after.trim();
+  switch (name) {
+    case "":
+    case "help":
+      return { kind: "tell", text: help() };
+    case "init":
+      return undefined; // the server expands it
     case "compact":
       return { kind: "compact", focus: rest };
     case "auto":
@@ -53,8 +70,24 @@ export function parseCommand(text: string, usage: TokenCounts): PageCommand | un
     case "trust":
       return { kind: "tell", text: TRUST };
     default:
-      return undefined;
+      return isSkill(name, skills) ? undefined : { kind: "unknown", word: `/${name}` };
   }
+}
+
+/** Returns true if a skill or a custom command has this name, with or without its slash. */
+export function isSkill(name: string, skills: readonly Skill[]): boolean {
+  return skills.some((skill) => skill.name === name.replace(/^\//, ""));
+}
+
+function help(): string {
+  const lines = PAGE_COMMANDS.map(({ name, arguments: wanted, description }) =>
+    wanted ? `${name} ${wanted}: ${description}` : `${name}: ${description}`,
+  );
+  return [
+    ...lines,
+    "!COMMAND: Run a command without the model",
+    "Skills and custom commands are completed after /. The toolbar and F1 have everything else.",
+  ].join("\n");
 }
 
 function cost({ inputTokens, outputTokens, cachedTokens }: TokenCounts): string {

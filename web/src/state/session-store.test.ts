@@ -187,10 +187,27 @@ test("/compact is a message of its own, with or without a focus", async () => {
   greet(0);
   store.say("/compact");
   store.say("/compact the ports");
-  store.say("/compacted is a prompt");
+  store.say("/compacted/is a prompt");
   await settle();
   expect(named("compact")).toMatchObject([{ type: "compact" }, { type: "compact", focus: "the ports" }]);
-  expect(named("user.message")).toMatchObject([{ content: "/compacted is a prompt" }]);
+  expect(named("user.message")).toMatchObject([{ content: "/compacted/is a prompt" }]);
+});
+
+test("an unknown command returns to the composer, unless it is a new skill", async () => {
+  const skills = [{ name: "deploy", kind: "skill", source: "user", path: "p", listed: true }];
+  vi.stubGlobal("fetch", async () => new Response(JSON.stringify({ skills })));
+  const drafts: string[] = [];
+  store.onDraft((text) => drafts.push(text));
+  greet(0);
+  store.say("/nonsense now");
+  store.say("/deploy web1");
+  store.say("/etc/passwd is what?");
+  await settle();
+  expect(drafts).toEqual(["/nonsense now"]);
+  const contents = named("user.message").map((message) => "content" in message && message.content);
+  expect(contents.sort()).toEqual(["/deploy web1", "/etc/passwd is what?"]);
+  const { items } = store.snapshot().transcript;
+  expect(items).toMatchObject([{ kind: "notice", text: "unknown command /nonsense; see /help" }]);
 });
 
 test("/effort configures the session, and the page itself answers /cost and /trust", async () => {

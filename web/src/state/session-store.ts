@@ -2,6 +2,7 @@
  * Store of an open session: connection, transcript and state of this tab. Messages are processed once per frame.
  * Components subscribe to it.
  */
+import { listSkills } from "../protocol/api";
 import type { Pending } from "../protocol/outbox";
 import { hintFor, RequestError } from "../protocol/request-error";
 import { type LinkStatus, newId, SessionLink } from "../protocol/session-link";
@@ -18,7 +19,7 @@ import type {
   ServerMessage,
   SessionId,
 } from "../wire";
-import { parseCommand } from "./commands";
+import { isSkill, parseCommand } from "./commands";
 import type { Step } from "./item";
 import { notify } from "./notify";
 import * as storage from "./storage";
@@ -157,7 +158,8 @@ export class SessionStore {
       );
       return;
     }
-    const command = parseCommand(text, this.view.transcript.usage);
+    const { usage, skills } = this.view.transcript;
+    const command = parseCommand(text, usage, skills);
     switch (command?.kind) {
       case "compact": {
         const { focus } = command;
@@ -175,9 +177,25 @@ export class SessionStore {
       }
       case "tell":
         return this.note(command.text);
+      case "unknown":
+        return void this.sayIfSkill(text, command.word);
       case undefined:
         this.link.send({ type: "user.message", content: text, messageId: newId() });
     }
+  }
+
+  /** Sends a prompt if its first word is a new skill of the session; otherwise the text returns to the composer. */
+  private async sayIfSkill(text: string, word: string): Promise<void> {
+    try {
+      if (isSkill(word, await listSkills(this.id))) {
+        this.link.send({ type: "user.message", content: text, messageId: newId() });
+        return;
+      }
+      this.note(`unknown command ${word}; see /help`);
+    } catch (error) {
+      this.trouble(error);
+    }
+    this.appendToDraft(text);
   }
 
   /** Hides earlier items again, and shows the end of the conversation. */
