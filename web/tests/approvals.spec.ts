@@ -105,3 +105,21 @@ test("the undo of a step shows its plan and restores the earlier state", async (
   expect(readFileSync(file, "utf8")).toBe("old\n");
   expect(existsSync(join(server.work, "b"))).toBe(false);
 });
+
+test("the scope of an answer for the session is shown in full, on a phone too", async ({ page, serve }) => {
+  const command = `echo ${"many words ".repeat(20).trim()} > a-file`;
+  const server = await serve({ script: { "change it": [call("bash", { command }), say("It is changed.")] } });
+  const person = await visit(page, server, await server.session());
+  await person.says("change it");
+  const scope = person.button(/Allow for session/).locator("small");
+  await expect(scope).toHaveText(`exactly \`${command}\` in this directory`);
+  for (const width of [1400, 390]) {
+    await page.setViewportSize({ width, height: 900 });
+    const hidden = () =>
+      scope.evaluate((text) => text.scrollWidth - text.clientWidth + text.scrollHeight - text.clientHeight);
+    await expect.poll(hidden).toBeLessThanOrEqual(0);
+    const [card, line] = [await person.review.boundingBox(), await scope.boundingBox()];
+    if (!card || !line) throw new Error("neither is shown");
+    expect(line.x + line.width).toBeLessThanOrEqual(card.x + card.width);
+  }
+});
