@@ -1,7 +1,7 @@
 /** The conversation: a virtualized list, pending approvals and prompts, and the composer. */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { useLatest, useSessionView } from "../app/hooks";
+import { useLatest, useNow, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { isOrAre, MeContext, useName } from "../app/me";
 import { listSkills } from "../protocol/api";
@@ -10,7 +10,7 @@ import type { Step } from "../state/item";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, type Transcript } from "../state/transcript";
-import { hostLabel, progressLabel } from "../text/labels";
+import { elapsed, hostLabel, progressLabel } from "../text/labels";
 import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import type { Skill } from "../wire";
@@ -189,10 +189,11 @@ function canUpload({ facts }: Transcript): boolean {
 /** Current activity, in one line. */
 function ActivityLine(props: { store: SessionStore; view: SessionView; name: string; online: boolean }) {
   const { store, view, name, online } = props;
-  const { transcript, stopping } = view;
+  const { transcript, stopping, begun } = view;
   const nameOf = useName();
   const { phase, holder, stepOpen, progress } = transcript;
   const runs = transcript.items.findLast((item) => item.kind === "step" && item.started && !item.outcome);
+  const since = runs?.kind === "step" && phase === "running" ? begun.get(runs.call) : undefined;
   const lines: { text: string; tone: string }[] = [];
   if (phase === "paused" && runs) lines.push({ text: "Pausing after this command…", tone: "busy" });
   else if (phase === "paused" && stepOpen) lines.push({ text: "Pausing after this step…", tone: "busy" });
@@ -214,6 +215,7 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
     <p key={tone} className={`live ${tone}`}>
       {tone === "busy" && <span className="spinner" aria-hidden="true" />}
       <span>{text}</span>
+      {tone === "busy" && since !== undefined && <Elapsed since={since} />}
       {tone === "busy" && reads && (
         <progress value={reads.done} max={reads.total} aria-label="Prompt tokens read" />
       )}
@@ -224,6 +226,16 @@ function ActivityLine(props: { store: SessionStore; view: SessionView; name: str
       )}
     </p>
   ));
+}
+
+/** Time since a command began. A timer is not read aloud by itself. */
+function Elapsed({ since }: { since: number }) {
+  const now = useNow(true);
+  return (
+    <span className="elapsed" role="timer" aria-label="Time elapsed">
+      · {elapsed(now - since)}
+    </span>
+  );
 }
 
 function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView }) {

@@ -23,6 +23,7 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   showsAll: false,
   mode: "agent",
   sends: 0,
+  begun: new Map(),
   ...more,
 });
 const ids = (shown: SessionView) => rowsOf(shown).map(({ id }) => id);

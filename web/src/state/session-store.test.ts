@@ -107,6 +107,20 @@ test("each prompt and each retry asks the conversation to show its end", async (
   expect(store.snapshot().sends).toBe(3);
 });
 
+test("a call that begins while the page is connected has a time until it ends", async () => {
+  const begins = (seq: number, toolCallId: string) =>
+    tell({ type: "tool.call", sessionId, seq, toolCallId, name: "bash", arguments: {}, origin: "model" });
+  greet(1);
+  begins(1, "old");
+  await settle();
+  const at = Date.now();
+  begins(2, "new");
+  expect([...store.snapshot().begun]).toEqual([["new", at]]);
+  const end = { name: "bash", status: "ok", truncated: false, output: "", durationMs: 1 } as const;
+  tell({ type: "tool.finished", sessionId, seq: 3, toolCallId: "new", ...end });
+  expect(store.snapshot().begun.size).toBe(0);
+});
+
 describe("the history of a session", () => {
   test("is shown as soon as its last message has arrived", () => {
     greet(2);

@@ -53,6 +53,8 @@ export interface SessionView {
   mode: Mode;
   /** Number of prompts and commands that this tab has sent; the conversation scrolls to the end for each. */
   sends: number;
+  /** Time at which each call began while this page was connected, in milliseconds since 1970. */
+  begun: ReadonlyMap<string, number>;
 }
 
 /** Time that a hidden tab, which gets no animation frames, buffers messages. */
@@ -97,6 +99,7 @@ export class SessionStore {
       showsAll: false,
       mode: "agent",
       sends: 0,
+      begun: new Map(),
     };
     link.on((message) => this.take(message));
     link.onStatus(() => {
@@ -337,6 +340,15 @@ export class SessionStore {
     if (message.type === "session.created" && message.seq === undefined)
       this.historyEnd = message.lastSeq ?? 0;
     if ("seq" in message && message.seq !== undefined) this.received = message.seq;
+    // The messages have no time, so calls of the history, and those that began before a reload, have none either.
+    if (message.type === "tool.call" && !this.behind) {
+      this.become({ begun: new Map(this.view.begun).set(message.toolCallId, Date.now()) });
+    }
+    if (message.type === "tool.finished" && this.view.begun.has(message.toolCallId)) {
+      const begun = new Map(this.view.begun);
+      begun.delete(message.toolCallId);
+      this.become({ begun });
+    }
     const completes = this.behind && this.received >= this.historyEnd;
     this.behind = this.received < this.historyEnd;
     this.inbox.push(message);

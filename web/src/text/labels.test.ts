@@ -3,6 +3,7 @@ import type { HostOutcome } from "../wire";
 import {
   boundsLabel,
   changedLine,
+  elapsed,
   expiryLabel,
   foldNames,
   hostGroups,
@@ -17,6 +18,10 @@ test("a countdown is written as in the other front ends", () => {
     "1 command, 60s, $0.31, @lab left",
   );
   expect(expiryLabel(1_000, 1_000)).toBe("Expired.");
+});
+
+test("the time of a running command is written in whole seconds", () => {
+  expect([-5, 999, 12_900, 59_999, 65_500].map(elapsed)).toEqual(["0 s", "0 s", "12 s", "59 s", "1 min 5 s"]);
 });
 
 describe("the line about changes", () => {

@@ -22,6 +22,12 @@ export function duration(milliseconds: number): string {
   return `${Math.floor(milliseconds / 60_000)} min ${Math.floor((milliseconds % 60_000) / 1_000)} s`;
 }
 
+/** Formats the time of a running command in whole seconds: `12 s`, `1 min 5 s`. */
+export function elapsed(milliseconds: number): string {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1_000));
+  return seconds < 60 ? `${seconds} s` : duration(seconds * 1_000);
+}
+
 /** Formats the time of a countdown like the other front ends: `90s`, `18m`, `1h30m`. Minutes are rounded up. */
 export function shortTime(milliseconds: number): string {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1_000));
