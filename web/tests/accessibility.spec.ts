@@ -41,7 +41,7 @@ for (const scheme of ["dark", "light"] as const) {
     await person.says("make room");
     await expect(person.review).toBeVisible();
     expect(await serious(page)).toEqual([]);
-    await person.button(/^Run/).click();
+    await person.button(/^(Run|Apply)/).click();
     await expect(page.locator("table")).toBeVisible();
     expect(await serious(page)).toEqual([]);
     await person.says("write it");

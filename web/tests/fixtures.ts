@@ -201,7 +201,7 @@ export class Person {
   }
 
   get review(): Locator {
-    return this.page.getByRole("group", { name: /^Approve this command/ });
+    return this.page.getByRole("group", { name: /^(Approve this command|Apply this change) on/ });
   }
 
   get steps(): Locator {

@@ -31,7 +31,7 @@ const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]
   {
     name: "Proposal",
     keys: [
-      ["Run", ["Enter"]],
+      ["Run, or apply a change", ["Enter"]],
       ["Run a dangerous command", ["Shift+Y"]],
       ["Edit before running", ["e"]],
       ["Reject with a reason", ["r"]],

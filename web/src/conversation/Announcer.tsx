@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "react";
 import { useLatest } from "../app/hooks";
 import type { Item } from "../state/item";
 import type { SessionView } from "../state/session-store";
+import { approvalWords } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import { sentences } from "../text/sentences";
 
@@ -56,7 +57,7 @@ function wordsOf(item: Item): string {
     case "step":
       if (item.outcome) return `${neutralizeLine(item.tool)} ended: ${item.outcome.status}`;
       if (item.decided.state === "waiting")
-        return `Approve this command? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
+        return `${approvalWords(item).question}? ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
       return `Runs ${neutralizeLine(item.command).slice(0, SAID_MAX)}`;
     case "notice":
       return oneLine(item.text).slice(0, SAID_MAX);

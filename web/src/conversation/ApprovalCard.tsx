@@ -6,7 +6,15 @@ import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import { SafeText } from "../text/Code";
 import { editOf, showsArgument } from "../text/diff";
-import { asksAlways, covers, expiryLabel, hostLabel, originLabel, riskLabel } from "../text/labels";
+import {
+  approvalWords,
+  asksAlways,
+  covers,
+  expiryLabel,
+  hostLabel,
+  originLabel,
+  riskLabel,
+} from "../text/labels";
 import { confusableCharacters, neutralize, neutralizeLine, stripInvisible } from "../text/neutralize";
 import { CommandText, groupedFindings } from "./CommandText";
 import { FileDiff } from "./FileDiff";
@@ -42,6 +50,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
   const editable = step.effect === "command";
+  const { question, yes } = approvalWords(step);
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
 
   // Takes the focus unless the user is typing elsewhere.
@@ -137,7 +146,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       ref={card}
       role="group"
       className={`review ${risk ?? ""}`}
-      aria-label={`Approve this command on ${hostLabel(host)}?`}
+      aria-label={`${question} on ${hostLabel(host)}?`}
       aria-describedby="review-what"
       tabIndex={0}
       onKeyDown={keys}
@@ -146,7 +155,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
       }}
     >
       <header>
-        <strong>Approve this command?</strong>
+        <strong>{question}?</strong>
         {edited && !known ? (
           <span className="risk pending">assessing the edit…</span>
         ) : (
@@ -240,7 +249,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
               disabled={disabled}
               onClick={run}
             >
-              Run <kbd>{careful ? "Y" : "Enter"}</kbd>
+              {yes} <kbd>{careful ? "Y" : "Enter"}</kbd>
             </button>
             {editable && (
               <button type="button" disabled={disabled} onClick={edit}>

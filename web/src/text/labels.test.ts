@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { HostOutcome } from "../wire";
 import {
+  approvalWords,
   boundsLabel,
   changedLine,
   elapsed,
@@ -18,6 +19,18 @@ test("a countdown is written as in the other front ends", () => {
     "1 command, 60s, $0.31, @lab left",
   );
   expect(expiryLabel(1_000, 1_000)).toBe("Expired.");
+});
+
+test("a change of a file is applied, and a command is run", () => {
+  const edit = { path: "a", old_string: "x", new_string: "y" };
+  expect(approvalWords({ tool: "edit_file", arguments: edit })).toEqual({
+    question: "Apply this change",
+    yes: "Apply",
+  });
+  const write = { tool: "write_file", arguments: { path: "a", content: "" } };
+  expect(approvalWords(write).yes).toBe("Apply");
+  expect(approvalWords({ tool: "bash", arguments: { command: "ls" } }).yes).toBe("Run");
+  expect(approvalWords({ tool: "undo", arguments: { step: 1 } }).yes).toBe("Run");
 });
 
 test("the time of a running command is written in whole seconds", () => {

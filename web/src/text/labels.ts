@@ -14,6 +14,7 @@ import type {
   TokenCounts,
   TypedInput,
 } from "../wire";
+import { editOf } from "./diff";
 import { neutralizeLine } from "./neutralize";
 
 export function duration(milliseconds: number): string {
@@ -386,6 +387,16 @@ export function callSummary(name: string, args: unknown): string {
 function undoSummary(args: unknown): string {
   const step = (args as { step?: unknown } | null | undefined)?.step;
   return typeof step === "number" ? `undo step ${step}` : "undo the last change of files";
+}
+
+/** Question and answer of a proposal: a file tool applies a change, everything else is run. */
+export function approvalWords({ tool, arguments: args }: Pick<Step, "tool" | "arguments">): {
+  question: string;
+  yes: string;
+} {
+  return editOf(tool, args)
+    ? { question: "Apply this change", yes: "Apply" }
+    : { question: "Approve this command", yes: "Run" };
 }
 
 /** Tells the origin of a call that no model proposed, and who asked for it. */
