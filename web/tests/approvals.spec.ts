@@ -106,6 +106,24 @@ test("the undo of a step shows its plan and restores the earlier state", async (
   expect(existsSync(join(server.work, "b"))).toBe(false);
 });
 
+test("an edit of a file is applied, and undone by its button", async ({ page, serve }) => {
+  const edit = { path: "a", old_string: "old", new_string: "new" };
+  const server = await serve({ script: { "change it": [call("edit_file", edit), say("It is changed.")] } });
+  const file = join(server.work, "a");
+  writeFileSync(file, "old\n");
+  const person = await visit(page, server, await server.session());
+  await person.says("change it");
+  await expect(person.review).toContainText("Apply this change?");
+  await person.button(/^Apply/).click();
+  await expect(person.conversation).toContainText("It is changed.");
+  expect(readFileSync(file, "utf8")).toBe("new\n");
+  const step = person.steps.first();
+  await expect(step).toContainText("changed: a edited; undo: exact");
+  await step.getByRole("button", { name: "Undo" }).click();
+  await expect(person.steps.nth(1)).toContainText("undo step 1: a");
+  await expect.poll(() => readFileSync(file, "utf8")).toBe("old\n");
+});
+
 test("the scope of an answer for the session is shown in full, on a phone too", async ({ page, serve }) => {
   const command = `echo ${"many words ".repeat(20).trim()} > a-file`;
   const server = await serve({ script: { "change it": [call("bash", { command }), say("It is changed.")] } });

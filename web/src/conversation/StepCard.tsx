@@ -88,11 +88,10 @@ function Output({ step }: { step: Step }) {
   );
 }
 
-/** Changes of a command, and the button that undoes them. Changes of file tools are listed in the status line. */
+/** Changes of a call, and the button that undoes them. */
 function Changed({ step, undo }: { step: Step; undo(call: string): void }) {
   const { outcome } = step;
-  const line =
-    outcome && outcome.changes.length === 0 ? changedLine(outcome.changed, outcome.undo, outcome.hosts) : "";
+  const line = outcome ? changedLine(outcome.changed, outcome.undo, outcome.hosts) : "";
   if (!line) return null;
   const undoable = outcome?.undo === "exact" || outcome?.undo === "partly";
   return (
@@ -159,9 +158,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
           full output
         </a>
       )}
-      {outcome?.changes.map(({ path }) => (
-        <span key={path}>changed {neutralizeLine(path)}</span>
-      ))}
+      {outcome?.changed.length === 0 &&
+        outcome.changes.map(({ path }) => <span key={path}>changed {neutralizeLine(path)}</span>)}
       {outcome &&
         hostGroups(outcome.hosts).map(({ text, status: how }) => (
           <span key={text}>
