@@ -58,7 +58,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await expect.poll(() => readFileSync(one, "utf8")).toBe("step-one\nstep-one\n");
   await expect(person.conversation).toContainText("running until");
   await person.button(/Stop/).click();
-  await expect(page.getByRole("article", { name: "Stopped" })).toContainText("agent stopped by user.");
+  await expect(person.conversation.locator(".end").last()).toHaveText("stopped");
   await expect(person.button(/Stop/)).toHaveCount(0);
   expect(existsSync(go)).toBe(false);
 

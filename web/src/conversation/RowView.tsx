@@ -102,13 +102,7 @@ function Reasoning({ text, streaming }: { text: string; streaming: boolean }) {
 function End({ item }: { item: Extract<Item, { kind: "end" }> }) {
   const tokens = usage(item.usage);
   const calls = item.iterations === 1 ? "1 model call" : `${item.iterations} model calls`;
-  if (item.reason === "cancelled") {
-    return (
-      <article className="card aborted" aria-label="Stopped">
-        <span className="tag">[stopped]</span> agent stopped by user.
-      </article>
-    );
-  }
+  if (item.reason === "cancelled") return <p className="end">stopped</p>;
   if (item.reason === "end_turn" && !item.error) {
     return <p className="end">{tokens ? `${calls} · tokens: ${tokens}` : calls}</p>;
   }
