@@ -3,6 +3,7 @@ import type { HostOutcome } from "../wire";
 import {
   approvalWords,
   boundsLabel,
+  callSummary,
   changedLine,
   elapsed,
   expiryLabel,
@@ -31,6 +32,18 @@ test("a change of a file is applied, and a command is run", () => {
   expect(approvalWords(write).yes).toBe("Apply");
   expect(approvalWords({ tool: "bash", arguments: { command: "ls" } }).yes).toBe("Run");
   expect(approvalWords({ tool: "undo", arguments: { step: 1 } }).yes).toBe("Run");
+});
+
+test("an undo names its files, as in the core", () => {
+  const undo = (args: unknown) => callSummary("undo", args);
+  const files = (...paths: string[]) => paths.map((path) => ({ path }));
+  const two = files("etc/a.conf", "b\n.txt", "etc/a.conf");
+  expect(undo({ changes: two })).toBe("undo the last change of files: etc/a.conf, b\\n.txt");
+  expect(undo({ step: 3, changes: files("a", "b", "c", "d", "e") })).toBe("undo step 3: a, b, c and 2 more");
+  expect(undo({ step: 2, records: [] })).toBe("undo step 2");
+  for (const odd of [null, undefined, {}, { changes: "a" }, { changes: [null, { path: 1 }] }]) {
+    expect(undo(odd)).toBe("undo the last change of files");
+  }
 });
 
 test("the time of a running command is written in whole seconds", () => {

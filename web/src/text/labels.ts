@@ -383,10 +383,20 @@ export function callSummary(name: string, args: unknown): string {
   return neutralizeLine(`${name}(${first}${values.length > 1 ? ", ..." : ""})`);
 }
 
-/** An undo, without the ids that it carries. */
+/** Maximum number of files that the text of an undo names. */
+const FILES_NAMED_MAX = 3;
+
+/** An undo: the step or the last change, and the files that it restores, without the ids that it carries. */
 function undoSummary(args: unknown): string {
-  const step = (args as { step?: unknown } | null | undefined)?.step;
-  return typeof step === "number" ? `undo step ${step}` : "undo the last change of files";
+  const { step, changes } = (args ?? {}) as { step?: unknown; changes?: unknown };
+  const what = typeof step === "number" ? `undo step ${step}` : "undo the last change of files";
+  const paths = (Array.isArray(changes) ? changes : []).map(
+    (change) => (change as { path?: unknown } | null)?.path,
+  );
+  const files = [...new Set(paths.filter((path) => typeof path === "string"))];
+  if (files.length === 0) return what;
+  const more = files.length > FILES_NAMED_MAX ? ` and ${files.length - FILES_NAMED_MAX} more` : "";
+  return `${what}: ${files.slice(0, FILES_NAMED_MAX).map(neutralizeLine).join(", ")}${more}`;
 }
 
 /** Question and answer of a proposal: a file tool applies a change, everything else is run. */
