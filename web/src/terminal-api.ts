@@ -29,3 +29,11 @@ export interface TerminalPaneProps {
   onSelectionToModel(text: string): void;
   ref?: Ref<TerminalHandle>;
 }
+
+type Key = Pick<KeyboardEvent, "key" | "code" | "altKey" | "ctrlKey" | "metaKey" | "shiftKey">;
+
+/** Returns true for keys of the page that programs in the terminal do not get: F1, and Alt+T, which hides it. */
+export function isPageKeyInTerminal({ key, code, altKey, ctrlKey, metaKey, shiftKey }: Key): boolean {
+  if (ctrlKey || metaKey || shiftKey) return false;
+  return altKey ? code === "KeyT" : key === "F1";
+}

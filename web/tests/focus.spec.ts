@@ -45,3 +45,25 @@ test("a prompt that is sent while scrolled up is shown", async ({ page, serve })
   await expect(person.conversation.getByText("Short.", { exact: true })).toBeInViewport();
   await expect(person.button(/Jump to latest/)).toHaveCount(0);
 });
+
+test("F1 and Alt+T work in the terminal, and a hidden terminal gives the focus to the prompt", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({});
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  await person.types("echo kept");
+  await page.keyboard.press("F1");
+  const palette = page.getByRole("dialog", { name: "Command palette" });
+  await expect(palette.getByRole("combobox")).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(palette).toHaveCount(0);
+  await page.keyboard.type("-on");
+  await person.sees("echo kept-on");
+  await page.keyboard.press("Alt+t");
+  await expect(person.terminal).toBeHidden();
+  await expect(person.prompt).toBeFocused();
+  await page.keyboard.press("Alt+t");
+  await person.sees(/echo kept-on\s*$/);
+});

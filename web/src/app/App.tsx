@@ -61,6 +61,12 @@ export function App({ sessions }: { sessions: Sessions }) {
   const mayOperate = me === undefined || me.operate;
   const connect = () => setDialog("connect");
   const toggleTerminal = () => {
+    // A hidden terminal loses the focus, which then goes to the prompt.
+    const { activeElement } = document;
+    if (activeElement instanceof HTMLElement && activeElement.closest(".terminal-side")) {
+      activeElement.blur();
+      setEntered(active?.id);
+    }
     if (narrow) setHalf(half === "left" ? "right" : "left");
     else set.setTerminalHidden(!preferences.terminalHidden);
   };

@@ -6,14 +6,20 @@ export const GUIDE_URL = "help/";
 
 const GROUPS: readonly { name: string; keys: readonly [string, readonly string[]][] }[] = [
   {
-    name: "Everywhere",
+    name: "Everywhere, also in the terminal",
     keys: [
-      ["Command palette", ["F1", "Ctrl+K"]],
+      ["Command palette", ["F1"]],
+      ["Show or hide the terminal", ["Alt+T"]],
+    ],
+  },
+  {
+    name: "Outside the terminal",
+    keys: [
+      ["Command palette", ["Ctrl+K"]],
       ["This help (outside text fields)", ["?"]],
       ["Settings", ["Ctrl+,"]],
       ["New session", ["Alt+N"]],
       ["List and search sessions", ["Alt+S"]],
-      ["Show or hide the terminal", ["Alt+T"]],
       ["Previous / next tab, with a tab focused", ["←", "→"]],
       ["Close the focused tab", ["Delete"]],
     ],

@@ -1,5 +1,6 @@
-/** Global keyboard shortcuts. They do not apply in the terminal, which receives all keys. */
+/** Global keyboard shortcuts. In the terminal, which receives the other keys, only two of them apply. */
 import { useEffect } from "react";
+import { isPageKeyInTerminal } from "../terminal-api";
 import { useLatest } from "./hooks";
 
 /** Overlays of the page; at most one is open. */
@@ -33,7 +34,9 @@ export function usePageKeys(actions: Actions): void {
     const pressed = (event: KeyboardEvent) => {
       const { target } = event;
       if (event.defaultPrevented || event.isComposing) return;
-      if (target instanceof Element && target.closest(".terminal-fit, dialog")) return;
+      if (target instanceof Element && target.closest("dialog")) return;
+      const typesInTerminal = target instanceof Element && target.closest(".terminal-fit");
+      if (typesInTerminal && !isPageKeyInTerminal(event)) return;
       const act = actionOf(event, latest.current);
       if (!act) return;
       event.preventDefault();
