@@ -15,16 +15,16 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   const here = await visit(page, server, id);
   const there = await visit(await page.context().newPage(), server, id);
   const tabs = [here, there];
-  const shows = async (prompt: string, pressed: boolean) => {
+  const shows = async (prompt: string, mode: string) => {
     for (const person of tabs) {
       await expect(person.page.locator(".ps")).toHaveText(prompt);
-      await expect(person.button(/Agent$/)).toHaveAttribute("aria-pressed", String(pressed));
+      await expect(person.button(mode)).toBeVisible();
     }
   };
-  await shows("agent:/>", true);
+  await shows("agent:/>", "Agent mode");
 
-  await here.button(/Agent$/).click();
-  await shows("gemini:/>", false);
+  await here.button(/^(Agent|Chat) mode$/).click();
+  await shows("gemini:/>", "Chat mode");
   await there.says("how full is the disk?");
   for (const person of tabs) {
     await expect(person.page.getByRole("article", { name: "You" })).toHaveText("how full is the disk?");
@@ -35,7 +35,7 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   await server.restart();
   await page.reload();
   await expect(here.conversation.getByText("echo from-a-chip", { exact: true })).toBeVisible();
-  await shows("gemini:/>", false);
+  await shows("gemini:/>", "Chat mode");
   await here.sees("here:");
   await here.button(/Run in terminal/).click();
   await here.sees("from-a-chip");
@@ -48,8 +48,8 @@ test("a chat is the session's own, in every tab and after a reload", async ({ pa
   }
   expect(existsSync(join(server.work, "touched"))).toBe(false);
 
-  await there.button(/Agent$/).click();
-  await shows("agent:/>", true);
+  await there.button(/^(Agent|Chat) mode$/).click();
+  await shows("agent:/>", "Agent mode");
   await here.says("touch it");
   await expect(there.conversation).toContainText("Touched.");
   expect(existsSync(join(server.work, "touched"))).toBe(true);
@@ -62,7 +62,7 @@ test("a change while the agent works takes effect with its next turn", async ({ 
   const person = await visit(page, server, await server.session());
   await person.says("touch it");
   await expect(person.review).toBeVisible();
-  await person.button(/Agent$/).click();
+  await person.button(/^(Agent|Chat) mode$/).click();
   await expect(page.locator(".ps")).toHaveText("gemini:/>");
   await expect(person.conversation).toContainText("mode set to chat");
   await person.button(/^Run/).click();

@@ -107,7 +107,7 @@ test("@picture of the page at work", async ({ page, serve, sshd }) => {
   await page.screenshot({ path: join(folder, "page-answer.png") });
 
   await page.emulateMedia({ colorScheme: "light" });
-  await person.button(/Agent$/).click();
+  await person.button(/^(Agent|Chat) mode$/).click();
   await person.says("how full is it?");
   await expect(person.button(/Run in terminal/).first()).toBeVisible();
   await page.screenshot({ path: join(folder, "page-chat.png") });

@@ -32,7 +32,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await dialog.getByLabel("Root directory").fill(far.home);
   await dialog.getByRole("button", { name: "Start session" }).click();
   await expect(person.tabs).toHaveText([/^far/]);
-  await expect(person.button(/Agent$/)).toHaveAttribute("aria-pressed", "true");
+  await expect(person.button("Agent mode")).toBeVisible();
   await expect(page.locator(".ps")).toHaveText("agent:/>");
 
   await person.says("tidy up this machine");
@@ -75,7 +75,7 @@ test("a chat without tools offers commands, and sends the selected terminal text
     script: { "disk usage": [{ content: "Use <cmd>echo from-a-chip</cmd> to see it." }] },
   });
   const person = await visit(page, server, await server.session());
-  await person.button(/Agent$/).click();
+  await person.button(/^(Agent|Chat) mode$/).click();
   await expect(page.locator(".ps")).toHaveText("gemini:/>");
   await person.says("how do I check disk usage?");
   const chip = person.conversation.getByText("echo from-a-chip", { exact: true }).first();

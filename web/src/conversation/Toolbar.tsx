@@ -17,7 +17,7 @@ const MODES: [ApprovalMode, string, string][] = [
     "auto",
     "Run commands that make changes; ask before commands that are dangerous or have unknown effects",
   ],
-  ["never", "read-only", "Run read-only commands only"],
+  ["never", "never (read-only)", "Run read-only commands only"],
 ];
 
 export function Toolbar({ store, view }: { store: SessionStore; view: SessionView }) {
@@ -35,7 +35,10 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         <AgentToggle store={store} mode={mode} running={running} disabled={!online} />
         <ModelPicker store={store} model={facts?.model ?? ""} disabled={!online || !facts} />
         {facts && (
-          <label className="approve" title={MODES.find(([word]) => word === facts.approve)?.[2]}>
+          <label
+            className={`approve ${facts.approve}`}
+            title={MODES.find(([word]) => word === facts.approve)?.[2]}
+          >
             <span aria-hidden="true">Approval</span>
             <span className="visually-hidden">Approval mode</span>
             <select
@@ -98,12 +101,24 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           </button>
         )}
         {!running && lastPrompt !== undefined && (
-          <button type="button" className="act retry" disabled={!online} onClick={() => store.retry()}>
+          <button
+            type="button"
+            className="act retry"
+            title="Retry the last prompt"
+            disabled={!online}
+            onClick={() => store.retry()}
+          >
             <Icon name="retry" /> <span className="word">Retry</span>
           </button>
         )}
         {!running && (
-          <button type="button" className="act new" disabled={!online} onClick={() => store.newChat()}>
+          <button
+            type="button"
+            className="act new"
+            title="New chat in this session"
+            disabled={!online}
+            onClick={() => store.newChat()}
+          >
             <Icon name="newChat" /> <span className="word">New chat</span>
           </button>
         )}
@@ -135,7 +150,7 @@ function Bounds({ left }: { left: AutoLeft }) {
   );
 }
 
-/** Toggle between agent and chat mode (from juni-cli). The toggle pulses while a turn runs. */
+/** Names the mode, and switches between agent and chat (from juni-cli). It pulses while a turn may use tools. */
 function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean; disabled: boolean }) {
   const { store, mode, running, disabled } = props;
   const on = mode === "agent";
@@ -143,7 +158,7 @@ function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean;
     <button
       type="button"
       className={`agent-toggle ${on ? "on" : ""} ${on && running ? "glows moves" : ""}`}
-      aria-pressed={on}
+      aria-label={on ? "Agent mode" : "Chat mode"}
       disabled={disabled}
       title={
         on
@@ -152,7 +167,7 @@ function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean;
       }
       onClick={() => store.setMode(on ? "chat" : "agent")}
     >
-      <Icon name="bolt" /> <span className="word">Agent</span>
+      <Icon name="bolt" /> <span className="word">{on ? "Agent" : "Chat"}</span>
     </button>
   );
 }
