@@ -26,7 +26,7 @@ export const StepCard = memo(({ step, session, undo }: Props) => {
   const { outcome, decided } = step;
   const edit = useMemo(() => editOf(step.tool, step.arguments), [step.tool, step.arguments]);
   if (decided.state === "waiting" && !outcome) return <WaitingStep step={step} />;
-  const failed = outcome && !["ok", "rejected"].includes(outcome.status);
+  const failed = outcome && !["ok", "rejected", "cancelled"].includes(outcome.status);
   const tone =
     decided.state === "rejected" || outcome?.status === "rejected" ? "refused" : failed ? "failed" : "";
   return (
