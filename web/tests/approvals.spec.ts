@@ -124,6 +124,26 @@ test("an edit of a file is applied, and undone by its button", async ({ page, se
   await expect.poll(() => readFileSync(file, "utf8")).toBe("old\n");
 });
 
+test("an edited command survives a reload of the page", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "change it": [call("bash", { command: "touch made" }), say("It is changed.")] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("change it");
+  await person.button(/^Edit/).click();
+  const field = page.getByRole("textbox", { name: "Edited command" });
+  await field.fill("touch other");
+  await page.reload();
+  await expect(field).toHaveValue("touch other");
+  await expect(field).toBeFocused();
+  await person.button(/^Run edited/).click();
+  await expect(person.conversation).toContainText("It is changed.");
+  expect([existsSync(join(server.work, "made")), existsSync(join(server.work, "other"))]).toEqual([
+    false,
+    true,
+  ]);
+});
+
 test("the scope of an answer for the session is shown in full, on a phone too", async ({ page, serve }) => {
   const command = `echo ${"many words ".repeat(20).trim()} > a-file`;
   const server = await serve({ script: { "change it": [call("bash", { command }), say("It is changed.")] } });

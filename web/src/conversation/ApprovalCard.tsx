@@ -4,6 +4,7 @@ import { useNow } from "../app/hooks";
 import { useName } from "../app/me";
 import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
+import * as storage from "../state/storage";
 import { SafeText } from "../text/Code";
 import { editOf, showsArgument } from "../text/diff";
 import {
@@ -45,11 +46,12 @@ interface Props {
 export function ApprovalCard({ store, step, host, online, sent, leave }: Props) {
   const card = useRef<HTMLElement>(null);
   const nameOf = useName();
-  const [stage, setStage] = useState<Stage>("ask");
-  const [text, setText] = useState("");
+  const editable = step.effect === "command";
+  const [kept] = useState(() => (editable ? storage.editedCommand(store.id, step.call) : undefined));
+  const [stage, setStage] = useState<Stage>(kept === undefined ? "ask" : "edit");
+  const [text, setText] = useState(kept ?? "");
   const since = useRef(Number.POSITIVE_INFINITY);
   const disabled = !online || sent;
-  const editable = step.effect === "command";
   const { question, yes } = approvalWords(step);
   const fileEdit = step.cardKind === "tool" ? editOf(step.tool, step.arguments) : undefined;
 
@@ -58,7 +60,8 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     const active = document.activeElement;
     const writes = active instanceof HTMLTextAreaElement && active.value !== "";
     const elsewhere = active?.closest(".terminal-side, dialog, .sidebar") ?? null;
-    if (!writes && !elsewhere) card.current?.focus();
+    const edits = card.current?.contains(active) ?? false;
+    if (!writes && !elsewhere && !edits) card.current?.focus();
   }, []);
 
   const edited = stage === "edit" && text !== step.proposal;
@@ -84,9 +87,13 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
   const covered = asksAlways(step.risk) ? undefined : step.covers;
   const allowSession = () => !disabled && covered && store.decide(step.call, "allow_session");
   const always = () => !disabled && step.rule && store.decide(step.call, "allow_always");
+  const write = (command: string) => {
+    setText(command);
+    storage.saveEditedCommand(store.id, step.call, command);
+  };
   const edit = () => {
     if (!editable) return;
-    setText(stripInvisible(step.proposal));
+    write(stripInvisible(step.proposal));
     setStage("edit");
   };
   const reject = () => {
@@ -94,6 +101,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     setStage("reject");
   };
   const back = () => {
+    storage.saveEditedCommand(store.id, step.call, undefined);
     setStage("ask");
     card.current?.focus();
   };
@@ -102,6 +110,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
     if (stage === "edit") {
       // It runs only after its effect and its risk have been shown.
       if (!text.trim() || !known) return;
+      storage.saveEditedCommand(store.id, step.call, undefined);
       store.decide(step.call, "allow", edited ? { command: text } : {});
     } else {
       store.decide(step.call, "reject", text.trim() ? { reason: text.trim() } : {});
@@ -178,7 +187,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           autoCapitalize="off"
           autoComplete="off"
           ref={focusEnd}
-          onChange={(event) => setText(event.target.value)}
+          onChange={(event) => write(event.target.value)}
           onKeyDown={fieldKeys}
         />
       ) : (

@@ -75,6 +75,21 @@ export function saveDraft(id: SessionId, text: string): void {
   write(tab, `sysop.draft.${id}`, text);
 }
 
+/** Returns the text of a command that is being edited before its approval. */
+export function editedCommand(id: SessionId, call: string): string | undefined {
+  try {
+    const kept: unknown = JSON.parse(read(tab, `sysop.edited.${id}`) ?? "[]");
+    return Array.isArray(kept) && kept[0] === call && typeof kept[1] === "string" ? kept[1] : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Saves the text of a command that is being edited, of one call per session; undefined if no longer edited. */
+export function saveEditedCommand(id: SessionId, call: string, text: string | undefined): void {
+  write(tab, `sysop.edited.${id}`, text === undefined ? "" : JSON.stringify([call, text]));
+}
+
 export function pendingPrompts(id: SessionId): Pending[] {
   try {
     const kept: unknown = JSON.parse(read(tab, `sysop.pending.${id}`) ?? "[]");
