@@ -331,7 +331,8 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
   return (
     <div className="banner offline" role="alert">
       <span>
-        <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutralizeLine(status.why)}. {status.hint}
+        <strong>{status.final ? "Closed" : "Offline"}:</strong> {neutralizeLine(status.why)}.
+        {status.hint && ` ${status.hint}`}
         {!status.final && " Drafts are saved."}
       </span>
       {status.final && status.why === SIGNED_OUT && (

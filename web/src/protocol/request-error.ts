@@ -24,6 +24,10 @@ export class RequestError extends Error {
 /** Reason of a request that the server refused for want of a valid token. */
 export const SIGNED_OUT = "this browser is no longer signed in";
 
+/** Reasons why a session has no connection: it was open here and is gone, or the server does not know its id. */
+export const DELETED = "the session was deleted";
+export const NO_SESSION = "this server has no such session";
+
 /** Hint for this kind of problem; empty if its message already contains one. */
 export function hintFor(status: number, code: string): string {
   switch (code) {
@@ -42,7 +46,7 @@ export function hintFor(status: number, code: string): string {
     case "too_many":
       return "Wait a moment and try again.";
     case "no_session":
-      return "It was deleted. Start a new session.";
+      return "Start a new session.";
     case "draining":
       return "Try again in a moment.";
     case "closed":

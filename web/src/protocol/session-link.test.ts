@@ -198,13 +198,15 @@ describe("a link", () => {
     expect(last().kind).toBe("socket");
   });
 
-  test("gives up if the session was deleted or access is denied", async () => {
-    for (const [status, why] of [
-      [404, "the session was deleted"],
-      [401, "this browser is no longer signed in"],
+  test("gives up if there is no such session any more or at all, or access is denied", async () => {
+    for (const [status, why, known] of [
+      [404, "the session was deleted", true],
+      [404, "this server has no such session", false],
+      [401, "this browser is no longer signed in", true],
     ] as const) {
       link.close();
       begin();
+      if (known) last().greet(0);
       reachable = status;
       await last().breaks({ worked: false });
       const before = opened.length;

@@ -6,7 +6,7 @@ import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 import { sessionPath } from "./api";
 import { openEventStream } from "./event-stream";
 import { Outbox, type Pending } from "./outbox";
-import { hintFor, SIGNED_OUT } from "./request-error";
+import { DELETED, hintFor, NO_SESSION, SIGNED_OUT } from "./request-error";
 import { Sequencer } from "./sequencer";
 import type { Connection, ConnectionEnd, OpenConnection } from "./transport";
 import { canOpenWebSocket, openWebSocket } from "./websocket";
@@ -91,6 +91,8 @@ export class SessionLink implements Link {
   private retry: ReturnType<typeof setTimeout> | undefined;
   private looking: ReturnType<typeof setInterval> | undefined;
   private closed = false;
+  /** True once the server has shown the session. */
+  private known = false;
   status: LinkStatus = { state: "connecting", kind: undefined, why: "", hint: "", final: false };
   pending: readonly Pending[];
 
@@ -206,6 +208,7 @@ export class SessionLink implements Link {
     }
     if (message.type === "session.created" && message.seq === undefined) {
       this.historyEnd = message.lastSeq ?? 0;
+      this.known = true;
       this.attempts = 0;
       const { kind } = this.connection ?? {};
       if (kind === "socket") this.socketFailures = 0;
@@ -292,9 +295,7 @@ export class SessionLink implements Link {
 
   private give(status: 401 | 404): void {
     const [why, hint] =
-      status === 401
-        ? [SIGNED_OUT, hintFor(401, "unauthorized")]
-        : ["the session was deleted", hintFor(404, "no_session")];
+      status === 401 ? [SIGNED_OUT, hintFor(401, "unauthorized")] : [this.known ? DELETED : NO_SESSION, ""];
     this.become({ state: "offline", kind: undefined, why, hint, final: true });
   }
 
@@ -327,7 +328,7 @@ export class SessionLink implements Link {
   private readonly wake = (): void => {
     if (document.visibilityState === "hidden") return;
     if (!this.connection) {
-      if (this.status.final && this.status.why.includes("was deleted")) return;
+      if (this.status.final && this.status.why !== SIGNED_OUT) return;
       this.again();
     } else this.look();
   };
