@@ -67,3 +67,30 @@ test("F1 and Alt+T work in the terminal, and a hidden terminal gives the focus t
   await page.keyboard.press("Alt+t");
   await person.sees(/echo kept-on\s*$/);
 });
+
+test("a touch screen is told of no keys, and a long line of code ends in a shadow", async ({
+  browser,
+  serve,
+}) => {
+  const server = await serve({
+    script: { report: [say(`Run:\n\n\`\`\`sh\n${"echo long ".repeat(40)}\n\`\`\``)] },
+  });
+  const phone = await browser.newContext({
+    viewport: { width: 390, height: 844 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  const person = await visit(await phone.newPage(), server);
+  await expect(person.page.getByText("Describe a task.")).toBeVisible();
+  await expect(person.page.getByText(/commands · .* keys/)).toBeHidden();
+  await person.button("Settings").click();
+  await expect(person.page.getByRole("link", { name: "User guide" })).toBeVisible();
+  await expect(person.button(/Keyboard shortcuts/)).toBeHidden();
+  await person.page.keyboard.press("Escape");
+  await person.button("New session").first().click();
+  await person.button("Start session").click();
+  await person.says("report");
+  const code = person.conversation.locator(".code pre");
+  await expect(code).toHaveCSS("background-attachment", "local, local, scroll, scroll");
+  await phone.close();
+});

@@ -93,12 +93,14 @@ export function SettingsDialog({ preferences, actions, me, link, help, close }: 
             Help
             <p>Tutorial, recipes, security and troubleshooting.</p>
           </div>
-          <a href={GUIDE_URL} target="_blank" rel="noreferrer">
-            User guide
-          </a>
-          <button type="button" onClick={help}>
-            Keyboard shortcuts <kbd>?</kbd>
-          </button>
+          <div className="pages">
+            <a href={GUIDE_URL} target="_blank" rel="noreferrer">
+              User guide
+            </a>
+            <button type="button" className="shortcuts" onClick={help}>
+              Keyboard shortcuts <kbd>?</kbd>
+            </button>
+          </div>
         </div>
       </div>
     </Dialog>
