@@ -145,7 +145,7 @@ test("an edited command survives a reload of the page", async ({ page, serve }) 
 });
 
 test("the scope of an answer for the session is shown in full, on a phone too", async ({ page, serve }) => {
-  const command = `echo ${"many words ".repeat(20).trim()} > a-file`;
+  const command = `echo ${"many words ".repeat(5).trim()} > a-file`;
   const server = await serve({ script: { "change it": [call("bash", { command }), say("It is changed.")] } });
   const person = await visit(page, server, await server.session());
   await person.says("change it");

@@ -11,6 +11,7 @@ import {
   approvalWords,
   asksAlways,
   covers,
+  coversShown,
   expiryLabel,
   hostLabel,
   originLabel,
@@ -277,7 +278,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
                 title={`Allow for this session: ${covers(covered)}`}
               >
                 Allow for session
-                <small>{covers(covered)}</small>
+                <small>{coversShown(covered, step.proposal)}</small>
               </button>
             )}
             {step.rule && (

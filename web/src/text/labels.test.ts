@@ -5,6 +5,7 @@ import {
   boundsLabel,
   callSummary,
   changedLine,
+  coversShown,
   elapsed,
   expiryLabel,
   foldNames,
@@ -32,6 +33,16 @@ test("a change of a file is applied, and a command is run", () => {
   expect(approvalWords(write).yes).toBe("Apply");
   expect(approvalWords({ tool: "bash", arguments: { command: "ls" } }).yes).toBe("Run");
   expect(approvalWords({ tool: "undo", arguments: { step: 1 } }).yes).toBe("Run");
+});
+
+test("the scope of a proposal repeats a short command, and means a long one that is shown", () => {
+  const scope = (command: string, shown = command) => coversShown({ exact: { command } }, shown);
+  expect(scope("ls")).toBe("exactly `ls` in this directory");
+  for (const long of ["x".repeat(81), "ls\nls"]) {
+    expect(scope(long)).toBe("exactly this command in this directory");
+    expect(scope(long, "other")).toContain(long.slice(0, 2));
+  }
+  expect(coversShown({ tool: { name: "edit_file" } }, "x".repeat(99))).toContain("any edit_file call");
 });
 
 test("an undo names its files, as in the core", () => {

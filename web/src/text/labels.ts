@@ -203,6 +203,16 @@ export function covers(grant: Grant): string {
   return "as described by the server";
 }
 
+/** Maximum characters of a command that the scope of a proposal repeats. */
+const REPEATED_CHARS_MAX = 80;
+
+/** Scope of "for this session" on a card that shows the command, so that a long one need not be repeated. */
+export function coversShown(grant: Grant, shown: string): string {
+  const repeats = "exact" in grant && grant.exact.command === shown;
+  const long = shown.length > REPEATED_CHARS_MAX || shown.includes("\n");
+  return repeats && long ? "exactly this command in this directory" : covers(grant);
+}
+
 export function statusLabel(status: Status): string {
   switch (status) {
     case "timeout":
