@@ -296,8 +296,6 @@ pub enum Decision {
 impl Decision {
     /// Value of `Event::Decided::by` if sysop itself closes an approval that can no longer be answered.
     pub const BY_SYSOP: &'static str = "sysop";
-    /// Reason of the rejection of calls that were waiting when their turn was stopped.
-    pub const TURN_STOPPED: &'static str = "the turn was stopped";
 }
 
 /// A fact about the session. Events are logged, published to front ends, and replayed to rebuild the session.

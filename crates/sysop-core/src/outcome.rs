@@ -2,10 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::Decision;
 use crate::image::ImageRef;
 use crate::style::StyleRuns;
 use crate::undo::UndoRecord;
+
+/// Reason of the rejection of calls that were waiting when their turn was stopped.
+pub const TURN_STOPPED: &str = "the turn was stopped";
 
 /// Outcome of a tool call, as reported by a host and logged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -124,13 +126,12 @@ impl Outcome {
 
     /// Returns the outcome of a call that was waiting when its turn was stopped.
     pub fn not_run() -> Self {
-        Self::new(Status::Cancelled, format!("not run: {}", Decision::TURN_STOPPED))
+        Self::new(Status::Cancelled, format!("not run: {TURN_STOPPED}"))
     }
 
     /// Returns true for the outcome [`not_run`](Self::not_run).
     pub fn is_not_run(&self) -> bool {
-        self.status == Status::Cancelled
-            && self.output.strip_prefix("not run: ") == Some(Decision::TURN_STOPPED)
+        self.status == Status::Cancelled && self.output.strip_prefix("not run: ") == Some(TURN_STOPPED)
     }
 
     pub fn artifact_names(&self) -> impl Iterator<Item = &str> {

@@ -89,7 +89,7 @@ use crate::job::RunningJobs;
 use crate::message::{FailureKind, ModelFailure, Reply, ToolCall};
 use crate::mode::Mode;
 use crate::model_table::ListedModel;
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{Outcome, Status, TURN_STOPPED};
 use crate::policy::{Fence, GrantScope, Policy, Risk, Survey};
 use crate::spec::SessionSpec;
 use crate::todo::TodoItem;
@@ -697,7 +697,7 @@ impl Session {
         self.cancel_preview(out);
         for (call, asked) in self.state.open_calls() {
             if asked {
-                let decision = Decision::Reject { reason: Decision::TURN_STOPPED.to_owned() };
+                let decision = Decision::Reject { reason: TURN_STOPPED.to_owned() };
                 self.emit(
                     out,
                     Event::Decided { call: call.clone(), decision, by: Decision::BY_SYSOP.to_owned() },

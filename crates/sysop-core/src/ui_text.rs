@@ -10,7 +10,7 @@ use crate::job::RunningJobs;
 use crate::message::{ToolCall, Usage};
 use crate::mode::Mode;
 use crate::model_progress::ModelProgress;
-use crate::outcome::{HostOutcome, Outcome, Status};
+use crate::outcome::{HostOutcome, Outcome, Status, TURN_STOPPED};
 use crate::policy::{Grant, RiskClass};
 use crate::text::{neutralize, neutralize_line};
 use crate::transcript::{
@@ -461,7 +461,7 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
         }
         // The outcome says that the turn was stopped.
         ProposalState::Rejected { by: Decider::Person(by), reason }
-            if by == Decision::BY_SYSOP && reason == Decision::TURN_STOPPED =>
+            if by == Decision::BY_SYSOP && reason == TURN_STOPPED =>
         {
             None
         }

@@ -1,6 +1,7 @@
 //! Proposals: their place, and their end.
 
 use super::*;
+use crate::outcome::TURN_STOPPED;
 use crate::policy::GrantScope;
 use crate::ui_text;
 
@@ -38,8 +39,8 @@ fn a_proposal_that_a_stop_rejected_needs_no_summary() {
         let transcript = live(&[open(), started(1, "go").into(), asked(&call).into(), decided.into()]);
         ui_text::decision_summary(transcript.plan(&call.id).expect("the call is shown"), "tui")
     };
-    assert_eq!(summary(Decision::BY_SYSOP, Decision::TURN_STOPPED), None, "the outcome says it");
-    let by_a_user = summary("ann", Decision::TURN_STOPPED);
+    assert_eq!(summary(Decision::BY_SYSOP, TURN_STOPPED), None, "the outcome says it");
+    let by_a_user = summary("ann", TURN_STOPPED);
     assert_eq!(by_a_user.as_deref(), Some("rejected by ann: the turn was stopped"));
     assert_eq!(summary("tui", "not today").as_deref(), Some("rejected: not today"));
 }
