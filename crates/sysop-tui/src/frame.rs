@@ -292,6 +292,9 @@ fn keys(app: &App, now: Duration) -> Vec<&'static str> {
                 vec!["Enter send", "Ctrl+U clear line", "Esc cancel"]
             }
             ReviewMode::Deciding if !review.is_read() => vec!["Enter more", "r reject", "Esc cancel"],
+            ReviewMode::Deciding if review.awaits_preview() => {
+                vec!["checking the effect…", "r reject", "i edit", "Esc cancel"]
+            }
             ReviewMode::Deciding if review.is_editable() => {
                 vec![run, "r reject", "i edit", "a session", "A always", "Esc cancel", "e editor"]
             }

@@ -145,7 +145,7 @@ impl Review {
     }
 
     /// Returns true if the command has been edited, and its effect is not known yet.
-    fn awaits_preview(&self) -> bool {
+    pub fn awaits_preview(&self) -> bool {
         let command = self.command();
         self.is_edited() && self.described != command && !command.trim().is_empty()
     }

@@ -21,10 +21,14 @@ fn an_edited_command_runs_only_after_its_effect_was_shown() {
     sent(world.app.key(key(KeyCode::Enter), world.now));
     assert_eq!(world.app.review().map(|it| it.mode()), Some(ReviewMode::Deciding));
     world.is_read();
+    let screen = world.screen(120, 24);
+    assert!(screen.contains("checking the effect…") && !screen.contains("Enter run"), "{screen}");
     let request = sent(world.app.key(key(KeyCode::Enter), world.now));
     assert!(decisions(&world).is_empty());
     assert!(world.screen(120, 24).contains("wait for the effect of the edited command"));
-    world.tell(request).is_read().press(KeyCode::Enter);
+    world.tell(request).is_read();
+    assert!(world.screen(120, 24).contains("Enter run"));
+    world.press(KeyCode::Enter);
     assert_eq!(decisions(&world), [Decision::Allow { command: Some("touch xyz".to_owned()) }]);
 }
 
