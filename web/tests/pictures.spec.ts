@@ -135,7 +135,7 @@ test("@picture of a diff, the list of sessions, the palette and a phone", async 
   await person.says("more workers for nginx");
   await expect(person.review).toBeVisible();
   await page.screenshot({ path: join(folder, "page-diff.png") });
-  await person.button(/^Run/).click();
+  await person.button(/^Apply/).click();
   await expect(person.conversation).toContainText("nginx has four workers now.");
 
   for (const prompt of ["why is journald so busy?", "how full is the disk?"]) {
@@ -159,7 +159,6 @@ test("@picture of a diff, the list of sessions, the palette and a phone", async 
   await page.screenshot({ path: join(folder, "page-palette.png") });
   await page.keyboard.press("Escape");
 
-  await person.button("Close list").click();
   await page.setViewportSize({ width: 390, height: 780 });
   await person.says("clean up the old releases");
   await expect(person.review).toBeVisible();
