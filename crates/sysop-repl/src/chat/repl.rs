@@ -8,7 +8,7 @@ mod prompter;
 mod shell;
 mod type_ahead;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -111,6 +111,8 @@ pub(super) struct Repl {
     queued: Vec<String>,
     /// Prompts of `queued` that a stop dropped, until they return to the input.
     dropped: Vec<String>,
+    /// Commands that were typed during a turn and run once it has ended.
+    deferred: VecDeque<String>,
     /// Session whose root `@PATH` is completed from, for the thread of the line editor.
     completed_session: Arc<RwLock<SessionId>>,
     /// Text before the sign of the prompt.
@@ -202,6 +204,7 @@ impl Repl {
             draft: String::new(),
             queued: Vec::new(),
             dropped: Vec::new(),
+            deferred: VecDeque::new(),
             completed_session,
             label: Arc::default(),
             turn_interrupted: false,
@@ -226,6 +229,7 @@ impl Repl {
             self.prompt(text).await?;
         }
         loop {
+            self.run_deferred(&mut signals).await?;
             self.sync_active_read()?;
             if let Some(exit) = self.leaving {
                 return self.leave(exit).await;
@@ -664,6 +668,7 @@ impl Repl {
                 self.settled.clear();
                 self.queued.clear();
                 self.dropped.clear();
+                self.deferred.clear();
                 *self.completed_session.write() = self.session.id().clone();
                 self.drawn_prompt = None;
                 self.shell = None;

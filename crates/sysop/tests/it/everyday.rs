@@ -192,7 +192,9 @@ fn a_session_forks_from_an_earlier_message() {
         let mut viewer = Viewer::sits_down(&world, &[]);
         viewer.sees("Describe a task").await;
         viewer.types("/sessions\r").await;
-        viewer.sees("tell of apples").await;
+        // The start screen names the session, too.
+        viewer.sees("Tab fork").await;
+        viewer.sees("│tell of apples").await;
         viewer.types("\t").await;
         viewer.sees("Fork from message").await;
         viewer.types("pears\r").await;

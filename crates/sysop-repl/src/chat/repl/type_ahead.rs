@@ -1,5 +1,5 @@
 //! What the user types while a turn is running. Prompts are queued by the session; commands that do not disturb the
-//! turn run at once; other commands stay in the input.
+//! turn run at once; other commands run once it has ended.
 
 use std::io;
 use std::time::Instant;
@@ -18,6 +18,15 @@ impl Repl {
     pub(super) fn read_ahead(&mut self) {
         self.active_read = ActiveRead::TypeAhead;
         self.console.request(ReadRequest::TypeAhead { draft: std::mem::take(&mut self.draft) });
+    }
+
+    /// Runs the oldest command that waited for the end of the turn, once nothing else is to be done before a prompt.
+    pub(super) async fn run_deferred(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
+        let is_free = self.active_read == ActiveRead::None && self.required_read() == ActiveRead::Line;
+        match self.deferred.pop_front_if(|_| is_free) {
+            Some(line) => self.handle_line(&line, signals).await,
+            None => Ok(()),
+        }
     }
 
     /// Quits once the turn and those of the queued prompts have ended.
@@ -50,10 +59,8 @@ impl Repl {
             return Ok(self.queue(text).await?);
         }
         if self.running() && !runs_during_turn(&parsed) {
-            self.add_to_draft(line);
-            return Ok(
-                self.note("this command must wait until the turn has ended; it is still in the input")?
-            );
+            self.deferred.push_back(line.to_owned());
+            return Ok(self.note(&format!("› {line} · runs once the turn has ended"))?);
         }
         // The row that showed it is gone.
         self.note(&format!("› {line}"))?;
@@ -107,6 +114,7 @@ impl Repl {
             Event::CancelAsked { .. }
             | Event::TurnEnded { reason: StopReason::Cancelled | StopReason::Paused, .. } => {
                 self.dropped.append(&mut self.queued);
+                self.dropped.extend(self.deferred.drain(..));
             }
             // The turn of the next prompt follows at once.
             Event::TurnEnded { .. } if !self.queued.is_empty() => {

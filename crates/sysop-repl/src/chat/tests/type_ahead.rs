@@ -55,16 +55,23 @@ async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
 }
 
 #[tokio::test]
-async fn a_command_that_would_disturb_the_turn_stays_in_the_input() {
+async fn a_command_that_would_disturb_the_turn_runs_after_it() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
     person.types("slow\r").await;
     person.sees("Ctrl+C stop").await;
     person.types("/new\r").await;
-    person.sees("this command must wait until the turn has ended; it is still in the input").await;
-    person.sees("› /new").await;
-    person.types("\u{15}/stop\r").await;
+    person.sees("› /new · runs once the turn has ended").await;
+    person.types("/stop\r").await;
     person.sees("Stopping… Ctrl+C again to quit").await;
+    person.sees("the queued message was not sent; the text is in the input again").await;
+    person.sees("› /new").await;
+    person.types("\u{15}!sleep 9\r").await;
+    person.sees("Ctrl+C stop").await;
+    person.types("!echo later\r").await;
+    person.sees("› !echo later · runs once the turn has ended").await;
+    person.signals(rustix::process::Signal::USR2);
+    person.sees("│ ran echo later").await;
     person.sees(PROMPT).await;
     person.types("\u{4}").await;
     assert_eq!(person.leaves().await, 0);
