@@ -508,6 +508,17 @@ async fn help_continues_below_its_descriptions() {
 }
 
 #[tokio::test]
+async fn each_change_of_the_approval_mode_is_shown() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/approve auto\r").await;
+    person.sees("· approval mode set to `auto`").await;
+    person.sees(PROMPT).await;
+    person.types("/approve never\r").await;
+    person.sees("· approval mode set to `never`").await;
+}
+
+#[tokio::test]
 async fn text_typed_during_a_turn_is_shown_and_stays_for_the_prompt() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;

@@ -1,13 +1,25 @@
-//! What the user types while a turn is running.
+//! Text that the user types while a turn is running.
 
 use super::*;
 
-#[tokio::test]
-async fn a_line_typed_during_a_turn_is_queued_and_its_turn_follows() {
+/// Returns the user once the turn of this line is running.
+async fn during(line: &str) -> Person {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
-    person.types("!sleep 9\r").await;
+    person.types(&format!("{line}\r")).await;
     person.sees("Ctrl+C stop").await;
+    person
+}
+
+async fn quits(mut person: Person) {
+    person.sees(PROMPT).await;
+    person.types("\u{4}").await;
+    assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn a_line_typed_during_a_turn_is_queued_and_its_turn_follows() {
+    let mut person = during("!sleep 9").await;
     person.types("hello").await;
     person.sees("› hello").await;
     person.types("\r").await;
@@ -26,17 +38,12 @@ async fn a_line_typed_during_a_turn_is_queued_and_its_turn_follows() {
     person.sees("hello").await;
     person.types("\r").await;
     person.sees("│ Hello there, how are you?").await;
-    person.sees(PROMPT).await;
-    person.types("\u{4}").await;
-    assert_eq!(person.leaves().await, 0);
+    quits(person).await;
 }
 
 #[tokio::test]
 async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("slow\r").await;
-    person.sees("Ctrl+C stop").await;
+    let mut person = during("slow").await;
     person.types("hello\r").await;
     person.sees("· queued: hello").await;
     person.types("again").await;
@@ -49,17 +56,12 @@ async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
     assert!(!text.contains("Hello there"), "{text}");
     person.types("\r").await;
     person.sees("│ Hello there, how are you?").await;
-    person.sees(PROMPT).await;
-    person.types("\u{4}").await;
-    assert_eq!(person.leaves().await, 0);
+    quits(person).await;
 }
 
 #[tokio::test]
 async fn a_command_that_would_disturb_the_turn_runs_after_it() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("slow\r").await;
-    person.sees("Ctrl+C stop").await;
+    let mut person = during("slow").await;
     person.types("/new\r").await;
     person.sees("› /new · runs once the turn has ended").await;
     person.types("/stop\r").await;
@@ -72,17 +74,12 @@ async fn a_command_that_would_disturb_the_turn_runs_after_it() {
     person.sees("› !echo later · runs once the turn has ended").await;
     person.signals(rustix::process::Signal::USR2);
     person.sees("│ ran echo later").await;
-    person.sees(PROMPT).await;
-    person.types("\u{4}").await;
-    assert_eq!(person.leaves().await, 0);
+    quits(person).await;
 }
 
 #[tokio::test]
 async fn text_typed_before_a_proposal_is_kept_for_the_next_prompt() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("!sleep 9\r").await;
-    person.sees("Ctrl+C stop").await;
+    let mut person = during("!sleep 9").await;
     person.types("clean\r").await;
     person.sees("· queued: clean").await;
     person.types("hel").await;
@@ -100,10 +97,7 @@ async fn text_typed_before_a_proposal_is_kept_for_the_next_prompt() {
 
 #[tokio::test]
 async fn leaving_while_text_is_typed_restores_the_terminal() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("stubborn\r").await;
-    person.sees("Ctrl+C stop").await;
+    let mut person = during("stubborn").await;
     person.types("never sent").await;
     person.sees("› never sent").await;
     person.types("!").await;
@@ -117,10 +111,7 @@ async fn leaving_while_text_is_typed_restores_the_terminal() {
 
 #[tokio::test]
 async fn a_stop_in_a_pause_returns_the_queued_line() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("!sleep 9\r").await;
-    person.sees("Ctrl+C stop").await;
+    let mut person = during("!sleep 9").await;
     person.types("hello\r").await;
     person.sees("· queued: hello").await;
     person.types("\u{1c}").await;
@@ -131,22 +122,8 @@ async fn a_stop_in_a_pause_returns_the_queued_line() {
 }
 
 #[tokio::test]
-async fn each_change_of_the_approval_mode_is_shown() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("/approve auto\r").await;
-    person.sees("· approval mode set to `auto`").await;
-    person.sees(PROMPT).await;
-    person.types("/approve never\r").await;
-    person.sees("· approval mode set to `never`").await;
-}
-
-#[tokio::test]
 async fn ctrl_d_during_a_turn_quits_after_it() {
-    let mut person = Person::sits_down(None);
-    person.sees(PROMPT).await;
-    person.types("!sleep 9\r").await;
-    person.sees("Ctrl+C stop").await;
+    let mut person = during("!sleep 9").await;
     person.types("\u{4}").await;
     person.sees("sysop quits once this turn has ended; Ctrl+C stops it").await;
     person.signals(rustix::process::Signal::USR2);
