@@ -40,15 +40,8 @@ impl Transcript {
     /// Returns the notice that the event at `seq` wrote or changed. A front end that only appends shows each of them.
     pub fn notice_at(&self, seq: Seq) -> Option<&Notice> {
         let changed = self.mode_notice.as_ref().filter(|(_, last)| *last == seq).map(|(id, _)| id.clone());
-        match &self.item(&changed.unwrap_or(ItemId::Notice(seq)))?.body {
-            ItemBody::Notice(notice) => Some(notice),
-            ItemBody::Prompt(_)
-            | ItemBody::Reasoning(_)
-            | ItemBody::Answer(_)
-            | ItemBody::Proposal(_)
-            | ItemBody::ToolOutput(_)
-            | ItemBody::End(_) => None,
-        }
+        let item = self.item(&changed.unwrap_or(ItemId::Notice(seq)))?;
+        if let ItemBody::Notice(notice) = &item.body { Some(notice) } else { None }
     }
 
     pub(super) fn paused(&mut self, reason: PauseReason, detail: Option<&str>) {
