@@ -165,8 +165,8 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     }
     tokio::time::sleep(UNEVEN).await; // the start is not measured
     let (from, used) = (Instant::now(), target.processor()?);
-    // Duration of the measurement; the load is independent of it.
-    tokio::time::sleep(Duration::from_secs(SECONDS.into()) - UNEVEN - began.elapsed()).await;
+    let measured = Duration::from_secs(SECONDS.into()) - UNEVEN - began.elapsed();
+    tokio::time::sleep(measured).await; // the wait is the measurement; the load goes on by itself
     let (window, used) = (from.elapsed(), target.processor()? - used);
     tell("working_mib", target.resident()? / 1024.0);
     let mut times: Vec<f64> = {
@@ -179,8 +179,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
     tell("delta_p99_ms", quantile(&times, 0.99));
     tell("delta_max_ms", quantile(&times, 1.0));
     tell("delta_cpu_us", used * 1e6 / times.len() as f64);
-    // Time for the last chunks to arrive; they have no end marker.
-    tokio::time::sleep(UNEVEN + Duration::from_secs(1)).await;
+    tokio::time::sleep(UNEVEN + Duration::from_secs(1)).await; // the last chunks have no end marker
     while clients.try_join_next().is_some() {} // those that ended
     tell("sockets_that_stayed", clients.len() as f64);
 
@@ -192,8 +191,7 @@ pub(crate) async fn connected(target: Target) -> Result<()> {
         if left.elapsed() > REST_MAX {
             break;
         }
-        // Each poll is a request and disturbs the server that should become idle.
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::sleep(Duration::from_secs(1)).await; // each poll disturbs the server that should become idle
     }
     tell("left_kib", (target.resident()? - resident) / count);
     tell("left_tasks", (target.metric("sysop_tasks").await? - tasks).max(0.0) / count);

@@ -96,8 +96,8 @@ fn writes_to_protected_places_are_dangerous() {
 fn writes_that_can_lock_out_are_distinguished() {
     for place in [
         "/etc/ssh/sshd_config", "~/.ssh/authorized_keys", "/etc/sudoers.d/x", "/etc/pam.d/sshd",
-        "/etc/shadow", "/etc/nftables.conf", "/etc/netplan/1.yaml", "/etc/network/interfaces",
-        "/root/.ssh/x", "/etc/sh*",
+        "/etc/shadow", "/etc/nftables.conf", "/etc/netplan/1.yaml", "/etc/network/interfaces", "/etc/sh*",
+        "/root/.ssh/x", // the home of root on every Linux
     ] {
         let command = format!("echo x > {place}");
         assert_eq!(class_of(&command), RiskClass::Lockout, "{command:?}");

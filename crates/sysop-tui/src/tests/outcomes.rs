@@ -1,4 +1,4 @@
-//! What the transcript says about calls and turns that ended.
+//! Lines of the transcript about calls and turns that ended.
 
 use crossterm::event::KeyCode;
 use sysop_core::outcome::{Outcome, Status};

@@ -1,5 +1,5 @@
-//! What the user types while a turn is running. Prompts are queued by the session; commands that do not disturb the
-//! turn run at once; other commands run once it has ended.
+//! Lines that the user types while a turn is running. The session queues prompts; commands that do not disturb the turn
+//! run at once; other commands run once it has ended.
 
 use std::io;
 use std::time::Instant;
