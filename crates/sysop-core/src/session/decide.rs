@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::jobs::with_time_limit;
 use super::state::Phase;
+use super::undo::asks_for_approval;
 use super::{Consent, PendingSurvey, Session, chat};
 use crate::event::{Effect, Event, Origin, Output};
 use crate::guard::{GuardRequest, GuardTimeout};
@@ -215,8 +216,8 @@ impl Session {
         }
         // A call that a user typed has that user's consent.
         let is_offered_undo = call.name == UNDO_TOOL && matches!(survey.undo, UndoOffer::Offered { .. });
-        let is_allowed_undo = is_offered_undo || call.name == UNDO_TOOL && allowed.is_some();
-        if origin == Origin::User && (self.people_needed() == 1 || is_allowed_undo) {
+        let has_seen_plan = is_offered_undo || asks_for_approval(&call) && allowed.is_some();
+        if origin == Origin::User && (self.people_needed() == 1 || has_seen_plan) {
             let guarded = if is_offered_undo { guard_of(&survey.guard, 0).0 } else { None };
             return self.run(out, call, origin, Fence::Off, guarded);
         }

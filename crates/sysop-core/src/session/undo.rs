@@ -84,7 +84,7 @@ impl Session {
         let (guarded, unguarded) = guard_of(&survey.guard, 0);
         let seen_guard = allowed.is_some_and(|seen| seen.guarded.is_none() || guarded.is_some());
         match &survey.undo {
-            UndoOffer::NotNeeded if allowed.is_none() && argument(call, ASKS).is_some() => {
+            UndoOffer::NotNeeded if allowed.is_none() && asks_for_approval(call) => {
                 self.ask_for_undo(out, call, file_lines(call), (guarded, unguarded));
                 false
             }
@@ -219,8 +219,7 @@ fn argument<'a>(call: &'a ToolCall, name: &str) -> Option<&'a Value> {
     }
 }
 
-/// Returns the arguments of an undo of file changes, which asks for approval unless its caller omits [`ASKS`] or sets
-/// it to false.
+/// Returns the arguments of an undo of file changes. It asks for approval if its caller set [`ASKS`].
 fn file_undo(files: Value, arguments: &Map<String, Value>) -> Map<String, Value> {
     let mut undo = object(files);
     if arguments.get(ASKS).is_some_and(|asks| *asks != Value::Bool(false)) {
@@ -245,6 +244,11 @@ fn file_lines(call: &ToolCall) -> Vec<String> {
     let more = lines.len().saturating_sub(FILE_LINES_MAX);
     let note = (more > 0).then(|| format!("and {}", counted(more as u64, "more file")));
     lines.into_iter().take(FILE_LINES_MAX).chain(note).collect()
+}
+
+/// Returns true for an undo of file changes whose caller wants its plan to be approved.
+pub(super) fn asks_for_approval(call: &ToolCall) -> bool {
+    call.name == UNDO_TOOL && argument(call, ASKS).is_some()
 }
 
 fn object(value: Value) -> Map<String, Value> {

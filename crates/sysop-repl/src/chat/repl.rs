@@ -111,8 +111,8 @@ pub(super) struct Repl {
     queued: Vec<String>,
     /// Prompts of `queued` that a stop dropped, until they return to the input.
     dropped: Vec<String>,
-    /// Commands that were typed during a turn and run once it has ended.
-    deferred: VecDeque<String>,
+    /// Lines that were typed during a turn and wait for its end: a command that would disturb it, and what follows.
+    waiting: VecDeque<String>,
     /// Session whose root `@PATH` is completed from, for the thread of the line editor.
     completed_session: Arc<RwLock<SessionId>>,
     /// Text before the sign of the prompt.
@@ -204,7 +204,7 @@ impl Repl {
             draft: String::new(),
             queued: Vec::new(),
             dropped: Vec::new(),
-            deferred: VecDeque::new(),
+            waiting: VecDeque::new(),
             completed_session,
             label: Arc::default(),
             turn_interrupted: false,
@@ -229,7 +229,7 @@ impl Repl {
             self.prompt(text).await?;
         }
         loop {
-            self.run_deferred(&mut signals).await?;
+            self.perform_waiting(&mut signals).await?;
             self.sync_active_read()?;
             if let Some(exit) = self.leaving {
                 return self.leave(exit).await;
@@ -451,7 +451,8 @@ impl Repl {
     }
 
     fn ask_line(&mut self) -> io::Result<()> {
-        if self.ends_after_turn {
+        // A pause is no end of the turn, and its user can quit at the prompt.
+        if std::mem::take(&mut self.ends_after_turn) && *self.transcript.phase() == SessionPhase::Idle {
             self.leaving = Some(self.exit_at_end);
             return Ok(());
         }
@@ -549,11 +550,7 @@ impl Repl {
     }
 
     async fn handle_line(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
-        let skills: &[Skill] = match line.trim_start().starts_with('/') {
-            true => self.skills.found(self.transcript.skills()).await,
-            false => &[],
-        };
-        match parse(line, skills) {
+        match parse(line, self.named_skills(line).await) {
             InputLine::Empty => {}
             InputLine::Prompt(text) => self.prompt(text).await?,
             InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
@@ -618,6 +615,14 @@ impl Repl {
         Ok(())
     }
 
+    /// Returns the skills and custom commands that a line may name.
+    async fn named_skills(&mut self, line: &str) -> &[Skill] {
+        match line.trim_start().starts_with('/') {
+            true => self.skills.found(self.transcript.skills()).await,
+            false => &[],
+        }
+    }
+
     async fn trust_workspace(&mut self) -> io::Result<()> {
         match self.context.service.trust_workspace(self.session.as_ref()).await {
             Ok(text) => {
@@ -668,7 +673,6 @@ impl Repl {
                 self.settled.clear();
                 self.queued.clear();
                 self.dropped.clear();
-                self.deferred.clear();
                 *self.completed_session.write() = self.session.id().clone();
                 self.drawn_prompt = None;
                 self.shell = None;

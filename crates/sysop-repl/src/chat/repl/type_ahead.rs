@@ -1,12 +1,12 @@
 //! Lines that the user types while a turn is running. The session queues prompts; commands that do not disturb the turn
-//! run at once; other commands run once it has ended.
+//! run at once; other commands wait for its end.
 
 use std::io;
 use std::time::Instant;
 
 use sysop_core::event::{Event, Input, StopReason};
 use sysop_core::session::QUEUED_PROMPTS_MAX;
-use sysop_core::skill::Skill;
+use sysop_core::transcript::SessionPhase;
 use sysop_driver::frontend::prompt_with_images;
 use sysop_term::StyleRole;
 use sysop_term::command::{InputLine, parse};
@@ -20,13 +20,18 @@ impl Repl {
         self.console.request(ReadRequest::TypeAhead { draft: std::mem::take(&mut self.draft) });
     }
 
-    /// Runs the oldest command that waited for the end of the turn, once nothing else is to be done before a prompt.
-    pub(super) async fn run_deferred(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
-        let is_free = self.active_read == ActiveRead::None && self.required_read() == ActiveRead::Line;
-        match self.deferred.pop_front_if(|_| is_free) {
-            Some(line) => self.handle_line(&line, signals).await,
-            None => Ok(()),
+    /// Performs the lines that waited for the end of the turn, until one of them starts a turn. A pause is no end.
+    pub(super) async fn perform_waiting(&mut self, signals: &mut ReplSignals) -> anyhow::Result<()> {
+        while !self.waiting.is_empty()
+            && self.leaving.is_none()
+            && self.active_read == ActiveRead::None
+            && *self.transcript.phase() == SessionPhase::Idle
+            && self.required_read() == ActiveRead::Line
+            && let Some(line) = self.waiting.pop_front()
+        {
+            self.perform(&line, signals).await?;
         }
+        Ok(())
     }
 
     /// Quits once the turn and those of the queued prompts have ended.
@@ -34,7 +39,7 @@ impl Repl {
         if std::mem::replace(&mut self.ends_after_turn, true) || !self.running() {
             return Ok(());
         }
-        self.note("sysop quits once this turn has ended; Ctrl+C stops it")
+        self.note("sysop quits once this turn and what is queued have ended; Ctrl+C stops the turn")
     }
 
     /// Adds text to the draft of the next prompt, which may already have text that was returned from the queue.
@@ -45,22 +50,32 @@ impl Repl {
         self.draft.push_str(text);
     }
 
+    /// Performs a line at once if it is about the current turn. Otherwise a prompt is queued in the session, and a command
+    /// waits here; what is typed after such a command waits, too.
     pub(super) async fn handle_typed_ahead(
         &mut self,
         line: &str,
         signals: &mut ReplSignals,
     ) -> anyhow::Result<()> {
-        let skills: &[Skill] = match line.trim_start().starts_with('/') {
-            true => self.skills.found(self.transcript.skills()).await,
-            false => &[],
-        };
-        let parsed = parse(line, skills);
-        if let InputLine::Prompt(text) = parsed {
-            return Ok(self.queue(text).await?);
+        let parsed = parse(line, self.named_skills(line).await);
+        let is_prompt = matches!(parsed, InputLine::Prompt(_));
+        let follows = !self.waiting.is_empty();
+        let waits =
+            if is_prompt { follows } else { (self.running() || follows) && !runs_during_turn(&parsed) };
+        if (waits || is_prompt) && self.waiting.len() + self.queued.len() >= QUEUED_PROMPTS_MAX {
+            self.add_to_draft(line);
+            return Ok(self.note(&format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"))?);
         }
-        if self.running() && !runs_during_turn(&parsed) {
-            self.deferred.push_back(line.to_owned());
-            return Ok(self.note(&format!("› {line} · runs once the turn has ended"))?);
+        if waits {
+            self.waiting.push_back(line.to_owned());
+            return Ok(self.note(&format!("› {line} · waits for the end of the turn"))?);
+        }
+        self.perform(line, signals).await
+    }
+
+    async fn perform(&mut self, line: &str, signals: &mut ReplSignals) -> anyhow::Result<()> {
+        if let InputLine::Prompt(text) = parse(line, self.named_skills(line).await) {
+            return Ok(self.queue(text).await?);
         }
         // The row that showed it is gone.
         self.note(&format!("› {line}"))?;
@@ -69,10 +84,6 @@ impl Repl {
 
     /// Sends a prompt that starts a turn or is queued behind the current one. The session's event shows it.
     async fn queue(&mut self, text: String) -> io::Result<()> {
-        if self.queued.len() >= QUEUED_PROMPTS_MAX {
-            self.add_to_draft(&text);
-            return self.note(&format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"));
-        }
         let input = prompt_with_images(self.context.service.as_ref(), self.session.id(), text.clone()).await;
         match input {
             Ok(input) => {
@@ -114,7 +125,7 @@ impl Repl {
             Event::CancelAsked { .. }
             | Event::TurnEnded { reason: StopReason::Cancelled | StopReason::Paused, .. } => {
                 self.dropped.append(&mut self.queued);
-                self.dropped.extend(self.deferred.drain(..));
+                self.dropped.extend(self.waiting.drain(..));
             }
             // The turn of the next prompt follows at once.
             Event::TurnEnded { .. } if !self.queued.is_empty() => {
@@ -134,8 +145,7 @@ impl Repl {
         let draft = std::mem::take(&mut self.draft);
         self.add_to_draft(&texts.join("\n"));
         self.add_to_draft(&draft);
-        let what = if texts.len() == 1 { "the queued message was" } else { "the queued messages were" };
-        self.note(&format!("{what} not sent; the text is in the input again"))
+        self.note("what was queued was not sent; the text is in the input again")
     }
 }
 

@@ -49,7 +49,7 @@ async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
     person.types("again").await;
     person.sees("› again").await;
     person.types("\u{3}").await;
-    person.sees("the queued message was not sent; the text is in the input again").await;
+    person.sees("what was queued was not sent; the text is in the input again").await;
     person.sees(PROMPT).await;
     person.sees("› hello").await;
     let text = person.sees("· again").await;
@@ -63,15 +63,15 @@ async fn a_stop_returns_the_queued_line_and_the_unfinished_line_unsent() {
 async fn a_command_that_would_disturb_the_turn_runs_after_it() {
     let mut person = during("slow").await;
     person.types("/new\r").await;
-    person.sees("› /new · runs once the turn has ended").await;
+    person.sees("› /new · waits for the end of the turn").await;
     person.types("/stop\r").await;
     person.sees("Stopping… Ctrl+C again to quit").await;
-    person.sees("the queued message was not sent; the text is in the input again").await;
+    person.sees("what was queued was not sent; the text is in the input again").await;
     person.sees("› /new").await;
     person.types("\u{15}!sleep 9\r").await;
     person.sees("Ctrl+C stop").await;
     person.types("!echo later\r").await;
-    person.sees("› !echo later · runs once the turn has ended").await;
+    person.sees("› !echo later · waits for the end of the turn").await;
     person.signals(rustix::process::Signal::USR2);
     person.sees("│ ran echo later").await;
     quits(person).await;
@@ -117,7 +117,7 @@ async fn a_stop_in_a_pause_returns_the_queued_line() {
     person.types("\u{1c}").await;
     person.sees("paused ›").await;
     person.types("/stop\r").await;
-    person.sees("the queued message was not sent").await;
+    person.sees("what was queued was not sent").await;
     person.sees("› hello").await;
 }
 
@@ -125,8 +125,39 @@ async fn a_stop_in_a_pause_returns_the_queued_line() {
 async fn ctrl_d_during_a_turn_quits_after_it() {
     let mut person = during("!sleep 9").await;
     person.types("\u{4}").await;
-    person.sees("sysop quits once this turn has ended; Ctrl+C stops it").await;
+    person.sees("sysop quits once this turn and what is queued have ended").await;
     person.signals(rustix::process::Signal::USR2);
     person.sees("To resume this session").await;
     assert_eq!(person.leaves().await, 0);
+}
+
+#[tokio::test]
+async fn lines_after_a_waiting_command_keep_their_order() {
+    let mut person = during("!sleep 9").await;
+    person.types("!echo one\r").await;
+    person.sees("› !echo one · waits for the end of the turn").await;
+    person.types("hello\r").await;
+    person.sees("› hello · waits for the end of the turn").await;
+    person.types("/retry\r").await;
+    person.sees("› /retry · waits for the end of the turn").await;
+    person.signals(rustix::process::Signal::USR2);
+    person.sees("│ ran echo one").await;
+    person.sees("│ Hello there, how are you?").await;
+    person.sees("› /retry").await;
+    person.sees("│ Hello there, how are you?").await;
+    quits(person).await;
+}
+
+#[tokio::test]
+async fn a_waiting_command_waits_in_a_pause_too() {
+    let mut person = during("!sleep 9").await;
+    person.types("!echo later\r").await;
+    person.sees("› !echo later · waits for the end of the turn").await;
+    person.types("\u{1c}").await;
+    let text = person.sees("paused ›").await;
+    assert!(!text.contains("ran echo later"), "{text}");
+    person.types("/resume\r").await;
+    person.sees("Going on.").await;
+    person.sees("│ ran echo later").await;
+    quits(person).await;
 }
