@@ -111,6 +111,8 @@ export interface Transcript {
   /** Last prompt, for a retry. */
   lastPrompt: string | undefined;
   liveNotices: number;
+  /** Id of the notice of what is done before or after a command, while it is shown. */
+  progressNotice: string | undefined;
   readers: OutputReaders;
   participants: Participants;
   /** Origin and sender of the call that the turn runs without a model; undefined for a turn with a prompt. */
@@ -142,6 +144,7 @@ export const emptyTranscript: Transcript = {
   error: undefined,
   lastPrompt: undefined,
   liveNotices: 0,
+  progressNotice: undefined,
   readers: noReaders,
   participants: nobody,
   direct: undefined,
@@ -697,19 +700,18 @@ class TranscriptBuilder {
       return;
     }
     this.next.liveNotices += 1;
-    this.items.push({ kind: "notice", id: `live-${this.next.liveNotices}`, text, weight: "note" });
+    const id = `live-${this.next.liveNotices}`;
+    if (isProgress(text)) this.next.progressNotice = id;
+    this.items.push({ kind: "notice", id, text, weight: "note" });
   }
 
   /** Removes the notice of what is done before or after a command, once it is over. */
   private endProgress(): void {
-    if (this.next.liveNotices === 0) return;
-    for (let at = this.items.length - 1; at >= this.next.turnStart; at -= 1) {
-      const item = this.items[at];
-      if (item?.kind === "notice" && item.id.startsWith("live-") && isProgress(item.text)) {
-        this.items.splice(at, 1);
-        return;
-      }
-    }
+    const id = this.next.progressNotice;
+    if (id === undefined) return;
+    this.next.progressNotice = undefined;
+    const at = this.items.findLastIndex((item) => item.id === id);
+    if (at >= 0) this.items.splice(at, 1);
   }
 
   private notice(seq: number, text: string, weight: "note" | "warning"): void {
