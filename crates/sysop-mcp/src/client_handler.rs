@@ -33,6 +33,7 @@ pub(crate) struct CallContext {
     pub(crate) call: Option<(CallId, DeltaSink)>,
 }
 
+#[derive(Clone)]
 pub(crate) struct ClientHandler {
     server: ServerName,
     activity: Arc<Activity>,

@@ -4,6 +4,7 @@
 //! list of tools is fetched once the server has started, and again after the server reports a change.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -23,7 +24,7 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::port::CancellationToken;
 use sysop_host::PipedProgram;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::activity::Activity;
 use crate::client_handler::ClientHandler;
@@ -140,25 +141,37 @@ impl Connection {
         let stderr = StderrTail::default();
         let secrets = KnownSecrets::new(settings.transport.header_secrets());
         let activity = handler.activity();
-        let (transport, program) = match &settings.transport {
-            ServerTransport::Stdio(command) => {
-                let (program, pipes) = PipedProgram::start(command)
-                    .map_err(|error| ConnectionError::Start(error.to_string()))?;
-                stderr.read(pipes.stderr);
-                (AnyTransport::stdio(pipes.stdout, pipes.stdin, MESSAGE_BYTES_MAX), Some(program))
-            }
-            ServerTransport::Http { url, headers } => {
-                (AnyTransport::Http(http_transport(url, headers)?), None)
-            }
-        };
-        let opening = handler.serve_with_lifecycle(transport, lifecycle());
-        let service = match timeout(settings.startup_timeout, opening).await {
-            Ok(Ok(service)) => service,
-            Ok(Err(error)) => {
-                let why = Some(initialize_error(&error, &secrets));
-                return Err(not_opened(settings, why, program, &stderr).await);
-            }
-            Err(_) => return Err(not_opened(settings, None, program, &stderr).await),
+        let until = Instant::now() + settings.startup_timeout;
+        let mut lifecycle = either_generation();
+        let (service, program) = loop {
+            let (transport, program) = match &settings.transport {
+                ServerTransport::Stdio(command) => {
+                    let (program, pipes) = PipedProgram::start(command)
+                        .map_err(|error| ConnectionError::Start(error.to_string()))?;
+                    stderr.read(pipes.stderr);
+                    (AnyTransport::stdio(pipes.stdout, pipes.stdin, MESSAGE_BYTES_MAX), Some(program))
+                }
+                ServerTransport::Http { url, headers } => {
+                    (AnyTransport::http(http_transport(url, headers)?), None)
+                }
+            };
+            let discovered_late = transport.discovered_late();
+            let opening = handler.clone().serve_with_lifecycle(transport, lifecycle);
+            let why = match timeout_at(until, opening).await {
+                Ok(Ok(service)) => break (service, program),
+                // A slow server of the new generation, which does not know `initialize`: this time, it gets the time
+                // that it needs.
+                Ok(Err(_)) if discovered_late.load(Ordering::Relaxed) => {
+                    if let Some(program) = program {
+                        program.stop(Duration::ZERO).await;
+                    }
+                    lifecycle = new_generation();
+                    continue;
+                }
+                Ok(Err(error)) => Some(initialize_error(&error, &secrets)),
+                Err(_) => None,
+            };
+            return Err(not_opened(settings, why, program, &stderr).await);
         };
         let connection = Self {
             service,
@@ -302,11 +315,16 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-fn lifecycle() -> ClientLifecycleMode {
+/// Tries `server/discover`, and after a few seconds `initialize`.
+fn either_generation() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     }
+}
+
+fn new_generation() -> ClientLifecycleMode {
+    ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] }
 }
 
 /// Ends the program of a connection that did not open. Without `why`, the time was up.

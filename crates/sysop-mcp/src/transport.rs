@@ -1,8 +1,12 @@
 //! Transport to a server. Both kinds have one type, so that what rmcp makes for each type of transport exists once in the
-//! binary. It decides nothing.
+//! binary. It drops the late answer to a discovery that was given up: rmcp would take it for a broken handshake.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::Either;
 use rmcp::RoleClient;
+use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
@@ -13,9 +17,17 @@ type PipeReader = tokio::net::unix::pipe::Receiver;
 type PipeWriter = tokio::net::unix::pipe::Sender;
 type HttpTransport = StreamableHttpClientTransport<reqwest::Client>;
 
-pub(crate) enum AnyTransport {
+enum Channel {
     Stdio(StdioTransport),
     Http(HttpTransport),
+}
+
+pub(crate) struct AnyTransport {
+    channel: Channel,
+    discovery: Option<RequestId>,
+    /// Discovery whose answer did not arrive before `initialize` was sent.
+    abandoned: Option<RequestId>,
+    discovered_late: Arc<AtomicBool>,
 }
 
 /// Failure of a transport. Its source is the error of rmcp, in which rmcp looks for a demand for authorization.
@@ -30,7 +42,47 @@ pub(crate) enum TransportError {
 impl AnyTransport {
     /// Creates the transport for a program. Longer messages of the program are dropped.
     pub(crate) fn stdio(stdout: PipeReader, stdin: PipeWriter, message_bytes_max: usize) -> Self {
-        Self::Stdio(AsyncRwTransport::new(stdout, stdin).with_max_line_length(message_bytes_max))
+        let transport = AsyncRwTransport::new(stdout, stdin).with_max_line_length(message_bytes_max);
+        Self::over(Channel::Stdio(transport))
+    }
+
+    pub(crate) fn http(transport: HttpTransport) -> Self {
+        Self::over(Channel::Http(transport))
+    }
+
+    fn over(channel: Channel) -> Self {
+        Self { channel, discovery: None, abandoned: None, discovered_late: Arc::default() }
+    }
+
+    /// Returns a flag that is set once the server has answered a discovery after `initialize` was sent. Such a server
+    /// may not know `initialize`.
+    pub(crate) fn discovered_late(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.discovered_late)
+    }
+
+    fn note_request(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
+        let JsonRpcMessage::Request(request) = message else { return };
+        match &request.request {
+            ClientRequest::DiscoverRequest(_) => self.discovery = Some(request.id.clone()),
+            ClientRequest::InitializeRequest(_) => self.abandoned = self.discovery.take(),
+            _ => {}
+        }
+    }
+
+    /// Returns true for the answer to a discovery that was given up.
+    fn is_late(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+        let Some(abandoned) = &self.abandoned else { return false };
+        let (id, is_success) = match message {
+            JsonRpcMessage::Response(response) => (Some(&response.id), true),
+            JsonRpcMessage::Error(error) => (error.id.as_ref(), false),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => (None, false),
+        };
+        // Some servers return a numeric ID as a string.
+        let is_late = id.is_some_and(|id| id.to_string() == abandoned.to_string());
+        if is_late && is_success {
+            self.discovered_late.store(true, Ordering::Relaxed);
+        }
+        is_late
     }
 }
 
@@ -41,12 +93,13 @@ impl Transport<RoleClient> for AnyTransport {
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        match self {
-            Self::Stdio(transport) => {
+        self.note_request(&item);
+        match &mut self.channel {
+            Channel::Stdio(transport) => {
                 let sending = transport.send(item);
                 Either::Left(async { sending.await.map_err(TransportError::Stdio) })
             }
-            Self::Http(transport) => {
+            Channel::Http(transport) => {
                 let sending = transport.send(item);
                 Either::Right(async { sending.await.map_err(TransportError::Http) })
             }
@@ -54,16 +107,21 @@ impl Transport<RoleClient> for AnyTransport {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        match self {
-            Self::Stdio(transport) => transport.receive().await,
-            Self::Http(transport) => transport.receive().await,
+        loop {
+            let message = match &mut self.channel {
+                Channel::Stdio(transport) => transport.receive().await,
+                Channel::Http(transport) => transport.receive().await,
+            }?;
+            if !self.is_late(&message) {
+                return Some(message);
+            }
         }
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
-        match self {
-            Self::Stdio(transport) => transport.close().await.map_err(TransportError::Stdio),
-            Self::Http(transport) => transport.close().await.map_err(TransportError::Http),
+        match &mut self.channel {
+            Channel::Stdio(transport) => transport.close().await.map_err(TransportError::Stdio),
+            Channel::Http(transport) => transport.close().await.map_err(TransportError::Http),
         }
     }
 }

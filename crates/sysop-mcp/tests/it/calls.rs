@@ -9,8 +9,9 @@ use sysop_core::event::TypedInput;
 use sysop_core::outcome::Status;
 use sysop_driver::port::{CancellationToken, DeltaSink, Host};
 use sysop_driver::prompter::{PromptReply, PromptRequest, Prompter};
+use sysop_mcp::probe;
 
-use crate::world::{World, call};
+use crate::world::{World, call, server};
 
 #[tokio::test]
 async fn a_call_starts_the_server_and_returns_its_text() {
@@ -21,6 +22,22 @@ async fn a_call_starts_the_server_and_returns_its_text() {
     assert_eq!(world.call("echo", json!({"text": "again"})).await.output, "again");
     world.host.close().await;
     assert_eq!(world.call("echo", json!({"text": "restarted"})).await.output, "restarted");
+}
+
+/// The servers answer the discovery only after it was given up.
+#[tokio::test]
+async fn slow_servers_of_both_generations_are_connected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+    let (old, new) = (server("old", "slow-old", &old), server("new", "slow-new", &new));
+    let (old, new) = tokio::join!(probe(&old), probe(&new));
+    for (connection, version) in [(old, "2025-11-25"), (new, "2026-07-28")] {
+        let connection = connection.expect(version);
+        let description = connection.description();
+        assert!(description.ends_with(&format!("protocol {version}")), "{description}");
+        assert_eq!(connection.tools().await.expect("it lists its tools").len(), 3);
+        connection.close().await;
+    }
 }
 
 #[tokio::test]

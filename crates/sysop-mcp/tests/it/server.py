@@ -95,6 +95,23 @@ def call(request):
     return {"content": [{"type": "text", "text": text}]}
 
 
+def discover(request):
+    """Answers once the client has given up waiting and has sent `initialize`, which is returned. The new server does
+    so in its first run only."""
+    later = None
+    first = MODE == "slow-old" or not os.path.exists(ARGUMENT + ".ran")
+    if first:
+        later = receive()
+        open(ARGUMENT + ".ran", "w").close()
+    if MODE == "slow-new":
+        info = {"name": "test", "version": "1"}
+        result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": info}
+        send({"id": request["id"], "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}})
+    else:
+        send({"id": str(request["id"]), "error": {"code": -32601, "message": "no such method"}})
+    return later
+
+
 def main():
     if MODE == "exits":
         print("usage: server TOKEN", file=sys.stderr)
@@ -111,7 +128,12 @@ def main():
     while True:
         request = receive()
         method = request.get("method")
-        if method == "initialize":
+        if method == "server/discover" and MODE.startswith("slow-"):
+            request = discover(request)
+            if request is None:
+                continue
+            method = request.get("method")
+        if method == "initialize" and MODE != "slow-new":
             version = request["params"]["protocolVersion"]
             info = {"name": "test", "version": "1"}
             result = {"protocolVersion": version, "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
