@@ -62,10 +62,10 @@ impl AnyTransport {
 
     fn note_request(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
         let JsonRpcMessage::Request(request) = message else { return };
-        match &request.request {
-            ClientRequest::DiscoverRequest(_) => self.discovery = Some(request.id.clone()),
-            ClientRequest::InitializeRequest(_) => self.abandoned = self.discovery.take(),
-            _ => {}
+        if matches!(request.request, ClientRequest::DiscoverRequest(_)) {
+            self.discovery = Some(request.id.clone());
+        } else if matches!(request.request, ClientRequest::InitializeRequest(_)) {
+            self.abandoned = self.discovery.take();
         }
     }
 
