@@ -98,7 +98,7 @@ async fn a_broken_config_is_rolled_back_by_its_check() {
     let outcome =
         session.guarded("kill $(cat /run/sshd.pid); echo AllowUsers x >>/etc/ssh/sshd_config").await;
     assert!(outcome.output.contains("ROLLED BACK"), "{}", outcome.output);
-    assert!(target.logs_in(), "the dead server was started again");
+    target.assert_not_locked("the dead server was started again");
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn a_firewall_that_refuses_new_logins_is_rolled_back() {
     let outcome = session.guarded(&format!("echo '{rules}' | nft -f -")).await;
     assert!(outcome.output.contains("ROLLED BACK"), "{}", outcome.output);
     assert_eq!(target.inside("nft -s list ruleset"), before);
-    assert!(target.logs_in());
+    target.assert_not_locked(&outcome.output);
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn a_lost_connection_leaves_the_decision_to_the_host() {
     assert!(!target.text("/etc/ssh/sshd_config").contains("nobody"), "{}", outcome.output);
     assert!(outcome.output.contains("guard:"), "{}", outcome.output);
     assert_ne!(session.endings(), [GuardEnd::Confirmed], "{}", outcome.output);
-    assert!(target.logs_in());
+    target.assert_not_locked(&outcome.output);
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn a_full_disk_does_not_stop_the_rollback() {
     let outcome = session.guarded(&change).await;
     assert!(outcome.output.contains("guard:"), "{}", outcome.output);
     assert_eq!(target.text("/etc/ssh/sshd_config"), before, "{}", outcome.output);
-    assert!(target.logs_in(), "{}", outcome.output);
+    target.assert_not_locked(&outcome.output);
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The guard script alone, with each shell that a target may have. No ssh, no root needed for the files of the test.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -49,6 +50,16 @@ impl Target {
             .args(["-c", r#"S=$(cat "$0"); eval "$S""#])
             .arg(script_file(self.home.path()));
         command.args(arguments).env("SYSOP_GUARD_DIR", self.path("guards")).stdin(Stdio::null());
+        command
+    }
+
+    /// Returns a command for the script in which every write to a file fails.
+    fn on_full_disk(&self, arguments: &[&str]) -> Command {
+        let guard = self.command(arguments);
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"trap '' XFSZ; ulimit -f 0; exec "$@""#, "sh"]);
+        command.arg(guard.get_program()).args(guard.get_args()).env("SYSOP_GUARD_DIR", self.path("guards"));
+        command.stdin(Stdio::null());
         command
     }
 
@@ -179,6 +190,27 @@ fn a_failing_hook_is_reported_and_the_files_are_restored() {
     });
 }
 
+/// Two rollbacks at once would remove each other's files.
+#[test]
+fn a_rollback_on_a_full_disk_is_not_started_twice() {
+    on_each_shell(|target| {
+        target.put("etc/a", "old");
+        let (code, said) = target.arm("g1", "60", "mkdir ../once 2>/dev/null && read go <../go; exit 0");
+        assert_eq!(code, 0, "{said}");
+        target.put("etc/a", "new");
+        let pipe = target.path("guards/g1/go");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut firing = target.on_full_disk(&["fire", "g1", "test"]).spawn().unwrap();
+        // The hook opens its end once the files are restored.
+        let mut go = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        let (code, said) = target.guard(&["fire", "g1", "again"]);
+        assert_eq!((code, said.as_str()), (3, "G g1 firing late"), "{:?}", target.shell);
+        go.write_all(b"go\n").unwrap();
+        firing.wait().unwrap();
+        assert_eq!((target.text("etc/a").as_str(), target.state("g1").as_str()), ("old", "fired"));
+    });
+}
+
 #[test]
 fn an_unchanged_mode_is_not_written_again() {
     on_each_shell(|target| {
@@ -265,6 +297,9 @@ fn a_check_that_passed_before_and_fails_now_is_bad() {
         let checks = format!("grep good {file}\ngrep bad {file}");
         target.guard(&["arm", "g1", "60", &uid, "", "", &checks, &file]);
         assert_eq!(target.guard(&["check", "g1"]), (0, "G g1 checked".to_owned()));
+        let full = target.on_full_disk(&["check", "g1"]).output().unwrap();
+        let said = String::from_utf8(full.stdout).unwrap();
+        assert!(full.status.code() == Some(1) && said.contains("no result"), "{said}");
         target.put("etc/a", "other");
         assert_eq!(target.guard(&["check", "g1"]).0, 1);
     });

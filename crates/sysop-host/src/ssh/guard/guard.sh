@@ -31,9 +31,16 @@ born() {
   [ -n "$bl" ] || return 1; bl=${bl##*) }; set -f; set -- $bl; set +f; born=${20}
 }
 # Succeeds if the process that the file $1 names (`PID START`) is still that process.
-alive() { { read -r aq ar <"$1"; } 2>/dev/null && case $aq in ''|*[!0-9]*) false ;; esac && born "$aq" && [ "$born" = "$ar" ]; }
-# Writes `PID START` of this shell to the file $1.
-note() { born $$; umask 022; echo "$$ $born" >"$1"; umask 077; }
+alive() {
+  if [ -L "$1" ]; then ar=$(readlink "$1"); aq=${ar%%:*} ar=${ar#*:}; else { read -r aq ar <"$1"; } 2>/dev/null || return; fi
+  case $aq in ''|*[!0-9]*) return 1 ;; esac
+  born "$aq" && [ "$born" = "$ar" ]
+}
+# Writes `PID START` of this shell to the file $1. On a full disk, a link holds them, which needs no block.
+note() {
+  born $$; umask 022; echo "$$ $born" >"$1"; [ -s "$1" ] || { rm -f "$1"; ln -s "$$:$born" "$1"; }
+  umask 077
+} 2>/dev/null
 # `arm` finds out whether cp is that of GNU.
 copy() { if [ -f "$G/gnu" ]; then cp -a -- "$1" "$2"; else cp -pPR -- "$1" "$2"; fi; }
 there() { [ -e "$1" ] || [ -L "$1" ]; }
@@ -235,6 +242,7 @@ check)
   while IFS= read -r c; do IFS= read -r b <&3 || break
     case $c in '0 '*) ;; *) case $b in '0 '*) w="$w${w:+; }${c#* }"; [ -n "${c#* }" ] || w="${w}failed with ${c%% *}" ;; esac ;; esac
   done <"$G/after"
+  IFS= read -r b <&3 && w="${w:+$w; }a check has no result, perhaps as the disk is full"
   if [ -z "$w" ]; then say checked; else say bad "$w"; exit 1; fi ;;
 confirm)
   if mv "$G/armed" "$G/confirmed" 2>/dev/null; then

@@ -213,7 +213,8 @@ impl Target {
         login.output().unwrap().status.success()
     }
 
-    /// Fails unless a login works within the deadline of tests.
+    /// Fails unless a login works within the deadline of tests. An ssh server that reads its settings again refuses
+    /// connections for a moment.
     pub(super) fn assert_not_locked(&self, what: &str) {
         let until = Instant::now() + DEADLINE;
         while !self.logs_in() {
