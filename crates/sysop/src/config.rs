@@ -50,7 +50,7 @@ pub(crate) use steps::{
 };
 pub(crate) use trust::{InstructionSet, TrustDecision, UntrustedWorkspace, save_trust, trust_file};
 pub(crate) use ui_state::{keep_theme, ui_state_file};
-pub(crate) use value::{ConfigValue, without_credentials};
+pub(crate) use value::{ConfigValue, is_http_url, without_credentials};
 
 pub(crate) const WORKSPACE_FILE: &str = ".sysop.toml";
 
@@ -587,10 +587,15 @@ fn built_in_patterns() -> Vec<String> {
     config.get("dangerous_patterns").unwrap_or_default()
 }
 
-/// Returns the value to use instead of an invalid one, for a key that would loosen the policy if it were ignored.
-/// Returns `None` for any other key.
-fn fallback_value(path: &KeyPath) -> Option<ConfigValue> {
-    keys::is_approve(path).then(|| ConfigValue::Text("each".to_owned()))
+/// Returns the value to use instead of the invalid `text`, for a key that would be dangerous to ignore: without its
+/// approval mode, more commands would run, and without a provider's address, prompts would go to another server. The
+/// address is kept, and `Settings` reports it. Returns `None` for any other key.
+fn fallback_value(path: &KeyPath, text: Option<&str>) -> Option<ConfigValue> {
+    if keys::is_approve(path) {
+        return Some(ConfigValue::Text("each".to_owned()));
+    }
+    let text = text.filter(|text| keys::is_provider_address(path) && !text.trim().is_empty());
+    text.map(|text| ConfigValue::Text(text.to_owned()))
 }
 
 #[cfg(test)]

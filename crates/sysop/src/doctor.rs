@@ -266,9 +266,11 @@ async fn providers(
             Err((_, ProviderAnswer::NotAsked)) if !needed && key.is_empty() => unused.push(provider),
             Err(_) if !needed && may_run_unconfigured(provider, &of_provider) => unused.push(provider),
             Ok(models) => {
-                let wanted = selected.filter(|_| needed).map(|model| model.name.as_str());
-                let text = format!("{provider}: reachable{key}; {}", named(&models, wanted));
+                let text = format!("{provider}: reachable{key}; {}", named(&models));
                 report.good("provider", &text);
+                if let Some(model) = selected.filter(|model| needed && !offers(&models, &model.name)) {
+                    missing_model(model, &models, report);
+                }
             }
             Err((missing, ProviderAnswer::NotAsked)) => {
                 let text = format!("{provider}: not configured{key}");
@@ -303,11 +305,25 @@ fn hint_for(provider: &str, base_url: Option<&str>) -> String {
     }
 }
 
-fn named(models: &[String], wanted: Option<&str>) -> String {
-    let known = wanted.map(|name| {
-        let has = models.iter().any(|model| model == name || model.split(':').next() == Some(name));
-        if has || models.is_empty() { String::new() } else { format!("no model {name}; available: ") }
-    });
+fn offers(models: &[String], name: &str) -> bool {
+    models.iter().any(|model| model == name || model.split(':').next() == Some(name))
+}
+
+/// Reports that a server does not list the model. An Ollama cannot run such a model; other servers may know more names
+/// than they list.
+fn missing_model(model: &ModelRef, models: &[String], report: &mut DoctorReport) {
+    let text = format!("{} does not list the model {}", model.provider, model.name);
+    let (state, hint) = match (model.provider.as_str(), models.first()) {
+        ("ollama", _) => (CheckStatus::Bad, format!("ollama pull {}", model.name)),
+        (provider, Some(first)) => {
+            (CheckStatus::Note, format!("if it does not answer: sysop config set model {provider}/{first}"))
+        }
+        (_, None) => return,
+    };
+    report.line(state, "model", &text, Some(&hint));
+}
+
+fn named(models: &[String]) -> String {
     let display_path: Vec<&str> = models.iter().take(MODELS_SHOWN_MAX).map(String::as_str).collect();
     let more = match models.len().saturating_sub(MODELS_SHOWN_MAX) {
         0 => String::new(),
@@ -315,7 +331,7 @@ fn named(models: &[String], wanted: Option<&str>) -> String {
     };
     match display_path.as_slice() {
         [] => "no models".to_owned(),
-        display_path => format!("{}{}{more}", known.unwrap_or_default(), display_path.join(", ")),
+        display_path => format!("{}{more}", display_path.join(", ")),
     }
 }
 

@@ -34,6 +34,7 @@ use crate::config::{
 use crate::exit::CommandError;
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 
+mod checks;
 mod hosts;
 mod mcp;
 mod sandbox;
@@ -267,7 +268,8 @@ impl Settings {
         };
         settings.read_providers();
         settings.read_routines();
-        settings.problems.extend(check_price(&settings));
+        let complaints = [checks::price(&settings), checks::address(&mut settings)];
+        settings.problems.extend(complaints.into_iter().flatten());
         let errors = settings.config.program_errors.iter();
         let errors = errors.map(|error| CommandError::usage(error.to_string()));
         settings.problems = errors.chain(std::mem::take(&mut settings.problems)).collect();
@@ -664,18 +666,6 @@ fn budget(config: &Config, flags: &GlobalFlags) -> Budget {
     budget.session.tokens = flags.max_tokens_total.or(budget.session.tokens);
     budget.turn.minutes = flags.max_minutes.or(budget.turn.minutes);
     budget
-}
-
-/// Returns an error if the cost is limited but the model has no known price.
-fn check_price(settings: &Settings) -> Option<CommandError> {
-    let model = &settings.model.as_ref().filter(|_| settings.limits_cost())?.value;
-    let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
-    (!known).then(|| {
-        CommandError::usage(format!(
-            "the price of {model} is unknown, so its cost cannot be limited; set [prices.\"{model}\"] input and output, or \
-             use --max-tokens-total"
-        ))
-    })
 }
 
 impl Settings {

@@ -106,8 +106,26 @@ fn a_misspelled_subcommand_is_not_a_task() {
     assert!(complaint(&["shell-int"]).contains("a similar command exists: `shell-init`"));
     assert!(complaint(&["desktp"]).contains("a similar command exists: `desktop`"));
     assert!(complaint(&["exce", "fix the disk"]).contains("a similar command exists: `exec`"));
+    assert!(complaint(&["exce", "foo"]).contains("a similar command exists: `exec`"));
+    assert!(complaint(&["session", "show", "4f"]).contains("a similar command exists: `sessions`"));
+    for task in
+        [&["sesion", "tickets", "list"][..], &["scan", "network"], &["server", "down"], &["list", "files"]]
+    {
+        assert_eq!(parsed(task).task, task);
+    }
     assert!(complaint(&["fix it", "-q", "doctor"]).contains("the task must follow the command"));
     assert!(parsed(&["chat", "connect"]).task.is_empty());
+}
+
+#[test]
+fn a_command_of_other_programs_names_ours() {
+    for (word, command) in
+        [("version", "sysop --version"), ("list", "sysop sessions list"), ("login", "sysop init")]
+    {
+        let text = complaint(&[word]);
+        assert!(text.contains(&format!("tip: use `{command}`")), "{text}");
+        assert!(text.contains("sysop -- TASK"), "{text}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use clap::CommandFactory as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::config::{KeyPath, is_key, nearest_word};
@@ -13,22 +14,62 @@ pub(super) const COMMANDS: &[&str] = &[
     "mcp", "config", "acp", "shell-init", "completions", "man", "help",
 ];
 
-/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. Only a
-/// single word, or a word followed by a quoted argument, is treated as a mistyped command.
+/// Words that users of other programs try as a command, with the command that does it here.
+const GUESSED_COMMANDS: [(&str, &str); 10] = [
+    ("configure", "sysop init"),
+    ("list", "sysop sessions list"),
+    ("login", "sysop init"),
+    ("resume", "sysop --continue"),
+    ("server", "sysop serve"),
+    ("session", "sysop sessions list"),
+    ("setup", "sysop init"),
+    ("status", "sysop doctor"),
+    ("tui", "sysop"),
+    ("version", "sysop --version"),
+];
+
+/// Returns the error for a task that is probably a mistyped command, or `None` for any other task. These are treated as
+/// mistyped commands: a single word, a word followed by a quoted argument, a word followed by a subcommand, and two
+/// words of which the first has the letters of a command in another order.
 pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let is_quoted = |word: &String| word.contains(char::is_whitespace);
-    if is_quoted(first) || !(rest.is_empty() || rest.iter().any(is_quoted)) {
+    if is_quoted(first) || first.len() < 3 {
         return None;
     }
-    let escape = "to pass it as a task, use `sysop -- TASK`";
-    if first.len() < 4 {
-        return None;
+    let tip = |what: String| {
+        Some(format!(
+            "unrecognized command `{first}`\n\n  tip: {what}\n  tip: to pass it as a task, use `sysop -- TASK`"
+        ))
+    };
+    let guessed = GUESSED_COMMANDS.iter().find(|(word, _)| word == first).filter(|_| rest.is_empty());
+    if let Some((_, command)) = guessed {
+        return tip(format!("use `{command}`"));
     }
-    let meant = nearest_word(first, COMMANDS.iter().copied())?;
-    Some(format!(
-        "unrecognized command `{first}`\n\n  tip: a similar command exists: `{meant}`\n  tip: {escape}"
-    ))
+    let meant = nearest_word(first, COMMANDS.iter().copied()).filter(|_| first.len() > 3)?;
+    let is_command = match rest {
+        [] => true,
+        _ if rest.iter().any(is_quoted) => true,
+        [second, ..] if subcommands(meant).contains(second) => true,
+        [_] => same_letters(first, meant),
+        [_, ..] => false,
+    };
+    if is_command { tip(format!("a similar command exists: `{meant}`")) } else { None }
+}
+
+fn subcommands(command: &str) -> Vec<String> {
+    let cli = super::Arguments::command();
+    let found = cli.find_subcommand(command);
+    found.map(|it| it.get_subcommands().map(|sub| sub.get_name().to_owned()).collect()).unwrap_or_default()
+}
+
+fn same_letters(one: &str, other: &str) -> bool {
+    let sorted = |word: &str| {
+        let mut letters: Vec<char> = word.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    sorted(one) == sorted(other)
 }
 
 /// Replaces clap's guess at an unknown flag by a tip if a config key has that name.

@@ -156,7 +156,7 @@ fn take(layer: &mut ConfigLayer, name: &str, path: &KeyPath, text: &str) -> Vari
     for error in errors {
         layer.warn(origin(name), format!("`{path}` {}", error.why));
     }
-    match value.or_else(|| super::fallback_value(path)) {
+    match value.or_else(|| super::fallback_value(path, Some(text))) {
         Some(value) => {
             layer.entries.push((path.clone(), ConfigEntry::new(value, origin(name))));
             VariableUse::Applied

@@ -201,8 +201,11 @@ impl ConfigFileReader {
             self.warn(complaint.at, format!("`{path}` {}", complaint.why));
         }
         let value = value.or_else(|| {
-            super::fallback_value(path).inspect(|_| {
-                self.warn(raw.span().start, format!("falling back to \"each\" because `{path}` is invalid"));
+            super::fallback_value(path, raw.get_ref().as_str()).inspect(|_| {
+                if super::keys::is_approve(path) {
+                    let text = format!("falling back to \"each\" because `{path}` is invalid");
+                    self.warn(raw.span().start, text);
+                }
             })
         });
         if let Some(value) = value {

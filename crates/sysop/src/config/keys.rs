@@ -308,6 +308,11 @@ pub(crate) fn is_approve(path: &KeyPath) -> bool {
     find(path).is_some_and(|key| key.kind == word(APPROVE))
 }
 
+/// Returns true if a key is the URL of a provider's server.
+pub(crate) fn is_provider_address(path: &KeyPath) -> bool {
+    matches!(path.names(), [outer, _, last] if outer == "providers" && last == "base_url")
+}
+
 /// Returns true if a path is the array of a routine's steps, which has a separate parser.
 pub(crate) fn is_steps(path: &KeyPath) -> bool {
     matches!(path.names(), [outer, _, last] if outer == "routines" && last == "steps")

@@ -231,8 +231,7 @@ fn text_value(kind: TextKind, text: &str) -> Result<ConfigValue, String> {
         TextKind::Secret => return Ok(ConfigValue::Secret(text.into())),
         TextKind::Word(words) => check_word(text, words)?,
         TextKind::Url => {
-            let is_address = |url: url::Url| matches!(url.scheme(), "http" | "https") && url.has_host();
-            if !url::Url::parse(text).is_ok_and(is_address) {
+            if !is_http_url(text) {
                 return Err("is not an http:// or https:// URL".to_owned());
             }
         }
@@ -243,6 +242,10 @@ fn text_value(kind: TextKind, text: &str) -> Result<ConfigValue, String> {
         TextKind::Pattern => check_pattern(text)?,
     }
     Ok(ConfigValue::Text(text.to_owned()))
+}
+
+pub(crate) fn is_http_url(text: &str) -> bool {
+    url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
 fn check_word(text: &str, words: &[&'static str]) -> Result<(), String> {

@@ -108,8 +108,14 @@ async fn each_problem_is_a_line_with_a_hint() {
 #[tokio::test]
 async fn a_missing_model_is_reported() {
     let world = World::new();
-    let (text, _) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/qwen3")]), &well()).await;
-    assert!(text.contains("no model qwen3; available: phi3:latest"), "{text}");
+    let (text, exit) = report(&settings(&world, &[("SYSOP_MODEL", "ollama/qwen3")]), &well()).await;
+    assert_eq!(exit, Exit::Failed);
+    assert!(text.starts_with("FAIL  model     ollama does not list the model qwen3\n"), "{text}");
+    assert!(text.contains("-> ollama pull qwen3") && text.contains("reachable; phi3:latest"), "{text}");
+    let gemini = [("SYSOP_MODEL", "gemini/new"), ("GEMINI_API_KEY", "k")];
+    let (text, exit) = report(&settings(&world, &gemini), &well()).await;
+    assert_eq!(exit, Exit::Done, "a server may know more names than it lists");
+    assert!(text.contains("note  model     gemini does not list the model new"), "{text}");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use sysop_provider::{ProbeResult, Providers};
 
 use super::{Changes, KEY_FILE, Prompter, Setup};
 use crate::app::providers;
-use crate::config::{KeyPath, display_path};
+use crate::config::{KeyPath, display_path, is_http_url};
 use crate::exit::CommandError;
 use crate::settings::Settings;
 
@@ -62,10 +62,8 @@ pub(crate) fn choose_key(prompter: &mut Prompter<'_>, settings: &Settings) -> Re
 
 /// Says what is wrong with the address of a server, if it is no HTTP URL.
 fn url_problem(address: &str) -> Option<String> {
-    let url = url::Url::parse(address).ok();
-    let is_http = url.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let why = "This is no HTTP URL; such a URL begins with http:// or https:// and names a server.";
-    (!is_http).then(|| why.to_owned())
+    (!is_http_url(address)).then(|| why.to_owned())
 }
 
 /// Asks for a key until the server accepts one, or the user keeps one that does not work. Returns the models that the

@@ -60,8 +60,8 @@ fn the_first_source_wins() {
 }
 
 #[test]
-fn an_invalid_address_is_not_selected() {
-    assert_eq!(picked(&[("LLM_BASE_URL", "nonsense"), ("GEMINI_API_KEY", "k")]).0, "gemini/gemini-3.8-flash");
+fn an_invalid_address_leads_to_no_other_provider() {
+    assert_eq!(picked(&[("LLM_BASE_URL", "nonsense"), ("GEMINI_API_KEY", "k")]).0, "openai/default");
 }
 
 #[test]

@@ -260,6 +260,36 @@ fn a_bare_model_name_means_ollama_on_the_tools_host() {
 }
 
 #[test]
+fn a_wrong_address_of_the_models_provider_is_an_error() {
+    let config = "[providers.openai]\nbase_url = '127.0.0.1:8000/v1'\n";
+    let variable = vec![("LLM_BASE_URL", "me:secret@127.0.0.1:9"), ("LLM_AUTH_TOKEN", "k")];
+    let openai = "model = 'openai/x'\n";
+    for (config, environment, words) in [
+        (config.to_owned(), vec![], ["config.toml:2: ", "did you mean `http://127.0.0.1:8000/v1`?"]),
+        (format!("{openai}{config}"), vec![], ["config.toml:3: ", "not an http:// or https:// URL"]),
+        (String::new(), variable.clone(), ["environment LLM_BASE_URL: ", "`http://[set]@127.0.0.1:9`?"]),
+        (
+            openai.to_owned(),
+            vec![("LLM_BASE_URL", "ftp://x")],
+            ["environment LLM_BASE_URL: ", "set it to the URL"],
+        ),
+    ] {
+        let settings = settings(&config, &environment);
+        let refused = settings.require_runnable().unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        assert!(words.iter().all(|word| refused.message.contains(word)), "{refused}");
+        assert!(!refused.message.contains("secret"), "{refused}");
+        assert_eq!(settings.warnings(), [], "the error says it");
+    }
+    let other = settings(&format!("model = 'ollama/phi3'\n{config}"), &[]);
+    other.require_runnable().unwrap();
+    assert_eq!(other.warnings().len(), 1);
+    // A valid address takes the place of a wrong one.
+    let environment = [("LLM_BASE_URL", "http://127.0.0.1:9/v1")];
+    settings(config, &environment).require_runnable().unwrap();
+}
+
+#[test]
 fn an_unknown_provider_or_profile_is_an_error() {
     for (config, environment, word) in [
         ("model = 'opnai/x'\n", vec![], "config.toml:1: unknown provider \"opnai\"; did you mean `openai`?"),

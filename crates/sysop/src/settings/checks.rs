@@ -1,0 +1,42 @@
+//! Checks of settings that belong together.
+
+use sysop_core::model_provider::OPENAI;
+use sysop_core::model_table;
+
+use super::Settings;
+use crate::config::{ConfigValue, KeyPath, is_http_url, without_credentials};
+use crate::exit::CommandError;
+
+/// Returns an error if the cost is limited but the model has no known price.
+pub(super) fn price(settings: &Settings) -> Option<CommandError> {
+    let model = &settings.model.as_ref().filter(|_| settings.limits_cost())?.value;
+    let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
+    (!known).then(|| {
+        CommandError::usage(format!(
+            "the price of {model} is unknown, so its cost cannot be limited; set [prices.\"{model}\"] input and output, or \
+             use --max-tokens-total"
+        ))
+    })
+}
+
+/// Returns an error if the address of the model's provider is no HTTP URL. Without a configured model, this concerns a
+/// server that speaks the API of OpenAI, which would be the first choice.
+pub(super) fn address(settings: &mut Settings) -> Option<CommandError> {
+    let provider = settings.model.as_ref().map_or(OPENAI.name, |model| model.value.provider.as_str());
+    let path = KeyPath::new(["providers", provider, "base_url"]);
+    let entry = settings.config.entry(&path.to_string())?;
+    let ConfigValue::Text(address) = &entry.value else { return None };
+    if is_http_url(address) {
+        return None;
+    }
+    let full = format!("http://{address}");
+    let next = if address.contains("://") || !is_http_url(&full) {
+        "set it to the URL of the server, such as http://127.0.0.1:8000/v1".to_owned()
+    } else {
+        format!("did you mean `{}`?", without_credentials(&full))
+    };
+    let origin = entry.origin().clone();
+    // The warning says the same.
+    settings.config.warnings.retain(|warning| warning.origin != origin);
+    Some(CommandError::usage(format!("{origin}: `{path}` is not an http:// or https:// URL; {next}")))
+}
