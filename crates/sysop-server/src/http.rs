@@ -30,6 +30,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value};
 use sysop_wire::PromptImage;
 
+pub use self::assets::has_page;
 use self::body::Object;
 pub(crate) use self::chat::Chats;
 use self::openapi::{Content, RouteDoc, bytes, form, json, nothing, text};

@@ -36,6 +36,7 @@ pub use self::backend::{
     Artifact, BackendError, CreateSession, HostDecorator, OpenedSession, SessionBackend,
 };
 pub use self::client_tools::ClientToolSettings;
+pub use self::http::has_page;
 pub use self::peer::Peer;
 pub use self::socket::SocketSettings;
 

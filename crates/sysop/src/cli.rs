@@ -49,9 +49,9 @@ use words::{join_resume, mistyped_command, with_config_tip};
     name = "sysop",
     version,
     about = "An AI operator for your terminal and your servers",
-    long_about = "An AI operator for your terminal and your servers.\n\nDescribe a task. The model proposes commands; you \
-                  approve, edit or reject each one before it runs. The output goes back to the model until the task is \
-                  done. Without a command, sysop opens the TUI.",
+    long_about = "An AI operator for your terminal and your servers.\n\nDescribe a task. The model proposes commands: \
+                  those that only read run at once, and you approve, edit or reject the others. The output goes back to \
+                  the model until the task is done. Without a command, sysop opens the TUI.",
     override_usage = "sysop [OPTIONS] [TASK]...\n       sysop [OPTIONS] <COMMAND>",
     after_long_help = TOP_EXAMPLES,
     max_term_width = 100

@@ -9,8 +9,8 @@ use sysop_local::Machine;
 
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::GlobalFlags;
-use crate::init::{Prompter, choose_key};
-use crate::local_model::{GetConsent, LocalModels, download_model, human_bytes};
+use crate::init::{Prompter, choose_key, download_offer};
+use crate::local_model::{GetConsent, LocalModels, download_model};
 use crate::select_model;
 use crate::settings::Settings;
 
@@ -28,13 +28,11 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
     }
     let models = LocalModels::new(&settings);
     let recommended = models.catalog.recommended(&Machine::examine());
-    let (name, license) = (recommended.name.clone(), recommended.license.clone());
-    let size = recommended.pin.size.map_or_else(|| "size unknown".to_owned(), human_bytes);
+    let (name, offer) = (recommended.name.clone(), download_offer(recommended));
     let (mut input, mut output) = (io::stdin().lock(), io::stderr().lock());
     let mut prompter = Prompter::new(&mut input, &mut output);
     prompter.say(&format!(
-        "No model configured. Choose one; `sysop init` changes it later.\n  [1] download {name} ({size}, {license}) and \
-         run it on this machine\n  [2] use an API key\n  [3] look around with the demo"
+        "No model configured. Choose one; `sysop init` changes it later.\n  [1] {offer}\n  [2] use an API key\n  [3] look around with the demo"
     ))?;
     let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3", "q"])?;
     let model = match answer.as_str() {

@@ -220,11 +220,10 @@ pub(crate) fn require_own_file(settings: &Settings) -> Result<(), CommandError> 
 fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Option<String>)> {
     let models = LocalModels::new(settings);
     let recommended = models.catalog.recommended(&sysop_local::Machine::examine());
-    let size = recommended.pin.size.map_or_else(String::new, |size| format!(" ({})", human_bytes(size)));
+    let offer = download_offer(recommended);
     let recommended = recommended.name.clone();
     prompter.say(&format!(
-        "Which model?\n  [1] {recommended}{size} on this machine, without a key\n  [2] a provider with an API key\n  [3] \
-         Ollama\n  [4] keep the current setting"
+        "Which model?\n  [1] {offer}\n  [2] use an API key\n  [3] use Ollama\n  [4] keep the current setting"
     ))?;
     let mut download = None;
     let mut setup = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
@@ -254,6 +253,12 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
     };
     setup.changes.extend(mode.map(|mode| (KeyPath::from("approve"), mode.to_owned())));
     Ok((setup, download))
+}
+
+/// Returns the choice of a model that runs on this machine, for a menu.
+pub(crate) fn download_offer(model: &sysop_local::ModelEntry) -> String {
+    let size = model.pin.size.map_or_else(|| "size unknown".to_owned(), human_bytes);
+    format!("download {} ({size}, {}) and run it on this machine", model.name, model.license)
 }
 
 fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {

@@ -159,7 +159,8 @@ fn announce(
 ) -> Result<Option<TokenFile>> {
     let page = exposure.page(address);
     let with_token = || format!("{page}?token={}", token.expose_secret());
-    let is_told = watcher.is_some() || io::stdout().is_terminal();
+    let is_watched = watcher.is_some();
+    let is_told = is_watched || io::stdout().is_terminal();
     let path = match (&exposure.token_file, is_told) {
         (Some(path), _) => Some(path.clone()),
         (None, true) => None,
@@ -172,6 +173,9 @@ fn announce(
             tell(&format!("sysop listening on {page}, token file {}", file.path().display()))?;
         }
         (None, _) => tell(&format!("sysop listening on {}", with_token()))?,
+    }
+    if is_told && !is_watched && !sysop_server::has_page() {
+        crate::tell("warning: this build has no web page; run `cargo xtask web`, then build sysop again");
     }
     Ok(file)
 }

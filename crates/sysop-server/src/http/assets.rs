@@ -20,6 +20,11 @@ struct File {
 
 static FILES: &[File] = &include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
+/// Returns true if the web page is part of this build; otherwise, the server has only a note in its place.
+pub fn has_page() -> bool {
+    FILES.iter().any(|file| file.name.starts_with("assets/"))
+}
+
 /// Directory of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
 /// URL path of the guide, and the file that is sent for it.
