@@ -5,21 +5,16 @@ import { SIGNED_OUT } from "../protocol/request-error";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
 import { pendingApproval } from "../state/transcript";
+import type { CommandActions } from "../text/command-actions";
 import { shortHostLabel } from "../text/labels";
-import type { CommandActions } from "../text/Markdown";
 import { neutralizeLine } from "../text/neutralize";
-import { pageActions } from "./actions";
-import { CommandPalette } from "./CommandPalette";
+import { Dialogs } from "./Dialogs";
 import { ErrorBoundary } from "./ErrorBoundary";
-import { HelpDialog } from "./HelpDialog";
 import { useMedia, useSessionPart, useSessionView } from "./hooks";
 import { Icon } from "./icons";
-import { LinkDialog } from "./LinkDialog";
 import { MeContext, useFetchedMe } from "./me";
-import { NewSessionDialog } from "./NewSessionDialog";
 import { type OpenDialog, usePageKeys } from "./page-keys";
 import { usePreferences } from "./preferences";
-import { SettingsDialog } from "./SettingsDialog";
 import { Sidebar } from "./Sidebar";
 import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
@@ -220,48 +215,25 @@ export function App({ sessions }: { sessions: Sessions }) {
           )}
         </main>
         {active && <DocumentTitle key={`title-${active.id}`} store={active} />}
-        {dialog === "connect" && (
-          <NewSessionDialog
-            made={(id) => {
-              setDialog(undefined);
-              enter(id);
-            }}
-            close={() => setDialog((now) => (now === "connect" ? undefined : now))}
-          />
-        )}
-        {dialog === "palette" && (
-          <CommandPalette
-            actions={pageActions({
-              sessions,
-              tabs,
-              me,
-              set,
-              open: setDialog,
-              list: setListed,
-              toggleTerminal,
-            })}
-            close={() => setDialog((now) => (now === "palette" ? undefined : now))}
-          />
-        )}
-        {dialog === "help" && (
-          <HelpDialog close={() => setDialog((now) => (now === "help" ? undefined : now))} />
-        )}
-        {dialog === "settings" && (
-          <SettingsDialog
-            preferences={preferences}
-            actions={set}
-            me={me}
-            link={(access) => setDialog(access === "same" ? "link" : "share")}
-            help={() => setDialog("help")}
-            close={() => setDialog((now) => (now === "settings" ? undefined : now))}
-          />
-        )}
-        {(dialog === "link" || dialog === "share") && (
-          <LinkDialog
-            access={dialog === "link" ? "same" : "read"}
-            hash={active ? `#/s/${encodeURIComponent(active.id)}` : ""}
-            close={() => setDialog((now) => (now === "link" || now === "share" ? undefined : now))}
-          />
+        {dialog && (
+          <ErrorBoundary key={dialog} what="The dialog">
+            <Dialogs
+              dialog={dialog}
+              open={setDialog}
+              close={() => setDialog((now) => (now === dialog ? undefined : now))}
+              sessions={sessions}
+              tabs={tabs}
+              me={me}
+              preferences={preferences}
+              set={set}
+              enter={(id) => {
+                setDialog(undefined);
+                enter(id);
+              }}
+              list={setListed}
+              toggleTerminal={toggleTerminal}
+            />
+          </ErrorBoundary>
         )}
       </div>
     </MeContext>

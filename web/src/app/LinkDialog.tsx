@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "react";
 import { encode } from "uqr";
 import { createLink, type PageLink } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
-import { CopyButton } from "../text/Markdown";
+import { CopyButton } from "../text/CopyButton";
 import { neutralizeLine } from "../text/neutralize";
 import { Dialog } from "./Dialog";
 

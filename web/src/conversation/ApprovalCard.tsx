@@ -6,7 +6,7 @@ import type { Step } from "../state/item";
 import type { SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { SafeText } from "../text/Code";
-import { editOf, showsArgument } from "../text/diff";
+import { editOf, showsArgument } from "../text/file-edit";
 import {
   approvalWords,
   asksAlways,

@@ -1,35 +1,26 @@
-/** The conversation: a virtualized list, pending approvals and prompts, and the composer. */
-import { useVirtualizer } from "@tanstack/react-virtual";
-import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+/** The conversation: its messages, pending approvals and prompts, and the composer. */
+import { useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
 import { useLatest, useNow, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
+import { lazyPart, useLazyPart } from "../app/lazy-part";
 import { isOrAre, MeContext, useName } from "../app/me";
 import { listSkills } from "../protocol/api";
 import { completions } from "../state/commands";
-import type { Step } from "../state/item";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
 import { pendingApproval, type Transcript } from "../state/transcript";
+import { type CommandActions, Commands } from "../text/command-actions";
 import { elapsed, hostLabel, progressLabel } from "../text/labels";
-import { type CommandActions, Commands } from "../text/Markdown";
 import { neutralize, neutralizeLine, oneLine } from "../text/neutralize";
 import type { Skill } from "../wire";
 import { Announcer } from "./Announcer";
-import { ApprovalCard } from "./ApprovalCard";
-import { CommandText } from "./CommandText";
 import { Composer, type ComposerHandle } from "./Composer";
-import { Jobs } from "./Jobs";
-import { PlanCard } from "./PlanCard";
-import { QuestionCard } from "./QuestionCard";
-import { RowView } from "./RowView";
-import { type Row, rowsOf } from "./rows";
+import { useFileDrop } from "./file-drop";
+import { rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
-import { UploadDialog, useFileDrop } from "./Upload";
 
-/** Maximum distance from the end at which the list keeps following it, in pixels. */
-const NEAR_PX = 48;
-/** Height assumed for a row until it is measured, in pixels. */
-const ESTIMATE_PX = 96;
+/** Loaded for the first message. */
+export const lazyParts = lazyPart(() => import("./parts"));
 
 /** Elements that keep the focus when a session is opened, because the user writes in them. */
 const WRITING = "textarea, .terminal-side *, dialog *";
@@ -82,6 +73,16 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
   const me = useContext(MeContext);
   const watches = me !== undefined && !me.operate && !me.decide;
   const drop = useFileDrop(online && me?.operate === true && me.decide && canUpload(transcript));
+  const wanted =
+    watches || transcript.items.length > 0 || transcript.questions.length > 0 || drop.file !== undefined;
+  const parts = useLazyPart(lazyParts, wanted);
+  const empty = (
+    <Empty
+      view={view}
+      opening={!caughtUp || (!parts && rows.length > 0)}
+      example={watches ? undefined : (text) => store.appendToDraft(text)}
+    />
+  );
   return (
     <section
       ref={section}
@@ -94,24 +95,27 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
         <Toolbar store={store} view={view} />
       </fieldset>
       <Commands value={commands}>
-        <RowList
-          store={store}
-          rows={rows}
-          caughtUp={caughtUp}
-          sends={view.sends}
-          empty={<Empty view={view} example={watches ? undefined : (text) => store.appendToDraft(text)} />}
-        />
+        {parts ? (
+          <parts.RowList store={store} rows={rows} sends={view.sends} empty={empty} />
+        ) : (
+          <div className="list">
+            <section className="scroller" tabIndex={0} aria-label="Messages">
+              {empty}
+            </section>
+          </div>
+        )}
       </Commands>
       <div className="dock">
         <ActivityLine store={store} view={view} name={name} online={online} />
         <ErrorNotices store={store} view={view} />
-        {watches && <Watching step={step} />}
-        {!watches &&
+        {parts && watches && <parts.Watching step={step} />}
+        {parts &&
+          !watches &&
           transcript.questions.map((question) => (
-            <QuestionCard key={question.id} store={store} question={question} online={online} />
+            <parts.QuestionCard key={question.id} store={store} question={question} online={online} />
           ))}
-        {step && !watches && (
-          <ApprovalCard
+        {parts && step && !watches && (
+          <parts.ApprovalCard
             key={step.call}
             store={store}
             step={step}
@@ -121,8 +125,10 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             leave={toComposer}
           />
         )}
-        {plan.length > 0 && !watches && <PlanCard store={store} steps={plan} online={online} />}
-        <Jobs store={store} jobs={transcript.jobs} online={online && !watches} />
+        {parts && plan.length > 0 && !watches && (
+          <parts.PlanCard store={store} steps={plan} online={online} />
+        )}
+        {parts && <parts.Jobs store={store} jobs={transcript.jobs} online={online && !watches} />}
         {!watches && (
           <Composer
             ref={composer}
@@ -139,7 +145,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
           />
         )}
       </div>
-      {drop.file && <UploadDialog store={store} file={drop.file} close={drop.done} />}
+      {parts && drop.file && <parts.UploadDialog store={store} file={drop.file} close={drop.done} />}
       <Announcer view={view} />
     </section>
   );
@@ -161,24 +167,6 @@ function useSkills(store: SessionStore, { transcript, caughtUp }: SessionView): 
     };
   }, [store, unknown]);
   return transcript.skills.length > 0 ? transcript.skills : found;
-}
-
-/** Shown to read-only users instead of an approval or a prompt. */
-function Watching({ step }: { step: Step | undefined }) {
-  return (
-    <div className="readonly">
-      {step && (
-        <pre className="what" tabIndex={0} role="group" aria-label="Awaiting approval">
-          <CommandText text={step.proposal} findings={step.findings} />
-        </pre>
-      )}
-      <p>
-        {step
-          ? "Only someone with more permissions can approve this command."
-          : "Read-only: you can watch, but not write or approve."}
-      </p>
-    </div>
-  );
 }
 
 /** Returns true if uploads can be written unchanged to the session's host. */
@@ -255,9 +243,16 @@ function ErrorNotices({ store, view }: { store: SessionStore; view: SessionView 
 /** Examples of a first prompt. */
 const EXAMPLES = ["How full is the disk?", "Which services have failed?", "What uses the most memory?"];
 
-function Empty({ view, example }: { view: SessionView; example: ((text: string) => void) | undefined }) {
-  const { transcript, mode, caughtUp, status } = view;
-  if (!caughtUp) {
+interface EmptyProps {
+  view: SessionView;
+  /** True until the messages of the session, if any, can be shown. */
+  opening: boolean;
+  example: ((text: string) => void) | undefined;
+}
+
+function Empty({ view, opening, example }: EmptyProps) {
+  const { transcript, mode, status } = view;
+  if (opening) {
     return <p className="empty">{status.state === "offline" ? "Not connected" : "Opening the session…"}</p>;
   }
   const { facts } = transcript;
@@ -279,148 +274,6 @@ function Empty({ view, example }: { view: SessionView; example: ((text: string) 
             </button>
           ))}
         </div>
-      )}
-    </div>
-  );
-}
-
-const estimate = () => ESTIMATE_PX;
-const never = () => false;
-
-interface RowListProps {
-  store: SessionStore;
-  rows: Row[];
-  caughtUp: boolean;
-  /** Number of prompts sent from here; each scrolls to the end. */
-  sends: number;
-  empty: React.ReactNode;
-}
-
-/** The list of rows. The list follows its end until the user scrolls up, and again from the user's next prompt on. */
-function RowList({ store, rows, caughtUp, sends, empty }: RowListProps) {
-  const scroller = useRef<HTMLDivElement>(null);
-  const follows = useRef(true);
-  const [away, setAway] = useState(false);
-  const [unread, setUnread] = useState(0);
-  const seen = useRef(rows.length);
-  // A new function makes the list measure all rows again, so this one changes only when the rows do.
-  const latestRows = useLatest(rows);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: these change when rows are added or removed
-  const keyOf = useCallback(
-    (at: number) => latestRows.current[at]?.id ?? at,
-    [rows.length, rows[0]?.id, rows.at(-1)?.id],
-  );
-  const virtual = useVirtualizer({
-    count: rows.length,
-    getScrollElement: () => scroller.current,
-    estimateSize: estimate,
-    getItemKey: keyOf,
-    overscan: 8,
-  });
-  // Measuring rows above must not move the visible text; while the list follows its end, the end stays in place.
-  const settle = () => {
-    virtual.shouldAdjustScrollPositionOnItemSizeChange = follows.current ? never : undefined;
-  };
-  settle();
-  const total = virtual.getTotalSize();
-  // The rows are in normal flow between two spacers, so that a row that grows cannot cover the next one.
-  const drawn = virtual.getVirtualItems();
-  const showAll = useCallback(() => store.showAll(), [store]);
-  const undo = useCallback((call: string) => store.undoStep(call), [store]);
-
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
-  useLayoutEffect(() => {
-    const { current } = scroller;
-    if (current && follows.current) current.scrollTop = current.scrollHeight;
-  }, [total, rows, caughtUp]);
-
-  // The dock below grows and shrinks, and a hidden tab has no size.
-  useEffect(() => {
-    const { current } = scroller;
-    if (!current) return;
-    const observer = new ResizeObserver(() => {
-      if (follows.current) current.scrollTop = current.scrollHeight;
-    });
-    observer.observe(current);
-    return () => observer.disconnect();
-  }, []);
-
-  useEffect(() => {
-    if (follows.current) seen.current = rows.length;
-    else setUnread(Math.max(0, rows.length - seen.current));
-  }, [rows.length]);
-
-  const sent = useRef(sends);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: only a prompt jumps, not a new function
-  useLayoutEffect(() => {
-    if (sent.current !== sends) jump();
-    sent.current = sends;
-  }, [sends]);
-
-  const last = useRef({ top: 0, height: 0 });
-  /** Time until which scrolling counts as the user's, because measuring rows also scrolls the list. */
-  const ownUntil = useRef(0);
-  const own = (ms: number) => () => {
-    ownUntil.current = performance.now() + ms;
-  };
-  const scrolled = () => {
-    const { current } = scroller;
-    if (!current) return;
-    const { scrollTop, scrollHeight, clientHeight } = current;
-    const gap = scrollHeight - scrollTop - clientHeight;
-    const { top, height } = last.current;
-    last.current = { top: scrollTop, height: scrollHeight };
-    if (gap < NEAR_PX) follows.current = true;
-    else if (scrollTop < top && (height === scrollHeight || performance.now() < ownUntil.current)) {
-      follows.current = false;
-    }
-    settle();
-    if (follows.current) {
-      seen.current = rows.length;
-      setUnread(0);
-    }
-    setAway(!follows.current);
-  };
-  const jump = () => {
-    follows.current = true;
-    settle();
-    setAway(false);
-    setUnread(0);
-    const { current } = scroller;
-    if (current) current.scrollTop = current.scrollHeight;
-  };
-
-  return (
-    <div className="list">
-      <section
-        className="scroller"
-        ref={scroller}
-        onScroll={scrolled}
-        onWheel={own(500)}
-        onTouchMove={own(3_000)}
-        onKeyDown={own(1_000)}
-        onPointerDown={own(15_000)}
-        tabIndex={0}
-        aria-label="Messages"
-      >
-        <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
-          {drawn.map(({ index, key }) => {
-            const row = rows[index];
-            return (
-              row && (
-                <div key={key} data-index={index} ref={virtual.measureElement} className="row">
-                  <RowView row={row} session={store.id} showAll={showAll} undo={undo} />
-                </div>
-              )
-            );
-          })}
-        </div>
-        {rows.every(({ kind }) => kind === "earlier") && empty}
-      </section>
-      {away && (
-        <button type="button" className="jump" onClick={jump}>
-          <Icon name="down" /> Jump to latest{unread > 0 && ` (${unread} new)`}
-        </button>
       )}
     </div>
   );

@@ -1,7 +1,8 @@
 /** Changes of a file tool, as removed and added lines. */
 import { useMemo } from "react";
 import { SafeText } from "../text/Code";
-import { type DiffLine, diffLines, type FileEdit } from "../text/diff";
+import { type DiffLine, diffLines } from "../text/diff";
+import type { FileEdit } from "../text/file-edit";
 import { neutralizeLine } from "../text/neutralize";
 
 const SIGNS: Record<DiffLine["side"], string> = { same: "  ", added: "+ ", removed: "- ", skipped: "" };

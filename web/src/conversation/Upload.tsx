@@ -2,7 +2,7 @@
  * Upload of a text file to the session's host by `write_file`, as a call typed by the user: it runs immediately, is
  * logged and can be undone.
  */
-import { type DragEvent, type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useEffect, useState } from "react";
 import { useModal } from "../app/Dialog";
 import type { SessionStore } from "../state/session-store";
 import { fileSize, hostLabel } from "../text/labels";
@@ -10,49 +10,6 @@ import { neutralizeLine } from "../text/neutralize";
 
 /** Maximum bytes of a file; larger ones need `scp`. */
 const BYTES_MAX = 256 * 1024;
-
-interface Drop {
-  /** True while a file is dragged over the page. */
-  over: boolean;
-  file: File | undefined;
-  done(): void;
-  handlers: {
-    onDragOver?(event: DragEvent): void;
-    onDragLeave?(event: DragEvent): void;
-    onDrop?(event: DragEvent): void;
-  };
-}
-
-/** Accepts one dropped file if uploads are allowed. Images are handled elsewhere. */
-export function useFileDrop(allowed: boolean): Drop {
-  const [over, setOver] = useState(false);
-  const [file, setFile] = useState<File>();
-  const done = () => setFile(undefined);
-  if (!allowed) return { over: false, file: undefined, done, handlers: {} };
-  return {
-    over,
-    file,
-    done,
-    handlers: {
-      onDragOver: (event) => {
-        if (!event.dataTransfer.types.includes("Files")) return;
-        event.preventDefault();
-        setOver(true);
-      },
-      onDragLeave: (event) => {
-        const { currentTarget, relatedTarget } = event;
-        if (!(relatedTarget instanceof Node && currentTarget.contains(relatedTarget))) setOver(false);
-      },
-      onDrop: (event) => {
-        setOver(false);
-        const [dropped] = event.dataTransfer.files;
-        if (!dropped || event.defaultPrevented) return;
-        event.preventDefault();
-        setFile(dropped);
-      },
-    },
-  };
-}
 
 /** Returns the text of a file, or the reason why it cannot be sent. */
 async function textOf(file: File): Promise<{ text: string } | { why: string }> {

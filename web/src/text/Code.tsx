@@ -1,6 +1,7 @@
 /** Code block with actions; highlighted once it is complete. */
 import { type ReactNode, useContext, useEffect, useState } from "react";
-import { Commands, CopyButton } from "./Markdown";
+import { CopyButton } from "./CopyButton";
+import { Commands } from "./command-actions";
 import { neutralize, neutralizeLine, pieces, stripInvisible } from "./neutralize";
 
 /** Longer code is not highlighted. */

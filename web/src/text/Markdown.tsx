@@ -3,9 +3,11 @@
  * is loaded from other sites.
  */
 import type { Token, Tokens } from "marked";
-import { createContext, memo, type ReactNode, useContext, useRef } from "react";
+import { memo, type ReactNode, useContext, useRef } from "react";
 import { type Block, BlockParser } from "./blocks";
 import { Code } from "./Code";
+import { CopyButton } from "./CopyButton";
+import { Commands } from "./command-actions";
 import {
   disclosedTarget,
   neutralize,
@@ -14,18 +16,6 @@ import {
   safeHref,
   stripInvisible,
 } from "./neutralize";
-
-/** Actions for a command in the text. */
-export interface CommandActions {
-  /** Types the command and Enter in the live terminal. */
-  run(command: string): void;
-  /** Types the command without Enter. */
-  paste(text: string): void;
-  /** Returns the screen and scrollback of the live terminal. */
-  buffer(): string;
-}
-
-export const Commands = createContext<CommandActions | undefined>(undefined);
 
 export function Markdown({ text, whole }: { text: string; whole: boolean }) {
   const blocks = useRef<BlockParser>(undefined);
@@ -284,41 +274,4 @@ function Chip({ command }: { command: string }) {
       <CopyButton text={command} />
     </span>
   );
-}
-
-export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
-  const button = useRef<HTMLButtonElement>(null);
-  const copy = async () => {
-    const done = await copyText(text);
-    const { current } = button;
-    if (!current) return;
-    current.textContent = done ? "Copied" : "Not copied";
-    setTimeout(() => {
-      current.textContent = label;
-    }, 1_500);
-  };
-  return (
-    <button type="button" className="small plain" ref={button} onClick={() => void copy()} aria-live="polite">
-      {label}
-    </button>
-  );
-}
-
-/** Copies text; without TLS there is no clipboard API, so it falls back to `execCommand`. */
-export async function copyText(text: string): Promise<boolean> {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    const area = document.createElement("textarea");
-    area.value = text;
-    area.style.position = "fixed";
-    area.style.opacity = "0";
-    // Outside of an open dialog, nothing can be selected.
-    (document.activeElement?.closest("dialog") ?? document.body).append(area);
-    area.select();
-    const done = document.execCommand("copy");
-    area.remove();
-    return done;
-  }
 }

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { diffLines, editOf } from "./diff";
+import { diffLines } from "./diff";
+import { editOf } from "./file-edit";
 
 const shown = (old: string | undefined, text: string) =>
   diffLines({ path: "f", old, text }).map(({ side, text: line }) => `${side[0]} ${line}`);

@@ -14,7 +14,7 @@ import type {
   TokenCounts,
   TypedInput,
 } from "../wire";
-import { editOf } from "./diff";
+import { editOf } from "./file-edit";
 import { neutralizeLine } from "./neutralize";
 
 export function duration(milliseconds: number): string {

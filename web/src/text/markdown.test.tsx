@@ -1,7 +1,8 @@
 import { renderToStaticMarkup } from "react-dom/server";
 import { describe, expect, test } from "vitest";
 import { BlockParser } from "./blocks";
-import { Commands, Markdown } from "./Markdown";
+import { Commands } from "./command-actions";
+import { Markdown } from "./Markdown";
 
 const actions = { run: () => undefined, paste: () => undefined, buffer: () => "" };
 const html = (text: string) =>

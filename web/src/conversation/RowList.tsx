@@ -1,0 +1,154 @@
+/** The virtualized list of a conversation's rows. */
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useLatest } from "../app/hooks";
+import { Icon } from "../app/icons";
+import type { SessionStore } from "../state/session-store";
+import { RowView } from "./RowView";
+import type { Row } from "./rows";
+
+/** Maximum distance from the end at which the list keeps following it, in pixels. */
+const NEAR_PX = 48;
+/** Height assumed for a row until it is measured, in pixels. */
+const ESTIMATE_PX = 96;
+
+const estimate = () => ESTIMATE_PX;
+const never = () => false;
+
+interface RowListProps {
+  store: SessionStore;
+  rows: Row[];
+  /** Number of prompts sent from here; each scrolls to the end. */
+  sends: number;
+  empty: React.ReactNode;
+}
+
+/** The list of rows. The list follows its end until the user scrolls up, and again from the user's next prompt on. */
+export function RowList({ store, rows, sends, empty }: RowListProps) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const follows = useRef(true);
+  const [away, setAway] = useState(false);
+  const [unread, setUnread] = useState(0);
+  const seen = useRef(rows.length);
+  // A new function makes the list measure all rows again, so this one changes only when the rows do.
+  const latestRows = useLatest(rows);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: these change when rows are added or removed
+  const keyOf = useCallback(
+    (at: number) => latestRows.current[at]?.id ?? at,
+    [rows.length, rows[0]?.id, rows.at(-1)?.id],
+  );
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: estimate,
+    getItemKey: keyOf,
+    overscan: 8,
+  });
+  // Measuring rows above must not move the visible text; while the list follows its end, the end stays in place.
+  const settle = () => {
+    virtual.shouldAdjustScrollPositionOnItemSizeChange = follows.current ? never : undefined;
+  };
+  settle();
+  const total = virtual.getTotalSize();
+  // The rows are in normal flow between two spacers, so that a row that grows cannot cover the next one.
+  const drawn = virtual.getVirtualItems();
+  const showAll = useCallback(() => store.showAll(), [store]);
+  const undo = useCallback((call: string) => store.undoStep(call), [store]);
+
+  // biome-ignore lint/correctness/useExhaustiveDependencies: whatever makes the list longer moves its end
+  useLayoutEffect(() => {
+    const { current } = scroller;
+    if (current && follows.current) current.scrollTop = current.scrollHeight;
+  }, [total, rows]);
+
+  // The dock below grows and shrinks, and a hidden tab has no size.
+  useEffect(() => {
+    const { current } = scroller;
+    if (!current) return;
+    const observer = new ResizeObserver(() => {
+      if (follows.current) current.scrollTop = current.scrollHeight;
+    });
+    observer.observe(current);
+    return () => observer.disconnect();
+  }, []);
+
+  useEffect(() => {
+    if (follows.current) seen.current = rows.length;
+    else setUnread(Math.max(0, rows.length - seen.current));
+  }, [rows.length]);
+
+  const sent = useRef(sends);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only a prompt jumps, not a new function
+  useLayoutEffect(() => {
+    if (sent.current !== sends) jump();
+    sent.current = sends;
+  }, [sends]);
+
+  const last = useRef({ top: 0, height: 0 });
+  /** Time until which scrolling counts as the user's, because measuring rows also scrolls the list. */
+  const ownUntil = useRef(0);
+  const own = (ms: number) => () => {
+    ownUntil.current = performance.now() + ms;
+  };
+  const scrolled = () => {
+    const { current } = scroller;
+    if (!current) return;
+    const { scrollTop, scrollHeight, clientHeight } = current;
+    const gap = scrollHeight - scrollTop - clientHeight;
+    const { top, height } = last.current;
+    last.current = { top: scrollTop, height: scrollHeight };
+    if (gap < NEAR_PX) follows.current = true;
+    else if (scrollTop < top && (height === scrollHeight || performance.now() < ownUntil.current)) {
+      follows.current = false;
+    }
+    settle();
+    if (follows.current) {
+      seen.current = rows.length;
+      setUnread(0);
+    }
+    setAway(!follows.current);
+  };
+  const jump = () => {
+    follows.current = true;
+    settle();
+    setAway(false);
+    setUnread(0);
+    const { current } = scroller;
+    if (current) current.scrollTop = current.scrollHeight;
+  };
+
+  return (
+    <div className="list">
+      <section
+        className="scroller"
+        ref={scroller}
+        onScroll={scrolled}
+        onWheel={own(500)}
+        onTouchMove={own(3_000)}
+        onKeyDown={own(1_000)}
+        onPointerDown={own(15_000)}
+        tabIndex={0}
+        aria-label="Messages"
+      >
+        <div style={{ paddingTop: drawn[0]?.start ?? 0, paddingBottom: total - (drawn.at(-1)?.end ?? 0) }}>
+          {drawn.map(({ index, key }) => {
+            const row = rows[index];
+            return (
+              row && (
+                <div key={key} data-index={index} ref={virtual.measureElement} className="row">
+                  <RowView row={row} session={store.id} showAll={showAll} undo={undo} />
+                </div>
+              )
+            );
+          })}
+        </div>
+        {rows.every(({ kind }) => kind === "earlier") && empty}
+      </section>
+      {away && (
+        <button type="button" className="jump" onClick={jump}>
+          <Icon name="down" /> Jump to latest{unread > 0 && ` (${unread} new)`}
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,20 @@
+/** Shown to read-only users instead of an approval or a prompt. */
+import type { Step } from "../state/item";
+import { CommandText } from "./CommandText";
+
+export function Watching({ step }: { step: Step | undefined }) {
+  return (
+    <div className="readonly">
+      {step && (
+        <pre className="what" tabIndex={0} role="group" aria-label="Awaiting approval">
+          <CommandText text={step.proposal} findings={step.findings} />
+        </pre>
+      )}
+      <p>
+        {step
+          ? "Only someone with more permissions can approve this command."
+          : "Read-only: you can watch, but not write or approve."}
+      </p>
+    </div>
+  );
+}

@@ -1,0 +1,13 @@
+/** Actions for the commands in a model's text. */
+import { createContext } from "react";
+
+export interface CommandActions {
+  /** Types the command and Enter in the live terminal. */
+  run(command: string): void;
+  /** Types the command without Enter. */
+  paste(text: string): void;
+  /** Returns the screen and scrollback of the live terminal. */
+  buffer(): string;
+}
+
+export const Commands = createContext<CommandActions | undefined>(undefined);

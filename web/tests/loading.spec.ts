@@ -1,0 +1,83 @@
+/** Tests of the parts of the page that are loaded after its first view, while their code is on its way or does not come. */
+import type { Page } from "@playwright/test";
+import { expect, say, test, visit } from "./fixtures";
+
+const DIALOGS = "**/assets/DialogView-*.js";
+const PARTS = "**/assets/parts-*.js";
+
+/** Holds the answers to requests back until the returned function is called. */
+async function hold(page: Page, url: string): Promise<() => void> {
+  let release = () => {};
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  await page.route(url, async (route) => {
+    await released;
+    await route.continue();
+  });
+  return release;
+}
+
+test("what is typed for a dialog that is still loading does not reach the terminal", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({});
+  const release = await hold(page, DIALOGS);
+  const person = await visit(page, server, await server.session());
+  await person.sees("here:");
+  await person.types("echo kept");
+  await page.keyboard.press("F1");
+  await page.keyboard.type("stray");
+  const palette = page.getByRole("dialog", { name: "Command palette" });
+  await expect(palette).toHaveCount(0);
+  release();
+  await expect(palette.getByRole("combobox")).toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(palette).toHaveCount(0);
+  await page.keyboard.type("-on");
+  await person.sees("echo kept-on");
+});
+
+test("a key closes a dialog before it is loaded, and the focus returns", async ({ page, serve }) => {
+  const server = await serve({});
+  const release = await hold(page, DIALOGS);
+  const person = await visit(page, server, await server.session());
+  await person.prompt.fill("draft");
+  await page.keyboard.press("Control+,");
+  await expect(person.prompt).not.toBeFocused();
+  await page.keyboard.press("Escape");
+  await expect(person.prompt).toBeFocused();
+  await page.keyboard.press("F1");
+  release();
+  await expect(page.getByRole("dialog", { name: "Command palette" })).toBeVisible();
+  await expect(page.getByRole("dialog")).toHaveCount(1);
+});
+
+test("a dialog whose code did not arrive can be opened by another try", async ({ page, serve }) => {
+  const server = await serve({});
+  const person = await visit(page, server);
+  await page.route(DIALOGS, (route) => route.abort());
+  await page.reload();
+  await person.button("Settings").click();
+  const alert = page.getByRole("alert");
+  await expect(alert).toContainText("The dialog could not be shown");
+  await page.unroute(DIALOGS);
+  await alert.getByRole("button", { name: "Try again" }).click();
+  await expect(page.getByRole("dialog", { name: "Settings" })).toBeVisible();
+});
+
+test("an empty session works before the code of its messages is there, another one waits for it", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({ script: { disk: [say("The disk is **half** full.")] } });
+  const id = await server.session();
+  const release = await hold(page, PARTS);
+  const person = await visit(page, server, id);
+  await expect(page.getByText("Describe a task.")).toBeVisible();
+  await person.says("disk");
+  await expect(person.conversation).toContainText("Opening the session…");
+  release();
+  await expect(person.conversation.locator(".answer strong")).toHaveText("half");
+});
