@@ -32,8 +32,10 @@ export interface TerminalPaneProps {
 
 type Key = Pick<KeyboardEvent, "key" | "code" | "altKey" | "ctrlKey" | "metaKey" | "shiftKey">;
 
-/** Returns true for keys of the page that programs in the terminal do not get: F1, and Alt+T, which hides it. */
-export function isPageKeyInTerminal({ key, code, altKey, ctrlKey, metaKey, shiftKey }: Key): boolean {
-  if (ctrlKey || metaKey || shiftKey) return false;
-  return altKey ? code === "KeyT" : key === "F1";
+/** Returns the action of a key that the page handles everywhere, so that programs in the terminal do not get it. */
+export function pageKeyInTerminal(event: Key): "palette" | "toggleTerminal" | undefined {
+  const { key, code, altKey, ctrlKey, metaKey, shiftKey } = event;
+  if (ctrlKey || metaKey || shiftKey) return undefined;
+  if (altKey) return code === "KeyT" ? "toggleTerminal" : undefined; // the key's position, as in `page-keys.ts`
+  return key === "F1" ? "palette" : undefined;
 }

@@ -1,6 +1,6 @@
 /** Global keyboard shortcuts. In the terminal, which receives the other keys, only two of them apply. */
 import { useEffect } from "react";
-import { isPageKeyInTerminal } from "../terminal-api";
+import { pageKeyInTerminal } from "../terminal-api";
 import { useLatest } from "./hooks";
 
 /** Overlays of the page; at most one is open. */
@@ -14,13 +14,15 @@ interface Actions {
 
 /** Maps keys with modifiers to actions. */
 function actionOf(event: KeyboardEvent, { open, list, toggleTerminal }: Actions): (() => void) | undefined {
+  const everywhere = pageKeyInTerminal(event);
+  if (everywhere) return everywhere === "palette" ? () => open("palette") : toggleTerminal;
   const { key, ctrlKey, metaKey, altKey, shiftKey, target } = event;
   const command = (ctrlKey || metaKey) && !altKey && !shiftKey;
-  if (key === "F1" || (command && key.toLowerCase() === "k")) return () => open("palette");
+  if (command && key.toLowerCase() === "k") return () => open("palette");
   if (command && key === ",") return () => open("settings");
   if (altKey && !ctrlKey && !metaKey) {
     // With Alt, some keyboards give other letters, so the position of the key counts.
-    return { KeyN: () => open("connect"), KeyS: list, KeyT: toggleTerminal }[event.code];
+    return { KeyN: () => open("connect"), KeyS: list }[event.code];
   }
   const writes =
     target instanceof HTMLElement && target.matches("input, textarea, select, [contenteditable]");
@@ -36,7 +38,7 @@ export function usePageKeys(actions: Actions): void {
       if (event.defaultPrevented || event.isComposing) return;
       if (target instanceof Element && target.closest("dialog")) return;
       const typesInTerminal = target instanceof Element && target.closest(".terminal-fit");
-      if (typesInTerminal && !isPageKeyInTerminal(event)) return;
+      if (typesInTerminal && !pageKeyInTerminal(event)) return;
       const act = actionOf(event, latest.current);
       if (!act) return;
       event.preventDefault();

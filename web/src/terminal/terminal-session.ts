@@ -1,6 +1,6 @@
 /** Connects a screen to a session: draws output, sends input, and keeps the size in sync with the page. */
 import type { Link, LinkState } from "../protocol/session-link";
-import { isPageKeyInTerminal, TERMINAL_SIZE } from "../terminal-api";
+import { pageKeyInTerminal, TERMINAL_SIZE } from "../terminal-api";
 import type { ServerMessage } from "../wire";
 import { FlowControl } from "./flow-control";
 import { keysFor, prepareInput, type TerminalText } from "./paste";
@@ -254,7 +254,7 @@ export class TerminalSession {
 
   /** Handles the page's own keys; all others go to the terminal. */
   private key(event: KeyboardEvent): boolean {
-    if (isPageKeyInTerminal(event)) return false;
+    if (pageKeyInTerminal(event)) return false;
     if (event.type !== "keydown" || !event.ctrlKey || !event.shiftKey || event.altKey) return true;
     switch (event.code) {
       case "KeyF":
