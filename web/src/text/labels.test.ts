@@ -39,7 +39,7 @@ test("the scope of a proposal repeats a short command, and means a long one that
   const scope = (command: string, shown = command) => coversShown({ exact: { command } }, shown);
   expect(scope("ls")).toBe("exactly `ls` in this directory");
   for (const long of ["x".repeat(81), "ls\nls"]) {
-    expect(scope(long)).toBe("exactly this command in this directory");
+    expect(scope(long)).toBe("this exact command in this directory");
     expect(scope(long, "other")).toContain(long.slice(0, 2));
   }
   expect(coversShown({ tool: { name: "edit_file" } }, "x".repeat(99))).toContain("any edit_file call");

@@ -210,7 +210,7 @@ const REPEATED_CHARS_MAX = 80;
 export function coversShown(grant: Grant, shown: string): string {
   const repeats = "exact" in grant && grant.exact.command === shown;
   const long = shown.length > REPEATED_CHARS_MAX || shown.includes("\n");
-  return repeats && long ? "exactly this command in this directory" : covers(grant);
+  return repeats && long ? "this exact command in this directory" : covers(grant);
 }
 
 export function statusLabel(status: Status): string {
