@@ -107,17 +107,30 @@ test("each prompt and each retry asks the conversation to show its end", async (
   expect(store.snapshot().sends).toBe(3);
 });
 
-test("a call that begins while the page is connected has a time until it ends", async () => {
+test("a call that begins while the page is connected has a time until it ends, shown with the next frame", async () => {
   const begins = (seq: number, toolCallId: string) =>
     tell({ type: "tool.call", sessionId, seq, toolCallId, name: "bash", arguments: {}, origin: "model" });
   greet(1);
   begins(1, "old");
   await settle();
   const at = Date.now();
+  let renders = 0;
+  store.subscribe(() => {
+    renders += 1;
+  });
   begins(2, "new");
-  expect([...store.snapshot().begun]).toEqual([["new", at]]);
+  begins(3, "newer");
+  expect(renders).toBe(0);
+  await settle();
+  expect(renders).toBe(1);
+  expect([...store.snapshot().begun]).toEqual([
+    ["new", at],
+    ["newer", at],
+  ]);
   const end = { name: "bash", status: "ok", truncated: false, output: "", durationMs: 1 } as const;
-  tell({ type: "tool.finished", sessionId, seq: 3, toolCallId: "new", ...end });
+  tell({ type: "tool.finished", sessionId, seq: 4, toolCallId: "new", ...end });
+  tell({ type: "tool.finished", sessionId, seq: 5, toolCallId: "newer", ...end });
+  await settle();
   expect(store.snapshot().begun.size).toBe(0);
 });
 

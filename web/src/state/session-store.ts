@@ -83,6 +83,8 @@ export class SessionStore {
   private received = 0;
   /** True until the history of this connection has been received. */
   private behind = true;
+  /** `SessionView.begun` as of the last message received. */
+  private begun: ReadonlyMap<string, number> = new Map();
 
   constructor(id: SessionId, link = new SessionLink(id, storage.pendingPrompts(id))) {
     this.id = id;
@@ -342,12 +344,12 @@ export class SessionStore {
     if ("seq" in message && message.seq !== undefined) this.received = message.seq;
     // The messages have no time, so calls of the history, and those that began before a reload, have none either.
     if (message.type === "tool.call" && !this.behind) {
-      this.become({ begun: new Map(this.view.begun).set(message.toolCallId, Date.now()) });
+      this.begun = new Map(this.begun).set(message.toolCallId, Date.now());
     }
-    if (message.type === "tool.finished" && this.view.begun.has(message.toolCallId)) {
-      const begun = new Map(this.view.begun);
+    if (message.type === "tool.finished" && this.begun.has(message.toolCallId)) {
+      const begun = new Map(this.begun);
       begun.delete(message.toolCallId);
-      this.become({ begun });
+      this.begun = begun;
     }
     const completes = this.behind && this.received >= this.historyEnd;
     this.behind = this.received < this.historyEnd;
@@ -373,7 +375,7 @@ export class SessionStore {
     const idle = transcript.phase === "idle";
     const stopping = before.stopping && !idle;
     const mode = transcript.facts?.mode ?? before.mode;
-    this.become({ transcript, stopping, caughtUp: isCaughtUp(transcript), mode });
+    this.become({ transcript, stopping, caughtUp: isCaughtUp(transcript), mode, begun: this.begun });
     if (before.caughtUp) this.notifyUser(messages);
   };
 
