@@ -4,7 +4,6 @@ import { useLatest, useNow, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { lazyPart, useLazyPart } from "../app/lazy-part";
 import { isOrAre, MeContext, useName } from "../app/me";
-import { listSkills } from "../protocol/api";
 import { completions } from "../state/commands";
 import { proposedSteps } from "../state/proposed-steps";
 import type { SessionStore, SessionView } from "../state/session-store";
@@ -158,7 +157,7 @@ function useSkills(store: SessionStore, { transcript, caughtUp }: SessionView): 
   useEffect(() => {
     if (!unknown) return;
     let current = true;
-    listSkills(store.id).then(
+    store.fetchSkills().then(
       (skills) => current && setFound(skills),
       () => {}, // the names are then completed from the first turn on
     );

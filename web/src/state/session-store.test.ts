@@ -232,9 +232,36 @@ test("an unknown command returns to the composer, unless it is a new skill", asy
   await settle();
   expect(drafts).toEqual(["/nonsense now"]);
   const contents = named("user.message").map((message) => "content" in message && message.content);
-  expect(contents.sort()).toEqual(["/deploy web1", "/etc/passwd is what?"]);
+  expect(contents).toEqual(["/deploy web1", "/etc/passwd is what?"]);
   const { items } = store.snapshot().transcript;
   expect(items).toMatchObject([{ kind: "notice", text: "unknown command /nonsense; see /help" }]);
+});
+
+test("what is typed after a new skill is sent after it, and the skills are asked for once", async () => {
+  const skills = [{ name: "deploy", kind: "skill", source: "user", path: "p", listed: true }];
+  const answers: (() => void)[] = [];
+  vi.stubGlobal("fetch", () => {
+    const answer = new Response(JSON.stringify({ skills }));
+    return new Promise((done) => answers.push(() => done(answer)));
+  });
+  greet(0);
+  void store.fetchSkills();
+  store.say("/deploy web1");
+  store.say("and web2");
+  store.say("!uptime");
+  await settle();
+  expect(sent).toEqual([]);
+  expect(answers).toHaveLength(1);
+  answers[0]?.();
+  await settle();
+  expect(sent).toMatchObject([
+    { type: "user.message", content: "/deploy web1" },
+    { type: "user.message", content: "and web2" },
+    { type: "direct", command: "uptime" },
+  ]);
+  store.say("/deploy web3");
+  expect(named("user.message")).toHaveLength(3);
+  expect(answers).toHaveLength(1);
 });
 
 test("/effort configures the session, and the page itself answers /cost and /trust", async () => {

@@ -18,6 +18,7 @@ import type {
   PromptImage,
   ServerMessage,
   SessionId,
+  Skill,
 } from "../wire";
 import { isSkill, parseCommand } from "./commands";
 import type { Step } from "./item";
@@ -85,6 +86,12 @@ export class SessionStore {
   private behind = true;
   /** `SessionView.begun` as of the last message received. */
   private begun: ReadonlyMap<string, number> = new Map();
+  /** Prompts and commands that wait for the answer to an earlier one, oldest first. */
+  private readonly typed: { text: string; images: PromptImage[] }[] = [];
+  private handlesTyped = false;
+  /** Skills of the session as last told by the server, which knows them before the log does. */
+  private skills: readonly Skill[] = [];
+  private skillsRequest: Promise<readonly Skill[]> | undefined;
 
   constructor(id: SessionId, link = new SessionLink(id, storage.pendingPrompts(id))) {
     this.id = id;
@@ -148,12 +155,30 @@ export class SessionStore {
     }
   }
 
-  /** Sends a prompt, or runs a page command. A `!command` runs without a model. */
+  /** Sends a prompt, or runs a page command. A `!command` runs without a model. What is typed later comes later. */
   say(text: string, images: PromptImage[] = []): void {
     this.sending();
+    this.typed.push({ text, images });
+    if (!this.handlesTyped) void this.handleTyped();
+  }
+
+  private async handleTyped(): Promise<void> {
+    this.handlesTyped = true;
+    try {
+      for (let next = this.typed.shift(); next; next = this.typed.shift()) {
+        const wait = this.sayNext(next.text, next.images);
+        if (wait) await wait;
+      }
+    } finally {
+      this.handlesTyped = false;
+    }
+  }
+
+  /** Returns a promise if the server must be asked first. */
+  private sayNext(text: string, images: PromptImage[]): Promise<void> | undefined {
     if (images.length > 0) {
       this.link.send({ type: "user.message", content: text, images, messageId: newId() });
-      return;
+      return undefined;
     }
     if (text.startsWith("!") && text.slice(1).trim()) {
       this.sendCommand(
@@ -161,38 +186,57 @@ export class SessionStore {
         "Command not run",
         { draft: text },
       );
-      return;
+      return undefined;
     }
     const { usage, skills } = this.view.transcript;
-    const command = parseCommand(text, usage, skills);
+    const command = parseCommand(text, usage, [...skills, ...this.skills]);
     switch (command?.kind) {
       case "compact": {
         const { focus } = command;
         const message: ClientMessage = { type: "compact", ...(focus && { focus }) };
-        return this.sendCommand(message, "Context not compacted", { draft: text });
+        this.sendCommand(message, "Context not compacted", { draft: text });
+        break;
       }
       case "effort": {
         const message: ClientMessage = { type: "configure", effort: command.level };
-        return this.sendCommand(message, "Effort not changed", { draft: text });
+        this.sendCommand(message, "Effort not changed", { draft: text });
+        break;
       }
       case "auto": {
         const { bounds } = command;
         const message: ClientMessage = { type: "configure", approve: "auto", ...(bounds && { bounds }) };
-        return this.sendCommand(message, "Mode not changed", { draft: text });
+        this.sendCommand(message, "Mode not changed", { draft: text });
+        break;
       }
       case "tell":
-        return this.note(command.text);
+        this.note(command.text);
+        break;
       case "unknown":
-        return void this.sayIfSkill(text, command.word);
+        return this.sayIfSkill(text, command.word);
       case undefined:
         this.link.send({ type: "user.message", content: text, messageId: newId() });
     }
+    return undefined;
+  }
+
+  /** Asks the server for the skills of the session. Requests at the same time are one. */
+  fetchSkills(): Promise<readonly Skill[]> {
+    this.skillsRequest ??= listSkills(this.id).then((skills) => {
+      this.skills = skills;
+      return skills;
+    });
+    const request = this.skillsRequest;
+    const ended = () => {
+      if (this.skillsRequest === request) this.skillsRequest = undefined;
+    };
+    request.then(ended, ended);
+    return request;
   }
 
   /** Sends a prompt if its first word is a new skill of the session; otherwise the text returns to the composer. */
   private async sayIfSkill(text: string, word: string): Promise<void> {
     try {
-      if (isSkill(word, await listSkills(this.id))) {
+      if (isSkill(word, await this.fetchSkills())) {
         this.link.send({ type: "user.message", content: text, messageId: newId() });
         return;
       }
