@@ -161,6 +161,8 @@ pub struct App {
     queued: Vec<String>,
     /// Prompts in `queued` that were written in this front end.
     own_queued: Vec<String>,
+    /// True if the user sent a prompt while the turn was paused, which ends it.
+    replaces_paused: bool,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
@@ -223,6 +225,7 @@ impl App {
             meter: UsageMeter::new(setup.prices),
             queued: Vec::new(),
             own_queued: Vec::new(),
+            replaces_paused: false,
             background_sessions: Vec::new(),
             pending_list: None,
             recalled_for: None,
@@ -267,6 +270,7 @@ impl App {
         self.background_sessions.retain(|(other, _)| *other != id);
         self.recalled_for = None;
         self.own_queued.clear();
+        self.replaces_paused = false;
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
         self.policy = OnceCell::new();
         self.replay_until = last;
@@ -512,7 +516,10 @@ impl App {
             // Canceling a turn also drops the queued prompts, both here and in the session.
             Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
             Event::TurnEnded { reason, .. } => {
-                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+                // A prompt to a paused turn ends that turn, and what waits is queued again.
+                let goes_on = std::mem::take(&mut self.replaces_paused);
+                let stops = matches!(reason, StopReason::Cancelled | StopReason::Paused);
+                if stops && !goes_on {
                     self.forget_queued();
                 }
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();

@@ -407,6 +407,8 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     sign(frame, "› ", if writes { StyleRole::Sign } else { StyleRole::Dim });
     let placeholder = match app.state() {
         State::ReviewAction => "",
+        _ if app.is_paused() => "A message ends the paused turn",
+        _ if app.is_working() => "Queue a message",
         State::Thinking | State::Executing | State::Finalizing => "Queue a message",
         State::Input | State::Done => "Describe a task, or / for commands",
     };

@@ -239,8 +239,10 @@ pub(crate) enum Command {
     )]
     Init,
     /// Start a scripted model server for tests and demos
-    #[command(after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000/v1 \
-                            sysop exec \"how are you\"")]
+    #[command(
+        after_help = "Example:\n  sysop mock-llm --port 8000 &\n  LLM_BASE_URL=http://127.0.0.1:8000/v1 \
+                            sysop exec \"how are you\""
+    )]
     MockLlm(MockLlmArguments),
     /// Check the configuration and environment
     #[command(

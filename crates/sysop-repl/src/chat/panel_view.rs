@@ -340,7 +340,7 @@ impl PanelView {
     ) -> io::Result<()> {
         let why = words::waiting_for(transcript.phase(), "", "").unwrap_or_default();
         let text = match reason {
-            PauseReason::Asked => "paused; /resume to resume, /stop to cancel".to_owned(),
+            PauseReason::Asked => "paused; /resume to resume, /stop or a new prompt to cancel".to_owned(),
             PauseReason::Loop => {
                 format!("{why}: the model repeated the same call 3 times; /resume to resume, /stop to cancel")
             }

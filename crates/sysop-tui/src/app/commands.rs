@@ -29,7 +29,7 @@ impl App {
     }
 
     fn prompt(&mut self, text: String, now: Duration) -> Vec<Action> {
-        // A paused turn queues prompts, too.
+        self.replaces_paused = self.is_paused();
         let what = if self.is_working() {
             if self.queued.len() >= QUEUED_PROMPTS_MAX {
                 self.composer_mut().set(&text);

@@ -260,6 +260,12 @@ impl App {
         !self.is_replaying() && *self.transcript().phase() != SessionPhase::Idle
     }
 
+    /// Returns true if the turn is paused and nothing of it runs anymore.
+    pub fn is_paused(&self) -> bool {
+        let transcript = self.transcript();
+        matches!(transcript.phase(), SessionPhase::Paused { .. }) && transcript.work_before_pause().is_none()
+    }
+
     /// Returns the current activity, or `None` if the session is only waiting for a prompt.
     pub fn activity(&self, now: Duration) -> Option<ActivityIndicator> {
         if self.is_replaying() {

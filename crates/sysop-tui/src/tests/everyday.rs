@@ -393,6 +393,19 @@ fn a_requested_pause_is_described_once() {
 }
 
 #[test]
+fn a_prompt_to_a_paused_turn_is_sent_once() {
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "make")).is_read().press(KeyCode::Enter).key(control('p'));
+    assert!(world.screen(100, 24).contains("Queue a message"));
+    world.ends(Outcome::new(Status::Ok, "done"));
+    assert!(world.screen(100, 24).contains("A message ends the paused turn"));
+    world.says("second thing");
+    assert_eq!(world.app.composer().text(), "", "{}", world.screen(100, 24));
+    let screen = world.replies(says("All right.")).screen(100, 24);
+    assert!(screen.contains("❯ second thing") && screen.contains("All right."), "{screen}");
+}
+
+#[test]
 fn a_requested_pause_does_not_hide_the_live_output() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "make")).is_read().press(KeyCode::Enter).prints("compiling\n");
