@@ -151,6 +151,28 @@ pub fn width(text: &str) -> usize {
     if text.is_ascii() { text.len() } else { text.chars().map(char_width).sum() }
 }
 
+/// Number of columns between the tab stops of a terminal.
+const TAB_STOP: usize = 8;
+
+/// Replaces the tabs of a part of a line by spaces up to the tab stops of a terminal. `column` is the width of the line
+/// before this part, and is advanced to the width after it.
+pub fn expand_tabs<'a>(text: &'a str, column: &mut usize) -> Cow<'a, str> {
+    let mut parts = text.split('\t');
+    let first = parts.next().unwrap_or_default();
+    *column += width(first);
+    if first.len() == text.len() {
+        return Cow::Borrowed(text);
+    }
+    let mut expanded = first.to_owned();
+    for part in parts {
+        let gap = TAB_STOP - *column % TAB_STOP;
+        expanded.extend(std::iter::repeat_n(' ', gap));
+        expanded.push_str(part);
+        *column += gap + width(part);
+    }
+    Cow::Owned(expanded)
+}
+
 fn char_width(c: char) -> usize {
     c.width().unwrap_or(0)
 }

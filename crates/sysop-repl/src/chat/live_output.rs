@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use sysop_core::id::CallId;
 use sysop_core::style::StyleRuns;
 use sysop_core::text::Stripper;
+use sysop_core::ui_text::counted;
 use sysop_term::ansi::text_style;
-use sysop_term::cells::wrap_exact;
+use sysop_term::cells::{expand_tabs, wrap_exact};
 use sysop_term::{Span, StyleRole, TextRow};
 
 use crate::render::panel::Panel;
@@ -32,6 +33,8 @@ pub(super) struct LiveOutput {
     stripper: Stripper,
     line: TextRow,
     line_bytes: usize,
+    /// Width of `line` in cells.
+    column: usize,
     shown: usize,
     hidden: usize,
     tail: VecDeque<TextRow>,
@@ -48,6 +51,7 @@ impl LiveOutput {
             stripper: Stripper::with_styles(),
             line: TextRow::default(),
             line_bytes: 0,
+            column: 0,
             shown: 0,
             hidden: 0,
             tail: VecDeque::new(),
@@ -75,7 +79,8 @@ impl LiveOutput {
         for (piece, look) in styles.runs(text) {
             for part in piece.split_inclusive('\n') {
                 let style = text_style(look, THEME, THEME.style(StyleRole::Text));
-                self.line.push(Span::new(part.trim_end_matches('\n'), style));
+                let visible = expand_tabs(part.trim_end_matches('\n'), &mut self.column);
+                self.line.push(Span::new(&visible, style));
                 self.line_bytes += part.len();
                 if part.ends_with('\n') || self.line_bytes > OUTPUT_LINE_BYTES_MAX {
                     self.end_line(&mut out);
@@ -94,7 +99,7 @@ impl LiveOutput {
     }
 
     fn end_line(&mut self, out: &mut Vec<TextRow>) {
-        self.line_bytes = 0;
+        (self.line_bytes, self.column) = (0, 0);
         let line = std::mem::take(&mut self.line);
         for text in wrap_exact(&line.spans, self.panel.inner()) {
             if self.shown < OUTPUT_HEAD_ROWS {
@@ -131,7 +136,8 @@ impl LiveOutput {
             self.end_line(&mut rows);
         }
         if self.hidden > 0 {
-            rows.push(self.panel.row(row(&format!("… {} rows omitted …", self.hidden), StyleRole::Warn)));
+            let omitted = format!("… {} omitted …", counted(self.hidden as u64, "row"));
+            rows.push(self.panel.row(row(&omitted, StyleRole::Warn)));
         }
         let tail: Vec<TextRow> = self.tail.drain(..).collect();
         let tail = tail.iter().flat_map(|text| wrap_exact(&text.spans, panel.inner()));
@@ -162,6 +168,17 @@ mod tests {
         assert_eq!(text(&output.push("o\nthree")), ["╭─ COMMAND OUTPUT, continued", "│ two"]);
         assert_eq!(text(&Vec::from_iter(output.close())), ["╰"]);
         assert_eq!(text(&output.finish(panel)), ["╭─ COMMAND OUTPUT, continued", "│ three", "╰"]);
+    }
+
+    #[test]
+    fn tabs_lead_to_tab_stops_across_pieces_and_colors() {
+        let panel = Panel::new(RenderOptions { width: 80, color: false });
+        let (mut output, _) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
+        let mut rows = output.push("9M\t/a\n153M\t/b\n\u{1b}[1m日本\u{1b}[m\t/c\n12345678\t/d\n1");
+        rows.extend(output.push("2\t/e\n"));
+        let expected =
+            ["│ 9M      /a", "│ 153M    /b", "│ 日本    /c", "│ 12345678        /d", "│ 12      /e"];
+        assert_eq!(text(&rows), expected);
     }
 
     #[test]
