@@ -268,11 +268,7 @@ impl Settings {
         };
         settings.read_providers();
         settings.read_routines();
-        let complaints = [checks::price(&settings), checks::address(&mut settings)];
-        settings.problems.extend(complaints.into_iter().flatten());
-        let errors = settings.config.program_errors.iter();
-        let errors = errors.map(|error| CommandError::usage(error.to_string()));
-        settings.problems = errors.chain(std::mem::take(&mut settings.problems)).collect();
+        checks::run(&mut settings);
         Ok(settings)
     }
 

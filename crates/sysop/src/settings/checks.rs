@@ -7,8 +7,18 @@ use super::Settings;
 use crate::config::{ConfigValue, KeyPath, is_http_url, without_credentials};
 use crate::exit::CommandError;
 
+/// Adds the errors of all checks to the settings' problems, and before them the errors in the user's programs.
+pub(super) fn run(settings: &mut Settings) {
+    let complaints = [price(settings), address(settings)];
+    let programs = settings.config.program_errors.iter().map(|error| CommandError::usage(error.to_string()));
+    let programs: Vec<_> = programs.collect();
+    let found = std::mem::take(&mut settings.problems);
+    let found = found.into_iter().chain(complaints.into_iter().flatten());
+    settings.problems = programs.into_iter().chain(found).collect();
+}
+
 /// Returns an error if the cost is limited but the model has no known price.
-pub(super) fn price(settings: &Settings) -> Option<CommandError> {
+fn price(settings: &Settings) -> Option<CommandError> {
     let model = &settings.model.as_ref().filter(|_| settings.limits_cost())?.value;
     let known = settings.prices.contains_key(&model.to_string()) || model_table::price(model).is_some();
     (!known).then(|| {
@@ -21,7 +31,7 @@ pub(super) fn price(settings: &Settings) -> Option<CommandError> {
 
 /// Returns an error if the address of the model's provider is no HTTP URL. Without a configured model, this concerns a
 /// server that speaks the API of OpenAI, which would be the first choice.
-pub(super) fn address(settings: &mut Settings) -> Option<CommandError> {
+fn address(settings: &mut Settings) -> Option<CommandError> {
     let provider = settings.model.as_ref().map_or(OPENAI.name, |model| model.value.provider.as_str());
     let path = KeyPath::new(["providers", provider, "base_url"]);
     let entry = settings.config.entry(&path.to_string())?;
