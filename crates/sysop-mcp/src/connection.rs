@@ -24,7 +24,7 @@ use sysop_core::text::neutralize_line;
 use sysop_driver::port::CancellationToken;
 use sysop_host::PipedProgram;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::activity::Activity;
 use crate::client_handler::ClientHandler;
@@ -141,7 +141,6 @@ impl Connection {
         let stderr = StderrTail::default();
         let secrets = KnownSecrets::new(settings.transport.header_secrets());
         let activity = handler.activity();
-        let until = Instant::now() + settings.startup_timeout;
         let mut lifecycle = either_generation();
         let (service, program) = loop {
             let (transport, program) = match &settings.transport {
@@ -157,7 +156,7 @@ impl Connection {
             };
             let discovered_late = transport.discovered_late();
             let opening = handler.clone().serve_with_lifecycle(transport, lifecycle);
-            let why = match timeout_at(until, opening).await {
+            let why = match timeout(settings.startup_timeout, opening).await {
                 Ok(Ok(service)) => break (service, program),
                 // A slow server of the new generation, which does not know `initialize`: this time, it gets the time
                 // that it needs.
@@ -315,7 +314,7 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Tries `server/discover`, and after a few seconds `initialize`.
+/// Tries `server/discover`, and after ten seconds without an answer `initialize`.
 fn either_generation() -> ClientLifecycleMode {
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],

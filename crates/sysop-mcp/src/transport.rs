@@ -1,5 +1,5 @@
 //! Transport to a server. Both kinds have one type, so that what rmcp makes for each type of transport exists once in the
-//! binary. It drops the late answer to a discovery that was given up: rmcp would take it for a broken handshake.
+//! binary. The transport drops the late answer to a discovery that was given up: rmcp would take it for a broken handshake.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -161,7 +161,7 @@ pub struct App {
     queued: Vec<String>,
     /// Prompts in `queued` that were written in this front end.
     own_queued: Vec<String>,
-    /// True if the user sent a prompt while the turn was paused, which ends it.
+    /// True if the user sent a prompt or a call while the turn was paused, which ends it.
     replaces_paused: bool,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
@@ -515,11 +515,13 @@ impl App {
             }
             // Canceling a turn also drops the queued prompts, both here and in the session.
             Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
+            Event::Resumed => self.replaces_paused = false,
             Event::TurnEnded { reason, .. } => {
                 // A prompt to a paused turn ends that turn, and what waits is queued again.
                 let goes_on = std::mem::take(&mut self.replaces_paused);
-                let stops = matches!(reason, StopReason::Cancelled | StopReason::Paused);
-                if stops && !goes_on {
+                if goes_on {
+                    self.queued.clear();
+                } else if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
                     self.forget_queued();
                 }
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();

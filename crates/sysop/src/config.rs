@@ -589,13 +589,12 @@ fn built_in_patterns() -> Vec<String> {
 
 /// Returns the value to use instead of the invalid `text`, for a key that would be dangerous to ignore: without its
 /// approval mode, more commands would run, and without a provider's address, prompts would go to another server. The
-/// address is kept, and `Settings` reports it. Returns `None` for any other key.
+/// address is kept, or is empty if it is no text, and `Settings` reports it. Returns `None` for any other key.
 fn fallback_value(path: &KeyPath, text: Option<&str>) -> Option<ConfigValue> {
     if keys::is_approve(path) {
         return Some(ConfigValue::Text("each".to_owned()));
     }
-    let text = text.filter(|text| keys::is_provider_address(path) && !text.trim().is_empty());
-    text.map(|text| ConfigValue::Text(text.to_owned()))
+    keys::is_provider_address(path).then(|| ConfigValue::Text(text.unwrap_or_default().to_owned()))
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ fn default_models(environment: &Environment) -> impl Iterator<Item = (&'static s
     })
 }
 
-fn from_environment(settings: &Settings) -> Option<ModelChoice> {
+/// Returns the model that the variables for servers and keys select.
+pub(crate) fn from_environment(settings: &Settings) -> Option<ModelChoice> {
     let environment = &settings.environment;
     let has_address = settings.providers.get("openai").is_some_and(|openai| openai.base_url.is_some());
     if environment.value("LLM_BASE_URL").is_some() && has_address {

@@ -29,13 +29,13 @@ impl App {
     }
 
     fn prompt(&mut self, text: String, now: Duration) -> Vec<Action> {
-        self.replaces_paused = self.is_paused();
         let what = if self.is_working() {
             if self.queued.len() >= QUEUED_PROMPTS_MAX {
                 self.composer_mut().set(&text);
                 return self.remark(format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"), now);
             }
             self.own_queued.push(text.clone());
+            self.replaces_paused = self.is_paused();
             PendingAck::Event
         } else {
             PendingAck::Turn
@@ -241,6 +241,7 @@ impl App {
         now: Duration,
     ) -> Vec<Action> {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
+        self.replaces_paused = self.is_paused();
         let what = if self.state().is_busy() { PendingAck::Event } else { PendingAck::Turn };
         self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin, by: None }, what, now)
     }

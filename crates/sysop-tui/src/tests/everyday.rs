@@ -397,12 +397,15 @@ fn a_prompt_to_a_paused_turn_is_sent_once() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "make")).is_read().press(KeyCode::Enter).key(control('p'));
     assert!(world.screen(100, 24).contains("Queue a message"));
-    world.ends(Outcome::new(Status::Ok, "done"));
+    world.says("first thing").ends(Outcome::new(Status::Ok, "done"));
     assert!(world.screen(100, 24).contains("A message ends the paused turn"));
     world.says("second thing");
     assert_eq!(world.app.composer().text(), "", "{}", world.screen(100, 24));
-    let screen = world.replies(says("All right.")).screen(100, 24);
-    assert!(screen.contains("❯ second thing") && screen.contains("All right."), "{screen}");
+    assert!(world.screen(100, 24).contains("1 queued"), "{}", world.screen(100, 24));
+    let screen = world.replies(says("All right.")).replies(says("Done as well.")).screen(100, 30);
+    assert!(screen.contains("❯ first thing") && screen.contains("❯ second thing"), "{screen}");
+    assert!(screen.contains("Done as well.") && !screen.contains("queued  "), "{screen}");
+    assert_eq!(world.app.composer().text(), "");
 }
 
 #[test]

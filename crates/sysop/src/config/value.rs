@@ -62,15 +62,19 @@ pub(crate) fn quoted(text: &str) -> String {
     }
 }
 
-/// Returns the text. If it is a URL, the user name and password in it are replaced with `[set]`.
+/// Returns the text. If it is a URL, the user name and password in it are replaced with `[set]`; without a scheme, only if
+/// there is a password.
 pub(crate) fn without_credentials(text: &str) -> String {
-    if let Some((scheme, rest)) = text.split_once("://")
-        && let Some((credentials, _)) =
-            rest.split(['/', '?', '#']).next().and_then(|part| part.rsplit_once('@'))
-    {
-        return format!("{scheme}://[set]@{}", &rest[credentials.len() + 1..]);
+    let (scheme, rest) = match text.find("://") {
+        Some(at) => text.split_at(at + 3),
+        None => ("", text),
+    };
+    match rest.split(['/', '?', '#']).next().and_then(|part| part.rsplit_once('@')) {
+        Some((credentials, _)) if !scheme.is_empty() || credentials.contains(':') => {
+            format!("{scheme}[set]@{}", &rest[credentials.len() + 1..])
+        }
+        Some(_) | None => text.to_owned(),
     }
-    text.to_owned()
 }
 
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! Checks of settings that belong together.
 
-use sysop_core::model_provider::OPENAI;
 use sysop_core::model_table;
 
 use super::Settings;
 use crate::config::{ConfigValue, KeyPath, is_http_url, without_credentials};
 use crate::exit::CommandError;
+use crate::select_model::from_environment;
 
 /// Adds the errors of all checks to the settings' problems, and before them the errors in the user's programs.
 pub(super) fn run(settings: &mut Settings) {
@@ -29,11 +29,12 @@ fn price(settings: &Settings) -> Option<CommandError> {
     })
 }
 
-/// Returns an error if the address of the model's provider is no HTTP URL. Without a configured model, this concerns a
-/// server that speaks the API of OpenAI, which would be the first choice.
+/// Returns an error if the address of the model's provider is no HTTP URL. Without a configured model, this is the
+/// provider that the environment selects.
 fn address(settings: &mut Settings) -> Option<CommandError> {
-    let provider = settings.model.as_ref().map_or(OPENAI.name, |model| model.value.provider.as_str());
-    let path = KeyPath::new(["providers", provider, "base_url"]);
+    let model = settings.model.as_ref().map(|model| model.value.clone());
+    let model = model.or_else(|| Some(from_environment(settings)?.model))?;
+    let path = KeyPath::new(["providers", &model.provider, "base_url"]);
     let entry = settings.config.entry(&path.to_string())?;
     let ConfigValue::Text(address) = &entry.value else { return None };
     if is_http_url(address) {

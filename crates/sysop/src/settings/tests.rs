@@ -265,8 +265,32 @@ fn a_wrong_address_of_the_models_provider_is_an_error() {
     let variable = vec![("LLM_BASE_URL", "me:secret@127.0.0.1:9"), ("LLM_AUTH_TOKEN", "k")];
     let openai = "model = 'openai/x'\n";
     for (config, environment, words) in [
-        (config.to_owned(), vec![], ["config.toml:2: ", "did you mean `http://127.0.0.1:8000/v1`?"]),
+        (
+            config.to_owned(),
+            vec![("OPENAI_API_KEY", "k")],
+            ["config.toml:2: ", "did you mean `http://127.0.0.1:8000/v1`?"],
+        ),
         (format!("{openai}{config}"), vec![], ["config.toml:3: ", "not an http:// or https:// URL"]),
+        (
+            "[providers.gemini]\nbase_url = '127.0.0.1:9'\n".to_owned(),
+            vec![("GEMINI_API_KEY", "k")],
+            ["config.toml:2: ", "`http://127.0.0.1:9`?"],
+        ),
+        (
+            format!("{openai}[providers.openai]\nbase_url = 8000\n"),
+            vec![],
+            ["config.toml:3: ", "set it to the URL"],
+        ),
+        (
+            format!("{openai}[providers.openai]\nbase_url = ''\n"),
+            vec![],
+            ["config.toml:3: ", "set it to the URL"],
+        ),
+        (
+            String::new(),
+            vec![("LLM_BASE_URL", " "), ("OPENAI_API_KEY", "k")],
+            ["LLM_BASE_URL: ", "set it to"],
+        ),
         (String::new(), variable.clone(), ["environment LLM_BASE_URL: ", "`http://[set]@127.0.0.1:9`?"]),
         (
             openai.to_owned(),
@@ -279,11 +303,17 @@ fn a_wrong_address_of_the_models_provider_is_an_error() {
         assert_eq!(refused.exit, Exit::Usage);
         assert!(words.iter().all(|word| refused.message.contains(word)), "{refused}");
         assert!(!refused.message.contains("secret"), "{refused}");
+        assert!(!settings.config.show().contains("secret"), "{}", settings.config.show());
         assert_eq!(settings.warnings(), [], "the error says it");
     }
-    let other = settings(&format!("model = 'ollama/phi3'\n{config}"), &[]);
-    other.require_runnable().unwrap();
-    assert_eq!(other.warnings().len(), 1);
+    for (config, environment) in [
+        (format!("model = 'ollama/phi3'\n{config}"), vec![]),
+        (config.to_owned(), vec![("GEMINI_API_KEY", "k")]),
+    ] {
+        let other = settings(&config, &environment);
+        other.require_runnable().unwrap();
+        assert_eq!(other.warnings().len(), 1);
+    }
     // A valid address takes the place of a wrong one.
     let environment = [("LLM_BASE_URL", "http://127.0.0.1:9/v1")];
     settings(config, &environment).require_runnable().unwrap();
