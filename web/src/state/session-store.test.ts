@@ -264,6 +264,27 @@ test("what is typed after a new skill is sent after it, and the skills are asked
   expect(answers).toHaveLength(1);
 });
 
+test("a stop returns what waits for the list of skills to the composer", async () => {
+  const skills = [{ name: "deploy", kind: "skill", source: "user", path: "p", listed: true }];
+  let answer = () => {};
+  vi.stubGlobal("fetch", () => {
+    const listed = new Response(JSON.stringify({ skills }));
+    return new Promise((done) => {
+      answer = () => done(listed);
+    });
+  });
+  const drafts: string[] = [];
+  store.onDraft((text) => drafts.push(text));
+  greet(0);
+  store.say("/deploy web1");
+  store.say("!systemctl restart web");
+  store.stop();
+  answer();
+  await settle();
+  expect(sent).toMatchObject([{ type: "cancel" }]);
+  expect(drafts).toEqual(["!systemctl restart web", "/deploy web1"]);
+});
+
 test("/effort configures the session, and the page itself answers /cost and /trust", async () => {
   greet(0);
   store.say("/effort high");

@@ -88,6 +88,8 @@ export class SessionStore {
   private begun: ReadonlyMap<string, number> = new Map();
   /** Prompts and commands that wait for the answer to an earlier one, oldest first. */
   private readonly typed: { text: string; images: PromptImage[] }[] = [];
+  /** Number of times that the text in `typed` was moved back to the draft. */
+  private returns = 0;
   private handlesTyped = false;
   /** Skills of the session as last told by the server, which knows them before the log does. */
   private skills: readonly Skill[] = [];
@@ -128,6 +130,7 @@ export class SessionStore {
   }
 
   close(): void {
+    this.returnTyped();
     this.link.close();
     this.listeners.clear();
   }
@@ -172,6 +175,12 @@ export class SessionStore {
     } finally {
       this.handlesTyped = false;
     }
+  }
+
+  /** Moves what waits for an answer of the server back to the draft. */
+  private returnTyped(): void {
+    this.returns++;
+    for (const { text, images } of this.typed.splice(0)) this.appendToDraft(text, images);
   }
 
   /** Returns a promise if the server must be asked first. */
@@ -235,12 +244,14 @@ export class SessionStore {
 
   /** Sends a prompt if its first word is a new skill of the session; otherwise the text returns to the composer. */
   private async sayIfSkill(text: string, word: string): Promise<void> {
+    const { returns } = this;
     try {
-      if (isSkill(word, await this.fetchSkills())) {
+      const skills = await this.fetchSkills();
+      if (returns === this.returns && isSkill(word, skills)) {
         this.link.send({ type: "user.message", content: text, messageId: newId() });
         return;
       }
-      this.note(`unknown command ${word}; see /help`);
+      if (returns === this.returns) this.note(`unknown command ${word}; see /help`);
     } catch (error) {
       this.trouble(error);
     }
@@ -308,6 +319,7 @@ export class SessionStore {
   }
 
   stop(): void {
+    this.returnTyped();
     this.become({ stopping: true });
     this.sendCommand({ type: "cancel" }, "Cannot stop");
   }
@@ -328,6 +340,7 @@ export class SessionStore {
 
   /** Clears the history, and hides earlier items. */
   newChat(): void {
+    this.returnTyped();
     this.become({ showsAll: false });
     this.sendCommand({ type: "clear" }, "Cannot start a new chat");
   }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Barrier;
@@ -202,7 +202,14 @@ fn a_rollback_on_a_full_disk_is_not_started_twice() {
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mut firing = target.on_full_disk(&["fire", "g1", "test"]).spawn().unwrap();
         // The hook opens its end once the files are restored.
-        let mut go = fs::OpenOptions::new().write(true).open(&pipe).unwrap();
+        let until = Instant::now() + DEADLINE;
+        let mut go = loop {
+            let pipe = fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&pipe);
+            match pipe {
+                Ok(pipe) => break pipe,
+                Err(error) => assert!(Instant::now() < until, "{:?}: {error}", target.shell),
+            }
+        };
         let (code, said) = target.guard(&["fire", "g1", "again"]);
         assert_eq!((code, said.as_str()), (3, "G g1 firing late"), "{:?}", target.shell);
         go.write_all(b"go\n").unwrap();
