@@ -408,9 +408,10 @@ fn draw_box(app: &mut App, theme: Theme, area: Rect, frame: &mut Frame<'_>) -> O
     let placeholder = match app.state() {
         State::ReviewAction => "",
         _ if app.is_paused() => "A message ends the paused turn",
-        _ if app.is_working() => "Queue a message",
-        State::Thinking | State::Executing | State::Finalizing => "Queue a message",
-        State::Input | State::Done => "Describe a task, or / for commands",
+        State::Input | State::Done if !app.is_working() => "Describe a task, or / for commands",
+        State::Thinking | State::Executing | State::Finalizing | State::Input | State::Done => {
+            "Queue a message"
+        }
     };
     let at = write_area(app.composer_mut().area_mut(), placeholder, theme, text, frame);
     writes.then_some(at)
