@@ -360,11 +360,24 @@ pub struct ToolResult {
     pub output: String,
     /// True if the call itself failed. A command that exits with an error code is not such a failure.
     pub is_error: bool,
+    /// Exit code of a command that ran to its end. `output` names it as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
 }
 
+/// Returns true if the output of a failed call says what went wrong. A search that finds nothing fails without a word.
+pub fn has_error_message(output: &str) -> bool {
+    output.lines().any(|line| !line.trim().is_empty() && !line.starts_with(['[', '(']))
+}
+
 impl ToolResult {
+    /// Returns true if the call failed, or if its command exited with an error code and a message.
+    pub fn has_failed(&self) -> bool {
+        self.is_error || (self.exit_code.is_some_and(|code| code != 0) && has_error_message(&self.output))
+    }
+
     /// Returns the id to use with the model's server.
     pub fn wire_id(&self) -> &str {
         self.wire_id.as_deref().unwrap_or(self.call.as_str())
@@ -376,6 +389,8 @@ impl ToolResult {
 pub struct ModelRequest {
     pub model: ModelRef,
     pub system: Arc<str>,
+    /// Replaces `system` for a model that gets its tools as text.
+    pub text_system: Option<Arc<str>>,
     /// The history window. It begins with a user message and never separates a call from its result.
     pub messages: Vec<HistoryMessage>,
     /// True if older messages of the session are missing from `messages`.
@@ -398,6 +413,8 @@ pub struct ModelRequest {
     /// True if the model is to write its calls as text, because its native calls kept failing. A provider whose models
     /// all have native tools ignores this.
     pub calls_as_text: bool,
+    /// True if a model that gets its tools as text must call one before it may answer, because its last command failed.
+    pub must_call: bool,
     /// Defaults of the mode, used where `max_output_tokens` or `temperature` is not set.
     pub sampling_defaults: SamplingDefaults,
 }

@@ -17,6 +17,10 @@ pub struct SessionSpec {
     pub model: ModelRef,
     /// The system prompt, without the parts that the session adds to it.
     pub system: String,
+    /// The system prompt for models that get their tools as text, which are small: it is shorter, and names neither the
+    /// root nor tools that the text protocol does not offer. `None` if they get `system`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_system: Option<String>,
     pub tools: Vec<ToolSpec>,
     #[serde(with = "policy::logged_mode")]
     pub approve: ApprovalMode,

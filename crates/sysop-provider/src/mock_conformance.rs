@@ -44,6 +44,8 @@ fn request(model: ModelRef, messages: &[HistoryMessage]) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }
@@ -99,6 +101,7 @@ async fn talk(
                 name: call.name.clone(),
                 output: "Hello, World!".to_owned(),
                 is_error: false,
+                exit_code: None,
                 images: Vec::new(),
             })
             .collect();

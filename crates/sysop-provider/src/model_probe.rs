@@ -50,6 +50,7 @@ fn questions() -> Vec<Question> {
         name: call.name.clone(),
         output: "37 a.txt".to_owned(),
         is_error: false,
+        exit_code: None,
         images: Vec::new(),
     };
     let calls = |reply: &Reply| {
@@ -158,6 +159,8 @@ fn request(
         effort: None,
         mode,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
     }
 }

@@ -188,6 +188,8 @@ mod tests {
             mode,
             effort: None,
             calls_as_text: false,
+            must_call: false,
+            text_system: None,
             sampling_defaults: SamplingDefaults::default(),
             images: Default::default(),
         }

@@ -23,7 +23,7 @@
 //! The cost is linear in the length of the text: the scanner only moves forward, it resumes after a failed JSON parse
 //! at the error and not at the start of the value, nesting is bounded, and the search for the end of a fence is cached.
 
-use sysop_core::message::{Arguments, ToolResult};
+use sysop_core::message::{Arguments, ModelRequest, ToolResult};
 use sysop_core::tool::ToolSpec;
 
 mod lenient_json;
@@ -99,11 +99,19 @@ pub fn instructions(tools: &[ToolSpec]) -> String {
     prompt::instructions(tools)
 }
 
+/// Returns the complete system prompt of a model that gets its tools as text.
+pub fn system(request: &ModelRequest) -> String {
+    let system = request.text_system.as_ref().unwrap_or(&request.system);
+    let separator = if system.is_empty() { "" } else { "\n\n" };
+    format!("{system}{separator}{}", instructions(&request.tools))
+}
+
 /// Returns the JSON Schema that constrains a reply to the protocol, in the subset of llama.cpp's and Ollama's grammars.
 ///
-/// If `tools` is empty, only an answer is valid, which stops a model that would otherwise make calls endlessly.
-pub fn schema(tools: &[ToolSpec]) -> serde_json::Value {
-    prompt::schema(tools)
+/// If `tools` is empty, only an answer is valid, which stops a model that would otherwise make calls endlessly. If
+/// `must_call` is true and there are tools, an answer is not valid.
+pub fn schema(tools: &[ToolSpec], must_call: bool) -> serde_json::Value {
+    prompt::schema(tools, must_call)
 }
 
 /// Renders a call as the model would have written it, for the history.

@@ -87,6 +87,7 @@ fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 50,
         max_history_messages: 100,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

@@ -226,6 +226,7 @@ fn session_opened(created: ServerMessage) -> Option<Event> {
         policy: PolicyOptions::default(),
         max_iterations,
         max_history_messages: 0,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

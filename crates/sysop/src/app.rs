@@ -240,14 +240,16 @@ impl Services {
         if settings.background_on_timeout && !is_small {
             catalog::background_on_timeout(&mut tools);
         }
-        let system = if is_small && external.is_empty() {
-            system_prompt::small_system(&place.host, &tools)
+        let small_system = system_prompt::small_system(&place.host, &tools);
+        let (system, text_system) = if is_small && external.is_empty() {
+            (small_system, None)
         } else {
-            system_prompt::system(&place.host, &place.display_root(), &tools)
+            (system_prompt::system(&place.host, &place.display_root(), &tools), Some(small_system))
         };
         SessionSpec {
             model: self.model.clone(),
             system,
+            text_system,
             tools,
             approve: settings.approve(&place.host),
             dangerous_patterns: settings.dangerous_patterns.clone(),

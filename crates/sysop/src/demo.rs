@@ -104,6 +104,8 @@ mod tests {
             mode: Mode::Agent,
             effort: None,
             calls_as_text: false,
+            must_call: false,
+            text_system: None,
             sampling_defaults: SamplingDefaults::default(),
             images: Default::default(),
         }
@@ -140,6 +142,7 @@ mod tests {
             name: call.name.clone(),
             output: "OK".to_owned(),
             is_error: false,
+            exit_code: None,
             images: Vec::new(),
         };
         let results = Message::ToolResults { results: first.calls.iter().map(result).collect() };

@@ -90,6 +90,8 @@ async fn ask(shell: InitShell, settings: Settings, model: ModelRef) -> Result<St
         temperature: settings.temperature,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         mode: Mode::Chat,
         sampling_defaults: SamplingDefaults::default(),
     };

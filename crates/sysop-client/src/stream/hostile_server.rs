@@ -114,6 +114,7 @@ fn spec() -> SessionSpec {
         policy: PolicyOptions::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

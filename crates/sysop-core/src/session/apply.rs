@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
 use super::state::{
-    CurrentCall, EvidenceRequest, PendingApproval, Phase, QueuedPrompt, RepeatedCall, SameFailures,
-    TurnChanges, UNDO_TURNS_MAX,
+    CHANGED_FILES_MAX, CurrentCall, FailedCommand, PendingApproval, Phase, QueuedPrompt, RepeatedCall,
+    SameFailures, TurnChanges, UNDO_TURNS_MAX,
 };
-use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX, EVIDENCE_NUDGE};
+use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{Session, compact, hints};
 use crate::auto_bounds::AutoProgress;
 use crate::budget::Spending;
@@ -20,7 +20,7 @@ use crate::job::Job;
 use crate::ledger::Ledger;
 use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
-use crate::outcome::{Outcome, Status};
+use crate::outcome::{ChangeKind, Outcome, Status};
 use crate::policy::{ApprovalMode, Grant, ScopedGrant};
 use crate::tool::ToolEffect;
 use crate::undo::UNDO_TOOL;
@@ -117,9 +117,9 @@ impl Session {
 
     fn apply_step_started(&mut self, step: StepId) {
         let state = &mut self.state;
-        if state.evidence == EvidenceRequest::Due {
-            state.evidence = EvidenceRequest::Made;
-            state.history.push(Message::user(EVIDENCE_NUDGE));
+        if let Some(request) = state.evidence_due.take() {
+            state.history.push(Message::user(request.text));
+            state.evidence_made.push(request.kind);
         }
         state.step = step;
         state.phase = Phase::Thinking { step };
@@ -235,9 +235,12 @@ impl Session {
         state.expansion = None;
         state.empty_replies = 0;
         state.ran_tool = false;
-        state.evidence = EvidenceRequest::None;
+        state.evidence_due = None;
+        state.evidence_made.clear();
+        state.changed_files.clear();
         state.repeated = None;
         state.same_failures = SameFailures::default();
+        state.failed_command = None;
         state.spent_turn = Spending::default();
         if state.direct {
             state.phase =
@@ -255,11 +258,9 @@ impl Session {
 
     fn apply_replied(&mut self, reply: Reply) {
         self.spend(reply.usage);
-        let needs_evidence = self.needs_evidence(&reply);
+        let request = self.evidence_request(&reply);
         let state = &mut self.state;
-        if needs_evidence {
-            state.evidence = EvidenceRequest::Due;
-        }
+        state.evidence_due = request;
         state.expansion.iter_mut().for_each(Vec::clear);
         if reply.text.trim().is_empty() && reply.calls.is_empty() {
             state.empty_replies += 1;
@@ -365,8 +366,15 @@ impl Session {
         if !self.state.direct {
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
             self.state.same_failures.record(&outcome);
+            let names = outcome.changed.iter().filter(|change| change.kind == ChangeKind::File);
+            let room = CHANGED_FILES_MAX.saturating_sub(self.state.changed_files.len());
+            self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
+            let prepared = FailedCommand::record(&mut self.state.failed_command, &call, &outcome);
             let failures = self.state.same_failures.times;
             let mut result = result_of(&call, edited, &outcome, again, failures);
+            if let Some(command) = prepared {
+                result.output = format!("{}\n{}", result.output.trim_end(), hints::not_repeated(&command));
+            }
             if let Some(shortened) = compact::shorten_output(&result, bytes_max) {
                 self.state.history.keep_omitted(&result.call, &result.output);
                 result.output = shortened;
@@ -481,6 +489,7 @@ fn result_of(
         name: call.name.clone(),
         output,
         is_error,
+        exit_code: outcome.exit_code,
         images: outcome.images.clone(),
     }
 }

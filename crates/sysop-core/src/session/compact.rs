@@ -317,6 +317,7 @@ impl Session {
         ModelRequest {
             model: state.spec.model.clone(),
             system: summary::PROMPT.into(),
+            text_system: None,
             messages: vec![HistoryMessage::new(Message::user(text))],
             trimmed: false,
             images: RequestImages::default(),
@@ -327,6 +328,7 @@ impl Session {
             mode: Mode::Chat,
             effort: None,
             calls_as_text: false,
+            must_call: false,
             sampling_defaults: SamplingDefaults::of(Mode::Chat, &[]),
         }
     }

@@ -13,6 +13,9 @@ const NOT_FOUND: i32 = 127;
 /// Number of bytes of an output, from its end, that are searched for an error message.
 const SEARCHED_BYTES_MAX: usize = 2_000;
 
+/// Maximum characters of a repeated command.
+const COMMAND_CHARS_MAX: usize = 300;
+
 /// Lowercase phrases with which programs reject an option.
 const WRONG_OPTION: [&str; 11] = [
     "invalid option",
@@ -78,6 +81,15 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     })
 }
 
+/// Returns the line that is added to the result of a command that seems to prepare for `failed`, the command before it.
+pub(super) fn not_repeated(failed: &str) -> String {
+    let line: String = failed.lines().next().unwrap_or_default().chars().take(COMMAND_CHARS_MAX).collect();
+    let rest = if line.len() < failed.trim_end().len() { " …" } else { "" };
+    format!(
+        "[the command that failed has not succeeded yet; if it is still needed, run it again: {line}{rest}]"
+    )
+}
+
 /// Returns the program that a shell did not find, according to its message: `sh: 1: jq: not found`, `bash: line 1: jq:
 /// command not found`, `zsh: command not found: jq`.
 fn missing_program(output: &str) -> Option<&str> {
@@ -116,6 +128,43 @@ fn rejecting_program<'a>(line: &'a str, command: &'a str) -> Option<&'a str> {
 fn is_program_name(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte);
     (1..=32).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
+}
+
+/// Maximum number of files that the model is asked about.
+const FILES_MAX: usize = 3;
+
+/// Returns a question about the files that the prompt names, but none of these texts: arguments of calls, and paths.
+pub(super) fn unused_files(prompt: &str, used: &[String]) -> Option<String> {
+    let mut files: Vec<&str> = Vec::new();
+    for name in named_files(prompt) {
+        if !files.contains(&name) && !used.iter().any(|text| text.contains(name)) {
+            files.push(name);
+        }
+    }
+    files.truncate(FILES_MAX);
+    (!files.is_empty()).then(|| {
+        format!(
+            "The request names {}, but nothing that you ran has used it. If it must be written or changed, do that now. \
+             If not, give your answer again.",
+            files.join(", ")
+        )
+    })
+}
+
+/// Returns the names of files in a text, without their directories. A name has an extension; names of one letter, such
+/// as `e.g`, addresses and patterns do not count.
+fn named_files(text: &str) -> impl Iterator<Item = &str> {
+    let separators = |sign: char| sign.is_whitespace() || "\"'`()[]{}<>,;".contains(sign);
+    text.split(separators).filter_map(|word| {
+        let path = word.trim_end_matches(['.', ':', '!', '?']);
+        let name = path.rsplit('/').next()?;
+        let (stem, extension) = name.rsplit_once('.')?;
+        let is_plain = |sign: char| sign.is_alphanumeric() || "_-.+".contains(sign);
+        let is_name = !path.contains("://") && name.chars().all(is_plain) && name.chars().count() > 3;
+        let is_extension =
+            extension.starts_with(char::is_alphabetic) && extension.chars().all(char::is_alphanumeric);
+        (is_name && is_extension && !stem.is_empty()).then_some(name)
+    })
 }
 
 /// Lowercase phrases that claim an action.

@@ -14,7 +14,7 @@ use crate::image::ImageRef;
 use crate::instructions::Instructions;
 use crate::job::{ENDED_JOBS_MAX, EndedJob, RunningJobs};
 use crate::ledger::Ledger;
-use crate::message::{Arguments, ModelRef, ToolCall, ToolResult};
+use crate::message::{Arguments, ModelRef, ToolCall, ToolResult, has_error_message};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome, Reversibility, Status};
 use crate::policy::{Grant, GrantScope, Risk, ScopedGrant};
@@ -68,11 +68,16 @@ pub(super) struct State {
     pub(super) empty_replies: u32,
     /// True if a tool has run in this turn.
     pub(super) ran_tool: bool,
-    /// State of the request that asks the model for evidence, made if a reply claims actions although no tool ran in
-    /// the turn.
-    pub(super) evidence: EvidenceRequest,
+    /// The request for evidence that is sent with the next request to the model.
+    pub(super) evidence_due: Option<EvidenceRequest>,
+    /// Requests for evidence that this turn has made.
+    pub(super) evidence_made: Vec<EvidenceKind>,
+    /// Paths of files that commands of this turn changed, as the host reported them; at most `CHANGED_FILES_MAX`.
+    pub(super) changed_files: Vec<String>,
     /// Number of consecutive calls of this turn that failed with the same output, with any arguments.
     pub(super) same_failures: SameFailures,
+    /// The last command of this turn that failed, until another one makes up for it.
+    pub(super) failed_command: Option<FailedCommand>,
     /// Turns that changed files, oldest first; at most `UNDO_TURNS_MAX`.
     pub(super) changes: Vec<TurnChanges>,
     /// Number of tool calls that have ended; the source of `UndoStep::number`.
@@ -197,9 +202,7 @@ impl SameFailures {
     /// Records an outcome. A success starts the count over, and so does a failure without an error message, because a
     /// search that finds nothing fails in this way.
     pub(super) fn record(&mut self, outcome: &Outcome) {
-        let is_message = |line: &str| !line.trim().is_empty() && !line.starts_with(['[', '(']);
-        let failed = outcome.status == Status::Failed && outcome.output.lines().any(is_message);
-        if !failed {
+        if !has_failed(outcome) {
             *self = Self::default();
         } else if self.output == outcome.output {
             self.times += 1;
@@ -209,14 +212,66 @@ impl SameFailures {
     }
 }
 
-/// State of the request for evidence, which a turn makes at most once.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum EvidenceRequest {
-    #[default]
-    None,
-    /// To be sent with the next request to the model.
-    Due,
-    Made,
+fn has_failed(outcome: &Outcome) -> bool {
+    outcome.status == Status::Failed && has_error_message(&outcome.output)
+}
+
+/// Maximum number of changed files that a turn remembers.
+pub(super) const CHANGED_FILES_MAX: usize = 100;
+
+/// Number of commands that follow a failed one before a model that gets its tools as text may answer. Small models tend
+/// to describe the repair instead of making it.
+const RETRIES: u32 = 2;
+
+/// A command that failed and that no later command has made up for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FailedCommand {
+    command: String,
+    /// Number of commands that a model that gets its tools as text must still try before it may answer.
+    pub(super) retries: u32,
+}
+
+impl FailedCommand {
+    /// Records a call's outcome in `failed`. Returns the failed command if this call looks like a preparation for it: it
+    /// succeeded without output, and ran another program.
+    pub(super) fn record(failed: &mut Option<Self>, call: &ToolCall, outcome: &Outcome) -> Option<String> {
+        let Some(command) = call.text_argument("command") else {
+            *failed = None;
+            return None;
+        };
+        if has_failed(outcome) {
+            let retries = failed.as_ref().map_or(RETRIES, |failed| failed.retries.saturating_sub(1));
+            *failed = Some(Self { command: command.to_owned(), retries });
+            return None;
+        }
+        let program = failed.as_ref()?.command.split_whitespace().next();
+        let ended = !matches!(outcome.status, Status::Ok | Status::Failed);
+        if ended || command.split_whitespace().any(|word| Some(word) == program) {
+            *failed = None;
+            return None;
+        }
+        let failed = failed.as_mut()?;
+        failed.retries = failed.retries.saturating_sub(1);
+        let is_silent = outcome.status == Status::Ok && !has_error_message(&outcome.output);
+        is_silent.then(|| failed.command.clone())
+    }
+}
+
+/// A request for evidence, made when a reply could otherwise end the turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EvidenceRequest {
+    pub(super) kind: EvidenceKind,
+    /// Text for the model.
+    pub(super) text: String,
+}
+
+/// Reasons to ask for evidence. A turn asks at most once for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EvidenceKind {
+    /// The reply claims actions, but no tool ran.
+    Claim,
+    /// The prompt names a file that no call has named or changed.
+    UnusedFile,
 }
 
 /// Position within the turn.
@@ -292,8 +347,11 @@ impl State {
             repeated: None,
             empty_replies: 0,
             ran_tool: false,
-            evidence: EvidenceRequest::default(),
+            evidence_due: None,
+            evidence_made: Vec::new(),
+            changed_files: Vec::new(),
             same_failures: SameFailures::default(),
+            failed_command: None,
             changes: Vec::new(),
             tool_calls: 0,
             undo_steps: Vec::new(),

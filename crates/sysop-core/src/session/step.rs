@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use super::state::{CurrentCall, EvidenceRequest, Phase, RepeatedCall};
+use super::state::{CurrentCall, EvidenceKind, EvidenceRequest, Phase, RepeatedCall};
 use super::{Session, chat, hints};
 use crate::catalog::{self, VIEW_IMAGE_TOOL};
 use crate::deferred_tools::{self, CALL_TOOL, FIND_TOOLS};
@@ -38,7 +38,7 @@ const READ_ONLY_PROMPT: &str = "This session is read-only: commands that change 
 pub(super) const EMPTY_NUDGE: &str = "Your last reply was empty. Continue, or say that you are done.";
 
 /// Message that is sent to the model after a reply that claims actions, although no tool ran in the turn.
-pub(super) const EVIDENCE_NUDGE: &str = "You have run nothing yet, so nothing has been done. Do it now with a tool, or \
+const EVIDENCE_NUDGE: &str = "You have run nothing yet, so nothing has been done. Do it now with a tool, or \
      answer again without claiming it.";
 
 /// Number of consecutive failures with the same output after which the model gets its tools as text.
@@ -135,16 +135,21 @@ impl Session {
             tools = Arc::from([]); // a small model answers only if it has no tool to call
         }
         let mut system = Arc::clone(&self.offered_tools().system);
+        let mut text_system = self.offered_tools().text_system.clone();
         if state.spec.approve == ApprovalMode::Never {
-            system = Arc::from(format!("{system}\n\n{READ_ONLY_PROMPT}").trim_start());
+            let read_only =
+                |system: &Arc<str>| Arc::from(format!("{system}\n\n{READ_ONLY_PROMPT}").trim_start());
+            (system, text_system) = (read_only(&system), text_system.as_ref().map(read_only));
         }
         if self.is_chat() {
             messages = chat::as_plain_text(messages, |name| self.offered_tools().completes(name));
             (tools, known_tools, system) = (Arc::from([]), Arc::from([]), chat::system(&state.spec));
+            text_system = None;
         }
         ModelRequest {
             model: state.spec.model.clone(),
             system,
+            text_system,
             messages,
             trimmed: window.trimmed,
             images: RequestImages { vision: self.vision(), ..RequestImages::default() },
@@ -155,6 +160,7 @@ impl Session {
             effort: state.spec.effort,
             mode: state.turn_mode,
             calls_as_text: self.switches_protocol(),
+            must_call: state.failed_command.as_ref().is_some_and(|failed| failed.retries > 0),
             sampling_defaults: self.sampling_defaults(),
         }
     }
@@ -166,17 +172,35 @@ impl Session {
         failed && !self.is_chat() && self.listed().is_none()
     }
 
-    /// Returns true if the model must be asked for evidence before this reply can end the turn: the reply claims
-    /// actions, but no tool ran. The model is asked at most once per turn.
-    pub(super) fn needs_evidence(&self, reply: &Reply) -> bool {
+    /// Returns the request for evidence that must be made before this reply can end the turn, or `None` if it can.
+    ///
+    /// The question about files is for models that get their tools as text, which are small.
+    pub(super) fn evidence_request(&self, reply: &Reply) -> Option<EvidenceRequest> {
         let state = &self.state;
-        let may_ask = state.evidence == EvidenceRequest::None && !state.ran_tool && !self.is_chat();
-        may_ask
-            && reply.calls.is_empty()
-            && reply.finish == FinishReason::Stop
-            && !self.offered_tools().specs.is_empty()
-            && self.is_first_report()
-            && hints::claims_action(&reply.text)
+        let answers = reply.calls.is_empty() && reply.finish == FinishReason::Stop;
+        if !answers || self.is_chat() || self.offered_tools().specs.is_empty() {
+            return None;
+        }
+        let may_ask = |kind: EvidenceKind| !state.evidence_made.contains(&kind);
+        let claims = !state.ran_tool && self.is_first_report() && hints::claims_action(&reply.text);
+        if claims && may_ask(EvidenceKind::Claim) {
+            return Some(EvidenceRequest { kind: EvidenceKind::Claim, text: EVIDENCE_NUDGE.to_owned() });
+        }
+        let asks = reply.protocol == ToolProtocol::Text && may_ask(EvidenceKind::UnusedFile);
+        let text = self.unused_files().filter(|_| asks)?;
+        Some(EvidenceRequest { kind: EvidenceKind::UnusedFile, text })
+    }
+
+    /// Returns a question about files that the prompt names, but that no call of the session has named or changed.
+    fn unused_files(&self) -> Option<String> {
+        let prompt = self.state.last_prompt.as_deref()?;
+        let calls = self.state.history.messages().flat_map(|message| match message {
+            Message::Assistant { reply } => reply.calls.as_slice(),
+            Message::User { .. } | Message::ToolResults { .. } => &[],
+        });
+        let mut used: Vec<String> = calls.map(|call| call.arguments.to_value().to_string()).collect();
+        used.extend_from_slice(&self.state.changed_files);
+        hints::unused_files(prompt, &used)
     }
 
     /// Returns true if no tool has run since the history began. Later replies may report earlier work.
@@ -219,7 +243,7 @@ impl Session {
 
     /// Returns the stop reason and, if something failed, an error sentence. `None` if the turn continues.
     pub(super) fn ending(&self, reply: &Reply) -> Option<(StopReason, Option<String>)> {
-        if !reply.calls.is_empty() || self.needs_evidence(reply) {
+        if !reply.calls.is_empty() || self.evidence_request(reply).is_some() {
             return None;
         }
         let text = reply.text.trim();
@@ -278,6 +302,8 @@ pub(super) struct OfferedTools {
     /// External tools whose definitions the model does not get.
     deferred: Vec<ToolSpec>,
     system: Arc<str>,
+    /// System prompt for a model that gets its tools as text. `None` if that model gets `system`.
+    text_system: Option<Arc<str>>,
     /// Estimated tokens of `specs`.
     tokens: OnceLock<u64>,
     validators: HashMap<String, OnceLock<Option<jsonschema::Validator>>>,
@@ -304,7 +330,17 @@ impl OfferedTools {
         let specs: Arc<[ToolSpec]> = others.chain(session_tools).cloned().collect();
         let all = specs.iter().chain(&deferred);
         let validators = all.map(|tool| (tool.name.clone(), OnceLock::new())).collect();
-        Self { specs, deferred, system: system(spec, client_tools), tokens: OnceLock::new(), validators }
+        // The short prompt does not tell apart the machines on which the tools run.
+        let text_system =
+            spec.text_system.as_deref().filter(|_| client_tools.tools.is_empty()).map(Arc::from);
+        Self {
+            specs,
+            deferred,
+            system: system(spec, client_tools),
+            text_system,
+            tokens: OnceLock::new(),
+            validators,
+        }
     }
 
     /// Returns the external tools whose definitions the model does not get.

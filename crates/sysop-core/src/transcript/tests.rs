@@ -38,6 +38,7 @@ fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

@@ -1,12 +1,15 @@
 //! Rules that help small models: one call at a time, hints, evidence, and usage after a failure.
 
 use expect_test::expect;
-use sysop_core::event::Input;
+use sysop_core::event::{ConfigChange, Input};
 use sysop_core::message::{Message, Reply, ToolProtocol};
-use sysop_core::outcome::Outcome;
+use sysop_core::outcome::{ChangeKind, Outcome, Status, SystemChange};
+use sysop_core::policy::ApprovalMode;
+use sysop_core::spec::SessionSpec;
+use sysop_core::tool::{ClientTools, ToolEffect};
 
 use crate::scripts::shows;
-use crate::world::{World, bash, calls, says};
+use crate::world::{World, bash, calls, says, spec, tool};
 
 #[test]
 fn a_small_model_that_repeats_itself_is_told_to_answer_without_tools() {
@@ -95,6 +98,139 @@ fn failing_alike_leads_to_a_hint_then_to_calls_as_text_then_to_a_question() {
     world.tell(Input::Resume);
     let (_, request) = world.asked.clone().expect("asked");
     assert!(!request.calls_as_text, "counted from the start");
+}
+
+#[test]
+fn two_commands_follow_a_failed_one_before_an_answer() {
+    let must_call = |outcomes: &[(&str, Outcome)]| -> Vec<bool> {
+        let mut world = World::auto();
+        world.prompt("go");
+        let mut requests = vec![world.asked.clone().expect("asked").1.must_call];
+        for (number, (command, outcome)) in outcomes.iter().enumerate() {
+            world.reply(calls(vec![bash(&number.to_string(), command)])).outcome(outcome.clone());
+            requests.push(world.asked.clone().expect("asked").1.must_call);
+        }
+        requests
+    };
+    let failed = |text: &str| Outcome { exit_code: Some(1), ..Outcome::failed(text) };
+    let first = ("cp a b", failed("cp: error 1"));
+    let list = ("ls", Outcome::ok("c"));
+    let other = ("cp c b", failed("cp: error 2"));
+    assert_eq!(
+        must_call(&[list.clone(), first.clone(), list.clone(), list.clone()]),
+        [false, false, true, true, false]
+    );
+    assert_eq!(must_call(&[first.clone(), other.clone(), other]), [false, true, true, false]);
+    let repaired = ("mkdir -p d && cp a d/b", Outcome::ok(""));
+    assert_eq!(must_call(&[first.clone(), repaired]), [false, true, false], "the same program succeeded");
+    let nothing = ("grep x a", failed("[exit code 1]"));
+    assert_eq!(must_call(&[nothing]), [false, false], "a search that finds nothing is no failure");
+    let stopped = ("cp c b", Outcome { status: Status::Cancelled, ..Outcome::failed("stopped") });
+    assert_eq!(must_call(&[first, stopped]), [false, true, false], "a person stopped it");
+}
+
+#[test]
+fn a_model_with_tools_as_text_is_asked_once_about_a_file_that_nothing_used() {
+    let text = |reply: Reply| Reply { protocol: ToolProtocol::Text, ..reply };
+    let asked = |prompt: &str, reply: Reply| {
+        let mut world = World::auto();
+        world
+            .prompt(prompt)
+            .reply(text(calls(vec![bash("1", "grep -c ERROR logs/app.log")])))
+            .outcome(Outcome::ok("9"));
+        world.reply(reply);
+        if world.lines().ends_with("turn 1 ended end_turn") {
+            return None;
+        }
+        let (_, request) = world.asked.clone().expect("asked");
+        let Some(Message::User { text: question, .. }) =
+            request.messages.last().map(|message| message.message().clone())
+        else {
+            panic!("a question")
+        };
+        world.reply(text(says("There are 9.")));
+        assert!(world.lines().ends_with("turn 1 ended end_turn"), "{}", world.lines());
+        Some(question)
+    };
+    let answer = || text(says("There are 9."));
+    expect!["The request names answer.txt, but nothing that you ran has used it. If it must be written or changed, do that now. If not, give your answer again."]
+        .assert_eq(&asked("Count the errors in logs/app.log. Write the number to out/answer.txt.", answer()).unwrap_or_default());
+    for prompt in [
+        "Count the errors in logs/app.log.",
+        "Count errors, e.g. of 10.0.0.1, see https://a.example/b.html, *.log",
+    ] {
+        assert_eq!(asked(prompt, answer()), None, "{prompt}");
+    }
+    let native = says("There are 9.");
+    assert_eq!(asked("Count the errors and write them to answer.txt.", native), None);
+}
+
+#[test]
+fn a_file_that_changed_counts_as_used_even_if_no_command_names_it() {
+    let change = |name: &str| SystemChange {
+        kind: ChangeKind::File,
+        name: format!("/srv/{name}"),
+        how: "created".to_owned(),
+    };
+    let ends = |changed: Vec<SystemChange>| {
+        let mut world = World::auto();
+        let reply = Reply { protocol: ToolProtocol::Text, ..calls(vec![bash("1", "gzip big.log")]) };
+        world.prompt("Compress big.log, so that big.log.gz takes its place.").reply(reply);
+        world.outcome(Outcome { changed, ..Outcome::ok("[exit code 0]") });
+        world.reply(Reply { protocol: ToolProtocol::Text, ..says("It is compressed.") });
+        world.lines().ends_with("turn 1 ended end_turn")
+    };
+    assert!(ends(vec![change("big.log"), change("big.log.gz")]));
+    assert!(!ends(vec![change("big.log")]));
+}
+
+#[test]
+fn a_silent_command_after_a_failure_is_followed_by_a_reminder_of_the_failed_one() {
+    let write = bash("1", "echo a >notes/a");
+    let result = |next: &str, outcome: Outcome| {
+        let mut world = World::auto();
+        world.prompt("go").reply(calls(vec![write.clone()]));
+        world.outcome(Outcome { exit_code: Some(1), ..Outcome::failed("sh: notes/a: No such file") });
+        world.reply(calls(vec![bash("2", next)])).outcome(outcome);
+        let (_, request) = world.asked.clone().expect("asked");
+        let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
+        else {
+            panic!("the last message holds the results")
+        };
+        results[0].output.clone()
+    };
+    let silent = || Outcome::ok("[exit code 0]");
+    assert_eq!(
+        result("mkdir notes", silent()),
+        "[exit code 0]\n[the command that failed has not succeeded yet; if it is still needed, run it again: echo a \
+         >notes/a]"
+    );
+    assert_eq!(result("echo a >a", silent()), "[exit code 0]", "a corrected command");
+    assert_eq!(result("ls", Outcome::ok("notes.txt\n")), "notes.txt\n", "a look");
+}
+
+#[test]
+fn models_that_get_their_tools_as_text_have_their_own_system_prompt() {
+    let with = |approve| SessionSpec { text_system: Some("short".to_owned()), ..spec(approve) };
+    let prompt = |world: &World| world.asked.clone().expect("asked").1.text_system;
+    let mut world = World::new(with(ApprovalMode::Auto));
+    world.prompt("go");
+    assert_eq!(prompt(&world).as_deref(), Some("short"));
+
+    let mut reads = World::new(with(ApprovalMode::Never));
+    reads.prompt("go");
+    let text = prompt(&reads).expect("the prompt");
+    assert!(
+        text.starts_with("short\n\n") && text.len() > "short\n\n".len(),
+        "it says what is forbidden: {text}"
+    );
+
+    // It does not say which tools run where.
+    let mut helped = World::new(with(ApprovalMode::Auto));
+    let tools =
+        ClientTools { tools: vec![tool("play", ToolEffect::Writes, "path")], root: "/home/me".to_owned() };
+    helped.tell(Input::Configure { change: ConfigChange::ClientTools(tools) }).prompt("go");
+    assert_eq!(prompt(&helped), None);
 }
 
 #[test]

@@ -44,6 +44,7 @@ fn result(id: &str) -> ToolResult {
         name: "bash".to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
+        exit_code: None,
         images: Vec::new(),
     }
 }
@@ -77,6 +78,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }
@@ -745,21 +748,19 @@ mod refusals {
         let sentence = failed(401, "authentication_error", &format!("bad \u{1b}]0;x\u{7} {KEY}")).1;
         assert!(!sentence.contains(KEY) && !sentence.contains('\u{1b}'), "{sentence}");
         assert!(sentence.contains("ANTHROPIC_API_KEY"));
-        let long = failed(400, "invalid_request_error", &"x".repeat(100_000)).1;
-        assert!(long.chars().count() < 600);
+        assert!(failed(400, "invalid_request_error", &"x".repeat(100_000)).1.chars().count() < 600);
     }
 
     #[test]
     fn a_refused_parameter_is_left_out_and_the_request_retried_once() {
         let bound = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a \
                      different conversation. Remove the block, or set thinking.block_binding.prefix_mismatch_behavior";
+        let header =
+            "Unexpected value(s) `thinking-binding-controls-2026-08-01` for the `anthropic-beta` header";
         for (message, quirk) in [
             ("adaptive thinking is not supported on this model", quirk::THINKING),
             ("thinking.adaptive.display: Extra inputs are not permitted", quirk::DISPLAY),
-            (
-                "Unexpected value(s) `thinking-binding-controls-2026-08-01` for the `anthropic-beta` header",
-                quirk::BLOCK_BINDING,
-            ),
+            (header, quirk::BLOCK_BINDING),
             ("messages.1.content.0: Invalid `signature` in `thinking` block", quirk::THINKING_BLOCKS),
             ("Expected `thinking` or `redacted_thinking`, but found `tool_use`", quirk::THINKING_BLOCKS),
             (

@@ -129,8 +129,7 @@ fn never_thinks(model: &str) -> bool {
 
 fn system<'a>(request: &'a ModelRequest, quirks: &ModelQuirks) -> Cow<'a, str> {
     if quirks.text_protocol {
-        let contract = text_protocol::instructions(&request.tools);
-        return Cow::Owned(format!("{}\n\n{contract}", request.system));
+        return Cow::Owned(text_protocol::system(request));
     }
     Cow::Borrowed(&request.system)
 }

@@ -61,6 +61,7 @@ fn result(id: &str, name: &str) -> ToolResult {
         name: name.to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
+        exit_code: None,
         images: Vec::new(),
     }
 }
@@ -91,6 +92,8 @@ fn request(messages: Vec<Message>) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }
@@ -289,6 +292,16 @@ mod request_form {
         (chat.mode, chat.tools) = (Mode::Chat, Arc::from([]));
         let known_quirks = ModelQuirks { text_protocol: true, ..ModelQuirks::default() };
         assert_eq!(written(&chat, &known_quirks), body(&chat));
+    }
+
+    #[test]
+    fn the_text_protocol_has_its_own_system_prompt() {
+        let mut request = request(vec![user("go")]);
+        request.text_system = Some("be brief".into());
+        let known_quirks = ModelQuirks { text_protocol: true, ..ModelQuirks::default() };
+        let text = written(&request, &known_quirks)["systemInstruction"]["parts"][0]["text"].clone();
+        assert!(text.as_str().is_some_and(|text| text.starts_with("be brief\n\nReply with")), "{text}");
+        assert!(!body(&request).to_string().contains("be brief"));
     }
 
     #[test]

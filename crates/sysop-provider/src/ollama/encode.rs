@@ -2,6 +2,7 @@
 
 use crate::text_protocol;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use sysop_core::image::RequestImages;
 use sysop_core::message::{HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
 
@@ -44,7 +45,7 @@ pub(super) fn body(request: &ModelRequest, params: &ChatParams<'_>) -> String {
     if params.text_protocol {
         if !params.unsupported_params.contains(&FORMAT) {
             body.push_str(",\"format\":");
-            push(&mut body, &text_protocol::schema(&request.tools));
+            push(&mut body, &text_protocol::schema(&request.tools, request.must_call));
         }
     } else if !request.tools.is_empty() {
         body.push_str(",\"tools\":[");
@@ -87,13 +88,11 @@ fn options(request: &ModelRequest, params: &ChatParams<'_>) -> Value {
 }
 
 fn push_system(body: &mut String, request: &ModelRequest, params: &ChatParams<'_>) {
-    let mut system = request.system.to_string();
-    if params.text_protocol {
-        if !system.is_empty() {
-            system.push_str("\n\n");
-        }
-        system.push_str(&text_protocol::instructions(&request.tools));
-    }
+    let system = if params.text_protocol {
+        Cow::Owned(text_protocol::system(request))
+    } else {
+        Cow::Borrowed(&*request.system)
+    };
     if !system.is_empty() {
         body.push_str(&text_message("system", &system));
     }
@@ -247,6 +246,8 @@ pub(super) mod tests {
                 mode: Mode::Agent,
                 effort: None,
                 calls_as_text: false,
+                must_call: false,
+                text_system: None,
                 sampling_defaults: SamplingDefaults::default(),
             };
             assert!(serde_json::from_str::<Value>(&body(&request, &params)).is_ok());

@@ -100,7 +100,7 @@ pub(super) fn body(
     }
     if quirks.text_protocol {
         if sends(RESPONSE_FORMAT) {
-            let schema = text_protocol::schema(&request.tools);
+            let schema = text_protocol::schema(&request.tools, request.must_call);
             let format = json!({"type": "json_schema",
                 "json_schema": {"name": "reply", "strict": true, "schema": schema}});
             body.push_str(",\"response_format\":");
@@ -166,13 +166,11 @@ fn is_reasoning_model(model: &str) -> bool {
 }
 
 fn push_system(body: &mut String, request: &ModelRequest, quirks: &ModelQuirks) {
-    let mut system = request.system.to_string();
-    if quirks.text_protocol {
-        if !system.is_empty() {
-            system.push_str("\n\n");
-        }
-        system.push_str(&text_protocol::instructions(&request.tools));
-    }
+    let system = if quirks.text_protocol {
+        Cow::Owned(text_protocol::system(request))
+    } else {
+        Cow::Borrowed(&*request.system)
+    };
     if !system.is_empty() {
         body.push_str("{\"role\":\"system\",\"content\":");
         push(body, &system);
@@ -420,6 +418,8 @@ pub(super) mod tests {
             mode: Mode::Agent,
             effort: None,
             calls_as_text: false,
+            must_call: false,
+            text_system: None,
             sampling_defaults: SamplingDefaults::default(),
             images: Default::default(),
         }
@@ -462,6 +462,26 @@ pub(super) mod tests {
             (&json!(0.0), &json!(2048)),
             "as small models need"
         );
+    }
+
+    #[test]
+    fn the_text_protocol_has_its_own_system_prompt_and_can_require_a_call() {
+        let text_message = HistoryMessage::new(Message::user("go"));
+        let request = ModelRequest {
+            tools: sysop_core::catalog::tools(sysop_core::catalog::Profile::Full).into(),
+            text_system: Some("be brief".into()),
+            must_call: true,
+            ..request(vec![text_message])
+        };
+        let text = sent(&request, &ModelQuirks { text_protocol: true, ..ModelQuirks::default() });
+        let system = text["messages"][0]["content"].as_str().unwrap_or_default();
+        assert_eq!(system, format!("be brief\n\n{}", text_protocol::instructions(&request.tools)));
+        assert_eq!(
+            text["response_format"]["json_schema"]["schema"],
+            text_protocol::schema(&request.tools, true)
+        );
+        let native = sent(&request, &ModelQuirks::default());
+        assert_eq!(native["messages"][0]["content"], "be good");
     }
 
     #[test]
@@ -514,6 +534,7 @@ pub(super) mod tests {
             name: "bash".to_owned(),
             output: "a.txt".to_owned(),
             is_error: false,
+            exit_code: None,
             images: Vec::new(),
         };
         [

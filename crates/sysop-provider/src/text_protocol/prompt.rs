@@ -15,11 +15,11 @@ const DESCRIPTION_CHARS_MAX: usize = 80;
 /// Maximum depth to which a tool's schema is kept; deeper levels accept any value.
 const SCHEMA_DEPTH_MAX: usize = 6;
 
-const SHELL_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else. Either run one shell command and wait for its output:
+const SHELL_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else. To do something, run one shell command and wait for its output:
 {"type":"shell","command":"COMMAND","reason":"WHY"}
-or answer the user:
+When everything that the user asked for is done, or an observation answers the question, end with:
 {"type":"answer","text":"TEXT"}
-Never invent output. As soon as an observation contains the answer, give it.
+Never invent output. An answer changes nothing: to write a file or change something, run a command that does it.
 
 Example:
 User: How full is the disk?
@@ -28,9 +28,28 @@ User: Observation: /dev/sda1 40G 10G 28G 27% /
 Reply: {"type":"answer","text":"The disk is 27% full."}
 
 Example:
+User: Save the names of the users whose shell is bash in report/bash.txt.
+Reply: {"type":"shell","command":"grep ':/bin/bash$' /etc/passwd | cut -d: -f1 >report/bash.txt && cat report/bash.txt","reason":"Write the names into the file and check it"}
+User: Observation: sh: report/bash.txt: No such file or directory
+[exit code 1]
+Reply: {"type":"shell","command":"mkdir -p report && grep ':/bin/bash$' /etc/passwd | cut -d: -f1 >report/bash.txt && cat report/bash.txt","reason":"The folder was missing"}
+User: Observation: root
+ann
+[exit code 0]
+Reply: {"type":"answer","text":"The names are in report/bash.txt; the folder report is new."}
+
+Example:
 User: What is 2+2?
 Reply: {"type":"answer","text":"4"}
 "#;
+
+/// Text behind results without a failure.
+const AFTER_SUCCESS: &str = "\n\nIs everything done that the user asked for? If so, answer with \
+    {\"type\":\"answer\",\"text\":\"TEXT\"} and use only what the observations say. If not, make the next call; do not repeat one.";
+
+/// Text behind results of which one is a failure.
+const AFTER_FAILURE: &str =
+    "\n\nThis failed, so the task is not done. Find out why, or try another way; do not repeat the call.";
 
 const ANSWER_CONTRACT: &str = r#"Reply with exactly one JSON object and nothing else: {"type":"answer","text":"TEXT"}
 "#;
@@ -45,7 +64,7 @@ pub(super) fn instructions(tools: &[ToolSpec]) -> String {
     let mut text = String::from(
         "Reply with exactly one JSON object and nothing else. Either call one tool and wait for its result:\n\
          {\"name\":\"TOOL\",\"arguments\":{}}\nor answer the user:\n{\"type\":\"answer\",\"text\":\"TEXT\"}\n\
-         Never invent results. As soon as an observation contains the answer, give it.\n\nTools:\n",
+         Never invent results. An answer changes nothing: to change something, call a tool that does it.\n\nTools:\n",
     );
     for tool in tools {
         text.push_str(&format!("- {}\n", tool_line(tool)));
@@ -58,7 +77,7 @@ pub(super) fn instructions(tools: &[ToolSpec]) -> String {
     text
 }
 
-pub(super) fn schema(tools: &[ToolSpec]) -> Value {
+pub(super) fn schema(tools: &[ToolSpec], must_call: bool) -> Value {
     let answer = object(json!({"type": {"enum": ["answer"]}, "text": {"type": "string"}}));
     if tools.is_empty() {
         return answer;
@@ -73,7 +92,9 @@ pub(super) fn schema(tools: &[ToolSpec]) -> Value {
             object(json!({"name": {"enum": [tool.name]}, "arguments": simplified(&tool.parameters, 0)}))
         }));
     }
-    forms.push(answer);
+    if !must_call {
+        forms.push(answer);
+    }
     json!({ "anyOf": forms })
 }
 
@@ -106,10 +127,7 @@ pub(super) fn render_results(results: &[ToolResult]) -> String {
     if results.is_empty() {
         text.push_str(" (no result)");
     }
-    text.push_str(
-        "\n\nIf this is enough, answer now with {\"type\":\"answer\",\"text\":\"TEXT\"}. \
-         Use only what the observation says; do not repeat a call.",
-    );
+    text.push_str(if results.iter().any(ToolResult::has_failed) { AFTER_FAILURE } else { AFTER_SUCCESS });
     text
 }
 

@@ -106,6 +106,8 @@ fn request() -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }

@@ -154,7 +154,7 @@ async fn model_capabilities_are_requested_once() {
 fn is_text(chat: &Value) -> bool {
     let system = chat["messages"][0]["content"].as_str().unwrap();
     chat.get("tools").is_none()
-        && chat["format"] == text_protocol::schema(&[bash()])
+        && chat["format"] == text_protocol::schema(&[bash()], false)
         && system.starts_with("You are sysop.\n\n")
         && system.ends_with(&text_protocol::instructions(&[bash()]))
         && chat["options"]
@@ -170,6 +170,19 @@ async fn a_model_without_tools_gets_the_text_protocol_at_once() {
     assert_eq!(reply.protocol, ToolProtocol::Text);
     let chats = chats(&server);
     assert!(chats.len() == 1 && is_text(&chats[0]) && chats[0].get("think").is_none(), "{chats:?}");
+}
+
+#[tokio::test]
+async fn the_text_protocol_has_its_own_system_prompt_and_can_require_a_call() {
+    let server =
+        server(json!(["completion"]), vec![said(r#"{"type":"shell","command":"df -h","reason":"look"}"#)])
+            .await;
+    let request = ModelRequest { text_system: Some("Be brief.".into()), must_call: true, ..hi() };
+    ask(&ollama_at(&server.url), request).await.reply();
+    let chat = &chats(&server)[0];
+    let system = chat["messages"][0]["content"].as_str().unwrap_or_default();
+    assert_eq!(system, format!("Be brief.\n\n{}", text_protocol::instructions(&[bash()])));
+    assert_eq!(chat["format"], text_protocol::schema(&[bash()], true));
 }
 
 #[tokio::test]

@@ -65,6 +65,8 @@ pub(crate) fn request(model: &str, messages: Vec<Message>) -> ModelRequest {
         mode: Mode::Agent,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
         images: Default::default(),
     }
@@ -90,6 +92,7 @@ pub(crate) fn results(calls: &[ToolCall], output: &str) -> Message {
         name: call.name.clone(),
         output: output.to_owned(),
         is_error: false,
+        exit_code: None,
         images: Vec::new(),
     };
     Message::ToolResults { results: calls.iter().map(result).collect() }

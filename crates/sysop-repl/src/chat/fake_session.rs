@@ -256,6 +256,7 @@ fn spec(host: &str) -> SessionSpec {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

@@ -239,6 +239,7 @@ impl World {
             policy: Default::default(),
             max_iterations: 5,
             max_history_messages: 20,
+            text_system: None,
             ledger_only: false,
             canary: None,
             models: Default::default(),

@@ -108,6 +108,8 @@ pub(super) async fn agent(State(shared): State<SharedServer>, body: Object) -> R
         mode: Mode::Agent,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {
@@ -143,6 +145,8 @@ pub(super) async fn chat(State(shared): State<SharedServer>, body: Object) -> Re
         mode: Mode::Chat,
         effort: None,
         calls_as_text: false,
+        must_call: false,
+        text_system: None,
         sampling_defaults: SamplingDefaults::default(),
     };
     match ask(&shared, request).await {
@@ -270,6 +274,7 @@ fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Ve
                 call: call.id,
                 wire_id: None,
                 name: call.name,
+                exit_code: None,
                 images: Vec::new(),
             }
         })

@@ -335,6 +335,7 @@ fn spec() -> SessionSpec {
         policy: Default::default(),
         max_iterations: 8,
         max_history_messages: 50,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

@@ -66,6 +66,7 @@ pub(crate) fn opened(host: &str, root: &str) -> Event {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),
@@ -415,6 +416,7 @@ fn spec() -> impl Strategy<Value = SessionSpec> {
             };
             SessionSpec {
                 model,
+                text_system: price.then(|| system.clone()),
                 system,
                 tools,
                 approve,

@@ -37,6 +37,7 @@ fn opened() -> Event {
             policy: Default::default(),
             max_iterations: 20,
             max_history_messages: 20,
+            text_system: None,
             ledger_only: false,
             canary: None,
             models: Default::default(),

@@ -42,6 +42,7 @@ fn the_documented_server_messages_are_produced() {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),

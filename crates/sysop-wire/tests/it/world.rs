@@ -246,6 +246,7 @@ impl World {
             policy: Default::default(),
             max_iterations: 4,
             max_history_messages: 6,
+            text_system: None,
             ledger_only: false,
             canary: None,
             models: Default::default(),

@@ -119,6 +119,7 @@ impl LocalSessions {
             let place = ToolLocation::new(HostChoice::Local, PathBuf::new());
             let spec = SessionSpec {
                 system: system_prompt::system_without_host(),
+                text_system: None,
                 host: NONE.to_owned(),
                 root: String::new(),
                 ..self.services.spec(&place, &[], &[])

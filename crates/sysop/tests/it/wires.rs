@@ -199,6 +199,9 @@ fn a_model_without_tools_completes_a_task_by_the_text_protocol() {
     let last = chats.last().unwrap();
     assert!(last.body.get("tools").is_none_or(|tools| tools == &json!([])), "{last:?}");
     assert!(last.body["messages"].to_string().contains("Hello, World!"), "{last:?}");
+    let system = last.body["messages"][0]["content"].as_str().unwrap_or_default();
+    assert!(system.contains("use relative paths"), "small models miscopy the root: {system}");
+    assert!(!system.contains("Workspace root") && !system.contains("edit_file"), "{system}");
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
         name: name.to_owned(),
         output: output.to_owned(),
         is_error,
+        exit_code: None,
         images: Vec::new(),
     }
 }
@@ -25,7 +26,7 @@ fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
 #[test]
 fn the_shell_prompt_is_short() {
     let text = instructions(&all_tools());
-    assert!(text.len() * 2 / TOKEN_BYTES < 250, "{} bytes", text.len());
+    assert!(text.len() * 2 / TOKEN_BYTES < 420, "{} bytes", text.len());
     assert!(!text.contains("read_file"), "the shell form is enough");
     let replies: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("Reply: ")).collect();
     let read: Vec<String> = replies.iter().map(|reply| shown(&offered(reply))).collect();
@@ -33,6 +34,9 @@ fn the_shell_prompt_is_short() {
         [
             "bash {\"command\":\"df -h /\",\"reason\":\"Show disk usage\"}",
             "answer: The disk is 27% full.",
+            "bash {\"command\":\"grep ':/bin/bash$' /etc/passwd | cut -d: -f1 >report/bash.txt && cat report/bash.txt\",\"reason\":\"Write the names into the file and check it\"}",
+            "bash {\"command\":\"mkdir -p report && grep ':/bin/bash$' /etc/passwd | cut -d: -f1 >report/bash.txt && cat report/bash.txt\",\"reason\":\"The folder was missing\"}",
+            "answer: The names are in report/bash.txt; the folder report is new.",
             "answer: 4",
         ]
     "#]]
@@ -48,7 +52,7 @@ fn other_tools_are_listed() {
         {"name":"TOOL","arguments":{}}
         or answer the user:
         {"type":"answer","text":"TEXT"}
-        Never invent results. As soon as an observation contains the answer, give it.
+        Never invent results. An answer changes nothing: to change something, call a tool that does it.
 
         Tools:
         - read_file(path, lines?): Does read_file
@@ -69,14 +73,28 @@ fn other_tools_are_listed() {
 #[test]
 fn without_tools_the_schema_allows_only_an_answer() {
     assert!(instructions(&[]).contains(r#"{"type":"answer","text":"TEXT"}"#));
-    let schema = jsonschema::validator_for(&schema(&[])).expect("a valid schema");
+    let schema = jsonschema::validator_for(&schema(&[], false)).expect("a valid schema");
     assert!(schema.is_valid(&json!({"type": "answer", "text": "x"})));
     assert!(!schema.is_valid(&json!({"type": "shell", "command": "ls", "reason": "x"})));
 }
 
 #[test]
+fn the_schema_allows_no_answer_if_a_call_must_follow() {
+    for (tools, call) in [
+        (all_tools(), json!({"type": "shell", "command": "ls", "reason": "look"})),
+        (vec![read_file()], json!({"name": "read_file", "arguments": {"path": "a"}})),
+    ] {
+        let schema = jsonschema::validator_for(&schema(&tools, true)).expect("a valid schema");
+        assert!(schema.is_valid(&call));
+        assert!(!schema.is_valid(&json!({"type": "answer", "text": "done"})));
+    }
+    let without = jsonschema::validator_for(&schema(&[], true)).expect("a valid schema");
+    assert!(without.is_valid(&json!({"type": "answer", "text": "done"})), "nothing can be called");
+}
+
+#[test]
 fn the_schema_allows_only_the_documented_replies() {
-    let shell = jsonschema::validator_for(&schema(&all_tools())).expect("a valid schema");
+    let shell = jsonschema::validator_for(&schema(&all_tools(), false)).expect("a valid schema");
     let good = [
         json!({"type": "shell", "command": "ls", "reason": "look"}),
         json!({"type": "answer", "text": "done"}),
@@ -92,7 +110,7 @@ fn the_schema_allows_only_the_documented_replies() {
     assert!(good.iter().all(|value| shell.is_valid(value)));
     assert!(!bad.iter().any(|value| shell.is_valid(value)));
 
-    let listed = schema(&[read_file(), send_keys()]);
+    let listed = schema(&[read_file(), send_keys()], false);
     let validator = jsonschema::validator_for(&listed).expect("a valid schema");
     assert!(validator.is_valid(&json!({"name": "read_file", "arguments": {"path": "a", "lines": [1]}})));
     assert!(!validator.is_valid(&json!({"name": "read_file", "arguments": {"keys": "q"}})));
@@ -114,8 +132,16 @@ fn calls_and_results_are_written_as_in_the_examples() {
         Observation: a.txt
         b.txt
 
-        If this is enough, answer now with {"type":"answer","text":"TEXT"}. Use only what the observation says; do not repeat a call."#]]
-    .assert_eq(&render_results(&[result("bash", "a.txt\nb.txt\n", false)]));
+        Is everything done that the user asked for? If so, answer with {"type":"answer","text":"TEXT"} and use only what the observations say. If not, make the next call; do not repeat one."#]].assert_eq(&render_results(&[result("bash", "a.txt\nb.txt\n", false)]));
+    let exited = |output: &str| ToolResult { exit_code: Some(1), ..result("bash", output, false) };
+    expect![[r#"
+        Observation: cat: c.txt: No such file
+        [exit code 1]
+
+        This failed, so the task is not done. Find out why, or try another way; do not repeat the call."#]]
+    .assert_eq(&render_results(&[exited("cat: c.txt: No such file\n[exit code 1]")]));
+    let nothing_found = render_results(&[exited("[exit code 1]")]);
+    assert!(nothing_found.contains("Is everything done"), "a search that finds nothing: {nothing_found}");
     let several = render_results(&[result("bash", "", false), result("read_file", "no such file", true)]);
     assert!(several.starts_with(
         "Observation:\n[bash] (nothing was printed)\n[read_file] the call failed: no such file\n\n"

@@ -104,6 +104,7 @@ pub(super) fn session(file: &Path) -> AttachedSession {
         policy: Default::default(),
         max_iterations: 20,
         max_history_messages: 20,
+        text_system: None,
         ledger_only: false,
         canary: None,
         models: Default::default(),
