@@ -133,6 +133,24 @@ fn every_dependency_of_the_workspace_is_used() {
 }
 
 #[test]
+fn programs_with_release_settings_of_their_own_are_stripped() {
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    let workspace: toml::Table = workspace.parse().expect("a manifest");
+    let release = &workspace["profile"]["release"];
+    assert_eq!(release["strip"].as_bool(), Some(true));
+    let packages = release["package"].as_table().expect("packages have settings");
+    let programs: Vec<_> = packages
+        .iter()
+        .filter(|(name, _)| root().join("crates").join(name).join("src/main.rs").is_file())
+        .collect();
+    assert!(!programs.is_empty());
+    for (name, settings) in programs {
+        let strip = settings.get("strip").and_then(toml::Value::as_str);
+        assert_eq!(strip, Some("symbols"), "{name} does not inherit `strip`, so it would keep its symbols");
+    }
+}
+
+#[test]
 fn each_decision_has_its_own_number() {
     let mut seen = std::collections::BTreeSet::new();
     let decisions =
