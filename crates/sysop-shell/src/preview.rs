@@ -27,7 +27,8 @@
 //!
 //! - A probe contains the words of a command only as quoted arguments, plain variables and globs.
 //! - A failure is reported as "effect unknown", never as "no effect".
-//! - A preview has no influence on the risk of a command.
+//! - A preview has no influence on the risk of a command. The risk decides which commands of a long script are
+//!   previewed, and which are shown first.
 
 mod accounts;
 mod archives;
@@ -37,6 +38,7 @@ mod effective;
 mod files;
 mod footprint;
 mod git;
+mod lines;
 mod modes;
 mod opaque;
 mod packages;
@@ -52,7 +54,6 @@ mod text_diff;
 mod transfer;
 mod write;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::effective::{EffectiveCommand, RunsAs, Unwrapped, check_name, unwrap};
@@ -62,13 +63,13 @@ use self::probe::{OPENING, Records, Section, section_text};
 use self::report::Report;
 use self::scan::{Pipeline, Reason, RedirectKind, SimpleText, Word, scan};
 use crate::context::{CommandContext, Dialect, ResolvedTarget, Survey};
-use crate::risk::RiskClass;
+use crate::risk::{Finding, RiskClass};
 
-pub const SUMMARY_LINES_MAX: usize = 2;
-pub const DIFF_LINES_MAX: usize = 20;
 /// Maximum number of commands in one line that are probed.
 const SECTIONS_MAX: usize = 6;
-const LINE_CHARS_MAX: usize = 200;
+
+/// Maximum number of characters of a command that names an unknown effect.
+const SUBJECT_CHARS_MAX: usize = 40;
 
 /// Dialect, directory and shell in which a previewed command would run.
 #[derive(Debug, Clone, Default)]
@@ -157,13 +158,34 @@ enum Entry {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct PlannedEffect {
     entry: Entry,
+    /// Number of the effect's command among the planned ones.
+    command: usize,
+    /// Text of the command; empty if the command is part of a nested script.
+    subject: String,
+    rank: Rank,
     /// True if a command before it in the line may change what the probe sees.
     follows_change: bool,
+}
+
+/// Importance of an effect: the class of its command if that class always asks. All other commands are equally
+/// important.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank(Option<RiskClass>);
+
+impl Rank {
+    fn of(class: RiskClass) -> Self {
+        Self(class.always_asks().then_some(class))
+    }
+
+    fn is_dangerous(self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// A probe, and the parsers for its output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviewPlan {
+    /// In the order of the commands.
     effects: Vec<PlannedEffect>,
     /// Number of further commands that may change something.
     omitted: usize,
@@ -196,7 +218,10 @@ pub fn plan(command: &str, place: &PreviewPlace) -> Option<PreviewPlan> {
     let mut planner = Planner::new(command, place);
     planner.before.extend(place.enter.as_deref().map(enter));
     match scan(command) {
-        Ok(pipelines) => planner.pipelines(&pipelines, &RunsAs::Caller, &reads),
+        Ok(pipelines) => {
+            planner.find_dangers(command);
+            planner.pipelines(&pipelines, &RunsAs::Caller, &reads);
+        }
         Err(why) if opaque::is_known(command) => planner.push(Entry::Unknown(why)),
         Err(_) => {}
     }
@@ -221,8 +246,15 @@ struct Planner<'a> {
     place: &'a PreviewPlace,
     command: &'a str,
     effects: Vec<PlannedEffect>,
-    /// Number of commands after the last effect that may change something.
+    /// Number of commands without a plan that may change something.
     omitted: usize,
+    /// Dangerous parts of the script whose commands are being planned.
+    dangers: Vec<Finding>,
+    /// Number of planned commands.
+    commands: usize,
+    /// Rank and text of the current command.
+    rank: Rank,
+    subject: String,
     /// Footprints of the commands so far that may change something; `None` for an unknown one.
     changes: Vec<Option<Footprint>>,
     /// True if one of these may change what the probe of the current command sees.
@@ -246,6 +278,10 @@ impl<'a> Planner<'a> {
             command,
             effects: Vec::new(),
             omitted: 0,
+            dangers: Vec::new(),
+            commands: 0,
+            rank: Rank::default(),
+            subject: String::new(),
             changes: Vec::new(),
             follows_change: false,
             folder: place.context.folder.clone(),
@@ -254,6 +290,14 @@ impl<'a> Planner<'a> {
             before: Vec::new(),
             assigned: Vec::new(),
         }
+    }
+
+    /// Returns the text of a pipeline, shortened; `None` if it is part of a nested script.
+    fn text_of(&self, pipeline: &[SimpleText]) -> Option<String> {
+        let (first, last) = (pipeline.first()?, pipeline.last()?);
+        let text = self.command.get(first.start..last.end).filter(|_| self.nested == 0)?.trim();
+        let short: String = text.chars().take(SUBJECT_CHARS_MAX).collect();
+        Some(if short.len() < text.len() { format!("{short}…") } else { short })
     }
 
     /// Returns the footprint of a pipeline; `None` if unknown.
@@ -277,13 +321,39 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Finds the dangerous parts of a script. The paths are those that the host has resolved.
+    fn find_dangers(&mut self, script: &str) {
+        let context = CommandContext { folder: self.folder.clone(), ..self.place.context.clone() };
+        let survey = Survey { targets: self.place.resolved.clone(), ..Survey::elsewhere(context) };
+        self.dangers = crate::analyze(script, &survey).risk.findings;
+        self.dangers.retain(|finding| finding.class.always_asks());
+    }
+
+    /// Returns the rank of a pipeline of the script whose commands are being planned.
+    fn rank_of(&self, pipeline: &[SimpleText]) -> Rank {
+        let ([first, ..], [.., last]) = (pipeline, pipeline) else { return Rank::default() };
+        let inside = self.dangers.iter().filter(|danger| danger.start < last.end && first.start < danger.end);
+        inside.map(|danger| Rank::of(danger.class)).max().unwrap_or_default()
+    }
+
+    /// Returns true if there are enough planned effects of this rank or a higher one.
+    fn has_enough(&self, rank: Rank) -> bool {
+        self.effects.iter().filter(|effect| effect.rank >= rank).count() >= SECTIONS_MAX
+    }
+
     fn pipelines(&mut self, pipelines: &[Pipeline], runs_as: &RunsAs, reads: &dyn Fn(&str) -> bool) {
         for pipeline in pipelines {
-            if self.effects.len() >= SECTIONS_MAX {
-                self.omitted += usize::from(self.may_change(pipeline, reads));
+            let footprint = self.footprint(pipeline);
+            self.rank = self.rank_of(pipeline);
+            if self.has_enough(self.rank) && !only_sets_place(pipeline, runs_as) {
+                if self.may_change(pipeline, reads) {
+                    self.omitted += 1;
+                    self.changes.push(footprint);
+                }
                 continue;
             }
-            let footprint = self.footprint(pipeline);
+            self.commands += 1;
+            self.subject = self.text_of(pipeline).unwrap_or_default();
             self.follows_change = self.changes.iter().any(|before| match (before, &footprint) {
                 (Some(before), Some(footprint)) => footprint.follows(before),
                 (None, _) | (_, None) => true,
@@ -311,7 +381,9 @@ impl<'a> Planner<'a> {
     }
 
     fn push(&mut self, entry: Entry) {
-        self.effects.push(PlannedEffect { entry, follows_change: self.follows_change });
+        let (command, rank, follows_change) = (self.commands, self.rank, self.follows_change);
+        let subject = self.subject.clone();
+        self.effects.push(PlannedEffect { entry, command, subject, rank, follows_change });
     }
 
     fn simple(
@@ -331,13 +403,17 @@ impl<'a> Planner<'a> {
                 }
                 return Ok(());
             }
-            Unwrapped::Script(pipelines, runs_as) => {
+            Unwrapped::Script(script, runs_as) => {
+                let pipelines = scan(&script)?;
                 let before = (self.before.len(), self.assigned.len());
                 // A separate script: offsets of the outer command mean nothing there.
                 let folder = self.folder.clone();
+                let dangers = std::mem::take(&mut self.dangers);
+                self.find_dangers(&script);
                 self.nested += 1;
                 self.pipelines(&pipelines, &runs_as, &|_: &str| false);
                 self.nested -= 1;
+                self.dangers = dangers;
                 self.folder = folder;
                 self.before.truncate(before.0);
                 self.assigned.truncate(before.1);
@@ -345,20 +421,12 @@ impl<'a> Planner<'a> {
             }
         };
         if command.program == "cd" {
-            let arguments = match command.arguments.as_slice() {
-                [first, rest @ ..] if first.literal().as_deref() == Some("--") => (rest, true),
-                arguments => (arguments, false),
-            };
-            let ([folder], after_dashes) = arguments else {
-                return Err("the target of `cd` is not one known path".to_owned());
-            };
-            if !folder.is_single() || (folder.beginning().starts_with('-') && !after_dashes) {
-                return Err("the target of `cd` is not one known path".to_owned());
+            let changed = self.change_folder(&command);
+            if changed.is_err() {
+                self.before.push("r failed 'the directory is unknown'; r end 1; exit".to_owned());
+                self.folder = None;
             }
-            let failed = "{ r failed 'the directory does not exist'; r end 1; exit; }";
-            self.before.push(format!("cd -- {} || {failed}", folder.source()));
-            self.folder = folder.literal().and_then(|word| self.folder_of(&word));
-            return Ok(());
+            return changed;
         }
         self.redirects(&command)?;
         if reads(text) && command.runs_as == RunsAs::Caller {
@@ -367,6 +435,22 @@ impl<'a> Planner<'a> {
         self.check_words(&command)?;
         let planned = opaque::planned(&command).map_or_else(|| planned(&command), Ok)?;
         self.take(planned, &command.runs_as);
+        Ok(())
+    }
+
+    fn change_folder(&mut self, cd: &EffectiveCommand) -> Result<(), Reason> {
+        let (arguments, after_dashes) = match cd.arguments.as_slice() {
+            [first, rest @ ..] if first.literal().as_deref() == Some("--") => (rest, true),
+            arguments => (arguments, false),
+        };
+        let unknown = || "the target of `cd` is not one known path".to_owned();
+        let [folder] = arguments else { return Err(unknown()) };
+        if !folder.is_single() || (folder.beginning().starts_with('-') && !after_dashes) {
+            return Err(unknown());
+        }
+        let failed = "{ r failed 'the directory does not exist'; r end 1; exit; }";
+        self.before.push(format!("cd -- {} || {failed}", folder.source()));
+        self.folder = folder.literal().and_then(|word| self.folder_of(&word));
         Ok(())
     }
 
@@ -485,10 +569,37 @@ impl<'a> Planner<'a> {
         Ok(())
     }
 
-    fn finish(self) -> Option<PreviewPlan> {
+    /// Drops the effects of the least dangerous commands if there are more than [`SECTIONS_MAX`].
+    fn drop_surplus(&mut self) {
+        let mut commands: Vec<(Rank, usize)> =
+            self.effects.iter().map(|effect| (effect.rank, effect.command)).collect();
+        commands.dedup();
+        commands.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
+        let count = |command: usize| self.effects.iter().filter(|effect| effect.command == command).count();
+        let mut effects = 0;
+        let mut kept: Vec<usize> = Vec::new();
+        for (_, command) in &commands {
+            if effects < SECTIONS_MAX {
+                effects += count(*command);
+                kept.push(*command);
+            }
+        }
+        self.omitted += commands.len() - kept.len();
+        let mut sections = std::mem::take(&mut self.sections).into_iter();
+        for effect in &self.effects {
+            if matches!(effect.entry, Entry::Section(_)) {
+                let section = sections.next();
+                self.sections.extend(section.filter(|_| kept.contains(&effect.command)));
+            }
+        }
+        self.effects.retain(|effect| kept.contains(&effect.command));
+    }
+
+    fn finish(mut self) -> Option<PreviewPlan> {
         if self.effects.is_empty() {
             return None;
         }
+        self.drop_surplus();
         let text = |sudo: bool| {
             let numbered = self.sections.iter().enumerate();
             let sections = numbered.map(|(index, (section, before, runs_as))| {
@@ -506,6 +617,16 @@ impl<'a> Planner<'a> {
             class: class.unwrap_or(ProbeClass::ReadOnly),
             limit: Duration::from_secs(seconds.unwrap_or(probe::SECONDS)),
         })
+    }
+}
+
+/// Returns true if a pipeline only sets what later commands use: their directory, or variables.
+fn only_sets_place(pipeline: &[SimpleText], runs_as: &RunsAs) -> bool {
+    let [simple] = pipeline else { return false };
+    match unwrap(simple, runs_as) {
+        Ok(Unwrapped::Assignments(_)) => true,
+        Ok(Unwrapped::Command(command)) => command.program == "cd",
+        Ok(Unwrapped::Script(..)) | Err(_) => false,
     }
 }
 
@@ -574,148 +695,5 @@ impl PreviewPlan {
     /// Returns the time after which the host must stop the probe.
     pub fn limit(&self) -> Duration {
         self.limit
-    }
-
-    /// Returns the lines of a plan that needs no probe, or whose probe was not run for the reason `why`.
-    pub fn lines_without(&self, why: &str) -> Vec<String> {
-        self.lines(&[ProbeResult { host: String::new(), output: Err(why.to_owned()) }])
-    }
-
-    /// Returns the lines to show. The hosts are grouped by what would happen on them. The lines contain
-    /// unchecked text from the hosts.
-    pub fn lines(&self, results: &[ProbeResult]) -> Vec<String> {
-        let mut groups: BTreeMap<Vec<Report>, Vec<&str>> = BTreeMap::new();
-        for result in results {
-            groups.entry(self.reports(&result.output)).or_default().push(&result.host);
-        }
-        let mut groups: Vec<_> = groups.into_iter().collect();
-        // Odd hosts first: they are what a user must look at.
-        groups.sort_by_key(|(_, hosts)| hosts.len());
-        let (summary, diff) = match groups.as_slice() {
-            [] => return Vec::new(),
-            [(reports, hosts)] => {
-                let mut summary = self.summary(reports);
-                if let (Some(first), true) = (summary.first_mut(), hosts.len() > 1) {
-                    *first = format!("{}: {first}", report::counted(hosts.len() as u64, "host"));
-                }
-                (summary, cut_diff(&diff_of(reports)))
-            }
-            groups => {
-                let parts: Vec<String> = groups
-                    .iter()
-                    .map(|(reports, hosts)| {
-                        format!("{}: {}", hosts_text(hosts), self.summary(reports).join(", "))
-                    })
-                    .collect();
-                let diffs = groups.iter().map(|(reports, hosts)| (hosts_text(hosts), diff_of(reports)));
-                let diffs = diffs.filter(|(_, diff)| !diff.is_empty());
-                let diffs: Vec<String> =
-                    diffs.flat_map(|(hosts, diff)| [vec![format!("--- {hosts}")], diff].concat()).collect();
-                (parts_in_lines(&parts), cut_diff(&diffs))
-            }
-        };
-        let cut = |line: String| -> String {
-            match line.char_indices().nth(LINE_CHARS_MAX) {
-                Some((at, _)) => format!("{}…", line.get(..at).unwrap_or("")),
-                None => line,
-            }
-        };
-        summary.into_iter().chain(diff).map(cut).collect()
-    }
-
-    fn reports(&self, output: &Result<Vec<u8>, String>) -> Vec<Report> {
-        let count = self.section_count();
-        let mut sections = output.as_ref().map(|output| Records::by_section(output, count).into_iter());
-        let mut report = |entry: &Entry| match entry {
-            Entry::Line(line) => Ok(Report::from(line.clone())),
-            Entry::Unknown(why) => Err(why.clone()),
-            Entry::Section(view) => match &mut sections {
-                Err(why) => Err((*why).clone()),
-                Ok(sections) => read_section(view, &sections.next().unwrap_or_default()),
-            },
-        };
-        let unknown = |why: Reason| Report::from(format!("effect unknown ({why})"));
-        self.effects.iter().map(|effect| report(&effect.entry).unwrap_or_else(unknown)).collect()
-    }
-
-    /// Joins the summaries of several commands into at most [`SUMMARY_LINES_MAX`] lines.
-    fn summary(&self, reports: &[Report]) -> Vec<String> {
-        let mut lines: Vec<String> = Vec::new();
-        for (at, (effect, report)) in self.effects.iter().zip(reports).enumerate() {
-            // The probe of a later command does not see the effect of an earlier one.
-            let words = match (at, effect.follows_change) {
-                (0, false) => "",
-                (_, false) => "then, as of now: ",
-                (0, true) => "depends on the step before; as of now: ",
-                (_, true) => "then, depends on the step before; as of now: ",
-            };
-            if !reports[..at].contains(report) {
-                lines.push(format!("{words}{}", report.summary));
-            }
-        }
-        let more = lines.len().saturating_sub(SUMMARY_LINES_MAX);
-        lines.truncate(SUMMARY_LINES_MAX);
-        let effects = (more > 0).then(|| report::counted(more as u64, "more effect"));
-        let commands = (self.omitted > 0).then(|| {
-            let commands = report::counted(self.omitted as u64, "more command");
-            format!("{commands} not previewed")
-        });
-        let rest: Vec<String> = effects.into_iter().chain(commands).collect();
-        if let (Some(last), false) = (lines.last_mut(), rest.is_empty()) {
-            last.push_str(&format!("; and {}", rest.join(", ")));
-        }
-        lines
-    }
-}
-
-fn read_section(view: &View, records: &Records) -> Result<Report, Reason> {
-    if let Some(why) = records.first("failed") {
-        return Err(report::name(why));
-    }
-    if !records.has("end") {
-        return Err("the probe did not finish".to_owned());
-    }
-    if let Some(count) = records.number("many") {
-        return Err(format!("the command names {}, too many to check", report::counted(count, "path")));
-    }
-    let mut report = view.report(records)?;
-    if records.has("nosudo") {
-        report.summary.push_str(" (seen without sudo)");
-    }
-    Ok(report)
-}
-
-fn diff_of(reports: &[Report]) -> Vec<String> {
-    reports.iter().flat_map(|report| report.diff.iter().cloned()).collect()
-}
-
-fn cut_diff(all: &[String]) -> Vec<String> {
-    let mut lines: Vec<String> = all.iter().take(DIFF_LINES_MAX).cloned().collect();
-    if all.len() > DIFF_LINES_MAX {
-        lines.truncate(DIFF_LINES_MAX - 1);
-        lines.push(format!("… {}", report::counted((all.len() - DIFF_LINES_MAX + 1) as u64, "more line")));
-    }
-    lines
-}
-
-fn hosts_text(hosts: &[&str]) -> String {
-    match hosts {
-        [host] => report::name(host),
-        hosts => {
-            let count = report::counted(hosts.len() as u64, "host");
-            format!("{count} ({})", report::names(hosts.iter().copied()))
-        }
-    }
-}
-
-/// Distributes the summaries of several groups of hosts over at most [`SUMMARY_LINES_MAX`] lines.
-fn parts_in_lines(parts: &[String]) -> Vec<String> {
-    match parts {
-        [first, rest @ ..] if rest.len() > 2 => {
-            let more = report::counted((rest.len() - 2) as u64, "other result");
-            vec![first.clone(), format!("{}; {}; {more}", rest[0], rest[1])]
-        }
-        [first, rest @ ..] if !rest.is_empty() => vec![first.clone(), rest.join("; ")],
-        parts => parts.to_vec(),
     }
 }

@@ -522,8 +522,62 @@ fn a_preview_of_many_commands_counts_those_that_it_leaves_out() {
     // The effects are the same, as no host is asked.
     assert_eq!(
         plan.lines_without("no host"),
-        ["effect unknown (no host); and 34 more commands not previewed"]
+        [
+            "`rm -r build0`: effect unknown (no host)",
+            "then, depends on the step before; as of now: `rm -r build1`: effect unknown (no host); and 4 more \
+             effects, 34 more commands not previewed"
+        ]
     );
+}
+
+#[test]
+fn dangerous_commands_of_a_long_script_are_previewed_and_shown_first() {
+    let harmless: Vec<String> = (0..10).map(|n| format!("chmod 600 file{n}")).collect();
+    let plan = plan(&format!("{}; rm -rf /srv/data; chmod 600 last", harmless.join("; "))).unwrap();
+    assert_eq!(
+        plan.lines_without("no host"),
+        [
+            "depends on an earlier step; as of now: `rm -rf /srv/data`: effect unknown (no host)",
+            "before that, as of now: `chmod 600 file0`: effect unknown (no host); and 4 more effects, 6 more \
+             commands not previewed"
+        ]
+    );
+    let removals: Vec<String> = (0..8).map(|n| format!("rm -rf /srv/data{n}")).collect();
+    let plan = self::plan(&format!("{}; {}", harmless.join("; "), removals.join("; "))).unwrap();
+    let lines = plan.lines_without("no host");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(
+        lines[0].contains("`rm -rf /srv/data0`") && lines[3].contains("`rm -rf /srv/data3`"),
+        "{lines:?}"
+    );
+    assert!(lines[3].ends_with("; and 2 more effects, 12 more commands not previewed"), "{lines:?}");
+}
+
+#[test]
+fn a_long_line_still_counts_what_it_leaves_out() {
+    let names: Vec<String> = (0..9).map(|n| format!("{n}{}", "x".repeat(70))).collect();
+    let script: Vec<String> = names.iter().map(|name| format!("chmod 600 {name}")).collect();
+    let plan = plan(&script.join("; ")).unwrap();
+    let why = "y".repeat(300);
+    let lines = plan.lines_without(&why);
+    assert!(lines[1].ends_with("…; and 4 more effects, 3 more commands not previewed"), "{lines:?}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 201), "{lines:?}");
+}
+
+#[test]
+fn a_dangerous_command_late_in_a_script_is_previewed_in_its_directory() {
+    let home = tempfile::tempdir().unwrap();
+    tree(home.path());
+    let root = home.path().display();
+    let writes: Vec<String> = (0..8).map(|n| format!("echo {n} >new{n}")).collect();
+    let script = format!("{}; cd other; X={root}; cd ..; rm -rf \"$X/build\"", writes.join("\n"));
+    let shown = lines(Shell::Bash, home.path(), home.path(), &script);
+    let removal = format!("{} in {root}/build", "removes 11 files, 1 link, 1 special file, 3 directories");
+    let parts: Vec<&str> = removal.split(" in ").collect();
+    assert!(shown[0].contains(parts[0]) && shown[0].contains(parts[1]), "{shown:?}");
+    assert!(shown[1].starts_with("before that, as of now: creates new0"), "{shown:?}");
+    let unknown = lines(Shell::Bash, home.path(), home.path(), "cd $NOWHERE; rm -r build");
+    assert!(unknown.join(" ").contains("effect unknown (the directory is unknown)"), "{unknown:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The program that a simple command ultimately runs, after assignments and programs such as `sudo` and `env`.
 
-use super::scan::{Pipeline, Reason, Redirect, SimpleText, Word, scan};
+use super::scan::{Reason, Redirect, SimpleText, Word};
 
 /// Maximum depth of wrappers and of `sh -c`.
 const DEPTH_MAX: usize = 8;
@@ -34,8 +34,8 @@ pub(super) struct EffectiveCommand {
 /// Result of unwrapping a command.
 pub(super) enum Unwrapped {
     Command(EffectiveCommand),
-    /// The pipelines of `sh -c TEXT`, and the user as whom they run.
-    Script(Vec<Pipeline>, RunsAs),
+    /// The text of `sh -c TEXT`, and the user as whom it runs.
+    Script(String, RunsAs),
     /// Only assignments: each name with its value.
     Assignments(Vec<(String, Word)>),
 }
@@ -84,7 +84,7 @@ pub(super) fn unwrap(simple: &SimpleText, runs_as: &RunsAs) -> Result<Unwrapped,
                 if rest.len() > 2 {
                     return Err("the script has arguments".to_owned());
                 }
-                return Ok(Unwrapped::Script(scan(&script)?, runs_as));
+                return Ok(Unwrapped::Script(script, runs_as));
             }
             _ => {
                 return Ok(Unwrapped::Command(EffectiveCommand {
