@@ -377,7 +377,10 @@ async fn a_probe_counts_and_removes_nothing(factory: &dyn Factory) {
         preview::lines(&plan, &world.host.probe(&plan, CancellationToken::new()).await)
     };
     assert_eq!(shown("rm -rf build").await, ["removes 3 files, 1 directory, 12 bytes in build"]);
-    assert_eq!(shown("rm build/* nope").await, ["removes 3 files, 12 bytes; fails for nope: does not exist"]);
+    assert_eq!(
+        shown("rm build/* nope").await,
+        ["removes 3 files, 12 bytes: build/-rf, build/one, build/two?lines; fails for nope: does not exist"]
+    );
     assert_eq!(
         shown("echo new > build/one").await,
         ["overwrites build/one (4 bytes, 0 lines): +1 −1 lines", "@@ -1 +1 @@", "-text", "+new"]
@@ -413,7 +416,7 @@ async fn the_effect_of_a_step_depends_on_the_steps_before() {
         (
             "rm old; ls; chmod 600 new",
             vec![
-                "removes 1 file, 4 bytes".to_owned(),
+                "removes 1 file, 4 bytes: old".to_owned(),
                 format!("then, depends on the step before; as of now: {missing}"),
             ],
         ),

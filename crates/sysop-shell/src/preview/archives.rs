@@ -2,7 +2,7 @@
 
 use super::effective::{EffectiveCommand, split};
 use super::probe::{Records, Section};
-use super::report::{Report, counted, number, size};
+use super::report::{Report, counted, name, number, size};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
@@ -13,6 +13,7 @@ case $a in -*) a=./$a;; esac
 [ -f "$a" ] || { r failed 'the archive does not exist'; exit; }
 l=$(list | head -c 4000000) || { r failed 'the archive cannot be read'; exit; }
 [ "$l" ] || { r failed 'the archive cannot be read'; exit; }
+r from "$a"; r into "$d"
 r entries "$(printf '%s\n' "$l" | grep -vc '/$')"
 r outside "$(printf '%s\n' "$l" | grep -cE '^/|(^|/)\.\.(/|$)')"
 cd -- "$d" || { r new 1; exit; }
@@ -62,7 +63,12 @@ fn extract(list: &str, archive: Option<Word>, folder: Word) -> Result<Planned, R
 pub(super) fn report(records: &Records) -> Result<Report, Reason> {
     let entries = records.number("entries").ok_or("the archive cannot be read")?;
     let outside = records.number("outside").unwrap_or(0);
-    let mut notes = vec![format!("extracts {}", counted(entries, "file"))];
+    let mut text = format!("extracts {}", counted(entries, "file"));
+    if let (Some(archive), Some(folder)) = (records.first("from"), records.first("into")) {
+        let folder = if folder == "." { "the current directory".to_owned() } else { name(folder) };
+        text.push_str(&format!(" from {} into {folder}", name(archive)));
+    }
+    let mut notes = vec![text];
     match records.number("existing") {
         Some(existing) => notes.push(format!("overwrites {}", number(existing))),
         None if records.has("new") => return Ok("fails: the directory does not exist".to_owned().into()),
@@ -112,7 +118,7 @@ pub(super) fn rsync(command: &EffectiveCommand) -> Result<Planned, Reason> {
 command -v rsync >/dev/null || { r failed 'rsync is not installed'; exit; }
 unset RSYNC_RSH RSYNC_PROXY RSYNC_CONNECT_PROG
 o=$(LC_ALL=C rsync --dry-run --no-motd --out-format=%i%l "$@" 2>/dev/null | tr -d '\000' | awk '/^\*deleting/{d++;next}/^[<>ch]f\+/{n++;b+=substr($0,12);next}/^[<>]f/{c++;b+=substr($0,12)}END{printf "%d %d %d %.0f",n,c,d,b}')
-r counts "$o"
+r counts "$o"; for p do :; done; r into "$p"
 "#;
     let mut section = Section::new(body, View::Rsync).with_words(words);
     section.seconds = super::probe::SECONDS_SLOW;
@@ -138,5 +144,7 @@ pub(super) fn rsync_report(records: &Records) -> Result<Report, Reason> {
     if *bytes > 0 {
         notes.push(size(*bytes));
     }
-    Ok(if notes.is_empty() { "changes no files".to_owned() } else { notes.join("; ") }.into())
+    let text = if notes.is_empty() { "changes no files".to_owned() } else { notes.join("; ") };
+    let place = records.first("into").map_or_else(String::new, |folder| format!(" in {}", name(folder)));
+    Ok(format!("{text}{place}").into())
 }

@@ -2,7 +2,7 @@
 
 use super::effective::{EffectiveCommand, split};
 use super::probe::{FILES, Records, Section};
-use super::report::{Report, counted, name, names, size};
+use super::report::{Report, counted, first_names, name, names, size};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
@@ -109,6 +109,12 @@ pub(super) fn remove(command: &EffectiveCommand) -> Result<Planned, Reason> {
     Planned::probe(section.with_words(found.operands))
 }
 
+/// Names the first of `count` operands after a colon. Empty if none is known.
+pub(super) fn objects<'a>(known: impl Iterator<Item = &'a str>, count: u64) -> String {
+    let names = first_names(known, count);
+    if names.is_empty() { names } else { format!(": {names}") }
+}
+
 impl Remove {
     pub(super) fn report(&self, records: &Records) -> Result<Report, Reason> {
         let mut counts = match records.first("count") {
@@ -117,6 +123,7 @@ impl Remove {
         };
         let mut notes: Vec<String> = Vec::new();
         let missing: Vec<&str> = records.all("missing").collect();
+        let mut kept: Vec<&str> = Vec::new();
         if !self.is_recursive {
             let (empty, all): (Vec<_>, Vec<_>) =
                 (records.all("empty").collect(), records.all("folder").collect());
@@ -127,6 +134,7 @@ impl Remove {
                 let why = if self.takes_folders { "is not empty" } else { "is a directory" };
                 let refused: Vec<&str> =
                     all.iter().filter(|path| removed == 0 || !empty.contains(path)).copied().collect();
+                kept.clone_from(&refused);
                 notes.push(format!("fails for {}: {why}", names(refused.into_iter())));
             }
         }
@@ -139,15 +147,21 @@ impl Remove {
         if let (Some(tree), true) = (records.first("git"), self.is_recursive) {
             notes.push(format!("{} is a git work tree", name(tree)));
         }
-        let mut text = match counts.text() {
-            nothing if nothing == "nothing" => format!("nothing to {}", self.verb.trim_end_matches('s')),
-            what => format!("{} {what}", self.verb),
+        let what = counts.text();
+        let is_nothing = what == "nothing";
+        let mut text = if is_nothing {
+            format!("nothing to {}", self.verb.trim_end_matches('s'))
+        } else {
+            format!("{} {what}", self.verb)
         };
         if counts.bytes > 0 {
             text.push_str(&format!(", {}", size(counts.bytes)));
         }
         if let (Some(one), true) = (records.first("one"), self.is_recursive && counts.folders > 0) {
             text.push_str(&format!(" in {}", name(one)));
+        } else if !is_nothing {
+            let operands = records.number("operands").unwrap_or(0).saturating_sub(kept.len() as u64);
+            text.push_str(&objects(records.all("at").filter(|path| !kept.contains(path)), operands));
         }
         notes.insert(0, text);
         Ok(notes.join("; ").into())
@@ -242,9 +256,12 @@ impl Truncate {
         if grown > 0 {
             notes.push(format!("grows {} to {}", counted(grown, "file"), size(self.bytes)));
         }
+        if let Some(last) = notes.last_mut() {
+            last.push_str(&objects(records.all("at"), records.number("operands").unwrap_or(0)));
+        }
         let missing = records.all("missing").count() as u64;
         if missing > 0 {
-            notes.push(format!("creates {}", counted(missing, "file")));
+            notes.push(format!("creates {}: {}", counted(missing, "file"), names(records.all("missing"))));
         }
         if let Some(path) = records.first("special") {
             notes.push(format!("{} is not a regular file", name(path)));

@@ -1,6 +1,7 @@
 //! `chmod` and `chown`: the probe prints how many entries have which mode or owner, and the change is computed here.
 
 use super::effective::{EffectiveCommand, split};
+use super::files::objects;
 use super::probe::{FILES, Records, Section};
 use super::report::{Report, counted, names};
 use super::scan::{Reason, Word};
@@ -96,7 +97,7 @@ impl ModeChange {
                 open += if new & !group.mode & 0o002 != 0 { group.count } else { 0 };
             }
         }
-        let mut notes = vec![changes_text(changed, all, is_partial)];
+        let mut notes = vec![changes_text(changed, all, is_partial, records)];
         if special > 0 {
             notes.push(format!("clears setuid or setgid on {}", counted(special, "file")));
         }
@@ -108,9 +109,10 @@ impl ModeChange {
     }
 }
 
-fn changes_text(changed: u64, all: u64, is_partial: bool) -> String {
+fn changes_text(changed: u64, all: u64, is_partial: bool, records: &Records) -> String {
     let least = if is_partial { "at least " } else { "" };
-    format!("changes {least}{} of {}", super::report::number(changed), counted(all, "entry"))
+    let operands = objects(records.all("at"), records.number("operands").unwrap_or(0));
+    format!("changes {least}{} of {}{operands}", super::report::number(changed), counted(all, "entry"))
 }
 
 fn missing(records: &Records) -> Option<String> {
@@ -242,7 +244,7 @@ impl OwnerChange {
             .filter(|one| one.kind == 'f' && one.mode & 0o6000 != 0)
             .map(|one| one.count)
             .sum();
-        let mut notes = vec![changes_text(changed, all, is_partial)];
+        let mut notes = vec![changes_text(changed, all, is_partial, records)];
         if special > 0 {
             notes.push(format!("clears setuid or setgid on {}", counted(special, "file")));
         }

@@ -2,7 +2,7 @@
 
 use super::Planned;
 use super::effective::EffectiveCommand;
-use super::report::name;
+use super::report::{name, names};
 use super::scan::Word;
 
 /// Returns the sentence for a command whose effect depends on code or data that a probe cannot evaluate, or `None` for
@@ -12,15 +12,25 @@ pub(super) fn planned(command: &EffectiveCommand) -> Option<Planned> {
     let verb = words.iter().find(|word| !word.starts_with('-')).map_or("", String::as_str);
     let has =
         |option: &str| words.iter().any(|word| word == option || word.starts_with(&format!("{option}=")));
-    let downloads = "downloads packages and may run their code; the effect cannot be computed";
+    let operands = || {
+        let after = words.iter().skip_while(|word| *word != verb).skip(1);
+        let all: Vec<&str> = after.map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+        names(all.into_iter())
+    };
     let line = match (command.program.as_str(), verb) {
         (
             "pip" | "pip3" | "npm" | "pnpm" | "yarn" | "gem" | "cargo" | "go" | "pipx" | "composer",
             "install" | "i" | "add" | "ci" | "update" | "upgrade",
-        ) => downloads.to_owned(),
+        ) => {
+            let packages = Some(operands()).filter(|packages| !packages.is_empty());
+            let packages = packages.map_or_else(String::new, |packages| format!(" ({packages})"));
+            format!("downloads packages{packages} and may run their code; the effect cannot be computed")
+        }
         ("npm" | "pnpm" | "yarn" | "bun", "run" | "start" | "test")
         | ("make" | "gmake" | "just" | "rake" | "ninja", _) => {
-            format!("{} runs commands from a file; the effect cannot be computed", command.program)
+            let words = [command.program.clone(), name(verb), operands()];
+            let task: Vec<&str> = words.iter().map(String::as_str).filter(|word| !word.is_empty()).collect();
+            format!("{} runs commands from a file; the effect cannot be computed", task.join(" "))
         }
         ("terraform" | "tofu", "apply" | "destroy") => {
             "the effect is known only from a saved plan: run `terraform plan -out FILE` first".to_owned()
@@ -58,7 +68,32 @@ fn sql(words: &[String]) -> Option<String> {
         .any(|verb| text.contains(verb));
     let all = (text.contains("UPDATE ") || text.contains("DELETE ")) && !text.contains(" WHERE ");
     let unbounded = if all { "UPDATE or DELETE without WHERE: all rows; " } else { "" };
-    changes.then(|| format!("{unbounded}the number of rows cannot be computed without running the statement"))
+    let tables = tables(words.iter().find(|word| word.contains(' '))?);
+    let tables = if tables.is_empty() { tables } else { format!("changes {tables}: ") };
+    changes.then(|| {
+        format!("{tables}{unbounded}the number of rows cannot be computed without running the statement")
+    })
+}
+
+/// Names the tables and other objects that SQL statements change.
+fn tables(statements: &str) -> String {
+    let mut found: Vec<&str> = Vec::new();
+    for statement in statements.split(';') {
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        let at = |at: usize| words.get(at).map_or_else(String::new, |word| word.to_ascii_uppercase());
+        let named = match at(0).as_str() {
+            "UPDATE" => 1,
+            "DELETE" | "INSERT" => 2,
+            "TRUNCATE" if at(1) != "TABLE" => 1,
+            "DROP" | "ALTER" if at(2) == "IF" => 4,
+            "DROP" | "ALTER" | "TRUNCATE" => 2,
+            _ => continue,
+        };
+        let object = words.get(named).map(|word| word.split('(').next().unwrap_or(word));
+        let object = object.map(|word| word.trim_matches(['"', '`', ',']));
+        found.extend(object.filter(|object| !object.is_empty() && !found.contains(object)));
+    }
+    names(found.into_iter())
 }
 
 /// Returns the line for a pipeline that runs a downloaded program.

@@ -90,26 +90,29 @@ pub(super) fn report(records: &Records) -> Result<Report, Reason> {
     if let Some(error) = text.lines().find(|line| line.starts_with("E:")) {
         return Ok(format!("fails: {}", name(error.trim_start_matches("E:").trim())).into());
     }
-    let (mut new, mut upgraded, mut security, mut removed) = (0, 0, 0, Vec::new());
+    let (mut new, mut upgraded, mut removed) = (Vec::new(), Vec::new(), Vec::new());
+    let mut security = 0;
     for line in text.lines() {
         let mut words = line.split_whitespace();
         match (words.next(), words.next()) {
-            (Some("Inst"), Some(_)) if words.next().is_some_and(|word| word.starts_with('[')) => {
-                upgraded += 1;
+            (Some("Inst"), Some(package)) if words.next().is_some_and(|word| word.starts_with('[')) => {
+                upgraded.push(package);
                 security += u64::from(line.contains("-security") || line.contains("-Security"));
             }
-            (Some("Inst"), Some(_)) => new += 1,
+            (Some("Inst"), Some(package)) => new.push(package),
             (Some("Remv" | "Purg"), Some(package)) if !removed.contains(&package) => removed.push(package),
             (_, _) => {}
         }
     }
     let mut notes = Vec::new();
-    if new > 0 {
-        notes.push(format!("installs {}", counted(new, "new package")));
+    if !new.is_empty() {
+        let count = counted(new.len() as u64, "new package");
+        notes.push(format!("installs {count}: {}", names(new.into_iter())));
     }
-    if upgraded > 0 {
+    if !upgraded.is_empty() {
         let security = if security > 0 { format!(" ({security} for security)") } else { String::new() };
-        notes.push(format!("upgrades {}{security}", counted(upgraded, "package")));
+        let count = counted(upgraded.len() as u64, "package");
+        notes.push(format!("upgrades {count}{security}: {}", names(upgraded.into_iter())));
     }
     if !removed.is_empty() {
         let mark = if removed.iter().any(|package| ESSENTIAL.contains(package)) { "!" } else { "" };

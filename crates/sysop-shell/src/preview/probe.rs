@@ -94,6 +94,7 @@ if [ $j -le 64 ]; then o=${p#./}; for q do q=${q#./}; case ${o%/}/ in "${q%/}"/*
 [ "$c" ] || set -- "$@" "$p"
 else r missing "$p"; fi; done
 r operands $#
+k=0; for p do k=$((k+1)); [ $k -gt 4 ] && break; r at "$p"; done
 "#;
 
 /// Returns the script of one section, for the shell that would run the command.

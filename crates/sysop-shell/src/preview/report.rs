@@ -81,6 +81,16 @@ pub(super) fn names<'a>(all: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
+/// Lists the first of `count` names: `a, b, c and 4 more`. Empty if no name is known.
+pub(super) fn first_names<'a>(known: impl Iterator<Item = &'a str>, count: u64) -> String {
+    let shown: Vec<String> = known.take(NAMES_MAX).map(name).collect();
+    match count.saturating_sub(shown.len() as u64) {
+        _ if shown.is_empty() => String::new(),
+        0 => shown.join(", "),
+        more => format!("{} and {} more", shown.join(", "), number(more)),
+    }
+}
+
 /// Counts the removed and added lines of a unified diff without headers.
 pub(super) fn diff_counts(lines: &[String]) -> (u64, u64) {
     let with = |sign: char| lines.iter().filter(|line| line.starts_with(sign)).count() as u64;

@@ -141,7 +141,7 @@ impl StreamEdit {
         if let Some(path) = records.first("large").or_else(|| records.first("unreadable")) {
             return Err(format!("{} cannot be compared", super::report::name(path)));
         }
-        let mut diff = Vec::new();
+        let (mut diff, mut edited) = (Vec::new(), Vec::new());
         let (mut files, mut removed, mut added) = (0, 0, 0);
         for (path, text) in records.all("file").zip(records.all("diff")) {
             if text.len() >= 65_536 {
@@ -155,6 +155,7 @@ impl StreamEdit {
                 continue;
             }
             files += 1;
+            edited.push(path);
             let (minus, plus) = diff_counts(&lines);
             (removed, added) = (removed + minus, added + plus);
             diff.push(format!("--- {}", super::report::name(path)));
@@ -162,11 +163,13 @@ impl StreamEdit {
         }
         let all = records.all("file").count() as u64;
         let mut notes = vec![match files {
-            0 => "changes nothing".to_owned(),
+            0 if all == 0 => "changes nothing".to_owned(),
+            0 => format!("changes nothing in {}", names(records.all("file"))),
             _ => format!(
-                "edits {} of {}: +{} −{} lines",
+                "edits {} of {} ({}): +{} −{} lines",
                 number(files),
                 counted(all, "file"),
+                names(edited.into_iter()),
                 number(added),
                 number(removed)
             ),
@@ -221,7 +224,8 @@ pub(super) fn patch(command: &EffectiveCommand) -> Result<Planned, Reason> {
 /// Returns the result of a dry run of `patch`.
 pub(super) fn patch_report(records: &Records) -> Result<Report, Reason> {
     let text = records.first("out").ok_or("the patch cannot be tried")?;
-    let files = text.lines().filter(|line| line.starts_with("checking file ")).count() as u64;
+    let checked: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("checking file ")).collect();
+    let files = checked.len() as u64;
     let rejected =
         text.lines().filter(|line| line.starts_with("Hunk #") && line.contains("FAILED")).count() as u64;
     let fuzzy =
@@ -229,7 +233,7 @@ pub(super) fn patch_report(records: &Records) -> Result<Report, Reason> {
     if files == 0 {
         return Ok("fails: the patch does not apply to any file".to_owned().into());
     }
-    let mut notes = vec![format!("patches {}", counted(files, "file"))];
+    let mut notes = vec![format!("patches {}: {}", counted(files, "file"), names(checked.into_iter()))];
     if rejected > 0 {
         notes.push(format!("{} rejected", counted(rejected, "hunk")));
     }

@@ -5,17 +5,20 @@ use super::probe::{ProbeClass, Section};
 use super::scan::{Reason, Word};
 use super::{Planned, View};
 
+/// Prints who and what uses the machine.
+const POWER: &str = r#"command -v who >/dev/null && n=$(who | cut -d' ' -f1 | sort -u | wc -l) && r say "users logged in: $((n))"
+command -v uptime >/dev/null && r say "up $(awk '{printf "%d days", $1/86400}' /proc/uptime)"
+if [ -d /run/systemd/system ]; then
+for u in $(systemctl list-units --type=service --state=running --no-legend --plain --no-pager | cut -d' ' -f1 | head -n 200); do printf '%s %s\n' "$u" "$(systemctl is-enabled -- "$u")"; done | awk '$2=="disabled"{n++; s=s " " $1}END{if(n)print n ":" s}' | { read -r x && r say "running but not enabled: $x"; }
+fi
+"#;
+
 pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     match command.program.as_str() {
         "crontab" => crontab(command),
         "sysctl" => sysctl(command),
         "reboot" | "shutdown" | "poweroff" | "halt" => Planned::probe(Section::new(
-            r#"command -v who >/dev/null && n=$(who | cut -d' ' -f1 | sort -u | wc -l) && r say "users logged in: $((n))"
-command -v uptime >/dev/null && r say "up $(awk '{printf "%d days", $1/86400}' /proc/uptime)"
-if [ -d /run/systemd/system ]; then
-for u in $(systemctl list-units --type=service --state=running --no-legend --plain --no-pager | cut -d' ' -f1 | head -n 200); do printf '%s %s\n' "$u" "$(systemctl is-enabled -- "$u")"; done | awk '$2=="disabled"{n++; s=s " " $1}END{if(n)print n ":" s}' | { read -r x && r say "running but not enabled: $x"; }
-fi
-"#,
+            format!("r say \"{} $(uname -n)\"\n{POWER}", power_verb(command)),
             View::Sentences,
         )),
         "logrotate" => {
@@ -54,6 +57,19 @@ fi
     }
 }
 
+/// Says what a command for power does to the machine, whose name follows.
+fn power_verb(command: &EffectiveCommand) -> &'static str {
+    let has = |options: &[&str]| {
+        command.arguments.iter().filter_map(Word::literal).any(|word| options.contains(&word.as_str()))
+    };
+    match command.program.as_str() {
+        "shutdown" if has(&["-c"]) => "cancels a planned stop of",
+        "reboot" => "restarts",
+        "shutdown" if has(&["-r", "--reboot"]) => "restarts",
+        _ => "stops",
+    }
+}
+
 fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
     let found = split(&command.arguments, "rlei", "u", &[])?;
     if found.has(&["l"]) {
@@ -63,7 +79,7 @@ fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
         return Err("the command opens an editor".to_owned());
     }
     let mut body =
-        String::from("command -v crontab >/dev/null || { r failed 'crontab is not installed'; exit; }\n");
+        String::from("u=; command -v crontab >/dev/null || { r failed 'crontab is not installed'; exit; }\n");
     let mut scalars = Vec::new();
     let user = match found.value(&["u"]) {
         Some(user) => {
@@ -74,14 +90,14 @@ fn crontab(command: &EffectiveCommand) -> Result<Planned, Reason> {
         None => "",
     };
     if found.has(&["r"]) {
-        body.push_str(&format!("n=$(crontab {user}-l | wc -l); r say \"deletes $((n)) lines\"\n"));
+        body.push_str(&format!("n=$(crontab {user}-l | wc -l); r say \"deletes $((n)) lines of the crontab of ${{u:-$(id -un)}}\"\n"));
     } else {
         let file = found.operands.first().filter(|word| word.is_single()).ok_or("the input is unknown")?;
         if file.literal().as_deref() == Some("-") {
             return Err("the input comes from a pipe".to_owned());
         }
         scalars.push(file.clone());
-        body.push_str(&format!("[ -r \"$1\" ] || {{ r say 'fails: the file cannot be read'; exit; }}\nf=$1; case $f in -*) f=./$f;; esac\no=$(crontab {user}-l | diff - \"$f\"); a=$(printf '%s\\n' \"$o\" | grep -c '^>') m=$(printf '%s\\n' \"$o\" | grep -c '^<'); r say \"crontab: +$a −$m lines\"\n"));
+        body.push_str(&format!("[ -r \"$1\" ] || {{ r say 'fails: the file cannot be read'; exit; }}\nf=$1; case $f in -*) f=./$f;; esac\no=$(crontab {user}-l | diff - \"$f\"); a=$(printf '%s\\n' \"$o\" | grep -c '^>') m=$(printf '%s\\n' \"$o\" | grep -c '^<'); r say \"crontab of ${{u:-$(id -un)}}: +$a −$m lines\"\n"));
     }
     Planned::probe(Section::new(body, View::Sentences).with_scalars(scalars))
 }
