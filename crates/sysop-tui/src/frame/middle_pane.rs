@@ -32,6 +32,8 @@ pub(super) enum MiddlePane {
     Hidden,
     Rows {
         title: TextRow,
+        /// Danger of a proposal, which its title states if the rows do not fit.
+        danger: Option<Span>,
         rows: Vec<TextRow>,
         /// Number of rows above the command of a proposal; 0 for other contents.
         above: usize,
@@ -94,14 +96,18 @@ impl MiddlePane {
             if let (ReviewMode::ConfirmingRule, Some(offered)) = (review.mode(), review.offered_rule()) {
                 let title = TextRow::of("Save this rule and run the command?", theme.style(StyleRole::Title));
                 let rows = rule_rows(offered, theme, columns);
-                return Self::Rows { title, rows, above: 0, content: MiddleContent::Proposal };
+                return Self::Rows { title, danger: None, rows, above: 0, content: MiddleContent::Proposal };
             }
             let command = review.command();
             let mut rows = rows_above_command(plan, facts, theme, columns);
             let above = rows.len();
             rows.extend(preview_rows(plan, &command, &risk.findings, theme, columns));
             rows.extend(rows_below_command(plan, &command, &risk, now, theme, columns).0);
-            return Self::Rows { title, rows, above, content: MiddleContent::Proposal };
+            let danger = risk.class.always_asks().then(|| {
+                let text = format!("  ⚠ {}", risk_text(&risk));
+                Span::new(&text, theme.style(StyleRole::Bad))
+            });
+            return Self::Rows { title, danger, rows, above, content: MiddleContent::Proposal };
         }
         let live = app.middle().and_then(|id| app.transcript().item(&id));
         match live.map(|item| &item.body) {
@@ -109,6 +115,7 @@ impl MiddlePane {
                 let most = usize::from((area.height / 3).clamp(1, LIVE_ROWS_MAX));
                 Self::Rows {
                     title: live_title(output, theme),
+                    danger: None,
                     rows: sysop_term::output::live_rows(output, columns, most, theme),
                     above: 0,
                     content: MiddleContent::Live,
@@ -218,16 +225,17 @@ impl MiddlePane {
         }
     }
 
-    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`.
+    /// Adds the visible rows to the title of a proposal that does not fit, as in `lines 21–40 of 96`, and its danger.
     fn with_position(&self, title: &TextRow, first: u16, page: u16, theme: Theme) -> TextRow {
         let mut title = title.clone();
-        if let Self::Rows { rows, content: MiddleContent::Proposal, .. } = self
+        if let Self::Rows { danger, rows, content: MiddleContent::Proposal, .. } = self
             && rows.len() > usize::from(page)
         {
             let (first, last) = (usize::from(first), usize::from(first) + usize::from(page));
             let text = format!("  lines {}–{} of {}", first + 1, last.min(rows.len()), rows.len());
             let at = title.spans.len().min(1);
             title.spans.insert(at, Span::new(&text, theme.style(StyleRole::Title)));
+            title.spans.splice(at + 1..at + 1, danger.clone());
         }
         title
     }
@@ -338,17 +346,7 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
         RiskClass::Opaque => ("! ", StyleRole::Warn),
         RiskClass::ReadsSecret | RiskClass::Dangerous | RiskClass::Lockout => ("⚠ ", StyleRole::Bad),
     };
-    let mut text = ui_text::class(risk.class).to_owned();
-    let mut seen: Vec<&Finding> = Vec::new();
-    let class = ui_text::class(risk.class);
-    for finding in risk.findings.iter().filter(|finding| finding.class == risk.class && finding.why != class)
-    {
-        if seen.iter().all(|known| known.why != finding.why) {
-            text.push_str(if seen.is_empty() { ": " } else { ", " });
-            text.push_str(&finding.why);
-            seen.push(finding);
-        }
-    }
+    let text = risk_text(risk);
     let sign = Span::new(sign, theme.style(ink));
     let gap = Span::new(&" ".repeat(width(sign.text())), Style::new());
     let lines = wrap(&[Span::new(&text, theme.style(ink))], columns.saturating_sub(2));
@@ -360,11 +358,27 @@ fn risk_rows(plan: &Proposal, risk: &Risk, theme: Theme, columns: usize) -> Vec<
     rows
 }
 
+/// Returns the class of a risk and its reasons.
+fn risk_text(risk: &Risk) -> String {
+    let class = ui_text::class(risk.class);
+    let mut text = class.to_owned();
+    let mut seen: Vec<&Finding> = Vec::new();
+    for finding in risk.findings.iter().filter(|finding| finding.class == risk.class && finding.why != class)
+    {
+        if seen.iter().all(|known| known.why != finding.why) {
+            text.push_str(if seen.is_empty() { ": " } else { ", " });
+            text.push_str(&finding.why);
+            seen.push(finding);
+        }
+    }
+    text
+}
+
 fn question(question: &Question, theme: Theme, columns: usize) -> MiddlePane {
     let title = TextRow::of(&format!("{} asks", question.from), theme.style(StyleRole::Warn));
     let mut rows = detail_rows(question, columns, theme);
     rows.extend(prompt_rows(question, columns, theme));
-    MiddlePane::Rows { title, rows, above: 0, content: MiddleContent::Question }
+    MiddlePane::Rows { title, danger: None, rows, above: 0, content: MiddleContent::Question }
 }
 
 fn live_title(output: &ToolOutput, theme: Theme) -> TextRow {
