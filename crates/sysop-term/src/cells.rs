@@ -352,6 +352,42 @@ pub fn wrap_exact(spans: &[Span], columns: usize) -> Vec<TextRow> {
     }
 }
 
+/// Operators that join commands.
+const JOINTS: [&str; 6] = ["&&", "||", "|", "|&", ";", "&"];
+
+/// Wraps a command into rows that end before an argument or, if that is near, before an operator. Only a word that is
+/// wider than a row is broken. Nothing is omitted: spaces stay where they are.
+pub fn wrap_command(spans: &[Span], columns: usize) -> Vec<TextRow> {
+    let cells = cells(spans);
+    let mut rows = Vec::new();
+    let mut start = 0;
+    loop {
+        let full = fitting(&cells[start..], columns.max(1)) + start;
+        let end = if full == cells.len() { full } else { command_break(&cells, start, full).unwrap_or(full) };
+        rows.push(TextRow::from(join(&cells[start..end], spans)));
+        if end == cells.len() {
+            return rows;
+        }
+        start = end;
+    }
+}
+
+/// Returns the position at which a row of a command ends that starts at `start` and is full at `full`. `None` if one
+/// word fills the row.
+fn command_break(cells: &[GraphemeCell<'_>], start: usize, full: usize) -> Option<usize> {
+    let is_space = |at: usize| cells[at].text == " ";
+    let first_word = (start..full).find(|&at| !is_space(at))?;
+    let last_word =
+        |before: usize| (first_word + 1..=before).rev().find(|&at| is_space(at - 1) && !is_space(at));
+    let end = if is_space(full) { full } else { last_word(full)? };
+    let before = last_word(end - 1);
+    let joint = before.filter(|&at| {
+        let word: String = cells[at..end].iter().map(|cell| cell.text).collect();
+        JOINTS.contains(&word.trim_end())
+    });
+    Some(joint.unwrap_or(end))
+}
+
 /// Returns the number of clusters that fit into `columns`. Returns at least 1 if there are any clusters, so that
 /// wrapping makes progress even if a wide character does not fit into a single column.
 fn fitting(cells: &[GraphemeCell<'_>], columns: usize) -> usize {

@@ -11,7 +11,7 @@ use sysop_core::ui_text;
 use sysop_core::undo::UNDO_TOOL;
 use sysop_shell::{HighlightKind, highlight};
 
-use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_exact};
+use crate::cells::{Span, TextRow, exact, hang, wrap, wrap_command, wrap_exact};
 use crate::diff::FileEdit;
 use crate::theme::{StyleRole, Theme};
 
@@ -103,7 +103,7 @@ pub fn command_rows(command: &str, findings: &[Finding], columns: usize, theme: 
     let dim = theme.style(StyleRole::Dim);
     let (first, rest) = (Span::new("$ ", dim), Span::new("  ", dim));
     let lines = command_lines(command, findings, theme);
-    let rows = lines.iter().flat_map(|line| wrap_exact(line, columns.saturating_sub(2).max(1))).collect();
+    let rows = lines.iter().flat_map(|line| wrap_command(line, columns.saturating_sub(2).max(1))).collect();
     hang(rows, &first, &rest)
 }
 

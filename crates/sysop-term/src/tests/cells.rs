@@ -5,7 +5,7 @@ use ratatui::style::Style;
 use sysop_core::text::neutralize_line;
 
 use super::{DARK, NASTY, any_text, buffer, intruder, screen};
-use crate::cells::{Span, TextRow, exact, truncate, width, wrap, wrap_exact};
+use crate::cells::{Span, TextRow, exact, truncate, width, wrap, wrap_command, wrap_exact};
 use crate::theme::StyleRole;
 
 #[test]
@@ -37,6 +37,19 @@ fn a_wide_character_at_the_edge_is_not_cut_in_half() {
     assert_eq!(screen(&buffer), "ab\n");
 }
 
+#[test]
+fn commands_are_wrapped_before_arguments_and_operators() {
+    let rows = |text: &str, columns: usize| -> Vec<String> {
+        wrap_command(&[Span::new(text, Style::new())], columns).iter().map(TextRow::text).collect()
+    };
+    assert_eq!(rows("rm -rf /srv/data && df -h", 18), ["rm -rf /srv/data ", "&& df -h"]);
+    assert_eq!(rows("rm -rf /srv/data && df -h", 20), ["rm -rf /srv/data ", "&& df -h"]);
+    assert_eq!(rows("cp first second third", 10), ["cp first ", "second ", "third"]);
+    assert_eq!(rows("cp abcdefg hi", 10), ["cp abcdefg", " hi"]);
+    assert_eq!(rows("cat /a/very/long/path", 8), ["cat ", "/a/very/", "long/pat", "h"]);
+    assert_eq!(rows("    indented", 8), ["    inde", "nted"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -45,10 +58,12 @@ proptest! {
         let spans = [Span::new(&text, Style::new())];
         let exact = wrap_exact(&spans, columns);
         prop_assert_eq!(exact.iter().map(TextRow::text).collect::<String>(), spans[0].text());
+        let command = wrap_command(&spans, columns);
+        prop_assert_eq!(command.iter().map(TextRow::text).collect::<String>(), spans[0].text());
         let words = |rows: &[TextRow]| rows.iter().map(TextRow::text).collect::<String>().replace(' ', "");
         let wrapped = wrap(&spans, columns);
         prop_assert_eq!(words(&wrapped), words(&exact));
-        for row in exact.iter().chain(&wrapped).chain([&truncate(&spans, columns, Style::new())]) {
+        for row in exact.iter().chain(&wrapped).chain(&command).chain([&truncate(&spans, columns, Style::new())]) {
             prop_assert!(row.width() <= columns);
         }
     }

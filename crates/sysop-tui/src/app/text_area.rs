@@ -5,6 +5,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Style;
 use ratatui_textarea::{CursorMove, TextArea, WrapMode};
 use sysop_core::text::visible_text;
+use sysop_term::cells::{exact, wrap_command};
 use unicode_segmentation::UnicodeSegmentation as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -50,12 +51,12 @@ pub fn rows(area: &TextArea<'_>, columns: u16) -> u16 {
     u16::try_from(rows).unwrap_or(u16::MAX)
 }
 
-/// Returns the line that contains a row of the text, or the last line, if the text is wrapped at `columns`.
+/// Returns the line that contains a row of a command, or the last line, if the command is drawn with `columns`.
 pub(super) fn line_of_row(area: &TextArea<'_>, row: usize, columns: u16) -> usize {
-    let columns = usize::from(columns.max(1));
     let mut rows = 0;
     let line = area.lines().iter().position(|line| {
-        rows += text_rows(line, columns).0;
+        let spans = exact(line, Style::new(), Style::new());
+        rows += wrap_command(&spans, usize::from(columns)).len();
         row < rows
     });
     line.unwrap_or(area.lines().len() - 1)
@@ -63,12 +64,6 @@ pub(super) fn line_of_row(area: &TextArea<'_>, row: usize, columns: u16) -> usiz
 
 /// Returns the number of rows that a line needs, with the room for the cursor after the last character.
 fn rows_of(line: &str, columns: usize) -> usize {
-    let (rows, used) = text_rows(line, columns);
-    rows + usize::from(used >= columns)
-}
-
-/// Returns the number of rows that a line fills, and the used columns of the last one.
-fn text_rows(line: &str, columns: usize) -> (usize, usize) {
     let (mut rows, mut used) = (1, 0);
     for sign in line.graphemes(true) {
         let width = if sign == "\t" { 4 } else { sign.width() };
@@ -78,7 +73,7 @@ fn text_rows(line: &str, columns: usize) -> (usize, usize) {
         }
         used += width;
     }
-    (rows, used)
+    rows + usize::from(used >= columns)
 }
 
 /// Returns true if the key inserts a newline in a text area in which Enter submits.
