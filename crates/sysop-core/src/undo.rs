@@ -44,17 +44,29 @@ pub fn undo_summary(call: &ToolCall) -> Option<String> {
         Some(step) => format!("undo step {step}"),
         None => "undo the last change of files".to_owned(),
     };
+    let changes = arguments.get("changes").and_then(serde_json::Value::as_array).into_iter().flatten();
+    let paths = changes.filter_map(|change| change.get("path").and_then(serde_json::Value::as_str));
+    Some(match named_files(paths, 0) {
+        Some(files) => format!("{what}: {files}"),
+        None => what,
+    })
+}
+
+/// Names the first of some files, and counts the others and `unnamed` further ones: `a, b, c and 2 more`. `None` if no
+/// file has a name.
+pub fn named_files<'a>(paths: impl Iterator<Item = &'a str>, unnamed: usize) -> Option<String> {
     let mut files: Vec<&str> = Vec::new();
-    for change in arguments.get("changes").and_then(serde_json::Value::as_array).into_iter().flatten() {
-        let path = change.get("path").and_then(serde_json::Value::as_str);
-        files.extend(path.filter(|path| !files.contains(path)));
+    for path in paths {
+        if !files.contains(&path) {
+            files.push(path);
+        }
     }
-    let more = match files.len().saturating_sub(FILES_NAMED_MAX) {
+    let more = match files.len().saturating_sub(FILES_NAMED_MAX) + unnamed {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let named: Vec<_> = files.iter().take(FILES_NAMED_MAX).map(|path| neutralize_line(path)).collect();
-    Some(if named.is_empty() { what } else { format!("{what}: {}{more}", named.join(", ")) })
+    (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
 }
 
 /// Record on a host of the state before a call, from which the call can be undone.

@@ -20,7 +20,7 @@ use sysop_core::policy::single_quoted;
 use sysop_core::policy::{Resolution, Survey, UndoOffer};
 use sysop_core::text::neutralize_line;
 use sysop_core::tool::ToolEffect;
-use sysop_core::undo::{CapturePlan, NOT_EXACT, UndoRecord, UndoRights, plan, plan_paths};
+use sysop_core::undo::{CapturePlan, NOT_EXACT, UndoRecord, UndoRights, named_files, plan, plan_paths};
 use sysop_driver::port::CancellationToken;
 
 use crate::machine::{Program, TimeLimit};
@@ -32,6 +32,8 @@ pub const UNDO_BYTES_DEFAULT: u64 = 8 * 1024 * 1024;
 
 const SCRIPT: &str = include_str!("undo/undo.sh");
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// End of the name of a change that stands for files without names.
+const MORE_FILES: &str = " more files";
 /// Maximum time to save or compare the state of one call.
 const CAPTURE_MAX: Duration = Duration::from_secs(15);
 /// Maximum time to save the state before packages change, which may download the old versions.
@@ -261,7 +263,9 @@ impl Toolbox {
             }
         }
         if outcome.status == Status::Ok {
-            outcome.output.insert_str(0, "OK, undone\n");
+            let restored =
+                restored_files(&outcome.changed).map_or_else(String::new, |files| format!(": {files}"));
+            outcome.output.insert_str(0, &format!("OK, undone{restored}\n"));
             outcome.output.truncate(outcome.output.trim_end().len());
         } else {
             outcome.output.insert_str(0, "the undo partly failed\n");
@@ -344,6 +348,14 @@ fn notes(lines: &[ScriptLine]) -> Vec<String> {
     lines.iter().filter(|line| line.word == "note").map(|line| line.how.clone()).collect()
 }
 
+/// Names the files that changed, apart from those that the script only counted.
+fn restored_files(changed: &[SystemChange]) -> Option<String> {
+    let files = changed.iter().filter(|change| change.kind == ChangeKind::File);
+    let count = |change: &SystemChange| change.name.strip_suffix(MORE_FILES)?.parse::<usize>().ok();
+    let unnamed = files.clone().filter_map(count).sum();
+    named_files(files.filter(|change| count(change).is_none()).map(|change| change.name.as_str()), unnamed)
+}
+
 /// Adds the changes that the script found to an outcome.
 fn conclude(open: OpenRecord, lines: &[ScriptLine], outcome: &mut Outcome) {
     let kind = |line: &ScriptLine| match line.word.as_str() {
@@ -365,7 +377,7 @@ fn conclude(open: OpenRecord, lines: &[ScriptLine], outcome: &mut Outcome) {
         }
     }
     if let Some(more) = lines.iter().find(|line| line.word == "more") {
-        let name = format!("{} more files", more.how);
+        let name = format!("{}{MORE_FILES}", more.how);
         outcome.changed.push(SystemChange { kind: ChangeKind::File, name, how: "changed".to_owned() });
     }
     let told = lines.iter().find(|line| line.word == "undo").map(|line| line.how.as_str());

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use sysop_core::outcome::{FileChange, Outcome};
 use sysop_core::ui_text::counted;
+use sysop_core::undo::named_files;
 
 use super::files::GONE;
 use super::{CallContext, ToolError, ToolOutcome, Toolbox};
@@ -50,6 +51,7 @@ impl Toolbox {
             restorations.push(self.prepare(change, call).await?);
         }
         let total = restorations.len();
+        let paths: Vec<String> = restorations.iter().rev().map(|it| it.path.to_string()).collect();
         for (done, restoration) in restorations.into_iter().enumerate() {
             let told = restoration.path.to_string();
             if let Err(error) = self.restore(restoration).await {
@@ -57,7 +59,8 @@ impl Toolbox {
                 return Err(ToolError::Refused(why));
             }
         }
-        Ok(Outcome::ok(format!("OK, {} restored", counted(total as u64, "file"))))
+        let named = named_files(paths.iter().map(String::as_str), 0).unwrap_or_default();
+        Ok(Outcome::ok(format!("OK, {} restored: {named}", counted(total as u64, "file"))))
     }
 
     /// Verifies that a file is as the last change left it, and finds its earlier bytes. Makes no changes.

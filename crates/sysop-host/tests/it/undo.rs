@@ -37,7 +37,10 @@ async fn changed_files_are_restored_and_new_ones_removed(factory: &impl Factory)
     assert_eq!(changes[1].before, None);
     assert_eq!(changes[0].after_hash, blake3::hash(b"after\r\n").to_hex().as_str());
     let outcome = undo(&world, &changes).await;
-    assert_eq!((outcome.status, outcome.output.as_str()), (Status::Ok, "OK, 3 files restored"));
+    assert_eq!(
+        (outcome.status, outcome.output.as_str()),
+        (Status::Ok, "OK, 3 files restored: old, a/new, chunked")
+    );
     assert_eq!(world.text("old"), "before\r\n");
     assert!(!world.at("a/new").exists() && !world.at("chunked").exists());
     assert!(!world.host.tools().iter().any(|tool| tool.name == "undo"), "the tool is not offered to models");
@@ -53,7 +56,7 @@ async fn several_changes_of_a_file_are_one(factory: &impl Factory) {
     }
     changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "x" })).await);
     changes.extend(change(&world, "write_file", json!({ "path": "g", "content": "y" })).await);
-    assert_eq!(undo(&world, &changes).await.output, "OK, 2 files restored");
+    assert_eq!(undo(&world, &changes).await.output, "OK, 2 files restored: f, g");
     assert_eq!(world.text("f"), "1");
     assert!(!world.at("g").exists());
 }

@@ -140,7 +140,8 @@ async fn a_command_is_undone_after_its_plan_and_the_undo_too() {
     assert_eq!(lines, [format!("restore {}", path("a")), format!("remove {}/", path("d"))]);
     assert_eq!(world.text("a"), "new\n", "a plan changes nothing");
     let undone = world.undo(&done).await;
-    assert_eq!((undone.status, undone.output.as_str()), (Status::Ok, "OK, undone"));
+    let told = format!("OK, undone: {}, {}/", path("a"), path("d"));
+    assert_eq!((undone.status, undone.output.as_str()), (Status::Ok, told.as_str()));
     assert!(world.text("a") == "old\n" && !world.at("d").exists());
     let redone = world.undo(&undone).await;
     assert_eq!(redone.status, Status::Ok, "{redone:?}");

@@ -337,7 +337,9 @@ impl ExecPrinter {
         }
         let quiet = self.routine && outcome.status == Status::Ok;
         if !self.routine {
-            for line in call_output_lines(&outcome.output, self.call_output) {
+            let is_hidden = self.call_output == CallOutput::Hidden;
+            let shown = if self.is_undo && is_hidden { CallOutput::Excerpt } else { self.call_output };
+            for line in call_output_lines(&outcome.output, shown) {
                 self.progress(&format!("  {line}"));
             }
         }

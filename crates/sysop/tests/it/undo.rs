@@ -41,6 +41,7 @@ fn a_step_is_planned_undone_and_redone() {
     let undone = world.finish(&["undo", &id, "1", "--yes"]);
     assert_eq!((undone.code, read().as_str()), (Some(0), "old\n"), "{undone:?}");
     assert!(undone.err.contains("  changed: 2 files in "), "{undone:?}");
+    assert!(undone.err.contains("  OK, undone: ") && undone.err.contains("/a, "), "{undone:?}");
     assert!(!world.has("made"), "{undone:?}");
     let shown = world.finish(&["sessions", "show", &id]);
     assert!(shown.out.contains("undid "), "{shown:?}");
@@ -76,6 +77,7 @@ fn changes_of_file_tools_are_planned_and_asked_about_too() {
     let undone = world.finish(&["undo", id, "--yes"]);
     assert_eq!((undone.code, read().as_str()), (Some(0), "port = 80\n"), "{undone:?}");
     assert!(!world.has("new.txt"), "{undone:?}");
+    assert!(undone.err.contains("  OK, 2 files restored: app.conf, new.txt\n"), "{undone:?}");
 }
 
 #[test]
