@@ -46,11 +46,13 @@ pub struct AutoBounds {
     pub until: Option<Timestamp>,
 }
 
+/// Says which bounds there are.
+pub const ACCEPTED_BOUNDS: &str =
+    "use a number of commands, a time, a cost or hosts, for example `20 commands, 30m, $0.50, @lab`";
+
 /// Text that is not a list of bounds. `Display` is one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "invalid bound `{0}`; use a number of commands, a time, a cost or hosts, for example `20 commands, 30m, $0.50, @lab`"
-)]
+#[error("invalid bound `{0}`; {accepted}", accepted = ACCEPTED_BOUNDS)]
 pub struct InvalidBounds(String);
 
 impl FromStr for AutoBounds {
@@ -144,13 +146,24 @@ impl AutoBounds {
     /// Returns true if these bounds name hosts or tags, and these do not cover every host of the session. `hosts` lists
     /// the session's hosts, as in `web1, web2`; `tags` are the tags that all of these hosts have.
     pub fn excludes(&self, hosts: &str, tags: &[String]) -> bool {
-        let includes = |host: &str| {
-            self.hosts.iter().any(|name| match name.strip_prefix('@') {
-                Some(tag) => tags.iter().any(|own| own == tag) || name == host,
-                None => glob_matches(name, host),
-            })
-        };
+        let includes = |host: &str| self.hosts.iter().any(|name| names(name, host, tags));
         !self.hosts.is_empty() && !hosts.split(',').map(str::trim).all(includes)
+    }
+
+    /// Returns the first bound that could only be a host, but names no host of the session. `None` if there is none, or
+    /// if it is a tag or a pattern.
+    pub fn foreign_host(&self, hosts: &str) -> Option<&str> {
+        let is_known = |name: &str| hosts.split(',').map(str::trim).any(|host| names(name, host, &[]));
+        let plain = self.hosts.iter().filter(|name| !name.contains(['@', '*', '?', '[']));
+        plain.map(String::as_str).find(|name| !is_known(name))
+    }
+}
+
+/// Returns true if the bound `name` covers a host. `tags` are the tags that the host has.
+fn names(name: &str, host: &str, tags: &[String]) -> bool {
+    match name.strip_prefix('@') {
+        Some(tag) => tags.iter().any(|own| own == tag) || name == host,
+        None => glob_matches(name, host),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use async_trait::async_trait;
-use sysop_core::auto_bounds::AutoBounds;
+use sysop_core::auto_bounds::{ACCEPTED_BOUNDS, AutoBounds};
 use sysop_core::event::{ConfigChange, Input};
 use sysop_core::id::SessionId;
 use sysop_core::image::{ImageRef, PROMPT_IMAGES_MAX};
@@ -131,7 +131,12 @@ fn check_bounds(bounds: &AutoBounds, settings: &Settings, model: &ModelRef) -> R
     } else if settings.approve(host) == ApprovalMode::Never {
         format!("the approval mode of {host} is never, so it cannot be auto; omit --bounds")
     } else if bounds.excludes(&host.to_string(), &settings.policy_options(host).tags) {
-        format!("{host} is not in these bounds; change --bounds or --host")
+        match bounds.foreign_host(&host.to_string()) {
+            Some(word) => {
+                format!("`{word}` in --bounds is not {host}, the host of the task; {ACCEPTED_BOUNDS}")
+            }
+            None => format!("{host} is not in these bounds; change --bounds or --host"),
+        }
     } else if bounds.cost.is_some()
         && !settings.prices.contains_key(&model.to_string())
         && model_table::price(model).is_none()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Session;
-use crate::auto_bounds::{AutoBounds, AutoProgress};
+use crate::auto_bounds::{ACCEPTED_BOUNDS, AutoBounds, AutoProgress};
 use crate::event::{ConfigChange, Effect, Event, Output};
 use crate::id::Timestamp;
 use crate::policy::ApprovalMode;
@@ -19,10 +19,16 @@ impl Session {
     pub(super) fn on_auto(&mut self, out: &mut Output, bounds: AutoBounds) {
         let spec = &self.state.spec;
         let refused = if bounds.excludes(&spec.host, &spec.policy.tags) {
-            Some(format!(
-                "the mode is unchanged: this session runs on {}, which is not in these bounds",
-                spec.host
-            ))
+            Some(match bounds.foreign_host(&spec.host) {
+                Some(word) => format!(
+                    "the mode is unchanged: `{word}` is not a host of this session, which runs on {}; {ACCEPTED_BOUNDS}",
+                    spec.host
+                ),
+                None => format!(
+                    "the mode is unchanged: this session runs on {}, which is not in these bounds",
+                    spec.host
+                ),
+            })
         } else if bounds.cost.is_some() && self.price().is_none() {
             Some(format!(
                 "the mode is unchanged: the price of {} is unknown, so its cost cannot be bounded; set it in [prices]",

@@ -237,9 +237,11 @@ fn auto_is_refused_where_its_bounds_cannot_be_observed() {
     let policy = PolicyOptions { tags: vec!["lab".into()], ..PolicyOptions::default() };
     let model = ModelRef::new("openai", "of-unknown-price");
     let mut world = World::new(SessionSpec { policy, model, ..spec(ApprovalMode::Ask) });
-    for (text, why) in
-        [("@prod", "which is not in these bounds"), ("$1", "the price of openai/of-unknown-price is unknown")]
-    {
+    for (text, why) in [
+        ("@prod", "which is not in these bounds"),
+        ("banana", "`banana` is not a host of this session"),
+        ("$1", "the price of openai/of-unknown-price is unknown"),
+    ] {
         world.tell(auto(text));
         assert!(world.last.events.is_empty() && notices(&world)[0].contains(why), "{:?}", notices(&world));
     }
