@@ -161,8 +161,8 @@ pub struct App {
     queued: Vec<String>,
     /// Prompts in `queued` that were written in this front end.
     own_queued: Vec<String>,
-    /// True if the user sent a prompt or a call while the turn was paused, which ends it.
-    replaces_paused: bool,
+    /// Own prompts that returned to the composer when their turn ended. The session may queue them again.
+    returned: Vec<String>,
     /// Sessions that the user left while a turn was running, with their status.
     background_sessions: Vec<(SessionId, BackgroundStatus)>,
     pending_list: Option<overlay::ListKind>,
@@ -225,7 +225,7 @@ impl App {
             meter: UsageMeter::new(setup.prices),
             queued: Vec::new(),
             own_queued: Vec::new(),
-            replaces_paused: false,
+            returned: Vec::new(),
             background_sessions: Vec::new(),
             pending_list: None,
             recalled_for: None,
@@ -270,7 +270,7 @@ impl App {
         self.background_sessions.retain(|(other, _)| *other != id);
         self.recalled_for = None;
         self.own_queued.clear();
-        self.replaces_paused = false;
+        self.returned.clear();
         self.rules = (spec.dangerous_patterns.clone(), spec.deny.clone());
         self.policy = OnceCell::new();
         self.replay_until = last;
@@ -504,7 +504,11 @@ impl App {
                 self.rules.1.extend(deny.iter().cloned());
                 self.policy = OnceCell::new();
             }
-            Event::PromptQueued { text, .. } => self.queued.push(text.clone()),
+            Event::PromptQueued { text, .. } => {
+                self.queued.push(text.clone());
+                self.take_back(text);
+            }
+            Event::StepStarted { .. } => self.returned.clear(),
             Event::TurnStarted { prompt, .. } => {
                 for queued in [&mut self.queued, &mut self.own_queued] {
                     if let Some(at) = queued.iter().position(|text| text == prompt) {
@@ -515,13 +519,8 @@ impl App {
             }
             // Canceling a turn also drops the queued prompts, both here and in the session.
             Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
-            Event::Resumed => self.replaces_paused = false,
             Event::TurnEnded { reason, .. } => {
-                // A prompt to a paused turn ends that turn, and what waits is queued again.
-                let goes_on = std::mem::take(&mut self.replaces_paused);
-                if goes_on {
-                    self.queued.clear();
-                } else if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
+                if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
                     self.forget_queued();
                 }
                 (self.interrupted, self.question_interrupted, self.decided) = Default::default();
@@ -554,11 +553,29 @@ impl App {
         if self.is_replaying() || texts.is_empty() {
             return;
         }
+        self.returned.clone_from(&texts);
         let composer = self.composer_mut();
         if !composer.is_empty() {
             texts.push(composer.take());
         }
         composer.set(&texts.join("\n"));
+    }
+
+    /// Removes a prompt from the composer that the session has queued again, as it does when a prompt or a call, of
+    /// whatever front end, ends a paused turn. A composer that the user has edited since stays as it is.
+    fn take_back(&mut self, prompt: &str) {
+        let Some(at) = self.returned.iter().position(|text| text == prompt) else { return };
+        let before = self.returned.join("\n");
+        let text = self.composer().text();
+        let Some(draft) = text.strip_prefix(&before).filter(|rest| rest.is_empty() || rest.starts_with('\n'))
+        else {
+            return self.returned.clear();
+        };
+        self.own_queued.push(self.returned.remove(at));
+        let draft = draft.strip_prefix('\n').filter(|draft| !draft.is_empty());
+        let rest: Vec<&str> = self.returned.iter().map(String::as_str).chain(draft).collect();
+        let rest = rest.join("\n");
+        self.composer_mut().set(&rest);
     }
 
     fn used_tools(&self) -> bool {

@@ -35,7 +35,6 @@ impl App {
                 return self.remark(format!("the queue is full ({QUEUED_PROMPTS_MAX} messages)"), now);
             }
             self.own_queued.push(text.clone());
-            self.replaces_paused = self.is_paused();
             PendingAck::Event
         } else {
             PendingAck::Turn
@@ -241,7 +240,6 @@ impl App {
         now: Duration,
     ) -> Vec<Action> {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        self.replaces_paused = self.is_paused();
         let what = if self.state().is_busy() { PendingAck::Event } else { PendingAck::Turn };
         self.send_expecting(Input::Direct { tool: tool.to_owned(), arguments, origin, by: None }, what, now)
     }

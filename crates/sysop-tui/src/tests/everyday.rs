@@ -409,6 +409,20 @@ fn a_prompt_to_a_paused_turn_is_sent_once() {
 }
 
 #[test]
+fn a_prompt_of_somebody_else_to_a_paused_turn_keeps_own_prompts_queued() {
+    let mut world = World::that_always_asks();
+    world.says("go").replies(bash("c1", "make")).is_read().press(KeyCode::Enter).key(control('p'));
+    world.says("first thing").says("second thing").ends(Outcome::new(Status::Ok, "done"));
+    world.types("a draft");
+    world.tell(Input::Prompt { text: "of somebody".into(), images: Vec::new(), by: Some("ann".into()) });
+    assert_eq!(world.app.composer().text(), "a draft", "{}", world.screen(100, 24));
+    let screen = world.screen(100, 24);
+    assert!(screen.contains("2 queued"), "{screen}");
+    world.tell(Input::Cancel);
+    assert_eq!(world.app.composer().text(), "second thing\na draft", "a stop returns what has not run");
+}
+
+#[test]
 fn a_requested_pause_does_not_hide_the_live_output() {
     let mut world = World::that_always_asks();
     world.says("go").replies(bash("c1", "make")).is_read().press(KeyCode::Enter).prints("compiling\n");
