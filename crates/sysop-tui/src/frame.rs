@@ -455,15 +455,23 @@ fn write_area(
     )
 }
 
-/// Draws the completions above the composer.
+/// Draws the completions above the composer. If not all are visible, a row above them says which are.
 fn offers(app: &App, theme: Theme, regions: &Regions, buffer: &mut Buffer) {
     let Some(completion) = app.completion() else { return };
     let room = regions.rule.y.saturating_sub(regions.history.y);
-    let shown = completion.offers.len().min(OFFERED_MAX).min(usize::from(room));
+    let all = completion.offers.len();
+    let room = usize::from(room);
+    let is_cut = all > OFFERED_MAX.min(room) && room > 1;
+    let shown = all.min(OFFERED_MAX).min(room - usize::from(is_cut));
     let first = completion.chosen.map_or(0, |at| (at + 1).saturating_sub(shown));
     let offers = &completion.offers[first..first + shown];
     let names = offers.iter().map(|offer| width(&offer.name)).max().unwrap_or(0).min(NAME_COLUMNS_MAX);
     let top = regions.rule.y - u16::try_from(shown).unwrap_or(0);
+    if is_cut {
+        let position = format!("  {}–{} of {all}", first + 1, first + shown);
+        let row = TextRow::of(&position, theme.style(StyleRole::Dim));
+        row.draw(buffer, regions.rule.x, top - 1, regions.rule.width);
+    }
     for (at, offer) in offers.iter().enumerate() {
         let chosen = completion.chosen == Some(first + at);
         let style = theme.style(if chosen { StyleRole::Chosen } else { StyleRole::Text });

@@ -10,6 +10,20 @@ use super::world::{World, bash, control};
 use crate::app::Action;
 
 #[test]
+fn a_long_list_of_commands_says_which_part_is_visible() {
+    let mut world = World::new();
+    world.types("/");
+    let all = world.app.completion().map_or(0, |completion| completion.offers.len());
+    assert!(world.screen(100, 30).contains(&format!("  1–8 of {all}")), "{}", world.screen(100, 30));
+    for _ in 0..9 {
+        world.press(KeyCode::Down);
+    }
+    assert!(world.screen(100, 30).contains(&format!("  2–9 of {all}")), "{}", world.screen(100, 30));
+    world.types("the");
+    assert!(!world.screen(100, 30).contains(" of "), "{}", world.screen(100, 30));
+}
+
+#[test]
 fn typing_continues_when_a_proposal_arrives() {
     let mut world = World::new();
     world.says("go").types("and a").replies(bash("c1", "touch x"));
