@@ -498,6 +498,7 @@ impl Transcript {
             tail: String::new(),
             skipped_bytes: 0,
             outcome: None,
+            never_ran: false,
         };
         self.put_output(output);
         self.phase = SessionPhase::Running { call: call.id.clone() };
@@ -521,21 +522,17 @@ impl Transcript {
         }
         self.change_plan(id, |plan| {
             if plan.state == ProposalState::Waiting {
-                plan.state = ProposalState::Rejected { by: Decider::Policy, reason: String::new() };
+                plan.state = ProposalState::of_unstarted(outcome.status);
             }
         });
         if let Some(call) = &call
             && self.plan(id).is_none()
         {
-            // A call that never started was rejected, unless the session answered it itself.
-            let state = if outcome.status == Status::Ok {
-                ProposalState::Allowed { by: Decider::Policy, scope: ApprovalScope::Once }
-            } else {
-                ProposalState::Rejected { by: Decider::Policy, reason: String::new() }
-            };
+            let state = ProposalState::of_unstarted(outcome.status);
             let plan = self.plan_of(call, Origin::Model, state);
             self.put(ItemId::Proposal(id.clone()), ItemBody::Proposal(Box::new(plan)));
         }
+        let never_ran = self.plan(id).is_some_and(|plan| plan.state == ProposalState::NotRun);
         let tool = match self.plan(id) {
             Some(plan) => plan.call.name.clone(),
             None => call.map(|call| call.name).unwrap_or_default(),
@@ -546,6 +543,7 @@ impl Transcript {
             tail: String::new(),
             skipped_bytes: 0,
             outcome: Some(outcome.clone()),
+            never_ran,
         };
         self.put_output(output);
     }

@@ -184,6 +184,29 @@ pub fn outcome_summary(outcome: &Outcome) -> String {
     words
 }
 
+/// Says why a call that never started did not run. Lines after the first are details.
+pub fn not_run_text(outcome: &Outcome) -> String {
+    if outcome.is_not_run() {
+        return outcome_summary(outcome);
+    }
+    let why = outcome.output.trim();
+    safe(&format!("not run: {}", why.strip_prefix("not run: ").unwrap_or(why)))
+}
+
+/// Says that a request failed and is tried again. `attempt` is the number of the next attempt, `wait` the time until
+/// then.
+pub fn retrying(wait: &str, attempt: u32, attempts: u32, reason: &str) -> String {
+    format!("{RETRYING}{wait}{ATTEMPT}{attempt} of {attempts}: {reason}")
+}
+
+/// Returns true for the text of [`retrying`]. Each such text replaces the one before it.
+pub fn is_retrying(text: &str) -> bool {
+    text.strip_prefix(RETRYING).is_some_and(|rest| rest.contains(ATTEMPT))
+}
+
+const RETRYING: &str = "retrying in ";
+const ATTEMPT: &str = ", attempt ";
+
 /// Says where a call's full output is, if it was kept. `directory` is the directory of full outputs, if it is on the
 /// user's machine.
 pub fn full_output(outcome: &Outcome, directory: Option<&str>) -> Option<String> {
@@ -451,7 +474,8 @@ pub fn decision_summary(plan: &Proposal, own: &str) -> Option<String> {
     let name = |by: &str| if by == own { String::new() } else { format!(" by {by}") };
     let edited = if plan.edited_from.is_some() { ", edited" } else { "" };
     match &plan.state {
-        ProposalState::Waiting => None,
+        // The outcome of a call that did not run has the reason.
+        ProposalState::Waiting | ProposalState::NotRun => None,
         ProposalState::Allowed { by: Decider::Policy, .. } => None,
         ProposalState::Allowed { by: Decider::Person(by), scope: ApprovalScope::Once } => {
             Some(format!("allowed{}{edited}", name(by)))

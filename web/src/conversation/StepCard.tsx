@@ -129,6 +129,8 @@ function StatusLine({ step, session }: { step: Step; session: SessionId }) {
   } else if (decided.state === "allowed" && decided.by !== undefined) {
     said.push(`allowed${decided.session ? " for this session" : ""} by ${nameOf(decided.by)}`);
   }
+  // The output has the reason: invalid arguments, a host that cannot be reached.
+  if (decided.state === "waiting" && !step.started && outcome?.status === "failed") said.push("not run");
   const origin = originLabel(step, nameOf);
   if (origin !== undefined) said.push(origin);
   const status = outcome?.status ?? (step.started ? "running" : "");

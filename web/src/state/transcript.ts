@@ -605,8 +605,7 @@ class TranscriptBuilder {
       tail: "",
       skipped: 0,
       outcome,
-      decided:
-        step.decided.state === "waiting" ? { state: "rejected", by: undefined, reason: "" } : step.decided,
+      decided: step.decided.state === "waiting" ? (refused ?? step.decided) : step.decided,
     }));
     if (!known) {
       const step = this.stepOf(call, name, wanted?.arguments);

@@ -82,7 +82,7 @@ impl Session {
                 if let Some(unseen) = self.unseen_results(&call) {
                     let why =
                         format!("you have not seen {unseen} yet; call this tool again in your next reply");
-                    return self.finish(out, call.id, Outcome::new(Status::Rejected, why));
+                    return self.finish(out, call.id, Outcome::failed(why));
                 }
                 let summary = call.text_argument("summary").unwrap_or_default().to_owned();
                 self.finish(out, call.id, Outcome::ok(summary));

@@ -7,7 +7,7 @@ use crate::event::{Origin, StopReason};
 use crate::guard::GuardTimeout;
 use crate::id::{CallId, Seq, StepId, TurnId};
 use crate::message::{ToolCall, Usage};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Status};
 use crate::policy::{Grant, Risk, Rule};
 use crate::transcript::SessionInfo;
 
@@ -213,6 +213,23 @@ pub enum ProposalState {
         /// Message to the model; may be empty.
         reason: String,
     },
+    /// The call ended before it could run, and nobody rejected it: its arguments are invalid, its host cannot be
+    /// reached, or its turn was stopped. The outcome has the reason.
+    NotRun,
+}
+
+impl ProposalState {
+    /// Returns the state of a call that has ended with this status and never started. The session itself answers a call
+    /// that succeeds without a start.
+    pub(super) fn of_unstarted(status: Status) -> Self {
+        match status {
+            Status::Ok => Self::Allowed { by: Decider::Policy, scope: ApprovalScope::Once },
+            Status::Rejected => Self::Rejected { by: Decider::Policy, reason: String::new() },
+            Status::Failed | Status::Timeout | Status::Cancelled | Status::Interrupted | Status::Unknown => {
+                Self::NotRun
+            }
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +256,8 @@ pub struct ToolOutput {
     pub skipped_bytes: u64,
     /// Final outcome; `None` while the tool runs.
     pub outcome: Option<Outcome>,
+    /// True if the call ended before it could run; see [`ProposalState::NotRun`].
+    pub never_ran: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -16,7 +16,7 @@ use sysop_core::transcript::{
 };
 use sysop_term::cells::width;
 use sysop_term::markdown::MarkdownStream;
-use sysop_term::output::{end_rows, host_rows, shown_text};
+use sysop_term::output::{end_rows, host_rows, shown_text, status_role};
 use sysop_term::plan::{command_rows, origin_rows};
 use sysop_term::{StyleRole, TextRow};
 
@@ -491,7 +491,8 @@ impl PanelView {
         let plan = transcript.plan(call);
         // A call that a user allowed can be rejected after its start, for example by an MCP server that has changed.
         let was_allowed = plan.is_some_and(|plan| matches!(plan.state, ProposalState::Allowed { .. }));
-        if outcome.status == Status::Rejected && !was_allowed {
+        let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
+        if never_ran || outcome.status == Status::Rejected && !was_allowed {
             return not_run(plan, outcome, screen);
         }
         let streamed = self.output.as_ref().is_some_and(|output| output.call == *call);
@@ -656,19 +657,24 @@ fn description_column(line: &str, columns: usize) -> usize {
     if column <= columns / 2 { column } else { 0 }
 }
 
-/// Names a call that the policy or a hook rejected, with the reason. A call that a user rejected was shown in the question.
+/// Names a call that the policy or a hook rejected, or that could not run, with the reason. A call that a user rejected was shown in the question.
 fn not_run(plan: Option<&Proposal>, outcome: &Outcome, screen: &mut InlineScreen) -> io::Result<()> {
-    let by_policy =
-        |plan: &&Proposal| matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. });
-    let Some(plan) = plan.filter(by_policy) else { return Ok(()) };
+    let is_unnamed = |plan: &&Proposal| match plan.state {
+        ProposalState::Rejected { by: Decider::Policy, .. } | ProposalState::NotRun => true,
+        ProposalState::Waiting
+        | ProposalState::Allowed { .. }
+        | ProposalState::Rejected { by: Decider::Person(_), .. } => false,
+    };
+    let Some(plan) = plan.filter(is_unnamed) else { return Ok(()) };
     let columns = screen.render_options().width.saturating_sub(1);
     let called = match plan.call.text_argument("command") {
         Some(_) => command_rows(&plan.command, &plan.risk.findings, columns, THEME),
         None => vec![row(&words::tool_line(&plan.call), StyleRole::Dim)],
     };
     screen.rows(&called)?;
-    let text = format!("not run: {}", outcome.output);
-    screen.rows(&wrap(&row(&text, StyleRole::Warn), columns, 2))
+    let text = words::not_run_text(outcome);
+    let role = status_role(outcome.status);
+    screen.rows(&text.lines().flat_map(|line| wrap(&row(line, role), columns, 2)).collect::<Vec<_>>())
 }
 
 fn running_words(transcript: &Transcript) -> String {

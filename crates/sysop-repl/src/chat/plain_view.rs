@@ -276,16 +276,17 @@ impl PlainView {
         let plan = transcript.plan(call);
         let is_command = plan.is_some_and(|plan| plan.call.text_argument("command").is_some());
         let is_models = is_command && !is_direct(call, transcript);
-        if is_models && outcome.status != Status::Rejected {
+        let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
+        if is_models && outcome.status != Status::Rejected && !never_ran {
             screen.text(&excerpt(&safe(shown_text(outcome))))?;
         }
         let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
             (Status::Ok, _) if !is_models => {}
-            (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. })) => {
-                let named =
-                    transcript.plan(call).map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
-                screen.text(&format!("{named}\n(not run: {})\n", safe(&outcome.output)))?;
+            (Status::Rejected, Some(ProposalState::Rejected { by: Decider::Policy, .. }))
+            | (_, Some(ProposalState::NotRun)) => {
+                let named = plan.map(|plan| words::tool_line(&plan.call)).unwrap_or_default();
+                screen.text(&format!("{named}\n({})\n", words::not_run_text(outcome)))?;
             }
             (Status::Rejected, Some(ProposalState::Allowed { .. })) => {
                 screen.text(&format!("({})\n", safe(&outcome.output)))?;

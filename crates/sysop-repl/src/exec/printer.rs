@@ -186,7 +186,9 @@ impl ExecPrinter {
                 {
                     return self.answer(&text.text);
                 }
-                self.name_refused(call, transcript);
+                if self.never_ran(call, outcome, transcript) {
+                    return Ok(());
+                }
                 self.finished(outcome)?;
                 if (self.is_undo || self.call_output != CallOutput::Hidden)
                     && let Some(line) = changed_line(outcome, transcript.tool_calls())
@@ -308,15 +310,25 @@ impl ExecPrinter {
         }
     }
 
-    /// Prints the name of a call that the policy rejected. Names of other calls are printed when they start.
-    fn name_refused(&mut self, call: &CallId, transcript: &Transcript) {
-        let Some(ItemBody::Proposal(plan)) =
-            transcript.item(&ItemId::Proposal(call.clone())).map(|item| &item.body)
-        else {
-            return;
-        };
-        if matches!(plan.state, ProposalState::Rejected { by: Decider::Policy, .. }) {
-            self.progress(&words::tool_line(&plan.call));
+    /// Prints the name of a call that never started, because names of other calls are printed when they start. Returns
+    /// true if the call could not run; its reason is then printed, too.
+    fn never_ran(&mut self, call: &CallId, outcome: &Outcome, transcript: &Transcript) -> bool {
+        let Some(plan) = transcript.plan(call) else { return false };
+        match plan.state {
+            ProposalState::Rejected { by: Decider::Policy, .. } => {
+                self.progress(&words::tool_line(&plan.call));
+                false
+            }
+            ProposalState::NotRun => {
+                self.progress(&words::tool_line(&plan.call));
+                for line in words::not_run_text(outcome).lines() {
+                    self.progress(&format!("  {line}"));
+                }
+                true
+            }
+            ProposalState::Waiting
+            | ProposalState::Allowed { .. }
+            | ProposalState::Rejected { by: Decider::Person(_), .. } => false,
         }
     }
 

@@ -139,6 +139,21 @@ async fn verbose_output_includes_each_calls_output() {
 }
 
 #[tokio::test]
+async fn a_call_that_could_not_run_is_named_with_its_reason() {
+    check(
+        prompt("mistaken"),
+        expect![[r#"
+            exit 0
+            --- out
+            --- err
+            [Tool: read_file()]
+              not run: missing argument `path`
+        "#]],
+    )
+    .await;
+}
+
+#[tokio::test]
 async fn long_output_is_excerpted_unless_very_verbose() {
     for (shown, lines) in [(CallOutput::Hidden, 0), (CallOutput::Excerpt, 40), (CallOutput::Whole, 500)] {
         let mut rig = prompt("many");

@@ -101,6 +101,6 @@ fn decision_message(plan: &sysop_core::transcript::Proposal) -> Option<String> {
             None
         }
         ProposalState::Allowed { .. } | ProposalState::Rejected { .. } => ui_text::decision_summary(plan, BY),
-        ProposalState::Waiting => None,
+        ProposalState::Waiting | ProposalState::NotRun => None,
     }
 }

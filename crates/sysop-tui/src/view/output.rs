@@ -4,10 +4,11 @@ use ratatui::style::Style;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::session::REJECTED_BY_USER;
 use sysop_core::transcript::ToolOutput;
+use sysop_core::ui_text;
 use sysop_term::ansi;
-use sysop_term::cells::{Span, TextRow, linked, wrap_exact};
+use sysop_term::cells::{Span, TextRow, hang, linked, wrap, wrap_exact};
 use sysop_term::code::{Highlighter, Language};
-use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows, shown_text};
+use sysop_term::output::{LINE_ROWS_MAX, end_rows, host_rows, live_rows, shown_text, status_role};
 use sysop_term::theme::{StyleRole, Theme};
 
 use super::item::fold;
@@ -38,6 +39,9 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
         out.push(TextRow::of("▸ running", theme.style(StyleRole::Sign)));
         return out;
     };
+    if output.never_ran {
+        return not_run_rows(outcome, columns, theme, open);
+    }
     let mut out: Vec<TextRow> = text_rows(&output.tool, outcome, room, theme, open)
         .into_iter()
         .map(|row| row.with_prefix(bar.clone()))
@@ -46,6 +50,17 @@ pub(super) fn history_rows(output: &ToolOutput, columns: usize, theme: Theme, op
     let full_output = outcome.artifact.as_ref().map(|_| FULL_OUTPUT_KEYS);
     out.extend(end_rows(outcome, full_output, columns, theme));
     out
+}
+
+/// Returns the rows of a call that never started: the reason.
+fn not_run_rows(outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {
+    let style = theme.style(status_role(outcome.status));
+    let room = columns.saturating_sub(2).max(1);
+    let text = ui_text::not_run_text(outcome);
+    let rows: Vec<TextRow> = text.lines().flat_map(|line| wrap(&[Span::new(line, style)], room)).collect();
+    let limit = if open { usize::MAX } else { ROWS_MAX };
+    let sign = Span::new(&format!("{} ", ui_text::status_sign(outcome.status)), style);
+    hang(fold(rows, limit, FIRST_ROWS, theme.style(StyleRole::Dim)), &sign, &Span::new("  ", style))
 }
 
 fn text_rows(tool: &str, outcome: &Outcome, columns: usize, theme: Theme, open: bool) -> Vec<TextRow> {

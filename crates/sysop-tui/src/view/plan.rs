@@ -59,6 +59,7 @@ pub(super) fn history_rows(
         note(&plan.reason.trim().replace('\n', " "), StyleRole::Dim);
     }
     match &plan.state {
+        ProposalState::NotRun => {}
         ProposalState::Waiting => note("approval required", StyleRole::Warn),
         ProposalState::Allowed { .. } => {
             // The outcome follows, so it goes without saying that the user allowed the call.

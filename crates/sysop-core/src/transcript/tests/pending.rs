@@ -1,4 +1,4 @@
-//! Notices about a requested pause and about queued prompts.
+//! Notices about a requested pause, about queued prompts and about retries, and calls that never started.
 
 use super::*;
 
@@ -130,6 +130,32 @@ fn a_notice_does_not_come_between_a_call_and_its_result() {
             plan-c1: "make" Allowed { by: Person("tui"), scope: Once } from None
             output-c1: bash ok "made"
             notice-6: Note queued: and then
+            Thinking { step: StepId { turn: TurnId(1), step: 1 } }
+        "#]],
+    );
+}
+
+#[test]
+fn only_a_call_that_the_policy_rejected_is_rejected() {
+    let at = step(1, 1);
+    check(
+        vec![
+            open(),
+            started(1, "x").into(),
+            Event::StepStarted { step: at }.into(),
+            replied(at, "", vec![bash("c1", "a"), bash("c2", "b"), bash("c3", "c")]).into(),
+            finished("c1", Outcome::new(Status::Rejected, "denied by the rule `a`")).into(),
+            finished("c2", Outcome::failed("cannot connect to web1")).into(),
+            finished("c3", Outcome::not_run()).into(),
+        ],
+        expect![[r#"
+            prompt-1: x
+            plan-c1: "a" Rejected { by: Policy, reason: "" } from None
+            output-c1: bash rejected "denied by the rule `a`"
+            plan-c2: "b" NotRun from None
+            output-c2: bash failed "cannot connect to web1"
+            plan-c3: "c" NotRun from None
+            output-c3: bash cancelled "not run: the turn was stopped"
             Thinking { step: StepId { turn: TurnId(1), step: 1 } }
         "#]],
     );

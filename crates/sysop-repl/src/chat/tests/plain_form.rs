@@ -273,7 +273,7 @@ async fn slash_commands_work_in_the_plain_layout() {
 
 #[tokio::test]
 async fn plain_rejections_say_why() {
-    let (text, _) = plain("denied\nchanged\n").await;
+    let (text, _) = plain("denied\nchanged\nmistaken\n").await;
     expect![[r#"
         sysop: demo/one on web1, approval ask
 
@@ -284,6 +284,10 @@ async fn plain_rejections_say_why() {
         You: changed
         [Tool: bash("act")]
         (not called: the definition changed)
+
+        You: mistaken
+        [Tool: read_file()]
+        (not run: missing argument `path`)
 
         You: 
     "#]]
