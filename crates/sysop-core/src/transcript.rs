@@ -38,6 +38,7 @@ use crate::message::{Reply, ToolCall, Usage};
 use crate::outcome::{Outcome, Status};
 use crate::question::Question;
 use crate::spec::SessionSpec;
+use crate::ui_text::is_retrying;
 
 mod approval;
 mod backfill;
@@ -595,7 +596,7 @@ impl Transcript {
     fn live_notice(&mut self, text: String) {
         if let Some(item) = self.items.back_mut()
             && let (ItemId::LiveNotice(_), ItemBody::Notice(last)) = (&item.id, &mut item.body)
-            && notice::is_same_retry(&last.text, &text)
+            && [&last.text, &text].iter().all(|text| is_retrying(text))
         {
             last.text = text;
             item.revision += 1;

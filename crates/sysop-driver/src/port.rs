@@ -39,7 +39,7 @@ pub enum ModelEvent {
     Text(String),
     /// The next chunk of visible reasoning.
     Reasoning(String),
-    /// Information for the user who waits: `429, trying again in 3 s (2 of 5)`.
+    /// Information for the user who waits: `retrying in 3 s, attempt 2 of 5: 429`.
     Notice(String),
     /// Progress of the call; a newer one replaces it.
     Progress(ModelProgress),

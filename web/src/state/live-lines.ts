@@ -7,10 +7,9 @@ export function isProgress(text: string): boolean {
   return /^(saving the state of|restoring|comparing) files( on .+)? …$/.test(text);
 }
 
-/** Returns true if both texts say that a request failed for the same reason and will be tried again. */
-export function isSameRetry(older: string, newer: string): boolean {
-  const reason = (text: string) => text.slice(0, Math.max(0, text.lastIndexOf("; trying again in ")));
-  return reason(older) !== "" && reason(older) === reason(newer);
+/** Returns true if the notice says that a request failed and is tried again; see `retrying` in sysop-core. */
+export function isRetrying(text: string): boolean {
+  return /^retrying in .+, attempt \d+ of \d+: /.test(text);
 }
 
 /**

@@ -143,20 +143,19 @@ describe("a turn", () => {
     expect(transcript.usage).toEqual({ inputTokens: 20, outputTokens: 10, cachedTokens: 0 });
   });
 
-  test("shows repeated retries for one reason as one notice", () => {
-    const retry = (reason: string, wait: string) =>
-      live("notice", { content: `${reason}; trying again in ${wait}` });
+  test("shows the retries of a request as one notice", () => {
+    const retry = (wait: string, attempt: number, reason: string) =>
+      live("notice", { content: `retrying in ${wait}, attempt ${attempt} of 5: ${reason}` });
     const { items } = fold(emptyTranscript, [
       ...log(opening, prompt("x", 1), step(1, 1)),
-      retry("no answer", "0.5 s (1 of 4)"),
-      retry("no answer", "1 s (2 of 4)"),
-      retry("busy", "2 s (3 of 4)"),
+      retry("0.5 s", 2, "no answer"),
+      retry("1 s", 3, "no answer"),
+      retry("2 s", 4, "busy"),
       live("notice", { content: "unrelated" }),
       live("notice", { content: "unrelated" }),
     ]);
     expect(items.flatMap((item) => (item.kind === "notice" ? [item.text] : []))).toEqual([
-      "no answer; trying again in 1 s (2 of 4)",
-      "busy; trying again in 2 s (3 of 4)",
+      "retrying in 2 s, attempt 4 of 5: busy",
       "unrelated",
       "unrelated",
     ]);

@@ -25,7 +25,7 @@ import type {
   ToolEffect,
 } from "../wire";
 import type { Item, Step, TextState } from "./item";
-import { hostEnds, isProgress, isSameRetry } from "./live-lines";
+import { hostEnds, isProgress, isRetrying } from "./live-lines";
 import { noReaders, type OutputReaders, readOutput } from "./output-readers";
 import { nobody, noteParticipant, type Participants } from "./participants";
 
@@ -694,7 +694,7 @@ class TranscriptBuilder {
   private liveNotice(text: string): void {
     if (isProgress(text)) this.endProgress();
     const last = this.items.at(-1);
-    if (last?.kind === "notice" && last.id.startsWith("live-") && isSameRetry(last.text, text)) {
+    if (last?.kind === "notice" && last.id.startsWith("live-") && isRetrying(last.text) && isRetrying(text)) {
       this.items[this.items.length - 1] = { ...last, text };
       return;
     }

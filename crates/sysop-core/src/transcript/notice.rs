@@ -51,13 +51,6 @@ pub fn event_notice(event: &Event) -> Option<Notice> {
     Some(Notice { text, weight: severity(event) })
 }
 
-/// Returns true if both texts say that a request failed for the same reason and will be tried again. The newer text
-/// then replaces the older one.
-pub(super) fn is_same_retry(older: &str, newer: &str) -> bool {
-    let reason = |text: &str| text.rsplit_once("; trying again in ").map(|(reason, _)| reason.to_owned());
-    reason(older).is_some_and(|older| reason(newer) == Some(older))
-}
-
 /// Returns `Warning` for events that a user should check.
 fn severity(event: &Event) -> Severity {
     let uncertain = matches!(

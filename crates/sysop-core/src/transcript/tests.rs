@@ -429,14 +429,14 @@ fn a_failed_step_keeps_streamed_text_and_shows_the_reason() {
             started(1, "x").into(),
             Event::StepStarted { step: at }.into(),
             text(at, "I thi"),
-            Step::Delta(Delta::Notice { text: "429, trying again in 3 s".into() }),
+            Step::Delta(Delta::Notice { text: "retrying in 3 s, attempt 2 of 5: 429".into() }),
             Event::ModelFailed { step: at, failure }.into(),
             ended(1, StopReason::Failed).into(),
         ],
         expect![[r#"
             prompt-1: x
             answer-1.1 (live): Broken "I thi"
-            live-1 (live): Note 429, trying again in 3 s
+            live-1 (live): Note retrying in 3 s, attempt 2 of 5: 429
             end-1: failed Some("nobody answers at x") 0+0 tokens, 1 steps
             Idle
         "#]],

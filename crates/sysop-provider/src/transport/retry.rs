@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::HeaderMap;
 use sysop_core::message::ModelFailure;
+use sysop_core::ui_text;
 use sysop_driver::port::ModelEvent;
 
 use super::error::{RequestError, seconds};
@@ -102,8 +103,7 @@ impl ModelCall {
             return self.fail(ModelFailure { kind: error.kind, message });
         }
         self.retries += 1;
-        let notice =
-            format!("{}; trying again in {} ({} of {retries_max})", error.what, seconds(wait), self.retries);
+        let notice = ui_text::retrying(&seconds(wait), self.retries + 1, retries_max + 1, &error.what);
         self.shown |=
             self.ready.iter().any(|event| matches!(event, ModelEvent::Text(_) | ModelEvent::Reasoning(_)));
         self.ready.push_back(ModelEvent::Notice(self.redactor.message(&notice)));

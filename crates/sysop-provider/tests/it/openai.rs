@@ -546,7 +546,7 @@ async fn a_retry_delay_may_be_in_the_message() {
     let answers =
         vec![Answer::json(429, limited), Answer::events(&stream(&[json!({"content": "a"})], "stop"))];
     let notices = replay_answers(answers).await.0.notices;
-    assert!(notices[0].ends_with("trying again in 0.1 s (1 of 4)"), "{notices:?}");
+    assert!(notices[0].starts_with("retrying in 0.1 s, attempt 2 of 5: "), "{notices:?}");
     let large = r#"{"error":{"message":"Request too large for m on tokens per min (TPM): Limit 30000, Requested 90000.","code":"rate_limit_exceeded"}}"#;
     let (heard, sent) = replay_answers(vec![Answer::json(429, large)]).await;
     assert_eq!((heard.failure().kind, sent.len()), (FailureKind::ContextOverflow, 1));

@@ -33,8 +33,8 @@ async fn retries_transient_errors_and_shows_a_notice() {
         let heard = ask(&openai_at(&server.url), hello()).await;
         assert_eq!(heard.notices.len(), 1, "{status}");
         let notice = &heard.notices[0];
-        assert!(notice.contains(&format!("returned {status}: slow down; trying again in")), "{notice}");
-        assert!(notice.ends_with("(1 of 4)"), "{notice}");
+        assert!(notice.starts_with("retrying in ") && notice.contains(", attempt 2 of 5: "), "{notice}");
+        assert!(notice.ends_with(&format!("returned {status}: slow down")), "{notice}");
         assert_eq!((heard.restarts, heard.text.as_str()), (0, "hello"));
         assert_eq!(heard.reply().text, "hello");
     }

@@ -456,8 +456,29 @@ impl State {
             "unknown" => {
                 self.ends_with("reboot", Outcome::new(Status::Unknown, "the connection to web1 broke"))
             }
+            word => self.prompt_about_calls(word),
+        }
+    }
+
+    fn prompt_about_calls(&mut self, word: &str) {
+        match word {
             "changed" => {
                 self.ends_with("act", Outcome::new(Status::Rejected, "not called: the definition changed"))
+            }
+            "mistaken" => {
+                let call = self.call("read_file", json!({}));
+                self.reply("", vec![call.clone()]);
+                let outcome = Outcome::failed("missing argument `path`");
+                self.publish(Event::ToolFinished { call: call.id, outcome });
+                self.end(StopReason::EndTurn, None);
+            }
+            "retried" => {
+                for (attempt, reason) in [(2, "no answer"), (3, "busy")] {
+                    let text = sysop_core::ui_text::retrying("0.5 s", attempt, 5, reason);
+                    self.delta(Delta::Notice { text });
+                }
+                self.say("At last.");
+                self.end(StopReason::EndTurn, None);
             }
             "denied" => {
                 let call = self.call("bash", json!({ "command": "touch it" }));

@@ -14,6 +14,7 @@ use sysop_core::transcript::{
     Decider, ItemBody, ItemId, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd, UserPrompt,
     approval_label,
 };
+use sysop_core::ui_text::is_retrying;
 use sysop_term::cells::width;
 use sysop_term::markdown::MarkdownStream;
 use sysop_term::output::{end_rows, host_rows, shown_text, status_role};
@@ -52,6 +53,8 @@ pub(crate) struct PanelView {
     has_terminal: bool,
     /// Newest output line of a command running on several hosts.
     newest_line: String,
+    /// Notice of the pending retry of a model request; empty if there is none.
+    retry: String,
     frame: usize,
     phase_began: Option<Instant>,
     phase: Option<String>,
@@ -190,8 +193,12 @@ impl PanelView {
 
     fn delta(&mut self, delta: &Delta, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
         match delta {
-            Delta::Text { step, text } => self.stream(*step, text, screen)?,
+            Delta::Text { step, text } => {
+                self.retry.clear();
+                self.stream(*step, text, screen)?;
+            }
             Delta::Reasoning { text, .. } => {
+                self.retry.clear();
                 self.reasoning.push_str(text);
                 let begin = self.reasoning.len().saturating_sub(200);
                 self.reasoning.drain(..self.reasoning.ceil_char_boundary(begin));
@@ -215,6 +222,7 @@ impl PanelView {
                     screen.rows(&[row("· reply interrupted; retrying", StyleRole::Dim)])?;
                 }
             }
+            Delta::Notice { text } if is_retrying(text) => self.retry = safe(text),
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
                 self.close_output(screen)?;
@@ -242,6 +250,7 @@ impl PanelView {
         transcript: &Transcript,
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
+        self.retry.clear();
         match &logged.event {
             Event::TurnStarted { turn, .. } => {
                 self.turn_began = Some(logged.at);
@@ -612,7 +621,9 @@ impl PanelView {
         }
         let seconds = self.phase_began.map_or(0, |began| began.elapsed().as_secs());
         let mut news = row(&format!(" · {seconds} s"), StyleRole::Dim);
-        let more = progress
+        let retry = Some(self.retry.clone()).filter(|retry| !retry.is_empty());
+        let more = retry
+            .or(progress)
             .or_else(|| self.output.as_ref().and_then(LiveOutput::waiting))
             .or_else(|| Some(self.newest_line.clone()).filter(|line| !line.is_empty()))
             .or_else(|| self.reasoning.lines().next_back().map(str::to_owned));

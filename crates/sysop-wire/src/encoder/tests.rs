@@ -541,7 +541,7 @@ fn deltas_have_no_log_position() {
         Delta::Reasoning { step: step(1), text: text.clone() },
         Delta::Output { call: CallId::new("c1"), text },
         Delta::Restarted { step: step(1) },
-        Delta::Notice { text: "429, trying again in 3 s (2 of 5)".into() },
+        Delta::Notice { text: "retrying in 3 s, attempt 2 of 5: 429".into() },
     ]
     .iter()
     .map(|delta| encoder.encode_delta(delta))
@@ -555,7 +555,7 @@ fn deltas_have_no_log_position() {
         {"type":"assistant.reasoning","sessionId":"s","content":"more \u001b[31m"}
         {"type":"tool.output","sessionId":"s","toolCallId":"c1","content":"more \u001b[31m"}
         {"type":"assistant.restarted","sessionId":"s"}
-        {"type":"notice","sessionId":"s","content":"429, trying again in 3 s (2 of 5)"}"#]]
+        {"type":"notice","sessionId":"s","content":"retrying in 3 s, attempt 2 of 5: 429"}"#]]
     .assert_eq(&lines.join("\n"));
 }
 

@@ -111,7 +111,7 @@ fn a_stream_broken_once_is_retried_and_its_partial_answer_discarded() {
     let run = world.finish(&["exec", "go"]);
     check_clean(&world, &run);
     assert_eq!((run.code, run.out.as_str()), (Some(0), "A whole answer.\n"), "{run:?}");
-    assert!(run.err.contains("trying again"), "a retry is shown: {run:?}");
+    assert!(run.err.contains("retrying in "), "a retry is shown: {run:?}");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_failing_model_server_is_retried_a_limited_number_of_times() {
             scope.spawn(move || {
                 let server = RawServer::replies(vec![refusal(status, "Not now")]);
                 let run = fails(&server, &["Not now", &status[..3], words]);
-                assert!(run.err.contains("trying again"), "{run:?}");
+                assert!(run.err.contains("retrying in "), "{run:?}");
                 assert!((2..=5).contains(&server.bodies().len()), "{}", server.bodies().len());
             });
         }

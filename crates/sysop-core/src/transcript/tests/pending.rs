@@ -90,21 +90,22 @@ fn prompts_that_a_cancel_drops_are_no_longer_called_queued() {
 }
 
 #[test]
-fn repeated_retries_for_one_reason_are_one_notice() {
+fn the_retries_of_a_request_are_one_notice() {
     let notice = |text: &str| Step::Delta(Delta::Notice { text: text.into() });
     check(
         vec![
             open(),
             started(1, "x").into(),
             Event::StepStarted { step: step(1, 1) }.into(),
-            notice("no answer; trying again in 0.5 s (1 of 4)"),
-            notice("no answer; trying again in 1 s (2 of 4)"),
-            notice("busy; trying again in 2 s (3 of 4)"),
+            notice(&ui_text::retrying("0.5 s", 2, 5, "no answer")),
+            notice(&ui_text::retrying("1 s", 3, 5, "no answer")),
+            notice(&ui_text::retrying("2 s", 4, 5, "busy")),
+            notice("unrelated"),
         ],
         expect![[r#"
             prompt-1: x
-            live-1 (live): Note no answer; trying again in 1 s (2 of 4)
-            live-2 (live): Note busy; trying again in 2 s (3 of 4)
+            live-1 (live): Note retrying in 2 s, attempt 4 of 5: busy
+            live-2 (live): Note unrelated
             Thinking { step: StepId { turn: TurnId(1), step: 1 } }
         "#]],
     );

@@ -449,6 +449,36 @@ async fn a_call_that_a_hook_denied_is_named() {
 }
 
 #[tokio::test]
+async fn a_call_that_could_not_run_is_named_with_its_reason() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("mistaken\r").await;
+    let text = person.sees("STATUS").await;
+    let call = text.find("read_file").expect("the call");
+    let reason = text.find("not run: missing argument `path`").expect("the reason");
+    assert!(call < reason && !text.contains("failed"), "{text}");
+}
+
+#[tokio::test]
+async fn retries_share_the_moving_row() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("retried\r").await;
+    let text = person.sees("At last.").await;
+    // A printed row ends in a line feed, after its colors; the moving row does not.
+    let ends_row = |rest: &str| {
+        let mut rest = rest;
+        while let Some(after) = rest.strip_prefix("\u{1b}[") {
+            rest = after.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or("");
+        }
+        rest.starts_with(['\r', '\n']) && rest.trim_start_matches('\r').starts_with('\n')
+    };
+    for reason in ["no answer", "busy"] {
+        assert!(!text.split(reason).skip(1).any(ends_row), "{text:?}");
+    }
+}
+
+#[tokio::test]
 async fn the_output_of_a_call_that_was_rejected_after_its_start_ends_with_its_outcome() {
     let mut person = Person::sits_down(None);
     person.sees(PROMPT).await;
