@@ -47,6 +47,9 @@ pub struct Outcome {
     /// Images for the model, if it accepts images.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
+    /// True if nothing ran because the host could not be reached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreachable: bool,
 }
 
 /// A change to a system, in a form for users.
@@ -124,6 +127,11 @@ impl Outcome {
         Self::new(Status::Failed, output)
     }
 
+    /// Returns the outcome of a call that did not run because its host could not be reached.
+    pub fn unreachable(why: impl Into<String>) -> Self {
+        Self { unreachable: true, ..Self::failed(why) }
+    }
+
     /// Returns the outcome of a call that was waiting when its turn was stopped.
     pub fn not_run() -> Self {
         Self::new(Status::Cancelled, format!("not run: {TURN_STOPPED}"))
@@ -156,6 +164,7 @@ impl Outcome {
             undo: None,
             records: Vec::new(),
             images: Vec::new(),
+            unreachable: false,
         }
     }
 }

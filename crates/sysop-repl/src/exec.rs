@@ -244,6 +244,7 @@ pub async fn run(context: ExecContext) -> Exit {
         edited: None,
         service: context.service,
         plan_only,
+        unreachable: None,
     };
     // Cancel a turn that is left running, because nobody may be there to answer its questions.
     let left = (run.opened.last > Seq(0)).then_some(Input::Cancel);
@@ -343,6 +344,8 @@ struct ExecRun {
     service: Option<Arc<dyn SessionService>>,
     /// True if proposals are printed but not decided.
     plan_only: bool,
+    /// Error of the latest call for the host, if the call did not reach the host.
+    unreachable: Option<String>,
 }
 
 impl ExecRun {
@@ -439,10 +442,15 @@ impl ExecRun {
         }
         let Some(end) = end else { return Exit::Failed };
         self.printer.end(&end);
-        match end.reason {
-            StopReason::EndTurn => Exit::Done,
-            StopReason::MaxIterations | StopReason::Failed | StopReason::Paused => Exit::Failed,
-            StopReason::Cancelled => Exit::Stopped,
+        match (end.reason, self.unreachable.take()) {
+            (StopReason::EndTurn, Some(why)) => {
+                // The model's answer is no result: it could not do what the task needs.
+                self.printer.error(&why);
+                Exit::Failed
+            }
+            (StopReason::EndTurn, None) => Exit::Done,
+            (StopReason::MaxIterations | StopReason::Failed | StopReason::Paused, _) => Exit::Failed,
+            (StopReason::Cancelled, _) => Exit::Stopped,
         }
     }
 

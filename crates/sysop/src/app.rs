@@ -50,7 +50,7 @@ use self::day_budget::DayBudget;
 pub(crate) use self::delete_session::delete_session;
 pub(crate) use self::local_sessions::LocalSessions;
 use self::machines::HOME;
-pub(crate) use self::machines::{Machines, ToolLocation, artifacts};
+pub(crate) use self::machines::{Machines, SOCKETS, ToolLocation, artifacts};
 pub(crate) use self::model_access::ModelAccess;
 use self::notes_host::NotesHost;
 use self::session_titles::SessionTitles;

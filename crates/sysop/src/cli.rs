@@ -87,7 +87,8 @@ Examples:
 
 Exit codes:
   0    Success (individual commands may have failed)
-  1    Task failed: model error, iteration limit, or failed routine
+  1    Task failed: model error, iteration limit, unreachable host, or failed
+       routine
   2    Invalid usage or configuration
   3    Approval required, but no terminal available; the command did not run
   4    Stopped by another client

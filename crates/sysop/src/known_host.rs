@@ -1,17 +1,22 @@
-//! Detects a host with an unresolvable name before a task starts, and reports it as a usage error.
+//! Detects a host with an unresolvable name, or a container that cannot run commands, before a task starts, and reports
+//! it as a usage error.
 
 use std::process::Stdio;
 use std::time::Duration;
 
+use sysop_host::{SshConnection, SshSettings};
+
+use crate::app::SOCKETS;
 use crate::config::nearest_word;
 use crate::exit::CommandError;
 use crate::settings::{HostChoice, Settings, SshTarget};
 
-/// Timeout for `ssh -G` and for the name lookup. If either takes longer, the name is not checked here.
+/// Timeout for `ssh -G`, for the name lookup and for the first command in a container. A host that takes longer is not
+/// checked here.
 const LOOKUP_MAX: Duration = Duration::from_secs(5);
 
-/// Checks that the name of the host can be resolved, if the tools would run on a single remote host. A host behind a
-/// jump host or proxy is not checked, because its name is resolved elsewhere.
+/// Checks that the name of the host can be resolved, or that commands run in the container, if the tools would run on a
+/// single remote host. A host behind a jump host or proxy is not checked, because its name is resolved elsewhere.
 pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
     check_host(settings, &settings.host).await
 }
@@ -19,6 +24,9 @@ pub(crate) async fn check(settings: &Settings) -> Result<(), CommandError> {
 /// Like [`check`], for hosts other than those in the settings.
 pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result<(), CommandError> {
     let HostChoice::Ssh(target) = host else { return Ok(()) };
+    if sysop_host::is_container(&target.destination) {
+        return check_container(settings, target).await;
+    }
     let Some(name) = host_name(settings, target).await else { return Ok(()) };
     let found = tokio::time::timeout(LOOKUP_MAX, tokio::net::lookup_host((name.as_str(), 22))).await;
     match found {
@@ -29,6 +37,18 @@ pub(crate) async fn check_host(settings: &Settings, host: &HostChoice) -> Result
             };
             Err(CommandError::usage(format!("unknown host {name}; {next}")))
         }
+        Ok(Ok(_)) | Err(_) => Ok(()),
+    }
+}
+
+/// Checks that commands can run in a container. This asks no questions and leaves no connection open, unlike with ssh.
+async fn check_container(settings: &Settings, target: &SshTarget) -> Result<(), CommandError> {
+    let invalid = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
+    let sockets = settings.folders.cache.join(SOCKETS);
+    let container = SshConnection::new(SshSettings::new(target.destination.clone(), sockets));
+    let container = container.map_err(|error| invalid(&error))?;
+    match tokio::time::timeout(LOOKUP_MAX, container.machine_info()).await {
+        Ok(Err(error)) => Err(invalid(&error)),
         Ok(Ok(_)) | Err(_) => Ok(()),
     }
 }
@@ -46,11 +66,8 @@ fn suggestion(settings: &Settings, destination: &str) -> Option<String> {
 }
 
 /// Returns the name that `ssh` would look up, according to `ssh -G`. Returns `None` if the host is behind a
-/// jump host or proxy, if it is a container, or if `ssh -G` does not report the name.
+/// jump host or proxy, or if `ssh -G` does not report the name.
 async fn host_name(settings: &Settings, target: &SshTarget) -> Option<String> {
-    if sysop_host::is_container(&target.destination) {
-        return None;
-    }
     let mut command = tokio::process::Command::new("ssh");
     command.arg("-G").stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
     if let Some(config) = &settings.ssh_config {

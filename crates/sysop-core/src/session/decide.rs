@@ -206,7 +206,7 @@ impl Session {
                 // No model reply contains this call; `ToolStarted` records in the log what failed.
                 self.emit(out, Event::ToolStarted { call, origin });
             }
-            return self.finish(out, id, Outcome::failed(why.clone()));
+            return self.finish(out, id, Outcome::unreachable(why.clone()));
         }
         if let Some(why) = hook_refusal(&hooks).or_else(|| guard_refusal(&call, survey)) {
             return self.finish(out, id, Outcome::new(Status::Rejected, why));

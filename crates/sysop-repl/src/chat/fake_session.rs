@@ -480,6 +480,17 @@ impl State {
                 self.say("At last.");
                 self.end(StopReason::EndTurn, None);
             }
+            "unreachable" | "reached" => {
+                let first = self.call("bash", json!({ "command": "uptime" }));
+                let why = "web1 refused the connection; check the port, and that sshd is running";
+                self.reply("", vec![first.clone()]);
+                self.publish(Event::ToolFinished { call: first.id, outcome: Outcome::unreachable(why) });
+                if word == "reached" {
+                    return self.automatic("Again.", "uptime", "up 3 days\n", 0);
+                }
+                self.say("I could not log in.");
+                self.end(StopReason::EndTurn, None);
+            }
             "denied" => {
                 let call = self.call("bash", json!({ "command": "touch it" }));
                 self.reply("", vec![call.clone()]);

@@ -123,6 +123,11 @@ impl ExecRun {
 
     /// Keeps the outcome of a sequence's call until the turn has ended.
     pub(super) fn keep_outcome(&mut self, outcome: &Outcome) {
+        if outcome.unreachable {
+            self.unreachable = Some(outcome.output.clone());
+        } else if outcome.exit_code.is_some() || outcome.duration_ms > 0 {
+            self.unreachable = None; // tools of sysop itself report neither
+        }
         if let Some(run) = &mut self.sequence {
             run.outcome = Some(outcome.clone());
         }

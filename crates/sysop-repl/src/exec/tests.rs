@@ -117,6 +117,13 @@ async fn only_the_answer_is_on_standard_output() {
 }
 
 #[tokio::test]
+async fn a_task_whose_host_was_not_reached_fails() {
+    check(prompt("unreachable"), expect![[r#""#]]).await;
+    let rig = prompt("reached");
+    assert_eq!(exit(rig.context).await, Exit::Done, "{}", rig.err.text());
+}
+
+#[tokio::test]
 async fn verbose_output_includes_each_calls_output() {
     let mut rig = prompt("auto");
     rig.context.call_output = CallOutput::Excerpt;

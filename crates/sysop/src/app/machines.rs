@@ -32,7 +32,7 @@ pub(crate) fn artifacts(data: &Path) -> PathBuf {
     data.join(ARTIFACTS)
 }
 /// Name of the directory for connection sockets, in the cache directory.
-const SOCKETS: &str = "ssh";
+pub(crate) const SOCKETS: &str = "ssh";
 /// Default root of a remote machine: the user's home directory there.
 pub(crate) const HOME: &str = "~";
 

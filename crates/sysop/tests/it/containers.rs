@@ -207,27 +207,42 @@ fn users_pods_and_their_containers_are_passed_on() {
 #[test]
 fn containers_and_their_failures_are_named() {
     let rig = ContainerRig::new(&[("look", vec![bash("ls"), say("Nothing there.")])]);
-    let run = rig.world.finish(&["exec", "--host", "docker:none", "--approve", "auto", "look"]);
-    assert_eq!(run.code, Some(0), "the model is told: {run:?}");
-    let told = rig.results().remove(0);
-    assert!(
-        told.contains("docker:none")
-            && told.contains("No such container: none")
-            && told.contains("docker ps"),
-        "{told}"
-    );
+    for arguments in [&["exec", "look"][..], &["chat", "--plain", "look"]] {
+        let run = rig.world.finish(&[&["--host", "docker:none"], arguments].concat());
+        assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{run:?}");
+        assert!(
+            run.err.contains("docker:none")
+                && run.err.contains("No such container: none")
+                && run.err.contains("docker ps"),
+            "{run:?}"
+        );
+    }
+    assert!(rig.mock.requests().is_empty(), "no model is asked");
 
-    let missing = rig.world.finish(&["exec", "--host", "podman:web", "--approve", "auto", "look"]);
-    let told = rig.results().remove(0);
-    let here = std::env::split_paths(&std::env::var_os("PATH").unwrap())
-        .any(|folder| folder.join("podman").exists());
-    assert!(here || told.contains("`podman` not found"), "{told} {missing:?}");
+    let only_stand_ins = rig.world.home().join("bin").display().to_string();
+    let missing = rig.world.variable("PATH", &only_stand_ins);
+    let run = missing.finish(&["exec", "--host", "podman:web", "look"]);
+    assert_eq!(run.code, Some(2), "{run:?}");
+    assert!(run.err.contains("`podman` not found on PATH"), "{run:?}");
 
     for odd in ["docker:a/b", "kube:web", "docker:$(x)"] {
-        let run = rig.world.finish(&["exec", "--host", odd, "look"]);
+        let run = missing.finish(&["exec", "--host", odd, "look"]);
         assert_eq!(run.code, Some(2), "{run:?}");
         assert!(run.err.contains("invalid container") && run.err.contains("error:"), "{run:?}");
     }
+}
+
+#[test]
+fn a_task_fails_if_none_of_its_hosts_was_reached() {
+    let rig = ContainerRig::new(&[("look", vec![bash("ls"), say("I saw nothing.")])]);
+    let run = rig.world.finish(&["exec", "-H", "docker:none,docker:gone", "--approve", "auto", "look"]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(
+        run.err.contains("No such container: none") && run.err.contains("No such container: gone"),
+        "{run:?}"
+    );
+    let run = rig.world.finish(&["exec", "-H", "docker:none,docker:web", "--approve", "auto", "look"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
 }
 
 #[test]
