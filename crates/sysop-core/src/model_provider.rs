@@ -23,6 +23,29 @@ pub struct ProviderInfo {
     pub key_hint: &'static str,
 }
 
+impl ProviderInfo {
+    /// Returns the name of the config key with the base URL, for hints.
+    pub fn address_setting(&self) -> String {
+        format!("base_url in [providers.{}]", self.name)
+    }
+
+    /// Returns the hint for a server that cannot be reached. `source` names the setting with the base URL, if it is known
+    /// and not the config key.
+    pub fn unreachable_hint(&self, source: Option<&str>) -> String {
+        let Some(source) = source else { return self.unreachable.to_owned() };
+        let setting = if self.name == OLLAMA.name { "OLLAMA_HOST" } else { &self.address_setting() };
+        self.unreachable.replace(setting, source)
+    }
+
+    /// Returns the hint for a rejected key. `source` names the setting with the key, if it is known.
+    pub fn key_hint(&self, source: Option<&str>) -> String {
+        match (source, self.key_hint.split_once('(')) {
+            (Some(source), Some((hint, _))) => format!("{hint}({source})"),
+            (Some(_) | None, Some(_) | None) => self.key_hint.to_owned(),
+        }
+    }
+}
+
 /// Any OpenAI-compatible server.
 pub const OPENAI: &ProviderInfo = &ProviderInfo {
     name: "openai",
@@ -120,5 +143,26 @@ pub fn typed_model(text: &str, current: ModelRef) -> ModelRef {
     match text.split_once('/') {
         Some((provider, name)) if is_known(provider) && !name.is_empty() => ModelRef::new(provider, name),
         _ => ModelRef::new(current.provider, text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ANTHROPIC, OLLAMA, OPENAI, VERTEX};
+
+    #[test]
+    fn hints_name_the_setting_in_use() {
+        assert_eq!(OPENAI.unreachable_hint(None), OPENAI.unreachable);
+        assert_eq!(
+            OPENAI.unreachable_hint(Some("LLM_BASE_URL")),
+            "check that the server is running, and LLM_BASE_URL"
+        );
+        assert_eq!(
+            OLLAMA.unreachable_hint(Some("base_url at config.toml:3")),
+            "start Ollama with `ollama serve`, or check base_url at config.toml:3"
+        );
+        assert_eq!(OPENAI.key_hint(Some("LLM_AUTH_TOKEN")), "check the key (LLM_AUTH_TOKEN)");
+        assert_eq!(ANTHROPIC.key_hint(None), "check the key (ANTHROPIC_API_KEY)");
+        assert_eq!(VERTEX.key_hint(Some("x")), VERTEX.key_hint, "it uses no key");
     }
 }

@@ -86,6 +86,11 @@ pub fn find(model: &ModelRef) -> Option<ListedModel> {
     of(&model.name).or_else(|| of(without_date(&model.name)?))
 }
 
+/// Returns the models of the table, as `PROVIDER/NAME`.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.keys().copied()
+}
+
 fn parse(row: &str) -> Option<ListedModel> {
     let mut fields = row.split(' ');
     let mut next = || fields.next();

@@ -78,7 +78,7 @@ pub use providers::{ModelStatus, PROBE_MAX, ProbeResult, Providers};
 pub use remote::{ForwardedPort, NO_REMOTE_MACHINE, RemoteError, RemoteMachine};
 pub use settings::{
     Endpoint, GoogleCredentialSources, MetadataServer, OllamaSettings, OpenAiApi, ProvidersSettings,
-    SILENCE_MAX, VertexSettings,
+    SILENCE_MAX, SettingSources, VertexSettings,
 };
 pub use tool_calling::{CallForm, ToolCalling, ToolCallingReport, ToolCallingStore};
 pub use transport::{ERROR_BODY_BYTES_MAX, REPLY_BYTES_MAX, RetrySettings};

@@ -27,7 +27,7 @@ use crate::ollama::{Ollama, is_small};
 use crate::openai::OpenAi;
 use crate::redact::Redactor;
 use crate::remote::ollama::{RemoteOllama, RemoteOllamaModel, Tunnel};
-use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX};
+use crate::settings::{Endpoint, ProvidersSettings, SILENCE_MAX, SettingSources};
 use crate::tool_calling::{ToolCalling, ToolCallingReport};
 use crate::transport::{
     self, CallContext, CleartextKeyWarnings, HttpClients, QuirkCache, RetrySettings, causes, error_text,
@@ -82,6 +82,7 @@ struct ModelListRequest {
     url: String,
     headers: Vec<(String, SecretString)>,
     target: &'static ProviderInfo,
+    sources: SettingSources,
     /// JSON field that holds the list; `name` is the field of each entry with the model's name.
     list: &'static str,
     name: &'static str,
@@ -214,7 +215,7 @@ impl Providers {
             return match tokio::time::timeout(PROBE_MAX, self.probe_remote()).await {
                 Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
                 Ok(Err(failure)) => ProbeResult::problem(Redactor::default().message(&failure.message)),
-                Err(_) => ProbeResult::problem(probe_timeout_message(OLLAMA_SSH)),
+                Err(_) => ProbeResult::problem(probe_timeout_message(OLLAMA_SSH, &SettingSources::default())),
             };
         }
         match self.list_request(provider) {
@@ -226,7 +227,7 @@ impl Providers {
     /// Lists the remote machine's models over the forwarded port.
     async fn probe_remote(&self) -> Result<Vec<String>, ModelFailure> {
         let tunnel = self.shared.remote_ollama.tunnel().await?;
-        let list_request = ollama_list_request(tunnel.server(), OLLAMA_SSH)?;
+        let list_request = ollama_list_request(tunnel.server(), OLLAMA_SSH, &SettingSources::default())?;
         let redactor = Redactor::new(&list_request.headers);
         self.list(&list_request, &redactor).await.map_err(|message| ModelFailure {
             kind: FailureKind::Unreachable,
@@ -240,6 +241,7 @@ impl Providers {
                 url: self.shared.openai.address("/models")?,
                 headers: self.shared.openai.headers()?,
                 target: OPENAI,
+                sources: self.shared.settings.openai.sources.clone(),
                 list: "data",
                 name: "id",
             }),
@@ -251,7 +253,10 @@ impl Providers {
                     "Vertex AI cannot list models; choose one with --model, for example vertex/gemini-3.8-flash"
                         .to_owned(),
             }),
-            "ollama" => ollama_list_request(&self.shared.ollama, OLLAMA),
+            "ollama" => {
+                let sources = &self.shared.settings.ollama.endpoint.sources;
+                ollama_list_request(&self.shared.ollama, OLLAMA, sources)
+            }
             _ => Err(unknown_provider(provider)),
         }
     }
@@ -264,6 +269,7 @@ impl Providers {
             url: if versioned { format!("{base}/models") } else { format!("{base}/v1beta/models") },
             headers: headers_with_key(endpoint, "x-goog-api-key", "GEMINI_API_KEY")?,
             target: GEMINI,
+            sources: endpoint.sources.clone(),
             list: "models",
             name: "name",
         })
@@ -278,6 +284,7 @@ impl Providers {
             url: format!("{base}/v1/models"),
             headers,
             target: ANTHROPIC,
+            sources: endpoint.sources.clone(),
             list: "data",
             name: "id",
         })
@@ -288,7 +295,7 @@ impl Providers {
         match tokio::time::timeout(PROBE_MAX, self.list(&list_request, &redactor)).await {
             Ok(Ok(models)) => ProbeResult { reachable: true, models, problem: None },
             Ok(Err(problem)) => ProbeResult::problem(redactor.message(&problem)),
-            Err(_) => ProbeResult::problem(probe_timeout_message(list_request.target)),
+            Err(_) => ProbeResult::problem(probe_timeout_message(list_request.target, &list_request.sources)),
         }
     }
 
@@ -302,13 +309,18 @@ impl Providers {
         let headers = transport::header_map(&list_request.headers)
             .map_err(|what| format!("{what}; {}", transport::header_hint(target.name)))?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
-            format!("cannot connect to {} ({}); {}", target.name, causes(&error), target.unreachable)
+            let next = target.unreachable_hint(list_request.sources.base_url.as_deref());
+            format!("cannot connect to {} ({}); {next}", target.name, causes(&error))
         })?;
         let status = response.status().as_u16();
         let success = response.status().is_success();
         let body = transport::body_up_to(response, MODELS_BYTES_MAX).await;
         if !success {
-            let next = if matches!(status, 401 | 403) { target.key_hint } else { "check base_url" };
+            let sources = &list_request.sources;
+            let next = match status {
+                401 | 403 => target.key_hint(sources.api_key.as_deref()),
+                _ => format!("check {}", sources.base_url.as_deref().unwrap_or("base_url")),
+            };
             let words = redactor.quote(error_text(&body).trim_end().trim_end_matches('.'));
             let colon = if words.is_empty() { "" } else { ": " };
             return Err(format!("{} returned {status}{colon}{words}; {next}", target.name));
@@ -338,6 +350,7 @@ impl Providers {
             clients: Arc::clone(&self.shared.clients),
             api,
             target,
+            sources: endpoint.sources.clone(),
             base_url: endpoint.base_url.clone().unwrap_or_else(|| base_url.to_owned()),
             shown: None,
             silence: endpoint.timeout.unwrap_or(SILENCE_MAX),
@@ -385,8 +398,10 @@ impl Providers {
 fn ollama_list_request(
     server: &Ollama,
     target: &'static ProviderInfo,
+    sources: &SettingSources,
 ) -> Result<ModelListRequest, ModelFailure> {
     Ok(ModelListRequest {
+        sources: sources.clone(),
         url: server.address("/api/tags")?,
         headers: server.headers(),
         target,
@@ -395,8 +410,9 @@ fn ollama_list_request(
     })
 }
 
-fn probe_timeout_message(target: &'static ProviderInfo) -> String {
-    format!("{} did not respond within {} s; {}", target.name, PROBE_MAX.as_secs(), target.unreachable)
+fn probe_timeout_message(target: &'static ProviderInfo, sources: &SettingSources) -> String {
+    let next = target.unreachable_hint(sources.base_url.as_deref());
+    format!("{} did not respond within {} s; {next}", target.name, PROBE_MAX.as_secs())
 }
 
 fn failed_stream(failure: ModelFailure) -> BoxStream<'static, ModelEvent> {

@@ -23,6 +23,15 @@ pub struct Endpoint {
     pub headers: Vec<(String, SecretString)>,
     /// Maximum time between two bytes; `None` means [`SILENCE_MAX`].
     pub timeout: Option<Duration>,
+    pub sources: SettingSources,
+}
+
+/// Places where an endpoint's settings were made, for hints: a variable or a position in a file. `None` stands for the
+/// usual setting of the provider.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SettingSources {
+    pub base_url: Option<String>,
+    pub api_key: Option<String>,
 }
 
 #[derive(Debug, Clone, Default)]

@@ -26,6 +26,7 @@ use crate::api::{ErrorAction, FrameError, HttpRequest, ModelApi, ModelQuirks};
 use crate::frames::{FRAME_BYTES_MAX, FrameReader, FrameTooLong};
 use crate::redact::Redactor;
 use crate::reply_reader::ReplyReader;
+use crate::settings::SettingSources;
 
 pub(crate) use clients::{HttpClients, causes, is_loopback};
 pub(crate) use error::error_text;
@@ -94,6 +95,7 @@ pub(crate) struct CallContext {
     pub(crate) clients: Arc<HttpClients>,
     pub(crate) api: Arc<dyn ModelApi>,
     pub(crate) target: &'static ProviderInfo,
+    pub(crate) sources: SettingSources,
     /// Server address, used to choose the HTTP client.
     pub(crate) base_url: String,
     /// Address shown to the user, if it differs from the one used to connect.
@@ -398,8 +400,7 @@ impl ModelCall {
             (Err(FrameError::InStream { retry: true, .. }), Some(problem)) => {
                 let what = format!("the connection to {} broke during the reply ({problem})", self.target());
                 self.retry_or_fail(
-                    RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable)
-                        .retryable(),
+                    RequestError::new(FailureKind::Unreachable, what, self.unreachable_hint()).retryable(),
                 );
             }
             (Err(error), _) => self.on_frame_error(error),
@@ -410,8 +411,7 @@ impl ModelCall {
         if reader.bytes == 0 {
             let what = format!("{} closed the connection without a response", self.target());
             return self.retry_or_fail(
-                RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable)
-                    .retryable(),
+                RequestError::new(FailureKind::Unreachable, what, self.unreachable_hint()).retryable(),
             );
         }
         let quote = self.redactor.quote(&String::from_utf8_lossy(&reader.sample));
@@ -488,10 +488,7 @@ impl ModelCall {
         let (to, next) = match target {
             Some(url) => {
                 let origin = url.origin().ascii_serialization();
-                let next = format!(
-                    "if you trust {origin}, correct base_url in [providers.{}]",
-                    self.context.target.name
-                );
+                let next = format!("if you trust {origin}, correct {}", self.address_setting());
                 (format!("to {origin}"), next)
             }
             None => ("elsewhere".to_owned(), self.check_address()),

@@ -541,6 +541,7 @@ fn endpoint(settings: ProviderSettings) -> Endpoint {
         api_key: settings.api_key,
         headers: settings.headers,
         timeout: settings.timeout,
+        sources: settings.sources,
     }
 }
 

@@ -41,7 +41,7 @@ pub(crate) async fn connect(
     let resume_command = format!("sysop connect {} --resume ", server.display_url());
     let local_tools = local_tools(&settings, flags, &arguments)?;
     let options = NewSessionOptions {
-        model: flags.model.clone(),
+        model: flags.model_on_server().map_err(|error| CommandError::usage(error.to_string()))?,
         approve: Some(settings.approve(&HostChoice::Local)),
         ..NewSessionOptions::default()
     };
@@ -75,7 +75,7 @@ pub(crate) async fn attach(
         Some(ResumeTarget::Latest) | None => None,
     });
     let options = NewSessionOptions {
-        model: flags.model.clone(),
+        model: flags.model_on_server().map_err(|error| CommandError::usage(error.to_string()))?,
         approve: flags.approve,
         ..NewSessionOptions::default()
     };

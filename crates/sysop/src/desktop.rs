@@ -172,7 +172,7 @@ fn server_flags(flags: &GlobalFlags) -> Vec<std::ffi::OsString> {
     let texts = [
         ("host", host.clone()),
         ("canary", canary.map(|number| number.to_string())),
-        ("model", model.as_ref().map(ToString::to_string)),
+        ("model", model.as_ref().map(|model| model.to_string().trim_end_matches('/').to_owned())),
         ("approve", approve.map(|approve| approve.as_str().to_owned())),
         ("profile", profile.map(|profile| profile.as_str().to_owned())),
         ("max-cost", max_cost.map(|cost| cost.to_string())),

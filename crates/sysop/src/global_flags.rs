@@ -103,6 +103,15 @@ impl GlobalFlags {
         }
     }
 
+    /// Returns the model for a session on a server, which does not know this machine's providers. Fails if the flag names
+    /// no provider.
+    pub(crate) fn model_on_server(&self) -> Result<Option<ModelRef>, InvalidModelRef> {
+        match &self.model {
+            Some(model) if model.name.is_empty() => Err(InvalidModelRef(model.provider.clone())),
+            model => Ok(model.clone()),
+        }
+    }
+
     pub(crate) fn verbosity(&self) -> Verbosity {
         match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,
@@ -173,9 +182,14 @@ fn host(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses the value of `--model`. A word without a slash becomes a provider without a model, as in `SYSOP_MODEL`;
+/// `settings` reports it, with the models that could be meant.
 fn model(text: &str) -> Result<ModelRef, String> {
     if text == DEMO {
         return Ok(ModelRef::new(DEMO, DEMO));
+    }
+    if !text.is_empty() && !text.contains('/') {
+        return Ok(ModelRef::new(text, ""));
     }
     let model: ModelRef = text.parse().map_err(|error: InvalidModelRef| error.to_string())?;
     if is_known(&model.provider) {

@@ -22,8 +22,7 @@ use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
 use sysop_host::{GUARD_SECONDS_DEFAULT, UNDO_BYTES_DEFAULT};
 use sysop_local::ModelOverride;
-use sysop_provider::NO_REMOTE_MACHINE;
-use sysop_provider::OpenAiApi;
+use sysop_provider::{NO_REMOTE_MACHINE, OpenAiApi, SettingSources};
 use sysop_term::ThemeName;
 
 use crate::config::{
@@ -34,6 +33,7 @@ use crate::config::{
 use crate::exit::CommandError;
 use crate::global_flags::{GlobalFlags, ResumeTarget, Verbosity};
 
+mod bare_model;
 mod checks;
 mod hosts;
 mod mcp;
@@ -160,6 +160,9 @@ pub(crate) struct ProviderSettings {
     /// Origin of the key, or the reason that it is missing; contains no secret.
     #[serde(skip)]
     pub(crate) api_key_origin: Option<String>,
+    /// Places where the base URL and the key were set, for hints.
+    #[serde(skip)]
+    pub(crate) sources: SettingSources,
     /// Additional headers; their values may be secret.
     #[serde(skip)]
     pub(crate) headers: Vec<(String, SecretString)>,
@@ -397,6 +400,15 @@ impl Settings {
             ..self.config.get(base.clone()).unwrap_or_default()
         };
         self.read_key(&base, &mut settings);
+        let key = settings.api_key.as_ref().and(settings.api_key_origin.as_ref());
+        let own_key = self.has_borrowed_address(&base).then(|| "LLM_AUTH_TOKEN".to_owned());
+        settings.sources = SettingSources {
+            base_url: self.config.entries.get(&base.child("base_url")).map(|entry| match entry.origin() {
+                ConfigOrigin::Environment { name } => name.clone(),
+                origin => format!("base_url at {origin}"),
+            }),
+            api_key: key.map(|origin| origin.trim_start_matches("environment ").to_owned()).or(own_key),
+        };
         settings
     }
 
@@ -726,10 +738,7 @@ fn model(
         .to_owned()
     });
     if name.is_empty() {
-        problems.push(CommandError::usage(format!(
-            "{origin}: {provider:?} is not a model; use PROVIDER/NAME, such as `ollama/phi3`"
-        )));
-        return None;
+        return None; // `bare_model` reports it
     }
     if !is_known(&provider) {
         problems.push(CommandError::usage(format!("{origin}: {}", unknown_provider(&provider))));

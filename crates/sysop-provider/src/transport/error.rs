@@ -5,7 +5,7 @@ use std::time::Duration;
 use sysop_core::message::{FailureKind, ModelFailure};
 use sysop_driver::port::ModelEvent;
 
-use super::{CallPhase, ModelCall, RetryAdvice, causes, is_loopback, is_transient};
+use super::{CallContext, CallPhase, ModelCall, RetryAdvice, causes, is_loopback, is_transient};
 
 /// Words that distinguish a certificate problem from a network problem.
 const CERTIFICATE_WORDS: [&str; 3] = ["certificate", "CertNotValid", "UnknownIssuer"];
@@ -53,7 +53,18 @@ impl ModelCall {
     }
 
     pub(super) fn check_address(&self) -> String {
-        format!("check base_url in [providers.{}]", self.context.target.name)
+        format!("check {}", self.address_setting())
+    }
+
+    /// Returns the name of the setting with the server's address.
+    pub(super) fn address_setting(&self) -> String {
+        let CallContext { sources, target, .. } = &self.context;
+        sources.base_url.clone().unwrap_or_else(|| target.address_setting())
+    }
+
+    pub(super) fn unreachable_hint(&self) -> String {
+        let CallContext { sources, target, .. } = &self.context;
+        target.unreachable_hint(sources.base_url.as_deref())
     }
 
     pub(super) fn silence_error(&self, patience: Duration) -> RequestError {
@@ -80,7 +91,7 @@ impl ModelCall {
         } else {
             format!("the connection to {} broke before a response arrived ({cause})", self.target())
         };
-        let trouble = RequestError::new(FailureKind::Unreachable, what, self.context.target.unreachable);
+        let trouble = RequestError::new(FailureKind::Unreachable, what, self.unreachable_hint());
         // No server runs on this machine, unless it is just being restarted.
         let is_here = reqwest::Url::parse(&self.origin).is_ok_and(|url| is_loopback(&url));
         if error.is_connect() && is_here { trouble.retryable_once() } else { trouble.retryable() }
@@ -110,11 +121,14 @@ impl ModelCall {
     pub(super) fn hint_for(&self, kind: FailureKind) -> String {
         match kind {
             FailureKind::ContextOverflow => "shorten the task, or start a new session".to_owned(),
-            FailureKind::Auth => self.context.target.key_hint.to_owned(),
+            FailureKind::Auth => {
+                let CallContext { sources, target, .. } = &self.context;
+                target.key_hint(sources.api_key.as_deref())
+            }
             FailureKind::UnknownModel | FailureKind::Withheld | FailureKind::Budget => {
                 "choose another model with --model".to_owned()
             }
-            FailureKind::Unreachable => self.context.target.unreachable.to_owned(),
+            FailureKind::Unreachable => self.unreachable_hint(),
             FailureKind::RateLimited => {
                 "wait, check the account's limits, or choose another model".to_owned()
             }

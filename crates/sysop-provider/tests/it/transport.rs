@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use sysop_core::message::FailureKind;
 use sysop_driver::port::{ModelEvent, Provider as _};
-use sysop_provider::{Endpoint, Providers, ProvidersSettings, RetrySettings};
+use sysop_provider::{Endpoint, Providers, ProvidersSettings, RetrySettings, SettingSources};
 
 use sysop_mock_llm::{MockServer, Scenarios};
 use tokio::io::AsyncWriteExt as _;
@@ -171,7 +171,19 @@ async fn reports_an_unreachable_server() {
     // Nothing listens there, so the user does not wait for more than one retry.
     let what = format!("cannot connect to openai at {url} (Connection refused) (tried 2 times); ");
     assert!(failure.message.starts_with(&what), "{}", failure.message);
-    assert!(failure.message.contains("base_url"), "{}", failure.message);
+    assert!(failure.message.ends_with("and base_url in [providers.openai]"), "{}", failure.message);
+}
+
+#[tokio::test]
+async fn hints_name_the_place_of_the_setting() {
+    let server = Server::start(vec![Answer::json(401, "{}"), Answer::json(404, "{}")]).await;
+    let sources =
+        SettingSources { base_url: Some("LLM_BASE_URL".into()), api_key: Some("LLM_AUTH_TOKEN".into()) };
+    let endpoint = Endpoint { base_url: Some(server.url.clone()), sources, ..Endpoint::default() };
+    for hint in ["; check the key (LLM_AUTH_TOKEN)", "; check LLM_BASE_URL"] {
+        let failure = ask(&openai(endpoint.clone()), hello()).await.failure();
+        assert!(failure.message.ends_with(hint), "{}", failure.message);
+    }
 }
 
 #[tokio::test]

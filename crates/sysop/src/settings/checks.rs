@@ -2,14 +2,14 @@
 
 use sysop_core::model_table;
 
-use super::Settings;
+use super::{Settings, bare_model};
 use crate::config::{ConfigValue, KeyPath, is_http_url, without_credentials};
 use crate::exit::CommandError;
 use crate::select_model::from_environment;
 
 /// Adds the errors of all checks to the settings' problems, and before them the errors in the user's programs.
 pub(super) fn run(settings: &mut Settings) {
-    let complaints = [price(settings), address(settings)];
+    let complaints = [bare_model::check(settings), price(settings), address(settings)];
     let programs = settings.config.program_errors.iter().map(|error| CommandError::usage(error.to_string()));
     let programs: Vec<_> = programs.collect();
     let found = std::mem::take(&mut settings.problems);

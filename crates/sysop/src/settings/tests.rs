@@ -324,8 +324,12 @@ fn an_unknown_provider_or_profile_is_an_error() {
     for (config, environment, word) in [
         ("model = 'opnai/x'\n", vec![], "config.toml:1: unknown provider \"opnai\"; did you mean `openai`?"),
         ("", vec![("SYSOP_MODEL", "nobody/x")], "environment SYSOP_MODEL: unknown provider \"nobody\""),
-        ("", vec![("SYSOP_MODEL", "phi3")], "environment SYSOP_MODEL: \"phi3\" is not a model"),
-        ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" is not a model"),
+        (
+            "",
+            vec![("SYSOP_MODEL", "phi3")],
+            "environment SYSOP_MODEL: \"phi3\" is a model without a provider",
+        ),
+        ("[model]\nprovider = 'openai'\n", vec![], "config.toml:2: \"openai\" is a provider, not a model"),
         ("profile = 'codr'\n", vec![], "config.toml:1: unknown profile \"codr\"; did you mean `coder`?"),
         (
             "model = 'ollama+ssh/phi3'\n",
@@ -368,6 +372,22 @@ fn a_key_is_read_from_its_configured_variable() {
     assert_eq!(key_of(&environment, "gemini").as_deref(), Some("google"));
     let ours = settings(named, &[("CORP_KEY", "corp"), ("SYSOP_PROVIDERS__OPENAI__API_KEY", "ours")]);
     assert_eq!(key_of(&ours, "openai").as_deref(), Some("ours"));
+}
+
+#[test]
+fn the_places_of_address_and_key_are_known() {
+    let sources = |file: &str, environment: &[(&str, &str)]| {
+        let sources = settings(file, environment).providers["openai"].sources.clone();
+        (sources.base_url, sources.api_key)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    let base = ("LLM_BASE_URL", "http://127.0.0.1:9/v1");
+    assert_eq!(sources("", &[]), (None, None));
+    assert_eq!(sources("", &[base]), (some("LLM_BASE_URL"), some("LLM_AUTH_TOKEN")));
+    assert_eq!(sources("", &[("OPENAI_API_KEY", "k")]), (None, some("OPENAI_API_KEY")));
+    let (base_url, _) = sources("[providers.openai]\nbase_url = 'http://127.0.0.1:9/v1'\n", &[]);
+    let base_url = base_url.unwrap();
+    assert!(base_url.starts_with("base_url at ") && base_url.ends_with("config.toml:2"), "{base_url}");
 }
 
 #[test]
