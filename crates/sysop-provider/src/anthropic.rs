@@ -39,7 +39,10 @@ impl Anthropic {
         format!("{}/v1/messages", base.strip_suffix("/v1").unwrap_or(base))
     }
 
-    fn headers(&self, beta: Option<&'static str>) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+    pub(crate) fn headers(
+        &self,
+        beta: Option<&'static str>,
+    ) -> Result<Vec<(String, SecretString)>, ModelFailure> {
         use secrecy::ExposeSecret as _;
         let mut headers = vec![("anthropic-version".to_owned(), SecretString::from(VERSION))];
         match &self.endpoint.api_key {

@@ -34,7 +34,7 @@ impl Gemini {
         Self { endpoint: endpoint.clone() }
     }
 
-    fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
+    pub(crate) fn headers(&self) -> Result<Vec<(String, SecretString)>, ModelFailure> {
         let mut headers = Vec::new();
         match &self.endpoint.api_key {
             Some(key) if !key.expose_secret().is_empty() => {

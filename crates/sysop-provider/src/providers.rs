@@ -444,6 +444,19 @@ fn headers_with_key(
     Ok(headers)
 }
 
+impl ProvidersSettings {
+    /// Returns true if the provider's server needs a key, and these settings have neither a key nor a header that could
+    /// replace it.
+    pub fn lacks_key(&self, provider: &str) -> bool {
+        match provider {
+            "openai" => OpenAi::new(&self.openai, self.openai_api).headers().is_err(),
+            "gemini" => Gemini::new(&self.gemini).headers().is_err(),
+            "anthropic" => Anthropic::new(&self.anthropic).headers(None).is_err(),
+            _ => false,
+        }
+    }
+}
+
 fn unknown_provider(provider: &str) -> ModelFailure {
     ModelFailure {
         kind: FailureKind::UnknownModel,

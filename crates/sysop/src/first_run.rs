@@ -7,7 +7,7 @@ use sysop_core::message::ModelRef;
 use sysop_core::model_provider::{DEMO, LOCAL};
 use sysop_local::Machine;
 
-use crate::exit::{CommandError, Exit};
+use crate::exit::CommandError;
 use crate::global_flags::GlobalFlags;
 use crate::init::{Prompter, choose_key, download_offer};
 use crate::local_model::{GetConsent, LocalModels, download_model};
@@ -49,8 +49,7 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
         }
         "3" => Some(ModelRef::new(DEMO, DEMO)),
         _ => {
-            let message = "no model chosen; run `sysop init` to set one up".to_owned();
-            return Err(CommandError { exit: Exit::Failed, message }.into());
+            return Err(CommandError::usage("no model chosen; run `sysop init` to set one up").into());
         }
     };
     let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };

@@ -263,6 +263,7 @@ fn with_model(settings: Settings) -> Result<(Settings, ModelChoice)> {
     settings.require_runnable()?;
     let pick = select_model::select_model(&settings, select_model::installed_models)
         .map_err(|none| CommandError::usage(none.to_string()))?;
+    select_model::require_key(&settings, &pick)?;
     Ok((settings, pick))
 }
 

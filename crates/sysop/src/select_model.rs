@@ -9,9 +9,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use sysop_core::message::ModelRef;
-use sysop_core::model_provider::{LOCAL, OLLAMA, PROVIDERS};
+use sysop_core::model_provider::{self, LOCAL, OLLAMA, PROVIDERS};
 
 use crate::config::{DEMO, Environment, without_credentials};
+use crate::exit::CommandError;
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
 
@@ -58,6 +59,23 @@ pub(crate) fn select_model(
             None => Err(NoModelFound { ollama: without_credentials(&address) }),
         },
     }
+}
+
+/// Fails if the provider of the selected model needs a key and has none. The error names the setting that is missing.
+pub(crate) fn require_key(settings: &Settings, pick: &ModelChoice) -> Result<(), CommandError> {
+    let ModelChoice { model, reason } = pick;
+    let is_of_session = settings.resume.is_some() && settings.model.is_none();
+    if is_of_session || !crate::app::providers(settings, None).lacks_key(&model.provider) {
+        return Ok(());
+    }
+    let provider = settings.providers.get(&model.provider);
+    let why = provider.and_then(|provider| provider.api_key_origin.as_ref());
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    let variable = model_provider::find(&model.provider).and_then(|info| info.key_variables.first());
+    let next = variable.map(|name| format!("set {name}, ")).unwrap_or_default();
+    Err(CommandError::usage(format!(
+        "no API key for {model} ({reason}){why}; {next}run `sysop init`, or choose another model with --model"
+    )))
 }
 
 pub(crate) fn ollama_address(settings: &Settings) -> String {

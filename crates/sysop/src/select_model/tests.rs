@@ -4,8 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use sysop_core::ui_text::split_hint;
 
-use super::{ModelChoice, NoModelFound, installed_models, select_model};
+use super::{ModelChoice, NoModelFound, installed_models, require_key, select_model};
 use crate::config::tests::World;
+use crate::exit::Exit;
 use crate::global_flags::GlobalFlags;
 use crate::settings::{ColorMode, Settings};
 
@@ -25,6 +26,31 @@ fn picked(environment: &[(&str, &str)]) -> (String, String) {
 
 fn pair(model: &str, reason: &str) -> (String, String) {
     (model.to_owned(), reason.to_owned())
+}
+
+#[test]
+fn a_model_without_its_key_is_a_usage_error() {
+    let check = |environment: &[(&str, &str)]| {
+        let settings = settings(environment);
+        let pick = select_model(&settings, |_| None).unwrap();
+        require_key(&settings, &pick)
+    };
+    for (model, variable) in [
+        ("openai/gpt-4", "OPENAI_API_KEY"),
+        ("anthropic/claude-x", "ANTHROPIC_API_KEY"),
+        ("gemini/gemini-x", "GEMINI_API_KEY"),
+    ] {
+        let refused = check(&[("SYSOP_MODEL", model)]).unwrap_err();
+        assert_eq!(refused.exit, Exit::Usage);
+        let (what, hint) = split_hint(&refused.message);
+        assert_eq!(what, format!("no API key for {model} (environment SYSOP_MODEL)"));
+        let hint = hint.unwrap();
+        assert!(hint.starts_with(&format!("set {variable}, ")) && hint.contains("`sysop init`"), "{hint}");
+        check(&[("SYSOP_MODEL", model), (variable, "k")]).unwrap();
+    }
+    check(&[("SYSOP_MODEL", "ollama/phi3")]).unwrap();
+    check(&[("SYSOP_MODEL", "demo")]).unwrap();
+    check(&[("SYSOP_MODEL", "openai/x"), ("LLM_BASE_URL", "http://127.0.0.1:1/v1")]).unwrap();
 }
 
 #[test]
