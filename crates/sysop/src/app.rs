@@ -119,7 +119,8 @@ impl Services {
         let ports = Ports { store: Arc::clone(&store), clock: system_clock() };
         let driver = Driver::new(ports);
         let (written_rules, mcp_hosts) = (Arc::default(), Arc::default());
-        let (programs, notify) = (settings.config.hooks.clone(), settings.config.notify.clone());
+        let programs = settings.config.hooks.iter().map(|(_, hook)| hook.clone()).collect();
+        let notify = settings.config.notify.clone();
         let hooks = Arc::new(UserHooks::new(programs, notify, redaction(&settings)));
         let titles = None;
         Self {

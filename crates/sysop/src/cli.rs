@@ -274,7 +274,7 @@ pub(crate) enum Command {
     /// Show and change the configuration
     #[command(
         subcommand,
-        after_help = "Examples:\n  sysop config show\n  sysop config set approve each\n  sysop config edit"
+        after_help = "Examples:\n  sysop config show\n  sysop config get -v model\n  sysop config set approve each\n  sysop config edit"
     )]
     Config(ConfigCommand),
     /// Serve editors over the Agent Client Protocol on standard input and output

@@ -31,10 +31,12 @@ use sysop_core::policy::{Rule, RuleAction};
 pub(crate) use edit::{apply_changes, check_text, parse_key, save_config};
 pub(crate) use environment::{Environment, secret_variables};
 pub(crate) use file::read as read_text;
+#[cfg(test)]
+pub(crate) use hooks::TIMEOUT_S as HOOK_TIMEOUT_S;
 pub(crate) use hooks::{Hook, HookPoint, Notify, OnError, UserProgram};
 pub(crate) use keys::WorkspaceRule;
 #[cfg(test)]
-pub(crate) use keys::{ConfigKey, KEYS, ListKind, TextKind, ValueKind};
+pub(crate) use keys::{ConfigKey, HOOK_KEYS, KEYS, ListKind, TextKind, ValueKind};
 pub(crate) use keys::{DEMO, KeyPath, PROVIDERS, is_key, nearest_word, unknown_provider};
 pub(crate) use private_files::{check_private_folder, create_private_folder, replace_private_file};
 pub(crate) use routine::{
@@ -44,6 +46,7 @@ pub(crate) use routine::{
 pub(crate) use routine_file::routines_in;
 #[cfg(test)]
 pub(crate) use routine_file::routines_of_text;
+pub(crate) use show::ShownKey;
 pub(crate) use steps::{
     ABSENT, EditContent, FailureAction, FileEdit, RunbookStep, STEP_TIMEOUT_S_DEFAULT, STEPS_MAX, StepAction,
     StepExpectation, StepFault, VerifyRetry, output_pattern, with_sample_values,
@@ -194,9 +197,7 @@ pub(crate) struct ConfigLayer {
     pub(crate) rules: Vec<Rule>,
     pub(crate) steps: Vec<(String, RoutineSteps)>,
     /// The user's programs, from `[[hooks]]`.
-    pub(crate) hooks: Vec<Hook>,
-    /// The user's program, from `[notify]`.
-    pub(crate) notify: Option<Notify>,
+    pub(crate) hooks: Vec<(ConfigOrigin, Hook)>,
     /// Errors in `[[hooks]]` and `[notify]`.
     pub(crate) program_errors: Vec<ConfigWarning>,
     /// First position in the layer that names a program to run.
@@ -299,7 +300,7 @@ pub(crate) struct Config {
     pub(crate) rules: Vec<Rule>,
     pub(crate) steps: BTreeMap<String, RoutineSteps>,
     /// The user's programs that examine calls and follow events.
-    pub(crate) hooks: Vec<Hook>,
+    pub(crate) hooks: Vec<(ConfigOrigin, Hook)>,
     /// The user's program that is notified of approvals.
     pub(crate) notify: Option<Notify>,
     /// Errors in `[[hooks]]` and `[notify]`; tasks must not run while there are any.
@@ -328,7 +329,12 @@ impl Config {
         config.load_workspace(&sources)?;
         config.merge(environment::layer(sources.environment));
         config.merge(sources.flags);
+        config.notify = Notify::of(&config);
         Ok(config)
+    }
+
+    pub(crate) fn has_hook(&self, point: HookPoint) -> bool {
+        self.hooks.iter().any(|(_, hook)| hook.on == point)
     }
 
     pub(crate) fn entry(&self, path: &str) -> Option<&ConfigEntry> {
@@ -392,7 +398,6 @@ impl Config {
                 }
                 self.warn_of_open_secret(&path, &layer);
                 self.hooks = std::mem::take(&mut layer.hooks);
-                self.notify = layer.notify.take();
                 self.program_errors = std::mem::take(&mut layer.program_errors);
                 layer.programs.clear();
                 self.merge(layer);
@@ -450,7 +455,8 @@ impl Config {
         let Some(root) = sources.root else { return Ok(()) };
         let path = root.join(WORKSPACE_FILE);
         let Some(text) = file::read(&path)? else { return Ok(()) };
-        let layer = file::parse(&path, &text, Flavor::Own)?;
+        let mut layer = file::parse(&path, &text, Flavor::Own)?;
+        layer.entries.retain(|(key, _)| key.names()[0] != "notify"); // a warning says so
         let hash = trust::hash(text.as_bytes());
         let answer = trust::answer(&sources.folders.data, &path, &hash);
         self.files.push(path.clone());

@@ -1,16 +1,18 @@
-//! `sysop config path|show|set|edit`.
+//! `sysop config path|show|get|set|edit`.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use sysop_core::text::neutralize;
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    apply_changes, check_text, create_private_folder, display_path, read_text, replace_private_file,
-    save_config,
+    ShownKey, apply_changes, check_text, create_private_folder, display_path, parse_key, read_text,
+    replace_private_file, save_config,
 };
 use crate::exit::{CommandError, Exit};
+use crate::global_flags::Verbosity;
 use crate::init::{parse_change, require_own_file};
 use crate::settings::Settings;
 
@@ -29,9 +31,30 @@ pub(crate) fn run(command: ConfigCommand, settings: &Settings) -> Result<Exit> {
             }
             crate::emit(settings.config.show().as_bytes())
         }
+        ConfigCommand::Get { key } => get(settings, &key),
         ConfigCommand::Set { key, value } => set(settings, &key, value),
         ConfigCommand::Edit => edit(settings),
     }
+}
+
+fn get(settings: &Settings, key: &str) -> Result<Exit> {
+    let path = parse_key(key).map_err(|error| CommandError::usage(error.to_string()))?;
+    let is_verbose = matches!(settings.verbosity, Verbosity::Verbose(_));
+    let unset = || CommandError::failed(format!("`{path}` is not set"));
+    let text = match settings.config.show_key(&path) {
+        ShownKey::Value(value) => value.value_line(is_verbose),
+        ShownKey::Table(values) if values.is_empty() => return Err(unset().into()),
+        ShownKey::Table(values) => values.iter().map(|value| value.key_line(is_verbose)).collect(),
+        ShownKey::Unset => return Err(unset().into()),
+        ShownKey::Unknown { meant } => {
+            let next = match meant {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => "`sysop config show` lists the keys that are set".to_owned(),
+            };
+            return Err(CommandError::usage(format!("`{path}` is not a config key; {next}")).into());
+        }
+    };
+    crate::emit(neutralize(&text).as_bytes())
 }
 
 fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
@@ -44,7 +67,8 @@ fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
     let known = check_text(path, &before).unwrap_or_default();
     let problems = check_text(path, &after).map_err(|error| usage(&error))?;
     if problems.len() > known.len() {
-        return Err(usage(&problems.last().cloned().unwrap_or_default()).into());
+        let new = problems.iter().find(|problem| !known.contains(problem)).or(problems.last());
+        return Err(usage(&new.cloned().unwrap_or_default()).into());
     }
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
     Ok(Exit::Done)

@@ -111,7 +111,7 @@ fn protected_name(command: Option<&Command>) -> Option<&'static str> {
             | Command::ShellInit(_)
             | Command::Man
             | Command::MockLlm(_)
-            | Command::Config(ConfigCommand::Path | ConfigCommand::Show)
+            | Command::Config(ConfigCommand::Path | ConfigCommand::Show | ConfigCommand::Get { .. })
             | Command::Model(_)
             | Command::Models { .. }
             | Command::Policy(_)

@@ -64,7 +64,7 @@ fn address_of(arguments: &ServeArguments) -> SocketAddr {
 }
 
 /// Time after which a server rejects an unanswered approval, in seconds.
-const APPROVAL_EXPIRES_S: u32 = 3600;
+pub(crate) const APPROVAL_EXPIRES_S: u32 = 3600;
 
 /// Takes the listening socket that systemd passed to this process, if any. It is used instead of `--listen`.
 fn inherited_listener(settings: &Settings) -> Result<Option<TcpListener>, CommandError> {

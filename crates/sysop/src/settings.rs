@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use etcetera::base_strategy::{BaseStrategy, choose_base_strategy};
 use secrecy::{ExposeSecret, SecretString};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use sysop_core::budget::{Budget, BudgetLimits};
 use sysop_core::catalog::Profile;
@@ -20,7 +21,6 @@ use sysop_core::model_limits::ModelLimits;
 use sysop_core::model_provider::is_known;
 use sysop_core::model_table::{self, ModelPrice};
 use sysop_core::policy::{ApprovalMode, PolicyOptions};
-use sysop_host::{GUARD_SECONDS_DEFAULT, UNDO_BYTES_DEFAULT};
 use sysop_local::ModelOverride;
 use sysop_provider::{NO_REMOTE_MACHINE, OpenAiApi, SettingSources};
 use sysop_term::ThemeName;
@@ -246,22 +246,22 @@ impl Settings {
             theme: theme(&config, flags, &environment),
             detects_theme: detects_theme(&config, flags, &environment),
             status_line: config.get("status_line").unwrap_or_default(),
-            mouse: config.get("mouse").unwrap_or(true),
+            mouse: built_in(&config, "mouse"),
             theme_decided_by: theme_decided_by(&config, flags, &environment, &folders),
             folders,
             trust_workspace: flags.trust,
-            ledger_only: config.get("ledger_only").unwrap_or_default(),
-            probe_models: config.get("probe_models").unwrap_or(true),
+            ledger_only: built_in(&config, "ledger_only"),
+            probe_models: built_in(&config, "probe_models"),
             background_on_timeout: config.get::<String>("on_timeout").as_deref() == Some("background"),
             local_models: local_models(&config),
             models: config.get("models").unwrap_or_default(),
             prices: config.get("prices").unwrap_or_default(),
             budget: budget(&config, flags),
             day_budget: config.get("budget.day").unwrap_or_default(),
-            undo_bytes: undo_bytes(&config),
-            guard_seconds: config.get("guard.seconds").unwrap_or(GUARD_SECONDS_DEFAULT),
+            undo_bytes: built_in::<u64>(&config, "undo.megabytes") << 20,
+            guard_seconds: built_in(&config, "guard.seconds"),
             approval_expires: config.get("approval_expires_s"),
-            audit_journald: config.get("audit.journald").unwrap_or_default(),
+            audit_journald: built_in(&config, "audit.journald"),
             verbosity: flags.verbosity(),
             secret_variables: crate::config::secret_variables(&environment),
             mcp,
@@ -328,8 +328,8 @@ impl Settings {
             sandbox: self.sandbox_options(host),
             approvals: self.hosts.approvals(host),
             approval_expires_s: self.approval_expires.unwrap_or_default(),
-            hooks: self.config.hooks.iter().any(|hook| hook.on == HookPoint::CommandBefore),
-            prompt_hooks: self.config.hooks.iter().any(|hook| hook.on == HookPoint::Prompt),
+            hooks: self.config.has_hook(HookPoint::CommandBefore),
+            prompt_hooks: self.config.has_hook(HookPoint::Prompt),
             tags: self.hosts.common_tags(host),
         }
     }
@@ -513,8 +513,9 @@ struct LocalModelTable {
     context_window: Option<u32>,
 }
 
-fn undo_bytes(config: &Config) -> u64 {
-    config.get::<u64>("undo.megabytes").map_or(UNDO_BYTES_DEFAULT, |megabytes| megabytes << 20)
+/// Returns the value of a key that has a built-in value.
+fn built_in<T: DeserializeOwned>(config: &Config, key: &str) -> T {
+    config.get(key).expect("the key has a built-in value")
 }
 
 fn local_models(config: &Config) -> Vec<ModelOverride> {
@@ -656,12 +657,11 @@ fn theme_decided_by(
 }
 
 fn limits(config: &Config) -> TurnLimits {
-    let built_in = "this limit is built in";
     TurnLimits {
-        iterations: config.get("max_iterations").expect(built_in),
-        history_messages: config.get("max_history_messages").expect(built_in),
-        output_bytes: config.get("max_output_bytes").expect(built_in),
-        output_lines: config.get("max_output_lines").expect(built_in),
+        iterations: built_in(config, "max_iterations"),
+        history_messages: built_in(config, "max_history_messages"),
+        output_bytes: built_in(config, "max_output_bytes"),
+        output_lines: built_in(config, "max_output_lines"),
         output_tokens: config.get("max_output_tokens"),
         tool_timeout: config.get("tool_timeout_s").map(Duration::from_secs),
     }

@@ -230,7 +230,13 @@ fn sysop_commands_are_for_users_except_read_only_ones() {
         assert!(class_of(command).0 >= RiskClass::Dangerous, "{command}");
     }
     for command in [
-        "sysop doctor", "sysop policy check 'ls'", "sysop config show", "sysop sessions list",
+        "sysop doctor",
+        "sysop policy check 'ls'",
+        "sysop config show",
+        "sysop sessions list",
+        "sysop sessions list -n 5",
+        "sysop sessions list --all",
+        "sysop config get -v model",
         "sysop --version",
     ] {
         assert_eq!(class_of(command).0, RiskClass::ReadOnly, "{command}");

@@ -9,6 +9,17 @@ pub(crate) enum ConfigCommand {
     Path,
     /// Print each value and its source
     Show,
+    /// Print the value of a key in effect
+    #[command(
+        after_help = "Examples:\n  sysop config get approve\n  sysop config get -v model   # Also prints where the value \
+                            comes from\n  sysop config get providers.openai\n\nSecrets are printed as `[set]`. Exits with 1 \
+                            if the key has no value."
+    )]
+    Get {
+        /// Key or table, with dots between names
+        #[arg(value_name = "KEY")]
+        key: String,
+    },
     /// Set a key in the user config file
     #[command(
         after_help = "Examples:\n  sysop config set model ollama/phi3\n  sysop config set hosts.web1.host \

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use secrecy::ExposeSecret as _;
-use toml_edit::{Array, DocumentMut, Item, Key, Table, Value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Key, Table, Value};
 
 use super::file::{self, Flavor};
 use super::keys::{self, KeyPath};
@@ -50,11 +50,35 @@ pub(crate) fn apply_changes(text: &str, changes: &[(KeyPath, String)]) -> Result
     for (path, value) in changes {
         if path.names() == ["model"] {
             set_model(&mut document, path, value)?;
+        } else if path.names() == ["hooks"] {
+            document.insert("hooks", Item::ArrayOfTables(tables(path, value)?));
         } else {
             set(document.as_table_mut(), path, to_item(path, value)?)?;
         }
     }
     Ok(document.to_string())
+}
+
+/// Parses a list of tables, such as `[{ on = "end", run = ["/usr/local/bin/log"] }]`.
+fn tables(path: &KeyPath, text: &str) -> Result<ArrayOfTables, ConfigChangeError> {
+    let failed = || ConfigChangeError::Value {
+        path: path.clone(),
+        why: "must be a list of tables, such as `[{ on = \"end\", run = [\"/usr/local/bin/log\"] }]`"
+            .to_owned(),
+    };
+    let Ok(Value::Array(array)) = text.parse::<Value>() else { return Err(failed()) };
+    array
+        .into_iter()
+        .map(|value| match value {
+            Value::InlineTable(table) => Ok(table.into_table()),
+            Value::String(_)
+            | Value::Integer(_)
+            | Value::Float(_)
+            | Value::Boolean(_)
+            | Value::Datetime(_)
+            | Value::Array(_) => Err(failed()),
+        })
+        .collect()
 }
 
 fn to_item(path: &KeyPath, text: &str) -> Result<Value, ConfigChangeError> {
@@ -128,7 +152,7 @@ fn set(table: &mut Table, path: &KeyPath, value: Value) -> Result<(), ConfigChan
 /// Returns the problems in a config file's text, each with its line. Fails if the text is not TOML.
 pub(crate) fn check_text(path: &Path, text: &str) -> Result<Vec<String>, ConfigError> {
     let layer = file::parse(path, text, Flavor::Own)?;
-    Ok(layer.warnings.iter().map(ToString::to_string).collect())
+    Ok(layer.program_errors.iter().chain(&layer.warnings).map(ToString::to_string).collect())
 }
 
 /// Writes a config file atomically, readable only by the user. A symbolic link is followed and kept.
@@ -190,6 +214,19 @@ mod tests {
     }
 
     #[test]
+    fn programs_of_the_user_are_set() {
+        let hooks = "[{ on = 'end', run = ['/bin/log'] }, { on = 'prompt', run = ['x'] }]";
+        let after = changed("approve = \"ask\"\n", &[("notify.command", "['ntfy', '-q']"), ("hooks", hooks)])
+            .unwrap();
+        assert_eq!(check_text(Path::new("x"), &after).unwrap(), Vec::<String>::new(), "{after}");
+        assert!(after.contains("[notify]\ncommand = [\"ntfy\", \"-q\"]\n"), "{after}");
+        assert_eq!(after.matches("[[hooks]]\n").count(), 2, "{after}");
+        let again = changed(&after, &[("hooks", "[{ on = 'end', run = [] }]")]).unwrap();
+        assert_eq!(again.matches("[[hooks]]\n").count(), 1, "{again}");
+        assert!(check_text(Path::new("x"), &again).unwrap()[0].contains("must name a program"), "{again}");
+    }
+
+    #[test]
     fn invalid_changes_are_refused_with_a_hint() {
         for (key, value, words) in [
             ("aprove", "ask", "did you mean `approve`?"),
@@ -198,6 +235,10 @@ mod tests {
             ("model", "phi3", "PROVIDER/NAME"),
             ("model", "olama/phi3", "did you mean `ollama`?"),
             ("providers.openai.base_url", "localhost", "is not an http"),
+            ("notify.timeout_s", "601", "from 1 to 600"),
+            ("notify.comand", "[]", "did you mean `notify.command`?"),
+            ("hooks", "end", "must be a list of tables"),
+            ("hooks", "['end']", "must be a list of tables"),
         ] {
             let error = changed("", &[(key, value)]).unwrap_err().to_string();
             assert!(error.contains(words), "{key} {value}: {error}");

@@ -145,8 +145,15 @@ impl ConfigFileReader {
     /// Parses `[[hooks]]` or `[notify]`. An invalid one is an error: a skipped hook would deny nothing.
     fn program(&mut self, key: &str, raw: &Spanned<DeValue<'_>>) {
         let read = match key {
-            "hooks" => hooks::read_hooks(raw).map(|read| self.layer.hooks = read),
-            _ => hooks::read_notify(raw).map(|read| self.layer.notify = Some(read)),
+            "hooks" => hooks::read_hooks(raw).map(|read| {
+                let place = |(at, hook)| (self.origin(at), hook);
+                self.layer.hooks = read.into_iter().map(place).collect();
+            }),
+            _ => hooks::read_notify(raw).map(|read| {
+                for (key, value) in read.entries() {
+                    self.keep(KeyPath::from(key), value, raw.span().start);
+                }
+            }),
         };
         if let Err((at, why)) = read {
             let origin = self.origin(at);

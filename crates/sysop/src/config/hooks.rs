@@ -1,6 +1,7 @@
 //! Parses `[[hooks]]` and `[notify]`: the user's programs that sysop runs. Only the user's own file may name
-//! them, never a workspace's file, trusted or not.
+//! them, and for `[notify]` the environment, but never a workspace's file, trusted or not.
 
+use std::fmt;
 use std::time::Duration;
 
 use regex::Regex;
@@ -9,11 +10,14 @@ use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::DeValue;
 
+use super::Config;
+use super::value::{ConfigValue, ShownProgram, quoted};
+
 const HOOKS_MAX: usize = 64;
 /// Default timeout of a program, in seconds.
-const TIMEOUT_S: u64 = 10;
+pub(crate) const TIMEOUT_S: u64 = 10;
 /// Maximum configurable timeout, in seconds.
-const TIMEOUT_MAX_S: u64 = 600;
+pub(super) const TIMEOUT_MAX_S: u64 = 600;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(crate) enum HookPoint {
@@ -34,6 +38,8 @@ pub(crate) enum HookPoint {
 }
 
 impl HookPoint {
+    pub(super) const NAMES: &[&str] = &["command.before", "command.after", "approval", "prompt", "end"];
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::CommandBefore => "command.before",
@@ -55,6 +61,18 @@ pub(crate) enum OnError {
     Ignore,
 }
 
+impl OnError {
+    pub(super) const NAMES: &[&str] = &["deny", "ask", "ignore"];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Ask => "ask",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
 /// One of the user's programs, started without a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UserProgram {
@@ -73,12 +91,46 @@ pub(crate) struct Hook {
     pub(crate) on_error: OnError,
 }
 
+/// An entry of `[[hooks]]` in one line, without secrets.
+impl fmt::Display for Hook {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "hooks += {{ on = {}, ", quoted(self.on.as_str()))?;
+        if let Some(pattern) = &self.pattern {
+            write!(f, "match = {}, ", quoted(pattern.as_str()))?;
+        }
+        let UserProgram { run, timeout } = &self.program;
+        let (seconds, on_error) = (timeout.as_secs(), quoted(self.on_error.as_str()));
+        write!(f, "run = {}, timeout_s = {seconds}, on_error = {on_error} }}", ShownProgram(run))
+    }
+}
+
 /// The table `[notify]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Notify {
     pub(crate) program: UserProgram,
     /// Base URL of the web page for links, if users reach the page under another URL than the server's own.
     pub(crate) url: Option<String>,
+}
+
+impl Notify {
+    /// Returns the table's keys with their values.
+    pub(super) fn entries(&self) -> Vec<(&'static str, ConfigValue)> {
+        let UserProgram { run, timeout } = &self.program;
+        let mut entries = vec![("notify.command", ConfigValue::Texts(run.clone()))];
+        if timeout.as_secs() != TIMEOUT_S {
+            entries.push(("notify.timeout_s", ConfigValue::Integer(timeout.as_secs().cast_signed())));
+        }
+        entries.extend(self.url.clone().map(|url| ("notify.url", ConfigValue::Text(url))));
+        entries
+    }
+
+    /// Returns the notifier of a config; `None` if there is none.
+    pub(super) fn of(config: &Config) -> Option<Self> {
+        let run: Vec<String> = config.get("notify.command")?;
+        let seconds = config.get("notify.timeout_s").unwrap_or(TIMEOUT_S);
+        let program = UserProgram { run, timeout: Duration::from_secs(seconds) };
+        (!program.run.is_empty()).then(|| Self { program, url: config.get("notify.url") })
+    }
 }
 
 #[derive(Deserialize)]
@@ -100,8 +152,8 @@ struct NotifyTable {
     url: Option<String>,
 }
 
-/// Parses `[[hooks]]`. Each error has the byte offset of its entry.
-pub(super) fn read_hooks(raw: &Spanned<DeValue<'_>>) -> Result<Vec<Hook>, (usize, String)> {
+/// Parses `[[hooks]]`. Each hook and each error has the byte offset of its entry.
+pub(super) fn read_hooks(raw: &Spanned<DeValue<'_>>) -> Result<Vec<(usize, Hook)>, (usize, String)> {
     let at = raw.span().start;
     let Some(entries) = raw.get_ref().as_array() else {
         return Err((at, "`hooks` must be an array of tables: [[hooks]]".to_owned()));
@@ -111,7 +163,10 @@ pub(super) fn read_hooks(raw: &Spanned<DeValue<'_>>) -> Result<Vec<Hook>, (usize
     }
     entries
         .iter()
-        .map(|entry| hook(entry).map_err(|why| (entry.span().start, format!("invalid hook: {why}"))))
+        .map(|entry| {
+            let at = entry.span().start;
+            hook(entry).map(|hook| (at, hook)).map_err(|why| (at, format!("invalid hook: {why}")))
+        })
         .collect()
 }
 
@@ -160,10 +215,12 @@ mod tests {
     use toml::de::DeTable;
 
     use super::{Hook, HookPoint, Notify, OnError, read_hooks, read_notify};
+    use crate::config::HOOK_KEYS;
 
     fn hooks(text: &str) -> Result<Vec<Hook>, (usize, String)> {
         let table = DeTable::parse(text).expect("TOML");
-        read_hooks(&table.get_ref()["hooks"])
+        let read = read_hooks(&table.get_ref()["hooks"])?;
+        Ok(read.into_iter().map(|(_, hook)| hook).collect())
     }
 
     fn notify(text: &str) -> Result<Notify, (usize, String)> {
@@ -188,10 +245,34 @@ mod tests {
 
     #[test]
     fn each_point_has_the_name_that_programs_get() {
-        for name in ["command.before", "command.after", "approval", "prompt", "end"] {
+        for name in HookPoint::NAMES {
             let read = hooks(&format!("[[hooks]]\non = '{name}'\nrun = ['x']\n")).unwrap();
-            assert_eq!(read[0].on.as_str(), name);
+            assert_eq!(read[0].on.as_str(), *name);
         }
+        let refused = hooks("[[hooks]]\non = ''\nrun = ['x']\n").unwrap_err().1;
+        assert_eq!(refused.matches('`').count(), 2 * (1 + HookPoint::NAMES.len()), "{refused}");
+    }
+
+    #[test]
+    fn the_keys_of_a_hook_are_those_of_the_reference() {
+        let keys: Vec<&str> = HOOK_KEYS.iter().map(|key| key.pattern[1]).collect();
+        let refused = hooks("[[hooks]]\nmore = 1\n").unwrap_err().1;
+        let expected: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        assert!(refused.ends_with(&format!("expected one of {}", expected.join(", "))), "{refused}");
+        for name in OnError::NAMES {
+            let read = hooks(&format!("[[hooks]]\non = 'end'\nrun = ['x']\non_error = '{name}'\n")).unwrap();
+            assert_eq!(read[0].on_error.as_str(), *name);
+        }
+    }
+
+    #[test]
+    fn a_hook_is_shown_in_one_line_without_secrets() {
+        let text = "[[hooks]]\non = 'end'\nmatch = '^a\\b'\nrun = ['curl', 'https://me:pw@example.org', '--header', \
+                    'Authorization: Bearer abcdefghijklmnop']\n";
+        let shown = hooks(text).unwrap()[0].to_string();
+        assert!(shown.starts_with(r#"hooks += { on = "end", match = '^a\b', run = ["curl", "#), "{shown}");
+        assert!(shown.ends_with(r#"], timeout_s = 10, on_error = "ask" }"#), "{shown}");
+        assert!(!shown.contains("pw@") && !shown.contains("abcdefghijklmnop"), "{shown}");
     }
 
     #[test]

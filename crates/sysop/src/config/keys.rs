@@ -6,6 +6,10 @@ use std::fmt;
 
 use sysop_mcp::settings::ServerApproval;
 
+use super::hooks::TIMEOUT_MAX_S;
+#[cfg(test)]
+use super::hooks::{HookPoint, OnError};
+
 pub(crate) use sysop_core::model_provider::{DEMO, PROVIDER_NAMES as PROVIDERS};
 
 pub(crate) const THEMES: &[&str] = &["dark", "light", "terminal", "none"];
@@ -266,6 +270,9 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["mcp", "*", "timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
     key(&["mcp", "*", "startup_timeout_s"], count(SECONDS_MAX), WorkspaceRule::Ignored),
     key(&["mcp", "*", "enabled"], ValueKind::Switch, WorkspaceRule::Only(false)),
+    key(&["notify", "command"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
+    key(&["notify", "timeout_s"], count(TIMEOUT_MAX_S.cast_signed()), WorkspaceRule::Ignored),
+    key(&["notify", "url"], URL, WorkspaceRule::Ignored),
     key(&["routines", "*", "description"], TEXT, WorkspaceRule::Ignored),
     key(&["routines", "*", "cmd"], TEXT, WorkspaceRule::Ignored),
     key(&["routines", "*", "vars", "*", "description"], TEXT, WorkspaceRule::Ignored),
@@ -280,6 +287,16 @@ pub(crate) const KEYS: &[ConfigKey] = &[
     key(&["routines", "*", "made_from", "os"], TEXT, WorkspaceRule::Ignored),
     key(&["routines", "*", "made_from", "arch"], TEXT, WorkspaceRule::Ignored),
     key(&["routines", "*", "made_from", "policy"], count(1_000_000), WorkspaceRule::Ignored),
+];
+
+/// Keys of each entry in `[[hooks]]`, which has a separate parser.
+#[cfg(test)]
+pub(crate) const HOOK_KEYS: &[ConfigKey] = &[
+    key(&["hooks", "on"], word(HookPoint::NAMES), WorkspaceRule::Ignored),
+    key(&["hooks", "match"], ValueKind::Text(TextKind::Pattern), WorkspaceRule::Ignored),
+    key(&["hooks", "run"], ValueKind::List(ListKind::Words), WorkspaceRule::Ignored),
+    key(&["hooks", "timeout_s"], count(TIMEOUT_MAX_S.cast_signed()), WorkspaceRule::Ignored),
+    key(&["hooks", "on_error"], word(OnError::NAMES), WorkspaceRule::Ignored),
 ];
 
 impl ConfigKey {

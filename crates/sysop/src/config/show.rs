@@ -1,15 +1,95 @@
-//! Prints a config with the origin of each value. Secrets are shown as `[set]`.
+//! Prints a config, or one of its keys, with the origin of each value. Secrets are shown as `[set]`.
 
 use std::fmt::Write;
 
 use sysop_core::ui_text::counted;
 
-use super::{Config, ConfigOrigin, ConfigValue, KeyPath};
+use super::value::{ConfigValue, ShownProgram};
+use super::{Config, ConfigEntry, ConfigOrigin, KeyPath, keys};
+
+/// Value of a key, for display.
+pub(crate) struct ShownValue {
+    /// Key and value as TOML; a list of tables as `key += { … }`.
+    line: String,
+    /// The value, without quotes if it is a string.
+    value: String,
+    /// Places where the value was set.
+    origin: String,
+}
+
+/// Answer to `sysop config get`.
+pub(crate) enum ShownKey {
+    /// The value of a key.
+    Value(ShownValue),
+    /// The values in a table or in a list of tables; none if nothing is set.
+    Table(Vec<ShownValue>),
+    /// A key without a value.
+    Unset,
+    Unknown {
+        /// The known key that is most similar.
+        meant: Option<KeyPath>,
+    },
+}
+
+impl ShownValue {
+    fn of(path: &KeyPath, entry: &ConfigEntry) -> Self {
+        let value = match (&entry.value, path.names().last().map(String::as_str)) {
+            (ConfigValue::Texts(words), Some("command" | "args")) => ShownProgram(words).to_string(),
+            (value, _) => value.to_string(),
+        };
+        let origins: Vec<String> = entry.origins.iter().map(ConfigOrigin::to_string).collect();
+        let plain = match &entry.value {
+            ConfigValue::Text(text) => super::value::without_credentials(text),
+            ConfigValue::Secret(_)
+            | ConfigValue::Integer(_)
+            | ConfigValue::Number(_)
+            | ConfigValue::Switch(_)
+            | ConfigValue::Texts(_) => value.clone(),
+        };
+        Self { line: format!("{path} = {value}"), value: plain, origin: origins.join(", then ") }
+    }
+
+    /// Returns the value, and with `is_verbose` its origin as a comment.
+    pub(crate) fn value_line(&self, is_verbose: bool) -> String {
+        if is_verbose { format!("{}  # {}\n", self.value, self.origin) } else { format!("{}\n", self.value) }
+    }
+
+    /// Returns the key and its value, and with `is_verbose` the origin as a comment.
+    pub(crate) fn key_line(&self, is_verbose: bool) -> String {
+        if is_verbose { format!("{}  # {}\n", self.line, self.origin) } else { format!("{}\n", self.line) }
+    }
+}
 
 impl Config {
     /// Returns the values as TOML, one line per key, with their origins as comments.
     pub(crate) fn show(&self) -> String {
-        let mut rows: Vec<(String, String)> = Vec::new();
+        let mut shown = String::new();
+        for (_, row) in self.rows() {
+            write!(shown, "{}", row.key_line(true)).expect("writing to a string cannot fail");
+        }
+        shown
+    }
+
+    /// Returns the value of a key, or of all keys in a table.
+    pub(crate) fn show_key(&self, path: &KeyPath) -> ShownKey {
+        let mut rows: Vec<_> = self.rows();
+        if let Some(at) = rows.iter().position(|(key, _)| key == path && !is_list_of_tables(path)) {
+            return ShownKey::Value(rows.swap_remove(at).1);
+        }
+        if keys::is_key(path) || path.names() == ["model"] {
+            let entry = self.entries.get(path).map(|entry| ShownValue::of(path, entry));
+            return entry.map_or(ShownKey::Unset, ShownKey::Value);
+        }
+        if keys::is_table(path) || keys::is_steps(path) || is_list_of_tables(path) {
+            let inside = rows.into_iter().filter(|(key, _)| key.names().starts_with(path.names()));
+            return ShownKey::Table(inside.map(|(_, row)| row).collect());
+        }
+        ShownKey::Unknown { meant: keys::nearest(path) }
+    }
+
+    /// Returns all values with their keys, in the order of `config show`.
+    fn rows(&self) -> Vec<(KeyPath, ShownValue)> {
+        let mut rows = Vec::new();
         let [provider, name] = ["provider", "name"].map(|half| KeyPath::new(["model", half]));
         let model = match (self.entries.get(&provider), self.entries.get(&name)) {
             (Some(one), Some(other)) if one.origin() == other.origin() => Some((one, other)),
@@ -18,28 +98,41 @@ impl Config {
         if let Some((one, other)) = model
             && let (ConfigValue::Text(provider), ConfigValue::Text(name)) = (&one.value, &other.value)
         {
-            let text = ConfigValue::Text(format!("{provider}/{name}"));
-            rows.push((format!("model = {text}"), one.origin().to_string()));
+            let path = KeyPath::from("model");
+            let value = ConfigValue::Text(format!("{provider}/{name}"));
+            let entry = ConfigEntry::new(value, one.origin().clone());
+            rows.push((path.clone(), ShownValue::of(&path, &entry)));
         }
         for (path, entry) in &self.entries {
-            if model.is_some() && (*path == provider || *path == name) {
-                continue;
+            if model.is_none() || (*path != provider && *path != name) {
+                rows.push((path.clone(), ShownValue::of(path, entry)));
             }
-            let origins: Vec<String> = entry.origins.iter().map(ConfigOrigin::to_string).collect();
-            rows.push((format!("{path} = {}", entry.value), origins.join(", then ")));
         }
+        let of_list = |path: KeyPath, line: String, origin: String| {
+            let value = line.clone();
+            (path, ShownValue { line, value, origin })
+        };
         for (name, steps) in &self.steps {
             let count = counted(steps.steps.len() as u64, "step");
-            let text = format!("routines.{name}.steps = [{count}]");
-            rows.push((text, steps.origin.to_string()));
+            let path = KeyPath::new(["routines", name, "steps"]);
+            let line = format!("routines.{name}.steps = [{count}]");
+            rows.push(of_list(path, line, steps.origin.to_string()));
         }
         for rule in &self.rules {
-            rows.push((super::rules::RuleLine(rule).to_string(), rule.origin.clone()));
+            let line = super::rules::RuleLine(rule).to_string();
+            rows.push(of_list(KeyPath::from("policy.rules"), line, rule.origin.clone()));
         }
-        let mut shown = String::new();
-        for (row, origin) in rows {
-            writeln!(shown, "{row}  # {origin}").expect("writing to a string cannot fail");
+        for (origin, hook) in &self.hooks {
+            rows.push(of_list(KeyPath::from("hooks"), hook.to_string(), origin.to_string()));
         }
-        shown
+        rows
     }
+}
+
+/// Returns true if a path is a list of tables with a separate parser, or the table that contains only that list.
+fn is_list_of_tables(path: &KeyPath) -> bool {
+    matches!(
+        path.names().iter().map(String::as_str).collect::<Vec<_>>()[..],
+        ["hooks"] | ["policy"] | ["policy", "rules"]
+    )
 }

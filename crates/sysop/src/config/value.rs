@@ -3,6 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
+use sysop_core::redact::shapes::redact_shapes;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -47,6 +48,16 @@ impl fmt::Display for ConfigValue {
                 write!(f, "[{}]", texts.join(", "))
             }
         }
+    }
+}
+
+/// A program and its arguments as a TOML array, without the secrets in them.
+pub(super) struct ShownProgram<'a>(pub(super) &'a [String]);
+
+impl fmt::Display for ShownProgram<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |word: &String| quoted(&redact_shapes(&without_credentials(word)));
+        write!(f, "[{}]", self.0.iter().map(word).collect::<Vec<_>>().join(", "))
     }
 }
 

@@ -119,9 +119,9 @@ fn every_key_fits_the_type_that_reads_it() {
 
 #[test]
 fn guards_are_on_unless_their_seconds_are_0() {
-    assert_eq!(settings("", &[]).undo_bytes, 8 << 20);
+    assert_eq!(settings("", &[]).undo_bytes, sysop_host::UNDO_BYTES_DEFAULT);
     assert_eq!(settings("[undo]\nmegabytes = 0\n", &[]).undo_bytes, 0);
-    assert_eq!(settings("", &[]).guard_seconds, 120);
+    assert_eq!(settings("", &[]).guard_seconds, sysop_host::GUARD_SECONDS_DEFAULT);
     assert_eq!(settings("[guard]\nseconds = 300\n", &[]).guard_seconds, 300);
     assert_eq!(settings("[guard]\nseconds = 0\n", &[]).guard_seconds, 0);
 }

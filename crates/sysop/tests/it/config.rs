@@ -52,6 +52,68 @@ fn show_prints_each_value_with_its_origin() {
 }
 
 #[test]
+fn get_prints_the_value_in_effect() {
+    let world = World::new()
+        .file(
+            ".config/sysop/config.toml",
+            "model = 'ollama/phi3'\nmax_iterations = 3\n[providers.gemini]\napi_key = 'x1y2z3'\ntimeout_s = 9\n",
+        )
+        .variable("SYSOP_MAX_ITERATIONS", "7");
+    let config = world.home().join(".config/sysop/config.toml");
+    let get = |arguments: &[&str]| {
+        let run = world.run(&[&["config", "get"], arguments].concat());
+        (run.code, run.out, run.err)
+    };
+    let value = |text: &str| (Some(0), text.to_owned(), String::new());
+    assert_eq!(get(&["model"]), value("ollama/phi3\n"));
+    assert_eq!(get(&["model.name"]), value("phi3\n"));
+    assert_eq!(get(&["max_iterations"]), value("7\n"));
+    assert_eq!(get(&["-v", "max_iterations"]), value("7  # environment SYSOP_MAX_ITERATIONS\n"));
+    assert_eq!(get(&["guard.seconds", "-v"]), value("120  # default\n"));
+    assert_eq!(get(&["approve", "--approve", "never"]), value("never\n"));
+    assert_eq!(get(&["sandbox_write"]), value("[\"~/.cache\", \"~/.cargo\", \"~/.npm\"]\n"));
+    let table = "providers.gemini.api_key = [set]\nproviders.gemini.timeout_s = 9\n";
+    assert_eq!(get(&["providers.gemini"]), value(table));
+    let secret = format!("[set]  # {}:4\n", config.display());
+    assert_eq!(get(&["-v", "providers.gemini.api_key"]), value(&secret));
+    let failed = |code, why: &str| (Some(code), String::new(), why.to_owned());
+    assert_eq!(get(&["temperature"]), failed(1, "error: `temperature` is not set\n"));
+    assert_eq!(get(&["hooks"]), failed(1, "error: `hooks` is not set\n"));
+    let (code, out, err) = get(&["aprove"]);
+    assert_eq!((code, out.as_str()), (Some(2), ""), "{err}");
+    assert!(err.contains("`aprove` is not a config key") && err.contains("did you mean `approve`?"), "{err}");
+}
+
+#[test]
+fn programs_of_the_user_are_shown_and_set() {
+    let text = "[[hooks]]\non = 'end'\nrun = ['/bin/log', '--token=abcdefghijklmnopqrst']\n[notify]\ncommand = ['ntfy']\n";
+    let world = World::new()
+        .file(".config/sysop/config.toml", text)
+        .file("work/.sysop.toml", "[notify]\ncommand = ['evil']\n");
+    let config = world.home().join(".config/sysop/config.toml");
+    let run = world.run(&["config", "show", "--trust"]);
+    let hook = format!("timeout_s = 10, on_error = \"ask\" }}  # {}:1\n", config.display());
+    assert!(
+        run.out.contains("hooks += { on = \"end\", run = [\"/bin/log\", ") && run.out.contains(&hook),
+        "{run:?}"
+    );
+    assert!(run.out.contains(&format!("notify.command = [\"ntfy\"]  # {}:4\n", config.display())), "{run:?}");
+    assert!(!run.out.contains("abcdefghijklmnopqrst") && !run.out.contains("evil"), "{run:?}");
+    assert_eq!(world.run(&["config", "get", "notify.command"]).out, "[\"ntfy\"]\n");
+
+    let set = world.run(&["config", "set", "notify.timeout_s", "20"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert_eq!(world.run(&["config", "get", "notify.timeout_s"]).out, "20\n");
+    let set = world.run(&["config", "set", "hooks", "[{ on = 'prompt', run = ['/bin/check'] }]"]);
+    assert_eq!(set.code, Some(0), "{set:?}");
+    assert!(world.run(&["config", "get", "hooks"]).out.contains("run = [\"/bin/check\"]"));
+    let refused = world.run(&["config", "set", "hooks", "[{ on = 'prompt', run = [] }]"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.err.contains("must name a program"), "{refused:?}");
+    assert!(world.run(&["config", "get", "hooks"]).out.contains("run = [\"/bin/check\"]"));
+}
+
+#[test]
 fn a_config_that_is_not_toml_exits_2() {
     let world = World::new().file(".config/sysop/config.toml", "max_iterations = 3\nbroken [\n");
     let run = world.run(&["config", "show"]);
