@@ -536,9 +536,12 @@ pub(crate) struct AttachArguments {
 pub(crate) enum SessionsCommand {
     /// List sessions, most recent first
     List {
-        /// Maximum number of sessions
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-        limit: u32,
+        /// Maximum number of sessions [default: 20]
+        #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+        limit: Option<u32>,
+        /// List all sessions
+        #[arg(long, conflicts_with = "limit")]
+        all: bool,
     },
     /// Show the transcript of a session
     Show {

@@ -265,7 +265,10 @@ pub(crate) async fn sessions(settings: Settings, command: SessionsCommand) -> Re
         DisplayOptions { now: sysop_driver::system_clock().now(), zone: jiff::tz::TimeZone::system(), width };
     let mut out = io::BufWriter::new(io::stdout().lock());
     let done = match command {
-        SessionsCommand::List { limit } => sessions::list(store, limit as usize, &view, &mut out).await,
+        SessionsCommand::List { limit, all } => {
+            let rows = sessions::ListRows::of_flags(limit, all);
+            sessions::list(store, rows, &view, &mut out, &mut io::stderr()).await
+        }
         SessionsCommand::Show { id } => sessions::show(store, &id, &view, &mut out).await,
         SessionsCommand::Export { id, format } => sessions::export(store, &id, format, &view, &mut out).await,
         SessionsCommand::Report { id, format } => {

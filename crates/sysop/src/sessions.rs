@@ -27,6 +27,8 @@ pub(crate) use record::{RecordedCall, SessionRecord, read_record};
 pub(crate) use report::ReportFormat;
 
 pub(crate) const SESSIONS_MAX: usize = 100_000;
+/// Number of sessions in a list without `--limit` and `--all`.
+const RECENT_SESSIONS: usize = 20;
 const PAGE_EVENTS: usize = 1000;
 /// Maximum number of ids to list in the error for an ambiguous id.
 const CANDIDATES_MAX: usize = 5;
@@ -132,12 +134,34 @@ pub(crate) async fn most_recent(store: &dyn Store) -> Result<SessionId, Sessions
     store.list(1).await?.pop().map(|summary| summary.id).ok_or(SessionsError::NoneYet)
 }
 
-/// Writes a table of at most `limit` sessions, most recently changed first.
+/// Number of sessions that a list shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListRows {
+    /// The most recent ones, and a note if there are more.
+    Recent,
+    /// At most this many.
+    AtMost(usize),
+    All,
+}
+
+impl ListRows {
+    pub(crate) fn of_flags(limit: Option<u32>, all: bool) -> Self {
+        match limit {
+            Some(limit) => Self::AtMost(limit as usize),
+            None if all => Self::All,
+            None => Self::Recent,
+        }
+    }
+}
+
+/// Writes a table of sessions, most recently changed first. If `Recent` omits sessions, a note about them goes to
+/// `notes`.
 pub(crate) async fn list(
     store: &dyn Store,
-    limit: usize,
+    rows: ListRows,
     view: &DisplayOptions,
     out: &mut impl Write,
+    notes: &mut impl Write,
 ) -> Result<(), SessionsError> {
     // The ids are shortened as far as they are unique among all sessions, not only among the rows.
     let summaries = store.list(SESSIONS_MAX).await?;
@@ -145,7 +169,17 @@ pub(crate) async fn list(
         writeln!(out, "No sessions yet. Start one with `sysop`.")?;
         return Ok(());
     }
-    Ok(write_table(&summaries, limit, view, out)?)
+    let limit = match rows {
+        ListRows::Recent => RECENT_SESSIONS,
+        ListRows::AtMost(limit) => limit,
+        ListRows::All => summaries.len(),
+    };
+    write_table(&summaries, limit, view, out)?;
+    if rows == ListRows::Recent && summaries.len() > limit {
+        out.flush()?;
+        writeln!(notes, "{limit} of {} sessions; --all shows the rest", summaries.len())?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn show(

@@ -18,7 +18,8 @@ use sysop_store::MemoryStore;
 use unicode_width::UnicodeWidthStr;
 
 use super::{
-    DisplayOptions, ExportFormat, SessionsError, delete, export, list, most_recent, resolve_id, show,
+    DisplayOptions, ExportFormat, ListRows, SessionsError, delete, export, list, most_recent, resolve_id,
+    show,
 };
 
 const HOUR_MS: i64 = 3_600_000;
@@ -108,7 +109,7 @@ async fn three_sessions() -> MemoryStore {
 
 async fn listed(store: &MemoryStore, width: Option<usize>) -> String {
     let mut out = Vec::new();
-    list(store, super::SESSIONS_MAX, &view(width), &mut out).await.unwrap();
+    list(store, ListRows::All, &view(width), &mut out, &mut std::io::sink()).await.unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -123,6 +124,23 @@ ID           AGE    HOST              ROOT                      TITLE
 0198-aaaa-1  2 d    local             …projects/customers/shop  tidy up
 "
     );
+}
+
+#[tokio::test]
+async fn a_short_list_tells_that_there_is_more() {
+    let store = MemoryStore::new();
+    for number in 0..21 {
+        keep(&store, &format!("{number:04}-aaaa-1111"), number, vec![opened("local", "/")]).await;
+    }
+    let listed = async |rows| {
+        let (mut out, mut notes) = (Vec::new(), Vec::new());
+        list(&store, rows, &view(None), &mut out, &mut notes).await.unwrap();
+        (String::from_utf8(out).unwrap().lines().count() - 1, String::from_utf8(notes).unwrap())
+    };
+    let told = "20 of 21 sessions; --all shows the rest\n".to_owned();
+    assert_eq!(listed(ListRows::of_flags(None, false)).await, (20, told));
+    assert_eq!(listed(ListRows::of_flags(None, true)).await, (21, String::new()));
+    assert_eq!(listed(ListRows::of_flags(Some(3), false)).await, (3, String::new()));
 }
 
 #[tokio::test]
