@@ -41,7 +41,7 @@ use values::DAY_MS;
 use values::{assignment, size, task, token_lifetime, token_name, token_scopes, word};
 #[cfg(test)]
 use words::COMMANDS;
-use words::{join_resume, mistyped_command, with_config_tip};
+use words::{join_resume, mistyped_command, policy_options_first, with_config_tip};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -666,7 +666,7 @@ pub(crate) enum SkillsCommand {
 pub(crate) enum PolicyCommand {
     /// Show whether a command would run, ask or be denied, and why
     #[command(
-        after_help = "Examples:\n  sysop policy check 'rm -rf build'\n  sysop policy check --mode never 'df -h'\n  \
+        after_help = "Examples:\n  sysop policy check 'rm -rf build'\n  sysop policy check --mode never df -h\n  \
                             sysop policy check --dialect fish 'echo hi'\n  sysop policy check --host web1 --json \
                             'journalctl -u nginx'\n\nNo command is run. The check uses the config, rules and dangerous \
                             patterns of the current directory, but no session approvals. With --host, paths are not \
@@ -678,9 +678,9 @@ pub(crate) enum PolicyCommand {
 /// `sysop policy check`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PolicyCheckArguments {
-    /// Command line, quoted as one argument
-    #[arg(value_name = "COMMAND", allow_hyphen_values = true)]
-    pub(crate) command: String,
+    /// Command line: one quoted argument, or a program and its arguments
+    #[arg(value_name = "COMMAND", required = true, trailing_var_arg = true)]
+    pub(crate) command: Vec<String>,
     /// Approval mode [default: from the config]
     #[arg(long, value_name = "MODE", value_parser = approval_mode())]
     pub(crate) mode: Option<ApprovalMode>,
@@ -693,6 +693,16 @@ pub(crate) struct PolicyCheckArguments {
     /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl PolicyCheckArguments {
+    /// Returns the command line. Several words are quoted, because the user's shell has already split them.
+    pub(crate) fn command_line(&self) -> String {
+        match self.command.as_slice() {
+            [whole] => whole.clone(),
+            words => shell_words::join(words),
+        }
+    }
 }
 
 /// Parser of `sysop policy check --dialect`.
@@ -717,6 +727,16 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
         None => command.try_get_matches_from_mut(arguments).map_err(with_config_tip)?,
     };
     let mut parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    if let Some(Command::Policy(PolicyCommand::Check(check))) = &parsed.command {
+        let is_complete = |line: &[OsString]| {
+            let matches = quick_matches(&command, line);
+            let sorted = matches.and_then(|matches| Arguments::from_arg_matches(&matches).ok()?.command);
+            matches!(sorted, Some(Command::Policy(PolicyCommand::Check(check))) if check.command.len() == 1)
+        };
+        if let Some(sorted) = policy_options_first(&arguments, &check.command, is_complete) {
+            return parse(sorted);
+        }
+    }
     parsed.global.settle_continue();
     if parsed.command.is_some() && !parsed.task.is_empty() {
         let complaint = "the task must follow the command: sysop COMMAND TASK";

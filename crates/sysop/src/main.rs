@@ -305,7 +305,8 @@ fn describe(settings: &Settings, pick: &ModelChoice) {
 }
 
 fn policy_check(settings: &Settings, arguments: PolicyCheckArguments) -> Result<Exit> {
-    let PolicyCheckArguments { command, mode, dialect, cwd, json } = arguments;
+    let command = arguments.command_line();
+    let PolicyCheckArguments { command: _, mode, dialect, cwd, json } = arguments;
     let question = policy_check::PolicyQuestion {
         command,
         mode,

@@ -12,8 +12,8 @@ use sysop_core::message::ModelRef;
 use sysop_core::policy::ApprovalMode;
 
 use super::{
-    Arguments, COMMANDS, Command, DAY_MS, TokenLifetime, parse, quick_matches, task_text, token_lifetime,
-    token_name,
+    Arguments, COMMANDS, Command, DAY_MS, PolicyCommand, TokenLifetime, parse, quick_matches, task_text,
+    token_lifetime, token_name,
 };
 use crate::global_flags::{ResumeTarget, Verbosity};
 
@@ -108,13 +108,41 @@ fn a_misspelled_subcommand_is_not_a_task() {
     assert!(complaint(&["exce", "fix the disk"]).contains("a similar command exists: `exec`"));
     assert!(complaint(&["exce", "foo"]).contains("a similar command exists: `exec`"));
     assert!(complaint(&["session", "show", "4f"]).contains("a similar command exists: `sessions`"));
-    for task in
-        [&["sesion", "tickets", "list"][..], &["scan", "network"], &["server", "down"], &["list", "files"]]
-    {
+    for task in [
+        &["sesion", "tickets", "list"][..],
+        &["scan", "network"],
+        &["server", "down"],
+        &["list", "files"],
+        &["sever", "connections"],
+        &["serv", "my page"],
+    ] {
         assert_eq!(parsed(task).task, task);
     }
     assert!(complaint(&["fix it", "-q", "doctor"]).contains("the task must follow the command"));
     assert!(parsed(&["chat", "connect"]).task.is_empty());
+}
+
+#[test]
+fn the_words_of_a_command_to_check_are_not_our_options() {
+    let checked = |line: &[&str]| {
+        let line = [&["policy", "check"], line].concat();
+        let parsed = parsed(&line);
+        let Some(Command::Policy(PolicyCommand::Check(check))) = parsed.command else { panic!("{line:?}") };
+        (check.command_line(), check.json, parsed.global.host)
+    };
+    let command = |text: &str| (text.to_owned(), false, None);
+    assert_eq!(checked(&["df", "-h"]), command("df -h"));
+    assert_eq!(checked(&["git", "push", "--force", "--quiet"]), command("git push --force --quiet"));
+    assert_eq!(checked(&["rm", "my file", "$HOME"]), command("rm 'my file' '$HOME'"));
+    assert_eq!(checked(&["--", "df", "-h"]), command("df -h"));
+    assert_eq!(checked(&["--", "lsblk", "--json"]), command("lsblk --json"));
+    assert_eq!(checked(&["docker", "ps", "--json"]), command("docker ps --json"));
+    assert_eq!(checked(&["df -h | sort"]), command("df -h | sort"));
+    let with_options = |text: &str| (text.to_owned(), true, Some("web1".to_owned()));
+    assert_eq!(checked(&["--json", "-H", "web1", "df", "-h"]), with_options("df -h"));
+    assert_eq!(checked(&["df -h", "--json", "--host", "web1"]), with_options("df -h"));
+    assert_eq!(checked(&["ls", "--json", "--host", "web1"]), with_options("ls"));
+    assert!(complaint(&["policy", "check", "df -h", "--jsn"]).contains("--jsn"));
 }
 
 #[test]

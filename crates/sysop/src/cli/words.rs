@@ -29,8 +29,8 @@ const GUESSED_COMMANDS: [(&str, &str); 10] = [
 ];
 
 /// Returns the error for a task that is probably a mistyped command, or `None` for any other task. These are treated as
-/// mistyped commands: a single word, a word followed by a quoted argument, a word followed by a subcommand, and two
-/// words of which the first has the letters of a command in another order.
+/// mistyped commands: a single word, a word followed by a subcommand, and, if the command takes arguments, a word
+/// followed by a quoted argument, and two words of which the first has the letters of the command in another order.
 pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     let (first, rest) = words.split_first()?;
     let is_quoted = |word: &String| word.contains(char::is_whitespace);
@@ -49,8 +49,9 @@ pub(super) fn mistyped_command(words: &[String]) -> Option<String> {
     let meant = nearest_word(first, COMMANDS.iter().copied()).filter(|_| first.len() > 3)?;
     let is_command = match rest {
         [] => true,
-        _ if rest.iter().any(is_quoted) => true,
         [second, ..] if subcommands(meant).contains(second) => true,
+        _ if !takes_words(meant) => false,
+        _ if rest.iter().any(is_quoted) => true,
         [_] => same_letters(first, meant),
         [_, ..] => false,
     };
@@ -61,6 +62,12 @@ fn subcommands(command: &str) -> Vec<String> {
     let cli = super::Arguments::command();
     let found = cli.find_subcommand(command);
     found.map(|it| it.get_subcommands().map(|sub| sub.get_name().to_owned()).collect()).unwrap_or_default()
+}
+
+/// Returns true if arguments that are no flags can follow the command's name.
+fn takes_words(command: &str) -> bool {
+    let cli = super::Arguments::command();
+    cli.find_subcommand(command).is_some_and(|found| found.get_positionals().next().is_some())
 }
 
 fn same_letters(one: &str, other: &str) -> bool {
@@ -82,6 +89,28 @@ pub(super) fn with_config_tip(mut error: clap::Error) -> clap::Error {
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }
     error
+}
+
+/// Returns the command line with the options of `sysop policy check` before the command, or `None` if there are none
+/// behind it. `words` are the arguments from the command on, which end the command line.
+///
+/// All words after the first belong to the command, unless they are options of `sysop policy check` only, in which case
+/// `is_complete` accepts the new command line, or unless options follow a whole command line in quotes.
+pub(super) fn policy_options_first(
+    arguments: &[OsString],
+    words: &[String],
+    is_complete: impl Fn(&[OsString]) -> bool,
+) -> Option<Vec<OsString>> {
+    let (command, rest) = words.split_first()?;
+    if rest.is_empty() || arguments.iter().any(|argument| argument == "--") {
+        return None;
+    }
+    let before = &arguments[..arguments.len().checked_sub(words.len())?];
+    let options = rest.iter().map(OsString::from);
+    let ends = [OsString::from("--"), OsString::from(command)];
+    let sorted: Vec<OsString> = before.iter().cloned().chain(options).chain(ends).collect();
+    let is_whole = command.contains(char::is_whitespace) && rest[0].starts_with('-');
+    (is_whole || is_complete(&sorted)).then_some(sorted)
 }
 
 /// Joins `--resume ID` into `--resume=ID`, so that a command or task after a bare `--resume` is not parsed as
