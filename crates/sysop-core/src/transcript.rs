@@ -495,6 +495,7 @@ impl Transcript {
         }
         let output = ToolOutput {
             call: call.id.clone(),
+            number: 0,
             tool: call.name.clone(),
             tail: String::new(),
             skipped_bytes: 0,
@@ -540,6 +541,7 @@ impl Transcript {
         };
         let output = ToolOutput {
             call: id.clone(),
+            number: self.tool_calls.saturating_add(1),
             tool,
             tail: String::new(),
             skipped_bytes: 0,

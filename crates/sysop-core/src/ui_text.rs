@@ -523,6 +523,14 @@ pub fn split_hint(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Returns the message for `/output` if there is no such output.
+pub fn no_output(number: Option<u32>) -> String {
+    match number {
+        Some(number) => format!("no output of a call {number}; `/output` shows the newest"),
+        None => "no call has ended yet".to_owned(),
+    }
+}
+
 pub fn class(class: RiskClass) -> &'static str {
     match class {
         RiskClass::ReadOnly => "read-only",

@@ -66,9 +66,10 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
     ("/undo", "[STEP]", "Undo the last change, or a tool call by its number"),
+    ("/output", "[N]", "Show the whole output of the last call, or of a tool call by its number"),
     ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
     ("/background", "", "Move the running command to the background"),
-    ("/pause", "", "Pause after the current step (Ctrl+\\)"),
+    ("/pause", "", "Pause after the current step (Ctrl+P)"),
     ("/stop", "", "Cancel the running or paused turn (Ctrl+C)"),
     ("/retry", "", "Retry the last prompt with an empty history"),
 ];
@@ -136,6 +137,8 @@ pub enum InputLine {
     OpenShell,
     Jobs(JobsCommand),
     Background,
+    /// Show the output of the tool call with this number, or of the last call if `None`.
+    Output(Option<u32>),
     /// Undo the tool call with this number, or the last change if `None`.
     Undo(Option<u64>),
     Pause,
@@ -215,6 +218,7 @@ fn command(word: &str, rest: &str) -> Option<InputLine> {
         "/keys" => InputLine::Keys(rest.to_owned()),
         "/shell" => InputLine::OpenShell,
         "/undo" => undo(rest),
+        "/output" => output(rest),
         "/jobs" => jobs(rest),
         "/background" => InputLine::Background,
         "/pause" => InputLine::Pause,
@@ -259,6 +263,16 @@ fn undo(rest: &str) -> InputLine {
         step => match step.parse() {
             Ok(step) if step > 0 => InputLine::Undo(Some(step)),
             Ok(_) | Err(_) => InputLine::Wrong("usage: /undo [STEP], e.g. /undo 3".to_owned()),
+        },
+    }
+}
+
+fn output(rest: &str) -> InputLine {
+    match rest.trim() {
+        "" => InputLine::Output(None),
+        number => match number.parse() {
+            Ok(number) if number > 0 => InputLine::Output(Some(number)),
+            Ok(_) | Err(_) => InputLine::Wrong("usage: /output [N], e.g. /output 3".to_owned()),
         },
     }
 }

@@ -248,6 +248,8 @@ pub enum ApprovalScope {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutput {
     pub call: CallId,
+    /// Number of the call in the session, from 1, as in `/undo`; 0 until the call has ended.
+    pub number: u32,
     /// Name of the tool; empty if the log begins after the call.
     pub tool: String,
     /// Newest output while the tool runs; empty afterwards.

@@ -63,6 +63,8 @@ pub(crate) enum UserInput {
     Interrupt,
     /// Ctrl+D or the end of the input.
     End,
+    /// Ctrl+P during a turn. Contains the text typed so far.
+    Pause(String),
     /// The request was withdrawn. Contains the text typed so far.
     Withdrawn(String),
     /// The user's decision on a proposal.
@@ -324,6 +326,7 @@ fn read_ahead(
             let _ = editor.sync_history();
             UserInput::Line(line)
         }
+        Ok(TypedAhead::Pause(text)) => UserInput::Pause(text),
         Ok(TypedAhead::End) => UserInput::End,
         Ok(TypedAhead::Withdrawn(text)) => UserInput::Withdrawn(text),
         Err(error) => UserInput::Failed(error.to_string()),

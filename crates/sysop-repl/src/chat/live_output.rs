@@ -1,6 +1,7 @@
 //! Panel with the output of a running call: its first rows, and at the end its last rows.
 //!
-//! A message during the call closes the panel; the next row of output opens it again.
+//! A short message during the call is shown on the frame of the panel. A long one closes the panel; the next row of
+//! output opens it again.
 
 use std::collections::VecDeque;
 
@@ -19,6 +20,8 @@ use crate::render::{THEME, row};
 pub(super) const OUTPUT_HEAD_ROWS: usize = 60;
 /// Maximum number of rows to show from the end of an output.
 pub(super) const OUTPUT_TAIL_ROWS: usize = 20;
+/// Maximum number of rows of a message on the frame.
+const MESSAGE_ROWS_MAX: usize = 3;
 /// Maximum length of an unfinished output line, in bytes.
 const OUTPUT_LINE_BYTES_MAX: usize = 16 * 1024;
 
@@ -36,6 +39,8 @@ pub(super) struct LiveOutput {
     /// Width of `line` in cells.
     column: usize,
     shown: usize,
+    /// Number of rows at the start that are shown; at the end, `OUTPUT_TAIL_ROWS` follow.
+    head_rows: usize,
     hidden: usize,
     tail: VecDeque<TextRow>,
 }
@@ -53,10 +58,29 @@ impl LiveOutput {
             line_bytes: 0,
             column: 0,
             shown: 0,
+            head_rows: OUTPUT_HEAD_ROWS,
             hidden: 0,
             tail: VecDeque::new(),
         };
         (output, panel.top(title))
+    }
+
+    /// Returns a panel with the whole of an output.
+    pub(super) fn whole(title: &str, text: &str, styles: &StyleRuns, panel: Panel) -> Vec<TextRow> {
+        let (output, _) = Self::open(CallId::new(""), "", panel);
+        let mut output = Self { head_rows: usize::MAX, ..output };
+        let mut rows = vec![panel.top(title)];
+        rows.extend(output.push_styled(text, styles));
+        rows.extend(output.finish(panel, None));
+        rows
+    }
+
+    /// Returns the rows of a message on the frame. Returns `None` if the panel is closed or the message is too long.
+    pub(super) fn message(&self, lines: &[TextRow]) -> Option<Vec<TextRow>> {
+        let inner = self.panel.inner();
+        let rows: Vec<TextRow> = lines.iter().flat_map(|line| wrap_exact(&line.spans, inner)).collect();
+        let fits = self.open && rows.len() <= MESSAGE_ROWS_MAX;
+        fits.then(|| rows.into_iter().map(|row| self.panel.message(row)).collect())
     }
 
     /// Follows the width of the terminal.
@@ -102,15 +126,17 @@ impl LiveOutput {
         (self.line_bytes, self.column) = (0, 0);
         let line = std::mem::take(&mut self.line);
         for text in wrap_exact(&line.spans, self.panel.inner()) {
-            if self.shown < OUTPUT_HEAD_ROWS {
+            if self.shown < self.head_rows {
                 self.shown += 1;
                 out.push(self.panel.row(text));
             } else {
-                if self.tail.len() == OUTPUT_TAIL_ROWS {
+                self.tail.push_back(text);
+                // Instead of a single row, its omission would take a row.
+                let room = OUTPUT_TAIL_ROWS + usize::from(self.hidden == 0);
+                while self.tail.len() > room {
                     self.tail.pop_front();
                     self.hidden += 1;
                 }
-                self.tail.push_back(text);
             }
         }
     }
@@ -126,8 +152,8 @@ impl LiveOutput {
         (!line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Returns the remaining rows of the panel.
-    pub(super) fn finish(mut self, panel: Panel) -> Vec<TextRow> {
+    /// Returns the remaining rows of the panel. `number` is the number of the call in the session, if it has ended.
+    pub(super) fn finish(mut self, panel: Panel, number: Option<u32>) -> Vec<TextRow> {
         self.panel = panel;
         let rest = self.stripper.finish();
         let mut out = self.push_styled(&rest, &StyleRuns::default());
@@ -136,7 +162,11 @@ impl LiveOutput {
             self.end_line(&mut rows);
         }
         if self.hidden > 0 {
-            let omitted = format!("… {} omitted …", counted(self.hidden as u64, "row"));
+            let omitted = counted(self.hidden as u64, "row");
+            let omitted = match number {
+                Some(number) => format!("… {omitted} omitted; /output {number} shows all …"),
+                None => format!("… {omitted} omitted …"),
+            };
             rows.push(self.panel.row(row(&omitted, StyleRole::Warn)));
         }
         let tail: Vec<TextRow> = self.tail.drain(..).collect();
@@ -167,7 +197,42 @@ mod tests {
         assert_eq!(output.close(), None, "a closed panel is not closed twice");
         assert_eq!(text(&output.push("o\nthree")), ["╭─ COMMAND OUTPUT, continued", "│ two"]);
         assert_eq!(text(&Vec::from_iter(output.close())), ["╰"]);
-        assert_eq!(text(&output.finish(panel)), ["╭─ COMMAND OUTPUT, continued", "│ three", "╰"]);
+        assert_eq!(text(&output.finish(panel, None)), ["╭─ COMMAND OUTPUT, continued", "│ three", "╰"]);
+    }
+
+    #[test]
+    fn a_short_message_is_on_the_frame_of_the_panel() {
+        let panel = Panel::new(RenderOptions { width: 80, color: false });
+        let (mut output, _) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
+        output.push("one\n");
+        let line = |text: &str| row(text, StyleRole::Dim);
+        let message = output.message(&[line("pausing after this command…")]).expect("it is short");
+        assert_eq!(message[0].text().trim_end_matches([' ', '┤']), "├ pausing after this command…");
+        assert_eq!(message[0].width(), 79);
+        assert_eq!(text(&output.push("two\n")), ["│ two"], "the panel is still open");
+        assert_eq!(output.message(&[line("a"), line("b"), line("c"), line("d")]), None);
+        output.close();
+        assert_eq!(output.message(&[line("a")]), None);
+    }
+
+    #[test]
+    fn one_row_is_not_omitted_and_a_whole_output_has_all_rows() {
+        let panel = Panel::new(RenderOptions { width: 80, color: false });
+        let lines = |count: usize| (1..=count).map(|number| format!("{number}\n")).collect::<String>();
+        let shown = |count: usize| {
+            let (mut output, _) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
+            let mut rows = output.push(&lines(count));
+            rows.extend(output.finish(panel, Some(4)));
+            text(&rows)
+        };
+        let most = OUTPUT_HEAD_ROWS + OUTPUT_TAIL_ROWS;
+        assert_eq!(shown(most + 1).len(), most + 2, "all rows and the bottom");
+        let folded = shown(most + 2);
+        assert_eq!(folded.len(), most + 2);
+        assert_eq!(folded[OUTPUT_HEAD_ROWS], "│ … 2 rows omitted; /output 4 shows all …");
+        assert_eq!(folded[OUTPUT_HEAD_ROWS + 1], format!("│ {}", OUTPUT_HEAD_ROWS + 3));
+        let whole = LiveOutput::whole("OUTPUT 4", &lines(200), &StyleRuns::default(), panel);
+        assert_eq!((whole.len(), text(&whole)[150].as_str()), (202, "│ 150"));
     }
 
     #[test]
@@ -187,6 +252,6 @@ mod tests {
         let (mut output, _) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
         output.push("one\n");
         output.close();
-        assert_eq!(output.finish(panel), []);
+        assert_eq!(output.finish(panel, None), []);
     }
 }

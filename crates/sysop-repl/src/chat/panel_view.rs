@@ -11,8 +11,8 @@ use sysop_core::message::ToolCall;
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{neutralize_line, strip_controls};
 use sysop_core::transcript::{
-    Decider, ItemBody, ItemId, Proposal, ProposalState, SessionPhase, Transcript, TurnEnd, UserPrompt,
-    approval_label,
+    Decider, ItemBody, ItemId, Proposal, ProposalState, SessionPhase, ToolOutput, Transcript, TurnEnd,
+    UserPrompt, approval_label,
 };
 use sysop_core::ui_text::is_retrying;
 use sysop_term::cells::width;
@@ -123,12 +123,27 @@ impl ReplView for PanelView {
 
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         self.close_answer(screen)?;
+        let lines: Vec<TextRow> = text.lines().map(|line| row(line, role)).collect();
+        if let Some(rows) = self.output.as_ref().and_then(|output| output.message(&lines)) {
+            return screen.rows(&rows);
+        }
         self.close_output(screen)?;
         let columns = screen.render_options().width.saturating_sub(1);
         for line in text.lines() {
             screen.rows(&wrap(&row(line, role), columns, description_column(line, columns)))?;
         }
         Ok(())
+    }
+
+    fn whole_output(&mut self, output: &ToolOutput, screen: &mut InlineScreen) -> io::Result<()> {
+        self.close_answer(screen)?;
+        self.close_output(screen)?;
+        let Some(outcome) = &output.outcome else { return Ok(()) };
+        let (panel, title) = (Panel::new(screen.render_options()), format!("OUTPUT {}", output.number));
+        let text = format!("{}\n", shown_text(outcome));
+        screen.rows(&LiveOutput::whole(&title, &text, &outcome.styles, panel))?;
+        let columns = screen.render_options().width.saturating_sub(1);
+        screen.rows(&self.end_rows(outcome, columns))
     }
 
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
@@ -225,15 +240,12 @@ impl PanelView {
             Delta::Notice { text } if is_retrying(text) => self.retry = safe(text),
             Delta::Notice { text } => {
                 self.close_answer(screen)?;
-                self.close_output(screen)?;
-                screen.rows(&notice_rows(text, screen))?;
+                self.notice(text, screen)?;
             }
             Delta::Control { holder } => {
                 if words::is_new_holder(holder.as_deref(), &mut self.has_terminal, super::BY) {
                     self.close_answer(screen)?;
-                    self.close_output(screen)?;
-                    screen
-                        .rows(&[row(&format!("· {}", words::control(holder.as_deref())), StyleRole::Dim)])?;
+                    self.notice(&words::control(holder.as_deref()), screen)?;
                 }
             }
             // The main loop asks the question and reports the result.
@@ -294,10 +306,10 @@ impl PanelView {
                 if by == super::BY && self.output.is_some() => {}
             Event::TerminalInput { by, typed } => {
                 self.close_answer(screen)?;
-                self.close_output(screen)?;
                 let columns = screen.render_options().width.saturating_sub(1);
                 let text = format!("· {}", words::typed(transcript.subject(by), typed));
-                screen.rows(&[truncate(&row(&text, StyleRole::Dim), columns)])?;
+                let line = truncate(&row(&text, StyleRole::Dim), columns);
+                self.message(vec![line], screen)?;
             }
             // A prompt typed here is visible, and its turn begins at once.
             Event::PromptQueued { text, images, .. }
@@ -330,8 +342,20 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         let Some(notice) = transcript.notice_at(logged.seq) else { return Ok(()) };
+        self.notice(&notice.text, screen)
+    }
+
+    fn notice(&mut self, text: &str, screen: &mut InlineScreen) -> io::Result<()> {
+        self.message(notice_rows(text, screen), screen)
+    }
+
+    /// Shows a message on the frame of the running output, or else below the output so far.
+    fn message(&mut self, rows: Vec<TextRow>, screen: &mut InlineScreen) -> io::Result<()> {
+        if let Some(rows) = self.output.as_ref().and_then(|output| output.message(&rows)) {
+            return screen.rows(&rows);
+        }
         self.close_output(screen)?;
-        screen.rows(&notice_rows(&notice.text, screen))
+        screen.rows(&rows)
     }
 
     /// Closes the panel of running output before a message.
@@ -511,9 +535,10 @@ impl PanelView {
         let worth_it =
             is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
         let columns = screen.render_options().width.saturating_sub(1);
+        let number = transcript.output_of(call).map(|output| output.number);
         if streamed && let Some(output) = self.output.take() {
             screen.last_row(None)?;
-            screen.rows(&output.finish(Panel::new(screen.render_options())))?;
+            screen.rows(&output.finish(Panel::new(screen.render_options()), number))?;
         }
         screen.rows(&host_rows(outcome, columns, THEME))?;
         if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
@@ -523,7 +548,7 @@ impl PanelView {
         }
         if let Some(output) = self.output.take() {
             screen.last_row(None)?;
-            screen.rows(&output.finish(Panel::new(screen.render_options())))?;
+            screen.rows(&output.finish(Panel::new(screen.render_options()), number))?;
         }
         screen.rows(&self.end_rows(outcome, columns))
     }
@@ -568,7 +593,7 @@ impl PanelView {
         screen: &mut InlineScreen,
     ) -> io::Result<()> {
         if let Some(output) = self.output.take() {
-            screen.rows(&output.finish(Panel::new(screen.render_options())))?;
+            screen.rows(&output.finish(Panel::new(screen.render_options()), None))?;
         }
         let role = if end.error.is_some() { StyleRole::Bad } else { StyleRole::Warn };
         // The reason of a turn that was one command is that command's output.
@@ -635,7 +660,7 @@ impl PanelView {
         } else if columns < 80 || transcript.pause_delay().is_some() {
             " · Ctrl+C stop"
         } else {
-            " · Ctrl+C stop · Ctrl+\\ pause"
+            " · Ctrl+C stop · Ctrl+P pause"
         };
         let room = columns.saturating_sub(1 + width(keys));
         // The command is known; the newest progress is not, so the command gives way first.

@@ -7,7 +7,7 @@ use sysop_core::id::{CallId, StepId};
 use sysop_core::outcome::{Outcome, Status};
 use sysop_core::text::{Neutralizer, Stripper, neutralize_line};
 use sysop_core::transcript::{
-    Decider, ItemBody, ItemId, Proposal, ProposalState, Transcript, approval_label,
+    Decider, ItemBody, ItemId, Proposal, ProposalState, ToolOutput, Transcript, approval_label,
 };
 use sysop_term::output::shown_text;
 use sysop_term::{StyleRole, TextRow, paint};
@@ -130,6 +130,17 @@ impl ReplView for PlainView {
     fn say(&mut self, text: &str, _role: StyleRole, screen: &mut InlineScreen) -> io::Result<()> {
         screen.end_text()?;
         screen.text(&format!("({})\n", safe(text)))
+    }
+
+    fn whole_output(&mut self, output: &ToolOutput, screen: &mut InlineScreen) -> io::Result<()> {
+        let Some(outcome) = &output.outcome else { return Ok(()) };
+        screen.end_text()?;
+        screen.text(&safe(shown_text(outcome)))?;
+        screen.end_text()?;
+        match words::full_output(outcome, self.artifacts.as_deref()) {
+            Some(place) => screen.text(&format!("({place})\n")),
+            None => Ok(()),
+        }
     }
 
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()> {
@@ -278,7 +289,8 @@ impl PlainView {
         let is_models = is_command && !is_direct(call, transcript);
         let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
         if is_models && outcome.status != Status::Rejected && !never_ran {
-            screen.text(&excerpt(&safe(shown_text(outcome))))?;
+            let number = transcript.output_of(call).map_or(0, |output| output.number);
+            screen.text(&excerpt(&safe(shown_text(outcome)), number))?;
         }
         let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
@@ -305,14 +317,15 @@ fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
 }
 
 /// Returns the first and the last lines of an output, each with a line feed, and the number of lines between them.
-fn excerpt(output: &str) -> String {
+fn excerpt(output: &str, number: u32) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let omitted = lines.len().saturating_sub(OUTPUT_HEAD_ROWS + OUTPUT_TAIL_ROWS);
+    let omitted = if omitted == 1 { 0 } else { omitted }; // the note would take as much
     let (head, tail) = match omitted {
         0 => (lines.as_slice(), [].as_slice()),
         _ => (&lines[..OUTPUT_HEAD_ROWS], &lines[OUTPUT_HEAD_ROWS + omitted..]),
     };
-    let note = (omitted > 0).then(|| format!("… {omitted} lines omitted …\n"));
+    let note = (omitted > 0).then(|| format!("… {omitted} lines omitted; /output {number} shows all …\n"));
     let line = |line: &&str| format!("{line}\n");
     head.iter().map(line).chain(note).chain(tail.iter().map(line)).collect()
 }

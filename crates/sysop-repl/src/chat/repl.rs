@@ -477,6 +477,7 @@ impl Repl {
             UserInput::Notice(_) | UserInput::Typing(_) => self.active_read.clone(),
             UserInput::Line(_)
             | UserInput::Interrupt
+            | UserInput::Pause(_)
             | UserInput::End
             | UserInput::Withdrawn(_)
             | UserInput::Approval(_)
@@ -514,6 +515,10 @@ impl Repl {
             }
             UserInput::Typing(text) => self.screen.set_typed(&text)?,
             UserInput::Withdrawn(text) => self.add_to_draft(&text),
+            UserInput::Pause(text) => {
+                self.add_to_draft(&text);
+                self.pause_or_resume()?;
+            }
             UserInput::Approval(answer) => {
                 if let ActiveRead::Approval(call) = active_read {
                     self.answer(call, answer).await?;
@@ -556,6 +561,7 @@ impl Repl {
             InputLine::Shell(command) => self.direct("bash", json!({ "command": command }), Origin::User)?,
             InputLine::Undo(step) => self.direct("undo", undo_arguments(step), Origin::User)?,
             InputLine::Run { name, values } => self.routine(&name, &values)?,
+            InputLine::Output(number) => self.show_output(number)?,
             InputLine::Help => self.help()?,
             InputLine::Exit => self.leaving = Some(Exit::Done),
             InputLine::Clear => {

@@ -28,6 +28,8 @@ const TYPED_BYTES_MAX: usize = 1024 * 1024;
 pub(super) enum TypedAhead {
     /// The user pressed Enter after this text.
     Line(String),
+    /// The user pressed Ctrl+P after this text.
+    Pause(String),
     /// The user pressed Ctrl+D without any text.
     End,
     /// The request was withdrawn. Contains the text typed so far.
@@ -64,8 +66,11 @@ fn read_events(
             continue;
         }
         let event = event::read()?;
-        if text.is_empty() && is_end(&event) {
+        if text.is_empty() && is_control(&event, 'd') {
             return Ok(TypedAhead::End);
+        }
+        if is_control(&event, 'p') {
+            return Ok(TypedAhead::Pause(text));
         }
         if let Some(line) = edit(&mut text, event) {
             return Ok(TypedAhead::Line(line));
@@ -76,10 +81,10 @@ fn read_events(
     }
 }
 
-/// Returns true for Ctrl+D.
-fn is_end(event: &Event) -> bool {
-    let control_d = |key: &KeyEvent| key.code == KeyCode::Char('d') && key.modifiers == KeyModifiers::CONTROL;
-    matches!(event, Event::Key(key) if key.kind != KeyEventKind::Release && control_d(key))
+/// Returns true for Ctrl and this letter.
+fn is_control(event: &Event, letter: char) -> bool {
+    let is_it = |key: &KeyEvent| key.code == KeyCode::Char(letter) && key.modifiers == KeyModifiers::CONTROL;
+    matches!(event, Event::Key(key) if key.kind != KeyEventKind::Release && is_it(key))
 }
 
 /// Applies an event to the text. Returns the whole text, and clears it, if the event is Enter.
@@ -198,6 +203,13 @@ mod tests {
         events.extend([key(KeyCode::Char(' ')), key(KeyCode::Enter)]);
         events.push(with(KeyModifiers::CONTROL, KeyCode::Char('a')));
         assert_eq!(typed(events), (Vec::new(), String::new()));
+    }
+
+    #[test]
+    fn control_keys_of_the_turn_are_told_from_text() {
+        assert!(is_control(&with(KeyModifiers::CONTROL, KeyCode::Char('p')), 'p'));
+        assert!(!is_control(&key(KeyCode::Char('p')), 'p'));
+        assert!(!is_control(&with(KeyModifiers::CONTROL, KeyCode::Char('d')), 'p'));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use serde_json::{Map, Value};
 use sysop_core::event::Update;
 use sysop_core::message::ToolCall;
-use sysop_core::transcript::{Proposal, Transcript};
+use sysop_core::transcript::{Proposal, ToolOutput, Transcript};
 use sysop_term::StyleRole;
 
 use super::approval::ApprovalPrompt;
@@ -70,6 +70,8 @@ pub(crate) trait ReplView: Send {
     -> ApprovalPrompt;
     /// Prints a message of the front end itself.
     fn say(&mut self, text: &str, role: StyleRole, screen: &mut InlineScreen) -> io::Result<()>;
+    /// Prints the whole output of a call that has ended.
+    fn whole_output(&mut self, output: &ToolOutput, screen: &mut InlineScreen) -> io::Result<()>;
     /// Prints the description of the session.
     fn header(&mut self, transcript: &Transcript, screen: &mut InlineScreen) -> io::Result<()>;
     /// Prints the last turn of a resumed session.

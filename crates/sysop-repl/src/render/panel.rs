@@ -47,6 +47,17 @@ impl Panel {
         framed
     }
 
+    /// Returns a row on the frame of the box, with a message that is not content: the content cannot imitate it.
+    pub(crate) fn message(&self, text: TextRow) -> TextRow {
+        if !self.sides {
+            return text;
+        }
+        let mut framed = row("├ ", StyleRole::Dim);
+        framed.append(pad(text, self.inner()));
+        framed.push(span(" ┤", StyleRole::Dim));
+        framed
+    }
+
     /// Returns the last row of the box, or `None` if the box has no sides.
     pub(crate) fn bottom(&self) -> Option<TextRow> {
         self.sides.then(|| row(&format!("╰{}╯", "─".repeat(self.columns - 2)), StyleRole::Dim))

@@ -15,6 +15,7 @@ use sysop_driver::frontend::SessionSelector;
 use sysop_term::command::{InputLine, JobsCommand, PermissionsCommand, parse, undo_arguments};
 use sysop_term::session_text::{self, PermissionsAnswer, status_lines};
 
+use super::keys::page;
 use super::overlay::{ListKind, Overlay};
 use super::{Action, App, ExitReason, PendingAck};
 
@@ -49,6 +50,7 @@ impl App {
             InputLine::Shell(command) => {
                 self.direct("bash", &json!({ "command": command }), Origin::User, now)
             }
+            InputLine::Output(number) => self.page_output(number, now),
             InputLine::Undo(step) => self.direct("undo", &undo_arguments(step), Origin::User, now),
             InputLine::Keys(keys) => {
                 self.direct("send_keys", &json!({ "keys": keys, "reasoning": "" }), Origin::User, now)
@@ -109,6 +111,14 @@ impl App {
             InputLine::Retry => self.retry(now),
             InputLine::Plan => self.run_proposed_step(now),
             InputLine::Wrong(text) => self.remark(text, now),
+        }
+    }
+
+    /// Opens the whole output of a call in the pager; `None` means the last call.
+    fn page_output(&mut self, number: Option<u32>, now: Duration) -> Vec<Action> {
+        match self.transcript.ended_output(number).and_then(|output| output.outcome.as_ref()) {
+            Some(outcome) => page(outcome),
+            None => self.remark(ui_text::no_output(number), now),
         }
     }
 

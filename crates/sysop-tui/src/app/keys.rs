@@ -8,6 +8,7 @@ use crossterm::event::{
 };
 use ratatui::layout::Position;
 use sysop_core::event::Input;
+use sysop_core::outcome::Outcome;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::split_styles;
 use sysop_core::transcript::{ItemBody, ItemId, SessionPhase};
@@ -34,6 +35,14 @@ const WHEEL_ROWS: usize = 3;
 /// Returns Ctrl+C as a key event, which is also used for SIGINT.
 pub fn ctrl_c() -> KeyEvent {
     KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)
+}
+
+/// Returns the action that opens the whole output of a call in the pager.
+pub(super) fn page(outcome: &Outcome) -> Vec<Action> {
+    match &outcome.artifact {
+        Some(name) => vec![Action::PageArtifact(name.clone())],
+        None => vec![Action::PageOutput(outcome.output.clone(), outcome.styles.clone())],
+    }
 }
 
 fn is_control(key: KeyEvent, letter: char) -> bool {
@@ -438,10 +447,7 @@ impl App {
         let item = self.history.focused().and_then(|id| self.transcript.item(id));
         match item.map(|item| &item.body) {
             Some(ItemBody::ToolOutput(output)) => match &output.outcome {
-                Some(outcome) => match &outcome.artifact {
-                    Some(name) => vec![Action::PageArtifact(name.clone())],
-                    None => vec![Action::PageOutput(outcome.output.clone(), outcome.styles.clone())],
-                },
+                Some(outcome) => page(outcome),
                 None => {
                     let (text, styles) = split_styles(&output.tail);
                     vec![Action::PageOutput(text.into_owned(), styles)]

@@ -36,6 +36,14 @@ impl Repl {
         }
     }
 
+    /// Shows the whole output of a call that has ended; `None` means the last one.
+    pub(super) fn show_output(&mut self, number: Option<u32>) -> io::Result<()> {
+        match self.transcript.ended_output(number) {
+            Some(output) => self.view.whole_output(output, &mut self.screen),
+            None => self.note(&ui_text::no_output(number)),
+        }
+    }
+
     pub(super) async fn status(&mut self) -> io::Result<()> {
         let branch = self.context.service.git_branch(self.session.id()).await;
         let model = self.transcript.session_info().map(|facts| facts.model.clone());

@@ -56,6 +56,15 @@ impl Repl {
         )
     }
 
+    /// Handles Ctrl+P during a turn.
+    pub(super) fn pause_or_resume(&mut self) -> io::Result<()> {
+        if !self.pausing {
+            return self.pause();
+        }
+        self.pausing = false;
+        self.send(Input::Resume)
+    }
+
     pub(super) fn pause(&mut self) -> io::Result<()> {
         if !self.running() {
             return self.view.say("nothing to pause", StyleRole::Dim, &mut self.screen);
@@ -68,9 +77,13 @@ impl Repl {
         }
         self.pausing = true;
         self.send(Input::Pause)?;
-        let more = if self.session.terminal().is_some() { " Ctrl+\\ again to open the terminal" } else { "" };
+        let keys = match (self.context.form, self.session.terminal()) {
+            (ReplLayout::Panels { .. }, Some(_)) => " Ctrl+P to resume, Ctrl+\\ to open the terminal",
+            (ReplLayout::Panels { .. }, None) => " Ctrl+P to resume",
+            (ReplLayout::Plain, _) => "",
+        };
         let delay = self.transcript.work_before_pause().unwrap_or(PauseDelay::Step);
-        let text = format!("{}…{more}", words::pausing(delay));
+        let text = format!("{}…{keys}", words::pausing(delay));
         self.view.say(&text, StyleRole::Warn, &mut self.screen)
     }
 

@@ -156,6 +156,7 @@ fn runs_during_turn(line: &InputLine) -> bool {
         InputLine::Empty
         | InputLine::Prompt(_)
         | InputLine::Help
+        | InputLine::Output(_)
         | InputLine::Exit
         | InputLine::Cost
         | InputLine::Status

@@ -368,10 +368,41 @@ async fn the_second_ctrl_backslash_opens_the_terminal_of_a_running_turn() {
     person.types("slow\r").await;
     person.sees("Working on it").await;
     person.types("\u{1c}").await;
-    person.sees("Ctrl+\\ again to open the terminal").await;
+    person.sees("Ctrl+P to resume, Ctrl+\\ to open the terminal").await;
     person.types("\u{1c}").await;
     person.sees("a remote shell").await;
     person.types("\u{1d}").await;
+}
+
+#[tokio::test]
+async fn ctrl_p_pauses_a_turn_and_resumes_it() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("slow\r").await;
+    person.sees("Ctrl+P pause").await;
+    person.types("half a li\u{10}").await;
+    person.sees("Ctrl+P to resume").await;
+    person.types("\u{10}").await;
+    person.sees("Going on.").await;
+    person.sees("half a li").await;
+}
+
+#[tokio::test]
+async fn a_folded_output_is_shown_whole_on_request() {
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("/output\r").await;
+    person.sees("no call has ended yet").await;
+    person.types("many\r").await;
+    let text = person.sees("420 rows omitted; /output 1 shows all").await;
+    assert!(!text.contains("line 250"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("/output\r").await;
+    let text = person.sees("line 500").await;
+    assert!(text.contains("OUTPUT 1") && text.contains("line 250"), "{text}");
+    person.sees(PROMPT).await;
+    person.types("/output 7\r").await;
+    person.sees("no output of a call 7").await;
 }
 
 #[tokio::test]
