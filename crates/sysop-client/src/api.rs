@@ -59,11 +59,11 @@ impl Api {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        json(&self.request(Method::GET, url, None).await?)
+        json(&self.server, &self.request(Method::GET, url, None).await?)
     }
 
     pub(crate) async fn post(&self, parts: &[&str], body: &Value) -> Result<Value, ClientError> {
-        json(&self.request(Method::POST, self.server.at(parts), Some(body)).await?)
+        json(&self.server, &self.request(Method::POST, self.server.at(parts), Some(body)).await?)
     }
 
     pub(crate) async fn upload(
@@ -76,7 +76,7 @@ impl Api {
         let mut url = self.server.at(parts);
         url.query_pairs_mut().extend_pairs(query);
         let request = self.requests.post(url).header(CONTENT_TYPE, media_type).body(bytes);
-        json(&self.answer(request).await?)
+        json(&self.server, &self.answer(request).await?)
     }
 
     pub(crate) async fn bytes(&self, parts: &[&str]) -> Result<Vec<u8>, ClientError> {
@@ -97,13 +97,14 @@ impl Api {
         let answer = answer.ok_or_else(|| {
             ClientError::Failed(format!("the server's response is longer than {ANSWER_BYTES_MAX} bytes"))
         })?;
-        if status.is_success() { Ok(answer) } else { Err(refusal(status, &answer)) }
+        if status.is_success() { Ok(answer) } else { Err(refusal(&self.server, status, &answer)) }
     }
 
     /// Returns the error for a connection that could not be established.
     pub(crate) fn unreachable(&self, error: &reqwest::Error) -> ClientError {
         let (server, why) = (self.server.display_url(), causes(error));
-        ClientError::Unreachable(format!("cannot connect to {server}: {why}"))
+        let next = "check the URL, and that `sysop serve` is running there";
+        ClientError::Unreachable(format!("cannot connect to {server} ({why}); {next}"))
     }
 }
 
@@ -151,33 +152,34 @@ async fn read(mut response: Response) -> Result<Option<Vec<u8>>, reqwest::Error>
     Ok(Some(answer))
 }
 
-fn json(answer: &[u8]) -> Result<Value, ClientError> {
-    serde_json::from_slice(answer).map_err(|_| ClientError::Unreachable(no_server()))
+fn json(server: &ServerAddress, answer: &[u8]) -> Result<Value, ClientError> {
+    serde_json::from_slice(answer).map_err(|_| ClientError::Unreachable(no_server(server)))
 }
 
-fn no_server() -> String {
-    "not a sysop server; check the URL".to_owned()
+fn no_server(server: &ServerAddress) -> String {
+    format!("{} is not a sysop server; check the URL", server.display_url())
 }
 
 /// Converts a response whose status is not a success into an error.
-pub(crate) fn refusal(status: StatusCode, answer: &[u8]) -> ClientError {
+pub(crate) fn refusal(server: &ServerAddress, status: StatusCode, answer: &[u8]) -> ClientError {
     let said: Option<Value> = serde_json::from_slice(answer).ok();
     let said = said.as_ref().and_then(|said| said["error"].as_str()).map(sentence);
     let told = |otherwise: &str| said.clone().unwrap_or_else(|| otherwise.to_owned());
     match status {
         // The server's own text tells programs to send a token; this request had one.
-        StatusCode::UNAUTHORIZED => ClientError::Refused(
-            "the server rejected the token; run `sysop token list` on the server to see valid ones"
-                .to_owned(),
-        ),
+        StatusCode::UNAUTHORIZED => ClientError::Refused(format!(
+            "{} rejected the token; run `sysop token list` on the server to see valid ones",
+            server.display_url()
+        )),
         StatusCode::FORBIDDEN => ClientError::Refused(told("this token lacks the required scope")),
         StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
-            ClientError::Unknown(said.unwrap_or_else(no_server))
+            ClientError::Unknown(said.unwrap_or_else(|| no_server(server)))
         }
-        _ if status.is_redirection() => ClientError::Unreachable(
-            "the server redirected the request; use the URL of the server itself".to_owned(),
-        ),
-        _ => ClientError::Failed(told(&format!("the server returned {status}"))),
+        _ if status.is_redirection() => ClientError::Unreachable(format!(
+            "{} redirected the request; use the URL of the server itself",
+            server.display_url()
+        )),
+        _ => ClientError::Failed(told(&format!("{} returned {status}", server.display_url()))),
     }
 }
 

@@ -146,7 +146,11 @@ impl RemoteSessionService {
         let server = self.server();
         if word.is_empty() {
             let latest = sessions.into_iter().next().map(|session| session.id);
-            return latest.ok_or_else(|| ClientError::Unknown(format!("no sessions on {server}")));
+            return latest.ok_or_else(|| {
+                ClientError::Unknown(format!(
+                    "no sessions on {server}; omit --continue and --resume to start one"
+                ))
+            });
         }
         let mut found = sessions.iter().filter(|session| session.id.as_str().starts_with(word));
         match (found.next(), found.next()) {
@@ -162,7 +166,16 @@ impl RemoteSessionService {
     }
 
     async fn follow(&self, id: SessionId) -> Result<AttachedSession, ClientError> {
-        let mut shown = self.api.get(&["api", "agent", "sessions", id.as_str()], &[]).await?;
+        let shown = self.api.get(&["api", "agent", "sessions", id.as_str()], &[]).await;
+        let mut shown = shown.map_err(|error| match error {
+            ClientError::Unknown(_) => self.no_session(&id),
+            ClientError::Address(_)
+            | ClientError::NoToken
+            | ClientError::Refused(_)
+            | ClientError::Unreachable(_)
+            | ClientError::Failed(_)
+            | ClientError::Ledger(_) => error,
+        })?;
         let (last, spec) = read_session(&mut shown).ok_or_else(|| {
             ClientError::Unreachable("the server's session list has an unknown format".to_owned())
         })?;
@@ -177,6 +190,14 @@ impl RemoteSessionService {
         open.insert(session.id().clone(), Arc::downgrade(&session));
         drop(open);
         Ok(AttachedSession { session, last, spec: Arc::new(spec) })
+    }
+
+    fn no_session(&self, id: &SessionId) -> ClientError {
+        ClientError::Unknown(format!(
+            "no session {} on {}; omit it for the most recent one, or run `sysop sessions list` on the server",
+            sentence(id.as_str()),
+            self.server()
+        ))
     }
 
     async fn sessions(&self, limit: usize) -> Result<Vec<SessionSummary>, ClientError> {

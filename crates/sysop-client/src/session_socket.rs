@@ -54,7 +54,7 @@ impl SessionSocket {
         let opening = tokio::time::timeout(OPEN, Self::opening(api, session)).await;
         opening.unwrap_or_else(|_| {
             let server = api.server().display_url();
-            Err(ClientError::Unreachable(format!("no response from {server}")))
+            Err(ClientError::Unreachable(format!("no response from {server}; check the network and the URL")))
         })
     }
 
@@ -76,7 +76,7 @@ impl SessionSocket {
             {
                 answer.extend_from_slice(&chunk);
             }
-            return Err(refusal(status, &answer));
+            return Err(refusal(api.server(), status, &answer));
         }
         let accepted = response.headers().get(SEC_WEBSOCKET_ACCEPT);
         if accepted.is_none_or(|accepted| accepted != derive_accept_key(key.as_bytes()).as_str()) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sysop_core::text::neutralize_line;
 use sysop_core::ui_text::counted;
 
-use crate::config::{Routine, display_path, routines_in};
+use crate::config::{ConfigError, Routine, display_path, routines_in};
 use crate::exit::{CommandError, Exit};
 
 /// Checks files. Returns one line per fault or file, and `Exit::Failed` if a routine cannot run.
@@ -27,7 +27,7 @@ pub(crate) fn check(files: &[PathBuf]) -> (String, Exit) {
 
 fn check_file(file: &Path) -> Result<String, Vec<String>> {
     let shown = display_path(file);
-    let read = routines_in(file).map_err(|error| vec![error.to_string()])?;
+    let read = routines_in(file).map_err(|error| vec![error_text(&error)])?;
     let mut faults: Vec<(usize, String)> = read.warnings;
     for (name, routine) in &read.routines {
         let of = routine.faults.iter();
@@ -50,6 +50,19 @@ fn check_file(file: &Path) -> Result<String, Vec<String>> {
 
 /// Returns the routines in a file. Fails if the file cannot be read or is not valid TOML.
 pub(super) fn routines_of(file: &Path) -> Result<BTreeMap<String, Routine>, CommandError> {
-    let read = routines_in(file).map_err(|error| CommandError::usage(error.to_string()))?;
+    let read = routines_in(file).map_err(|error| CommandError::usage(error_text(&error)))?;
     Ok(read.routines)
+}
+
+fn error_text(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Missing(path) => format!(
+            "no runbook at {}; check the path, or create it with `sysop runbook export SESSION --output FILE`",
+            display_path(path)
+        ),
+        ConfigError::Unreadable { path, why } => {
+            format!("cannot read the runbook {}: {why}", display_path(path))
+        }
+        ConfigError::Syntax { .. } => error.to_string(),
+    }
 }

@@ -506,7 +506,9 @@ fn unreachable_and_forbidden_servers_are_reported() {
     for command in ["connect", "attach"] {
         let run = here.finish(&[command, "--plain", &address]);
         assert_eq!(run.code, Some(1), "{run:?}");
-        assert!(run.err.contains("cannot connect to") && !run.err.contains("hush"), "{run:?}");
+        let told = format!("error: cannot connect to http://{nobody} (");
+        assert!(run.err.contains(&told) && !run.err.contains("hush"), "{run:?}");
+        assert!(run.err.contains("check the URL, and that `sysop serve` is running there"), "{run:?}");
         let run = here.finish(&[command, "--plain", &format!("http://{nobody}")]);
         assert_eq!(run.code, Some(2), "{run:?}");
         assert!(run.err.contains("SYSOP_TOKEN"), "{run:?}");
@@ -516,10 +518,14 @@ fn unreachable_and_forbidden_servers_are_reported() {
     let address = format!("http://{}", server.link.address);
     let run = here.finish(&["attach", "--plain", &format!("{address}/?token=sysop_hush")]);
     assert_eq!(run.code, Some(2), "{run:?}");
-    assert!(run.err.contains("rejected the token") && !run.err.contains("hush"), "{run:?}");
+    assert!(
+        run.err.contains(&format!("{address} rejected the token")) && !run.err.contains("hush"),
+        "{run:?}"
+    );
     let run = here.finish(&["attach", "--plain", &server.url(), "no-such-session"]);
     assert_eq!(run.code, Some(2), "{run:?}");
-    assert!(run.err.contains("not found"), "{run:?}");
+    assert!(run.err.contains(&format!("error: no session no-such-session on {address}\n")), "{run:?}");
+    assert!(run.err.contains("omit it for the most recent one"), "{run:?}");
     let run = here.finish(&["connect", "--plain", "--host", "web1", &server.url()]);
     assert_eq!(run.code, Some(2), "{run:?}");
 }

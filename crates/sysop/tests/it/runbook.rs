@@ -135,7 +135,14 @@ fn faults_are_named_with_their_lines() {
         assert_eq!(checked.code, Some(1), "{checked:?}");
         assert!(checked.out.contains(fault), "{text}: {checked:?}");
     }
-    assert_eq!(world.finish(&["runbook", "check", "nothing.toml"]).code, Some(1));
+    let missing = world.finish(&["runbook", "check", "nothing.toml"]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    assert!(
+        missing.out.starts_with("no runbook at nothing.toml; check the path, or create it"),
+        "{missing:?}"
+    );
+    let missing = world.finish(&["run", "--file", "nothing.toml", "x"]);
+    assert!(missing.err.starts_with("error: no runbook at nothing.toml\n"), "{missing:?}");
 }
 
 #[test]
