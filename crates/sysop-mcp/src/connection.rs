@@ -4,7 +4,6 @@
 //! list of tools is fetched once the server has started, and again after the server reports a change.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -46,6 +45,8 @@ const PROGRESS_FACTOR_MAX: u32 = 10;
 const STOP_GRACE: Duration = Duration::from_millis(500);
 /// Time to wait for a failed server to exit, so that the error can report its exit status.
 const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Time for a server to answer `initialize` after it has answered a discovery that was given up.
+const INITIALIZE_GRACE: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Failure of a server. `Display` is one sentence, followed by the last lines of the server's standard error.
@@ -156,19 +157,23 @@ impl Connection {
             };
             let discovered_late = transport.discovered_late();
             let opening = handler.clone().serve_with_lifecycle(transport, lifecycle);
-            let why = match timeout(settings.startup_timeout, opening).await {
-                Ok(Ok(service)) => break (service, program),
-                // A slow server of the new generation, which does not know `initialize`: this time, it gets the time
-                // that it needs.
-                Ok(Err(_)) if discovered_late.load(Ordering::Relaxed) => {
+            let opened = tokio::select! {
+                opened = timeout(settings.startup_timeout, opening) => opened.ok(),
+                () = grace_after(&discovered_late) => None,
+            };
+            let why = match opened {
+                Some(Ok(service)) => break (service, program),
+                // A slow server of the new generation, which rejects `initialize` or ignores it: this time, it gets the
+                // time that it needs.
+                Some(Err(_)) | None if discovered_late.is_cancelled() => {
                     if let Some(program) = program {
                         program.stop(Duration::ZERO).await;
                     }
                     lifecycle = new_generation();
                     continue;
                 }
-                Ok(Err(error)) => Some(initialize_error(&error, &secrets)),
-                Err(_) => None,
+                Some(Err(error)) => Some(initialize_error(&error, &secrets)),
+                None => None,
             };
             return Err(not_opened(settings, why, program, &stderr).await);
         };
@@ -320,6 +325,12 @@ fn either_generation() -> ClientLifecycleMode {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
     }
+}
+
+/// Returns when the server has had its time for `initialize` after a late answer to the discovery.
+async fn grace_after(discovered_late: &CancellationToken) {
+    discovered_late.cancelled().await;
+    tokio::time::sleep(INITIALIZE_GRACE).await;
 }
 
 fn new_generation() -> ClientLifecycleMode {

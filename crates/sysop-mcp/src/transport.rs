@@ -1,9 +1,6 @@
 //! Transport to a server. Both kinds have one type, so that what rmcp makes for each type of transport exists once in the
 //! binary. The transport drops the late answer to a discovery that was given up: rmcp would take it for a broken handshake.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use futures::future::Either;
 use rmcp::RoleClient;
 use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
@@ -11,6 +8,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use sysop_driver::port::CancellationToken;
 
 type StdioTransport = AsyncRwTransport<RoleClient, PipeReader, PipeWriter>;
 type PipeReader = tokio::net::unix::pipe::Receiver;
@@ -25,9 +23,9 @@ enum Channel {
 pub(crate) struct AnyTransport {
     channel: Channel,
     discovery: Option<RequestId>,
-    /// Discovery whose answer did not arrive before `initialize` was sent.
+    /// Discovery whose answer did not arrive before `initialize` was sent; `None` once the answer has arrived.
     abandoned: Option<RequestId>,
-    discovered_late: Arc<AtomicBool>,
+    discovered_late: CancellationToken,
 }
 
 /// Failure of a transport. Its source is the error of rmcp, in which rmcp looks for a demand for authorization.
@@ -51,13 +49,13 @@ impl AnyTransport {
     }
 
     fn over(channel: Channel) -> Self {
-        Self { channel, discovery: None, abandoned: None, discovered_late: Arc::default() }
+        Self { channel, discovery: None, abandoned: None, discovered_late: CancellationToken::new() }
     }
 
-    /// Returns a flag that is set once the server has answered a discovery after `initialize` was sent. Such a server
-    /// may not know `initialize`.
-    pub(crate) fn discovered_late(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.discovered_late)
+    /// Returns a token that is canceled once the server has answered a discovery after `initialize` was sent. Such a
+    /// server may not know `initialize`.
+    pub(crate) fn discovered_late(&self) -> CancellationToken {
+        self.discovered_late.clone()
     }
 
     fn note_request(&mut self, message: &TxJsonRpcMessage<RoleClient>) {
@@ -69,18 +67,22 @@ impl AnyTransport {
         }
     }
 
-    /// Returns true for the answer to a discovery that was given up.
-    fn is_late(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
+    /// Returns true for the answer to a discovery that was given up. An error without an ID is taken for this answer,
+    /// because the discovery is the oldest request.
+    fn is_late(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let Some(abandoned) = &self.abandoned else { return false };
-        let (id, is_success) = match message {
-            JsonRpcMessage::Response(response) => (Some(&response.id), true),
-            JsonRpcMessage::Error(error) => (error.id.as_ref(), false),
-            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => (None, false),
-        };
         // Some servers return a numeric ID as a string.
-        let is_late = id.is_some_and(|id| id.to_string() == abandoned.to_string());
+        let is_of_discovery = |id: &RequestId| id.to_string() == abandoned.to_string();
+        let (is_late, is_success) = match message {
+            JsonRpcMessage::Response(response) => (is_of_discovery(&response.id), true),
+            JsonRpcMessage::Error(error) => (error.id.as_ref().is_none_or(is_of_discovery), false),
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => (false, false),
+        };
+        if is_late {
+            self.abandoned = None;
+        }
         if is_late && is_success {
-            self.discovered_late.store(true, Ordering::Relaxed);
+            self.discovered_late.cancel();
         }
         is_late
     }

@@ -28,10 +28,16 @@ async fn a_call_starts_the_server_and_returns_its_text() {
 #[tokio::test]
 async fn slow_servers_of_both_generations_are_connected() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (old, new) = (folder.path().join("old"), folder.path().join("new"));
-    let (old, new) = (server("old", "slow-old", &old), server("new", "slow-new", &new));
-    let (old, new) = tokio::join!(probe(&old), probe(&new));
-    for (connection, version) in [(old, "2025-11-25"), (new, "2026-07-28")] {
+    let slow = async |mode: &str| probe(&server("slow", mode, &folder.path().join(mode))).await;
+    let (old, null, bare, new, mute) = tokio::join!(
+        slow("slow-old"),
+        slow("slow-null"),
+        slow("slow-bare"),
+        slow("slow-new"),
+        slow("slow-mute")
+    );
+    let (before, now) = ("2025-11-25", "2026-07-28");
+    for (connection, version) in [(old, before), (null, before), (bare, before), (new, now), (mute, now)] {
         let connection = connection.expect(version);
         let description = connection.description();
         assert!(description.ends_with(&format!("protocol {version}")), "{description}");

@@ -8,6 +8,8 @@ import time
 MODE = sys.argv[1]
 ARGUMENT = sys.argv[2] if len(sys.argv) > 2 else ""
 OUTSTANDING = 1000
+# Servers of the new generation: one rejects `initialize`, the other ignores it.
+NEW = ("slow-new", "slow-mute")
 
 
 def send(message):
@@ -99,16 +101,17 @@ def discover(request):
     """Answers once the client has given up waiting and has sent `initialize`, which is returned. The new server does
     so in its first run only."""
     later = None
-    first = MODE == "slow-old" or not os.path.exists(ARGUMENT + ".ran")
+    first = MODE not in NEW or not os.path.exists(ARGUMENT + ".ran")
     if first:
         later = receive()
         open(ARGUMENT + ".ran", "w").close()
-    if MODE == "slow-new":
+    if MODE in NEW:
         info = {"name": "test", "version": "1"}
         result = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}, "serverInfo": info}
         send({"id": request["id"], "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}})
     else:
-        send({"id": str(request["id"]), "error": {"code": -32601, "message": "no such method"}})
+        ids = {"slow-old": {"id": str(request["id"])}, "slow-null": {"id": None}, "slow-bare": {}}
+        send({**ids[MODE], "error": {"code": -32601, "message": "no such method"}})
     return later
 
 
@@ -133,6 +136,8 @@ def main():
             if request is None:
                 continue
             method = request.get("method")
+        if method == "initialize" and MODE == "slow-mute":
+            continue
         if method == "initialize" and MODE != "slow-new":
             version = request["params"]["protocolVersion"]
             info = {"name": "test", "version": "1"}
