@@ -28,12 +28,14 @@ mod runbook;
 pub(crate) use runbook::{RunArguments, RunbookCommand, RunbookExportArguments, RunbookFormat};
 
 mod config;
+mod global_help;
 mod models;
 mod shell;
 mod values;
 mod words;
 
 pub(crate) use config::ConfigCommand;
+use global_help::hide_inapplicable;
 pub(crate) use models::ModelCommand;
 pub(crate) use shell::{InitShell, ShellInitArguments};
 #[cfg(test)]
@@ -724,7 +726,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
     let mut command = Arguments::command();
     let matches = match quick_matches(&command, &arguments) {
         Some(matches) => matches,
-        None => command.try_get_matches_from_mut(arguments).map_err(with_config_tip)?,
+        None => {
+            command = hide_inapplicable(command);
+            command.try_get_matches_from_mut(arguments.iter().cloned()).map_err(with_config_tip)?
+        }
     };
     let mut parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
     if let Some(Command::Policy(PolicyCommand::Check(check))) = &parsed.command {
