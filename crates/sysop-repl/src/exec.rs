@@ -263,12 +263,7 @@ pub async fn run(context: ExecContext) -> Exit {
         let next = tokio::select! {
             update = updates.next() => match update {
                 Some(update) => run.handle_update(&update, context.ask.as_ref(), &answers, &replies),
-                None => {
-                    let error = run.opened.session.last_error();
-                    let error = error.unwrap_or_else(|| "the session was closed".to_owned());
-                    run.printer.error(&error);
-                    Some(run.ending.map_or(Exit::Failed, |(exit, _)| exit))
-                }
+                None => Some(run.handle_closed_session()),
             },
             Some(stop) = stops.recv() => run.handle_signal(stop),
             Some(answer) = answered.recv() => run.handle_approval(answer, context.ask.as_ref(), &answers).await,
@@ -558,6 +553,12 @@ impl ExecRun {
         }
         self.printer.error(&format!("cannot write to standard output: {error}"));
         self.end(Exit::Failed)
+    }
+
+    fn handle_closed_session(&mut self) -> Exit {
+        let error = self.opened.session.last_error();
+        self.printer.error(&error.unwrap_or_else(|| "the session was closed".to_owned()));
+        self.ending.map_or(Exit::Failed, |(exit, _)| exit)
     }
 
     async fn handle_approval(

@@ -387,8 +387,11 @@ fn without_a_usable_model_every_start_exits_2() {
     let keyless = World::new().variable("SYSOP_MODEL", "anthropic/claude-x");
     let unset = World::new().variable("OLLAMA_HOST", "127.0.0.1:1");
     let bare = World::new().variable("SYSOP_MODEL", "gpt-4");
-    for (world, hint) in [(keyless, "ANTHROPIC_API_KEY"), (unset, "OPENAI_API_KEY"), (bare, "`openai/gpt-4`")] {
-        for line in [&["exec", "hi"][..], &["chat", "--plain"], &["serve", "--port", "0"], &["exec", "--json", "hi"]] {
+    for (world, hint) in [(keyless, "ANTHROPIC_API_KEY"), (unset, "OPENAI_API_KEY"), (bare, "`openai/gpt-4`")]
+    {
+        for line in
+            [&["exec", "hi"][..], &["chat", "--plain"], &["serve", "--port", "0"], &["exec", "--json", "hi"]]
+        {
             let run = world.finish(line);
             assert_eq!((run.code, run.out.as_str()), (Some(2), ""), "{line:?}: {run:?}");
             let told = run.err.lines().find(|line| line.starts_with("hint: ")).unwrap_or_default();
