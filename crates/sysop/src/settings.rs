@@ -405,7 +405,9 @@ impl Settings {
         settings.sources = SettingSources {
             base_url: self.config.entries.get(&base.child("base_url")).map(|entry| match entry.origin() {
                 ConfigOrigin::Environment { name } => name.clone(),
-                origin => format!("base_url at {origin}"),
+                origin @ (ConfigOrigin::Default | ConfigOrigin::File { .. } | ConfigOrigin::Flag { .. }) => {
+                    format!("base_url at {origin}")
+                }
             }),
             api_key: key.map(|origin| origin.trim_start_matches("environment ").to_owned()).or(own_key),
         };

@@ -132,8 +132,7 @@ impl LiveOutput {
             } else {
                 self.tail.push_back(text);
                 // Instead of a single row, its omission would take a row.
-                let room = OUTPUT_TAIL_ROWS + usize::from(self.hidden == 0);
-                while self.tail.len() > room {
+                while self.tail.len() > OUTPUT_TAIL_ROWS + usize::from(self.hidden == 0) {
                     self.tail.pop_front();
                     self.hidden += 1;
                 }

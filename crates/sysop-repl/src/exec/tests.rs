@@ -118,7 +118,20 @@ async fn only_the_answer_is_on_standard_output() {
 
 #[tokio::test]
 async fn a_task_whose_host_was_not_reached_fails() {
-    check(prompt("unreachable"), expect![[r#""#]]).await;
+    check(
+        prompt("unreachable"),
+        expect![[r#"
+        exit 1
+        --- out
+        I could not log in.
+        --- err
+        [Tool: bash("uptime")]
+          failed, 0 ms
+        error: web1 refused the connection
+        hint: check the port, and that sshd is running
+    "#]],
+    )
+    .await;
     let rig = prompt("reached");
     assert_eq!(exit(rig.context).await, Exit::Done, "{}", rig.err.text());
 }

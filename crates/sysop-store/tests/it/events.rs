@@ -578,6 +578,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             let record = |id: String| UndoRecord { host: id.clone(), id, rights: UndoRights::Root };
             let records = undo.map(|_| record(output.clone())).into_iter().collect();
             Outcome {
+                unreachable: duration_ms % 2 == 1,
                 status,
                 output,
                 styles,

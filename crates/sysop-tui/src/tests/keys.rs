@@ -475,6 +475,11 @@ fn cards_unfold_and_open_in_the_pager() {
     // A letter returns to the composer.
     world.types("x");
     assert_eq!(world.app.composer().text(), "x");
+    world.actions.clear();
+    world.press(KeyCode::Backspace).types("/output 1").press(KeyCode::Enter);
+    assert!(matches!(&world.actions[..], [.., Action::PageArtifact(name)] if name == "a1"));
+    world.types("/output 7").press(KeyCode::Enter);
+    assert!(world.screen(80, 24).contains("no output of a call 7"));
 }
 
 #[test]

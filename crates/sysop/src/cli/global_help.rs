@@ -65,7 +65,7 @@ mod tests {
             |id: &&str| whole.get_arguments().any(|flag| flag.get_id() == *id && flag.is_global_set());
         for (name, flags) in APPLICABLE {
             assert!(whole.find_subcommand(name).is_some(), "{name}");
-            assert!(flags.iter().chain(&EVERYWHERE).all(|id| is_flag(id)), "{name}: {flags:?}");
+            assert!(flags.iter().chain(&EVERYWHERE).all(&is_flag), "{name}: {flags:?}");
         }
         hide_inapplicable(whole).debug_assert();
     }

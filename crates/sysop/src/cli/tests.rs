@@ -239,7 +239,7 @@ fn usage_errors_name_the_argument() {
     assert!(complaint(&["exec"]).contains("<TASK>"));
     assert!(complaint(&["exec", "  "]).contains("the task is empty"));
     assert!(complaint(&["run", "service", "nginx"]).contains("expected NAME=VALUE"));
-    assert!(complaint(&["--model", "phi3", "chat"]).contains("use PROVIDER/NAME"));
+    assert!(complaint(&["--model", "openai/", "chat"]).contains("use PROVIDER/NAME"));
     assert!(complaint(&["--model", "opnai/x"]).contains("did you mean `openai`?"));
     assert!(complaint(&["--profile", "coderr", "chat"]).contains("coder"));
     assert!(complaint(&["--approve", "yes", "chat"]).contains("[possible values: each, ask, auto, never]"));

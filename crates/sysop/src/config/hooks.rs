@@ -38,6 +38,7 @@ pub(crate) enum HookPoint {
 }
 
 impl HookPoint {
+    #[cfg(test)]
     pub(super) const NAMES: &[&str] = &["command.before", "command.after", "approval", "prompt", "end"];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -62,6 +63,7 @@ pub(crate) enum OnError {
 }
 
 impl OnError {
+    #[cfg(test)]
     pub(super) const NAMES: &[&str] = &["deny", "ask", "ignore"];
 
     fn as_str(self) -> &'static str {
@@ -268,11 +270,14 @@ mod tests {
     #[test]
     fn a_hook_is_shown_in_one_line_without_secrets() {
         let text = "[[hooks]]\non = 'end'\nmatch = '^a\\b'\nrun = ['curl', 'https://me:pw@example.org', '--header', \
-                    'Authorization: Bearer abcdefghijklmnop']\n";
+                    'Authorization: Bearer abcdefghijklmnop', '--token', 'hunter2hunter2']\n";
         let shown = hooks(text).unwrap()[0].to_string();
         assert!(shown.starts_with(r#"hooks += { on = "end", match = '^a\b', run = ["curl", "#), "{shown}");
         assert!(shown.ends_with(r#"], timeout_s = 10, on_error = "ask" }"#), "{shown}");
-        assert!(!shown.contains("pw@") && !shown.contains("abcdefghijklmnop"), "{shown}");
+        assert!(
+            !["pw@", "abcdefghijklmnop", "hunter2"].iter().any(|secret| shown.contains(secret)),
+            "{shown}"
+        );
     }
 
     #[test]

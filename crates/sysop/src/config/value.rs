@@ -3,7 +3,7 @@
 use std::fmt;
 
 use secrecy::{ExposeSecret, SecretString};
-use sysop_core::redact::shapes::redact_shapes;
+use sysop_core::redact::shapes::redact_command_shapes;
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -56,8 +56,16 @@ pub(super) struct ShownProgram<'a>(pub(super) &'a [String]);
 
 impl fmt::Display for ShownProgram<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = |word: &String| quoted(&redact_shapes(&without_credentials(word)));
-        write!(f, "[{}]", self.0.iter().map(word).collect::<Vec<_>>().join(", "))
+        let mut shown = Vec::new();
+        let mut previous = String::new();
+        for word in self.0 {
+            // A flag tells that the next word is a secret.
+            let pair = redact_command_shapes(&format!("{previous} {}", without_credentials(word)));
+            let clean = pair.strip_prefix(&format!("{previous} ")).unwrap_or(&pair);
+            shown.push(quoted(clean));
+            previous.clone_from(word);
+        }
+        write!(f, "[{}]", shown.join(", "))
     }
 }
 

@@ -108,9 +108,18 @@ const MEANINGS: &[(&str, &str)] = &[
     ("budget.day.cost", "Maximum cost of all sessions per day, in US dollars"),
     ("budget.day.tokens", "Maximum tokens of all sessions per day"),
     ("budget.day.minutes", "Maximum minutes of all turns per day"),
-    ("prices.*.input", "Price per million input tokens of this model, in US dollars"),
-    ("prices.*.output", "Price per million output tokens of this model, in US dollars"),
-    ("prices.*.cached", "Price per million cached input tokens of this model, in US dollars"),
+    (
+        "prices.*.input",
+        "Price per million input tokens of this model, in US dollars. Default: as in the built-in table",
+    ),
+    (
+        "prices.*.output",
+        "Price per million output tokens of this model, in US dollars. Default: as in the built-in table",
+    ),
+    (
+        "prices.*.cached",
+        "Price per million cached input tokens of this model, in US dollars. Default: as in the built-in table",
+    ),
     ("", "Hosts"),
     (
         "connection.host",
