@@ -121,15 +121,15 @@ async fn a_task_whose_host_was_not_reached_fails() {
     check(
         prompt("unreachable"),
         expect![[r#"
-        exit 1
-        --- out
-        I could not log in.
-        --- err
-        [Tool: bash("uptime")]
-          failed, 0 ms
-        error: web1 refused the connection
-        hint: check the port, and that sshd is running
-    "#]],
+            exit 1
+            --- out
+            I could not log in.
+            --- err
+            [Tool: bash("uptime")]
+              not run: web1 refused the connection; check the port, and that sshd is running
+            error: web1 refused the connection
+            hint: check the port, and that sshd is running
+        "#]],
     )
     .await;
     let rig = prompt("reached");

@@ -103,9 +103,9 @@ fn a_proposal_fits_every_width() {
             disk.
             on web1 in /srv/app
 
-            $ rm -rf /var/cache
-              /日本語 && echo\t
-              done
+            $ rm -rf
+              /var/cache/日本語
+               && echo\tdone
 
             risk: dangerous
             ! rm -rf —
@@ -119,8 +119,8 @@ fn a_proposal_fits_every_width() {
             │ Make room on the disk.              │
             │ on web1 in /srv/app                 │
             │                                     │
-            │ $ rm -rf /var/cache/日本語 && echo\ │
-            │   tdone                             │
+            │ $ rm -rf /var/cache/日本語          │
+            │   && echo\tdone                     │
             │                                     │
             │ risk: dangerous                     │
             │ ! rm -rf — recursive delete         │
