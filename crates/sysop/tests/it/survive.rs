@@ -127,7 +127,7 @@ fn a_connection_reset_is_reported() {
     });
     let world = world(&url);
     let run = world.finish(&["exec", "go"]);
-    check_model_failure(&world, &run, &["reset", "base_url"]);
+    check_model_failure(&world, &run, &["reset", "OPENAI__BASE_URL"]);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn an_unreachable_model_server_is_reported() {
     let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
     let world = world(&url);
     let run = world.finish(&["exec", "go"]);
-    check_model_failure(&world, &run, &["refused", "base_url"]);
+    check_model_failure(&world, &run, &["refused", "OPENAI__BASE_URL"]);
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn garbage_from_a_model_server_is_reported() {
     let half = http("200 OK", "application/json", "[1, 2");
     std::thread::scope(|scope| {
         for (reply, said) in [
-            (garbage, &["base_url"][..]),
-            (framed, &["base_url"]),
-            (words, &["JSON", "base_url"]),
-            (half, &["base_url"]),
+            (garbage, &["OPENAI__BASE_URL"][..]),
+            (framed, &["OPENAI__BASE_URL"]),
+            (words, &["JSON", "OPENAI__BASE_URL"]),
+            (half, &["OPENAI__BASE_URL"]),
         ] {
             scope.spawn(move || fails(&RawServer::replies(vec![reply]), said));
         }
@@ -161,7 +161,7 @@ fn garbage_from_a_model_server_is_reported() {
 #[test]
 fn a_web_page_from_a_model_server_is_reported() {
     let page = "<!DOCTYPE html>\n<html><body><h1>Welcome to the proxy</h1></body></html>";
-    fails(&RawServer::replies(vec![http("200 OK", "text/html", page)]), &["web page", "base_url"]);
+    fails(&RawServer::replies(vec![http("200 OK", "text/html", page)]), &["web page", "OPENAI__BASE_URL"]);
     fails(&RawServer::replies(vec![http("404 Not Found", "text/html", page)]), &["404"]);
 }
 
@@ -203,7 +203,7 @@ fn rejections_show_the_servers_message_without_the_key() {
     for (status, words) in [
         ("401 Unauthorized", "OPENAI_API_KEY"),
         ("403 Forbidden", "key"),
-        ("404 Not Found", "base_url"),
+        ("404 Not Found", "OPENAI__BASE_URL"),
         ("400 Bad Request", "openai"),
     ] {
         let server = RawServer::replies(vec![refusal(status, "So it is")]);
@@ -254,7 +254,7 @@ fn a_redirect_does_not_forward_the_key() {
         "HTTP/1.1 307 Temporary Redirect\r\nLocation: {}/v1/chat/completions\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
         other.url()
     );
-    fails(&RawServer::replies(vec![reply.into_bytes()]), &["307", "base_url"]);
+    fails(&RawServer::replies(vec![reply.into_bytes()]), &["307", "OPENAI__BASE_URL"]);
     assert_eq!(other.bodies().len(), 0);
 }
 
