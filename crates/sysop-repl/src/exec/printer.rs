@@ -348,7 +348,8 @@ impl ExecPrinter {
             }
         }
         let quiet = self.routine && outcome.status == Status::Ok;
-        if !self.routine {
+        // The output of an undo on one host says what it restored, and is not streamed.
+        if !self.routine || (self.is_undo && outcome.hosts.is_empty()) {
             let is_hidden = self.call_output == CallOutput::Hidden;
             let shown = if self.is_undo && is_hidden { CallOutput::Excerpt } else { self.call_output };
             for line in call_output_lines(&outcome.output, shown) {

@@ -95,7 +95,7 @@ fn the_model_gets_the_reason_that_nothing_runs() {
     let far = RemoteMachineRig::with(&[("look", vec![bash("echo seen"), say("It is closed.")])]);
     far.sshd.configure("Host closed\n  HostName 127.0.0.1\n  Port 1\n");
     let run = far.world.finish(&["exec", "--host", "closed", "--approve", "auto", "look"]);
-    assert_eq!((run.code, run.out.as_str()), (Some(0), "It is closed.\n"), "{run:?}");
+    assert_eq!((run.code, run.out.as_str()), (Some(1), "It is closed.\n"), "{run:?}");
     let told = results(&far.mock.last_body());
     assert!(told[0].contains("closed refused the connection; check the port"), "{told:?}");
     assert_eq!(outcomes(&far.log())[0]["status"], "failed");
