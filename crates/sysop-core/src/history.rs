@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::id::CallId;
 use crate::image::ImageRef;
-use crate::message::{HistoryMessage, Message, ToolResult};
+use crate::message::{HistoryMessage, Message, Reply, ToolResult};
 use crate::token_estimate;
 
 /// Minimum number of messages in a useful window: a prompt, the calls it led to, and their results.
@@ -100,6 +100,14 @@ impl History {
 
     pub fn messages(&self) -> impl Iterator<Item = &Message> {
         self.messages.iter().map(HistoryMessage::message)
+    }
+
+    /// Returns the newest reply of the model.
+    pub fn last_reply(&self) -> Option<&Reply> {
+        self.messages.iter().rev().find_map(|message| match message.message() {
+            Message::Assistant { reply } => Some(reply),
+            Message::User { .. } | Message::ToolResults { .. } => None,
+        })
     }
 
     /// Returns the text that replaces the compacted messages, if any.

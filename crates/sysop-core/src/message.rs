@@ -360,9 +360,10 @@ pub struct ToolResult {
     pub output: String,
     /// True if the call itself failed. A command that exits with an error code is not such a failure.
     pub is_error: bool,
-    /// Exit code of a command that ran to its end. `output` names it as well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit_code: Option<i32>,
+    /// True if the call was tried and failed with a message, so that another attempt may succeed. False for a call that
+    /// was rejected, stopped or cut short, and for one whose host was not reached.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
 }
@@ -373,11 +374,6 @@ pub fn has_error_message(output: &str) -> bool {
 }
 
 impl ToolResult {
-    /// Returns true if the call failed, or if its command exited with an error code and a message.
-    pub fn has_failed(&self) -> bool {
-        self.is_error || (self.exit_code.is_some_and(|code| code != 0) && has_error_message(&self.output))
-    }
-
     /// Returns the id to use with the model's server.
     pub fn wire_id(&self) -> &str {
         self.wire_id.as_deref().unwrap_or(self.call.as_str())

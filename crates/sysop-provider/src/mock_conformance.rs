@@ -101,7 +101,7 @@ async fn talk(
                 name: call.name.clone(),
                 output: "Hello, World!".to_owned(),
                 is_error: false,
-                exit_code: None,
+                failed: false,
                 images: Vec::new(),
             })
             .collect();

@@ -50,7 +50,7 @@ fn questions() -> Vec<Question> {
         name: call.name.clone(),
         output: "37 a.txt".to_owned(),
         is_error: false,
-        exit_code: None,
+        failed: false,
         images: Vec::new(),
     };
     let calls = |reply: &Reply| {

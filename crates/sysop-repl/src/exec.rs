@@ -393,8 +393,12 @@ impl ExecRun {
             {
                 self.stop_at_pause(*reason, detail.as_deref().unwrap_or_default())
             }
+            Event::ToolStarted { .. } => {
+                self.unreachable = None; // its host was reached
+                None
+            }
             Event::ToolFinished { outcome, .. } if self.turn.is_some() => {
-                self.keep_outcome(outcome);
+                self.note_outcome(outcome);
                 None
             }
             Event::TurnEnded { turn, reason, .. } if self.turn == Some(*turn) => {

@@ -142,7 +142,7 @@ mod tests {
             name: call.name.clone(),
             output: "OK".to_owned(),
             is_error: false,
-            exit_code: None,
+            failed: false,
             images: Vec::new(),
         };
         let results = Message::ToolResults { results: first.calls.iter().map(result).collect() };

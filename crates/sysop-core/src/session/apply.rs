@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::state::{
     CHANGED_FILES_MAX, CurrentCall, FailedCommand, PendingApproval, Phase, QueuedPrompt, RepeatedCall,
-    SameFailures, TurnChanges, UNDO_TURNS_MAX,
+    SameFailures, TurnChanges, UNDO_TURNS_MAX, has_failed,
 };
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{Session, compact, hints};
@@ -18,7 +18,7 @@ use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
 use crate::job::Job;
 use crate::ledger::Ledger;
-use crate::message::{FailureKind, Message, Reply, ToolCall, ToolResult};
+use crate::message::{FailureKind, Message, Reply, ToolCall, ToolProtocol, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{ChangeKind, Outcome, Status};
 use crate::policy::{ApprovalMode, Grant, ScopedGrant};
@@ -364,12 +364,15 @@ impl Session {
         };
         let Some(call) = call else { return };
         if !self.state.direct {
+            let reply = self.state.history.last_reply();
+            let is_text = reply.is_some_and(|reply| reply.protocol == ToolProtocol::Text);
             let again = self.state.repeated.as_ref().is_some_and(|last| last.is_call(&call));
             self.state.same_failures.record(&outcome);
             let names = outcome.changed.iter().filter(|change| change.kind == ChangeKind::File);
             let room = CHANGED_FILES_MAX.saturating_sub(self.state.changed_files.len());
             self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
-            let prepared = FailedCommand::record(&mut self.state.failed_command, &call, &outcome);
+            let failed = &mut self.state.failed_command;
+            let prepared = FailedCommand::record(failed, &call, &outcome).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             let mut result = result_of(&call, edited, &outcome, again, failures);
             if let Some(command) = prepared {
@@ -489,7 +492,7 @@ fn result_of(
         name: call.name.clone(),
         output,
         is_error,
-        exit_code: outcome.exit_code,
+        failed: has_failed(outcome),
         images: outcome.images.clone(),
     }
 }

@@ -86,7 +86,7 @@ pub(super) fn not_repeated(failed: &str) -> String {
     let line: String = failed.lines().next().unwrap_or_default().chars().take(COMMAND_CHARS_MAX).collect();
     let rest = if line.len() < failed.trim_end().len() { " …" } else { "" };
     format!(
-        "[the command that failed has not succeeded yet; if it is still needed, run it again: {line}{rest}]"
+        "[this command failed and has not been run again; if it is still needed, run it now: {line}{rest}]"
     )
 }
 
@@ -130,10 +130,14 @@ fn is_program_name(name: &str) -> bool {
     (1..=32).contains(&name.len()) && name.bytes().all(plain) && !name.starts_with('-')
 }
 
+/// Ends of host names.
+const DOMAINS: [&str; 11] =
+    ["com", "dev", "example", "internal", "invalid", "io", "lan", "local", "net", "org", "test"];
+
 /// Maximum number of files that the model is asked about.
 const FILES_MAX: usize = 3;
 
-/// Returns a question about the files that the prompt names, but none of these texts: arguments of calls, and paths.
+/// Returns a question about the files that `prompt` names and that occur in none of the texts in `used`.
 pub(super) fn unused_files(prompt: &str, used: &[String]) -> Option<String> {
     let mut files: Vec<&str> = Vec::new();
     for name in named_files(prompt) {
@@ -151,8 +155,8 @@ pub(super) fn unused_files(prompt: &str, used: &[String]) -> Option<String> {
     })
 }
 
-/// Returns the names of files in a text, without their directories. A name has an extension; names of one letter, such
-/// as `e.g`, addresses and patterns do not count.
+/// Returns the names of files in a text, without their directories. A name has an extension. Names of up to three
+/// characters, such as `e.g`, addresses of hosts and pages, and patterns do not count.
 fn named_files(text: &str) -> impl Iterator<Item = &str> {
     let separators = |sign: char| sign.is_whitespace() || "\"'`()[]{}<>,;".contains(sign);
     text.split(separators).filter_map(|word| {
@@ -163,7 +167,8 @@ fn named_files(text: &str) -> impl Iterator<Item = &str> {
         let is_name = !path.contains("://") && name.chars().all(is_plain) && name.chars().count() > 3;
         let is_extension =
             extension.starts_with(char::is_alphabetic) && extension.chars().all(char::is_alphanumeric);
-        (is_name && is_extension && !stem.is_empty()).then_some(name)
+        let is_host = DOMAINS.contains(&extension) && !path.contains('/');
+        (is_name && is_extension && !is_host && !stem.is_empty()).then_some(name)
     })
 }
 

@@ -202,7 +202,8 @@ impl SameFailures {
     /// Records an outcome. A success starts the count over, and so does a failure without an error message, because a
     /// search that finds nothing fails in this way.
     pub(super) fn record(&mut self, outcome: &Outcome) {
-        if !has_failed(outcome) {
+        let failed = outcome.status == Status::Failed && has_error_message(&outcome.output);
+        if !failed {
             *self = Self::default();
         } else if self.output == outcome.output {
             self.times += 1;
@@ -212,8 +213,22 @@ impl SameFailures {
     }
 }
 
-fn has_failed(outcome: &Outcome) -> bool {
-    outcome.status == Status::Failed && has_error_message(&outcome.output)
+/// Returns true if a call was tried and failed with a message.
+pub(super) fn has_failed(outcome: &Outcome) -> bool {
+    outcome.status == Status::Failed && !outcome.unreachable && has_error_message(&outcome.output)
+}
+
+/// Returns the program that a command runs first, without `cd`, assignments and wrappers. A guess from the words, as
+/// nothing depends on it but help for small models.
+fn first_program(command: &str) -> Option<&str> {
+    let mut rest = command.trim_start();
+    while rest.starts_with("cd ")
+        && let Some(at) = rest.find(['&', ';', '\n'])
+    {
+        rest = rest[at..].trim_start_matches(['&', ';', '\n', ' ']);
+    }
+    let is_wrapper = |word: &str| ["sudo", "env", "nice", "nohup", "time"].contains(&word);
+    rest.split_whitespace().find(|word| !is_wrapper(word) && !word.contains('='))
 }
 
 /// Maximum number of changed files that a turn remembers.
@@ -244,8 +259,8 @@ impl FailedCommand {
             *failed = Some(Self { command: command.to_owned(), retries });
             return None;
         }
-        let program = failed.as_ref()?.command.split_whitespace().next();
-        let ended = !matches!(outcome.status, Status::Ok | Status::Failed);
+        let program = first_program(&failed.as_ref()?.command);
+        let ended = outcome.unreachable || !matches!(outcome.status, Status::Ok | Status::Failed);
         if ended || command.split_whitespace().any(|word| Some(word) == program) {
             *failed = None;
             return None;

@@ -177,7 +177,8 @@ impl Session {
     /// The question about files is for models that get their tools as text, which are small.
     pub(super) fn evidence_request(&self, reply: &Reply) -> Option<EvidenceRequest> {
         let state = &self.state;
-        let answers = reply.calls.is_empty() && reply.finish == FinishReason::Stop;
+        let is_empty = reply.text.trim().is_empty(); // another message asks for a reply
+        let answers = reply.calls.is_empty() && reply.finish == FinishReason::Stop && !is_empty;
         if !answers || self.is_chat() || self.offered_tools().specs.is_empty() {
             return None;
         }
@@ -186,8 +187,10 @@ impl Session {
         if claims && may_ask(EvidenceKind::Claim) {
             return Some(EvidenceRequest { kind: EvidenceKind::Claim, text: EVIDENCE_NUDGE.to_owned() });
         }
-        let asks = reply.protocol == ToolProtocol::Text && may_ask(EvidenceKind::UnusedFile);
-        let text = self.unused_files().filter(|_| asks)?;
+        if reply.protocol != ToolProtocol::Text || !may_ask(EvidenceKind::UnusedFile) {
+            return None;
+        }
+        let text = self.unused_files()?;
         Some(EvidenceRequest { kind: EvidenceKind::UnusedFile, text })
     }
 

@@ -126,7 +126,10 @@ fn two_commands_follow_a_failed_one_before_an_answer() {
     let nothing = ("grep x a", failed("[exit code 1]"));
     assert_eq!(must_call(&[nothing]), [false, false], "a search that finds nothing is no failure");
     let stopped = ("cp c b", Outcome { status: Status::Cancelled, ..Outcome::failed("stopped") });
-    assert_eq!(must_call(&[first, stopped]), [false, true, false], "a person stopped it");
+    assert_eq!(must_call(&[first.clone(), stopped]), [false, true, false], "a person stopped it");
+    let unreachable = ("ls", Outcome::unreachable("web1 refused the connection"));
+    assert_eq!(must_call(std::slice::from_ref(&unreachable)), [false, false], "no command can run");
+    assert_eq!(must_call(&[first, unreachable]), [false, true, false], "no command can run any more");
 }
 
 #[test]
@@ -186,12 +189,12 @@ fn a_file_that_changed_counts_as_used_even_if_no_command_names_it() {
 
 #[test]
 fn a_silent_command_after_a_failure_is_followed_by_a_reminder_of_the_failed_one() {
-    let write = bash("1", "echo a >notes/a");
-    let result = |next: &str, outcome: Outcome| {
+    let result = |protocol: ToolProtocol, failing: &str, next: &str, outcome: Outcome| {
+        let reply = |call| Reply { protocol, ..calls(vec![call]) };
         let mut world = World::auto();
-        world.prompt("go").reply(calls(vec![write.clone()]));
+        world.prompt("go").reply(reply(bash("1", failing)));
         world.outcome(Outcome { exit_code: Some(1), ..Outcome::failed("sh: notes/a: No such file") });
-        world.reply(calls(vec![bash("2", next)])).outcome(outcome);
+        world.reply(reply(bash("2", next))).outcome(outcome);
         let (_, request) = world.asked.clone().expect("asked");
         let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
         else {
@@ -200,13 +203,25 @@ fn a_silent_command_after_a_failure_is_followed_by_a_reminder_of_the_failed_one(
         results[0].output.clone()
     };
     let silent = || Outcome::ok("[exit code 0]");
+    let text = |failing: &str, next: &str| result(ToolProtocol::Text, failing, next, silent());
+    let write = "echo a >notes/a";
     assert_eq!(
-        result("mkdir notes", silent()),
-        "[exit code 0]\n[the command that failed has not succeeded yet; if it is still needed, run it again: echo a \
+        text(write, "mkdir notes"),
+        "[exit code 0]\n[this command failed and has not been run again; if it is still needed, run it now: echo a \
          >notes/a]"
     );
-    assert_eq!(result("echo a >a", silent()), "[exit code 0]", "a corrected command");
-    assert_eq!(result("ls", Outcome::ok("notes.txt\n")), "notes.txt\n", "a look");
+    assert_eq!(text(write, "echo a >a"), "[exit code 0]", "a corrected command");
+    for wrapped in ["sudo echo a >notes/a", "cd b && LANG=C echo a >notes/a"] {
+        assert_eq!(text(wrapped, "sudo cd c && echo a >a"), "[exit code 0]", "{wrapped}");
+        assert_ne!(text(wrapped, "sudo mkdir notes"), "[exit code 0]", "{wrapped}");
+    }
+    let look = Outcome::ok("notes.txt\n");
+    assert_eq!(result(ToolProtocol::Text, write, "ls", look), "notes.txt\n", "a look");
+    assert_eq!(
+        result(ToolProtocol::Native, write, "mkdir notes", silent()),
+        "[exit code 0]",
+        "a large model"
+    );
 }
 
 #[test]

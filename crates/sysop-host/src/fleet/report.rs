@@ -133,7 +133,7 @@ pub(super) async fn report(
         undo,
         records,
         images: Vec::new(),
-        unreachable: told.iter().all(|told| told.outcome.unreachable),
+        unreachable: false,
     }
 }
 

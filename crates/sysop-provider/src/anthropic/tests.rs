@@ -44,7 +44,7 @@ fn result(id: &str) -> ToolResult {
         name: "bash".to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
-        exit_code: None,
+        failed: false,
         images: Vec::new(),
     }
 }

@@ -61,7 +61,7 @@ fn result(id: &str, name: &str) -> ToolResult {
         name: name.to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
-        exit_code: None,
+        failed: false,
         images: Vec::new(),
     }
 }

@@ -534,7 +534,7 @@ pub(super) mod tests {
             name: "bash".to_owned(),
             output: "a.txt".to_owned(),
             is_error: false,
-            exit_code: None,
+            failed: false,
             images: Vec::new(),
         };
         [

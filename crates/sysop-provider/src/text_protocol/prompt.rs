@@ -45,7 +45,11 @@ Reply: {"type":"answer","text":"4"}
 
 /// Text behind results without a failure.
 const AFTER_SUCCESS: &str = "\n\nIs everything done that the user asked for? If so, answer with \
-    {\"type\":\"answer\",\"text\":\"TEXT\"} and use only what the observations say. If not, make the next call; do not repeat one.";
+    {\"type\":\"answer\",\"text\":\"TEXT\"} and use only what the observations say. If not, make the next call.";
+
+/// Text behind results of which one tells why a call did not run, or did not end.
+const AFTER_REFUSAL: &str = "\n\nThis was not done, or not to its end. Do not try it another way. Do what else was asked \
+    for, or answer.";
 
 /// Text behind results of which one is a failure.
 const AFTER_FAILURE: &str =
@@ -127,7 +131,13 @@ pub(super) fn render_results(results: &[ToolResult]) -> String {
     if results.is_empty() {
         text.push_str(" (no result)");
     }
-    text.push_str(if results.iter().any(ToolResult::has_failed) { AFTER_FAILURE } else { AFTER_SUCCESS });
+    text.push_str(if results.iter().any(|result| result.failed) {
+        AFTER_FAILURE
+    } else if results.iter().any(|result| result.is_error) {
+        AFTER_REFUSAL
+    } else {
+        AFTER_SUCCESS
+    });
     text
 }
 

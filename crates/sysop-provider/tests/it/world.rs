@@ -92,7 +92,7 @@ pub(crate) fn results(calls: &[ToolCall], output: &str) -> Message {
         name: call.name.clone(),
         output: output.to_owned(),
         is_error: false,
-        exit_code: None,
+        failed: false,
         images: Vec::new(),
     };
     Message::ToolResults { results: calls.iter().map(result).collect() }

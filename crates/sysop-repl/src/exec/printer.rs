@@ -186,7 +186,7 @@ impl ExecPrinter {
                 {
                     return self.answer(&text.text);
                 }
-                if self.never_ran(call, outcome, transcript) {
+                if self.print_unstarted(call, outcome, transcript) {
                     return Ok(());
                 }
                 self.finished(outcome)?;
@@ -312,7 +312,7 @@ impl ExecPrinter {
 
     /// Prints the name of a call that never started, because names of other calls are printed when they start. Returns
     /// true if the call could not run; its reason is then printed, too.
-    fn never_ran(&mut self, call: &CallId, outcome: &Outcome, transcript: &Transcript) -> bool {
+    fn print_unstarted(&mut self, call: &CallId, outcome: &Outcome, transcript: &Transcript) -> bool {
         let Some(plan) = transcript.plan(call) else { return false };
         match plan.state {
             ProposalState::Rejected { by: Decider::Policy, .. } => {

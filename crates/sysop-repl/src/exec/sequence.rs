@@ -121,12 +121,10 @@ impl ExecRun {
         self.advance(SequenceEvent::Started)
     }
 
-    /// Keeps the outcome of a sequence's call until the turn has ended.
-    pub(super) fn keep_outcome(&mut self, outcome: &Outcome) {
+    /// Notes if the call's host was not reached, and keeps the outcome of a sequence's call until the turn has ended.
+    pub(super) fn note_outcome(&mut self, outcome: &Outcome) {
         if outcome.unreachable {
             self.unreachable = Some(outcome.output.clone());
-        } else if outcome.exit_code.is_some() || outcome.duration_ms > 0 {
-            self.unreachable = None; // tools of sysop itself report neither
         }
         if let Some(run) = &mut self.sequence {
             run.outcome = Some(outcome.clone());

@@ -274,7 +274,7 @@ fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Ve
                 call: call.id,
                 wire_id: None,
                 name: call.name,
-                exit_code: None,
+                failed: false,
                 images: Vec::new(),
             }
         })

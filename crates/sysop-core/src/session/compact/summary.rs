@@ -184,7 +184,7 @@ mod tests {
             name: "bash".to_owned(),
             output: "é".repeat(5_000),
             is_error: false,
-            exit_code: None,
+            failed: false,
             images: Vec::new(),
         };
         let user = Message::user("find the error");

@@ -18,7 +18,7 @@ fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
         name: name.to_owned(),
         output: output.to_owned(),
         is_error,
-        exit_code: None,
+        failed: false,
         images: Vec::new(),
     }
 }
@@ -132,16 +132,17 @@ fn calls_and_results_are_written_as_in_the_examples() {
         Observation: a.txt
         b.txt
 
-        Is everything done that the user asked for? If so, answer with {"type":"answer","text":"TEXT"} and use only what the observations say. If not, make the next call; do not repeat one."#]].assert_eq(&render_results(&[result("bash", "a.txt\nb.txt\n", false)]));
-    let exited = |output: &str| ToolResult { exit_code: Some(1), ..result("bash", output, false) };
+        Is everything done that the user asked for? If so, answer with {"type":"answer","text":"TEXT"} and use only what the observations say. If not, make the next call."#]].assert_eq(&render_results(&[result("bash", "a.txt\nb.txt\n", false)]));
+    let failed =
+        ToolResult { failed: true, ..result("bash", "cat: c.txt: No such file\n[exit code 1]", false) };
     expect![[r#"
         Observation: cat: c.txt: No such file
         [exit code 1]
 
         This failed, so the task is not done. Find out why, or try another way; do not repeat the call."#]]
-    .assert_eq(&render_results(&[exited("cat: c.txt: No such file\n[exit code 1]")]));
-    let nothing_found = render_results(&[exited("[exit code 1]")]);
-    assert!(nothing_found.contains("Is everything done"), "a search that finds nothing: {nothing_found}");
+    .assert_eq(&render_results(&[failed]));
+    let rejected = render_results(&[result("bash", "rejected by ann", true)]);
+    assert!(rejected.contains("Do not try it another way"), "a person said no: {rejected}");
     let several = render_results(&[result("bash", "", false), result("read_file", "no such file", true)]);
     assert!(several.starts_with(
         "Observation:\n[bash] (nothing was printed)\n[read_file] the call failed: no such file\n\n"
