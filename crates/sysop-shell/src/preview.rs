@@ -160,7 +160,7 @@ struct PlannedEffect {
     entry: Entry,
     /// Number of the effect's command among the planned ones.
     command: usize,
-    /// Text of the command; empty if the command is part of a nested script.
+    /// Text of the command; of the command that runs the script, if the command is part of a nested script.
     subject: String,
     rank: Rank,
     /// True if a command before it in the line may change what the probe sees.
@@ -255,6 +255,8 @@ struct Planner<'a> {
     /// Rank and text of the current command.
     rank: Rank,
     subject: String,
+    /// Lowest rank of a command of the nested script that is being planned, because of the command that runs the script.
+    rank_min: Rank,
     /// Footprints of the commands so far that may change something; `None` for an unknown one.
     changes: Vec<Option<Footprint>>,
     /// True if one of these may change what the probe of the current command sees.
@@ -282,6 +284,7 @@ impl<'a> Planner<'a> {
             commands: 0,
             rank: Rank::default(),
             subject: String::new(),
+            rank_min: Rank::default(),
             changes: Vec::new(),
             follows_change: false,
             folder: place.context.folder.clone(),
@@ -292,10 +295,10 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Returns the text of a pipeline, shortened; `None` if it is part of a nested script.
+    /// Returns the text of a pipeline that is not part of a nested script, shortened.
     fn text_of(&self, pipeline: &[SimpleText]) -> Option<String> {
         let (first, last) = (pipeline.first()?, pipeline.last()?);
-        let text = self.command.get(first.start..last.end).filter(|_| self.nested == 0)?.trim();
+        let text = self.command.get(first.start..last.end)?.trim();
         let short: String = text.chars().take(SUBJECT_CHARS_MAX).collect();
         Some(if short.len() < text.len() { format!("{short}…") } else { short })
     }
@@ -331,9 +334,9 @@ impl<'a> Planner<'a> {
 
     /// Returns the rank of a pipeline of the script whose commands are being planned.
     fn rank_of(&self, pipeline: &[SimpleText]) -> Rank {
-        let ([first, ..], [.., last]) = (pipeline, pipeline) else { return Rank::default() };
+        let ([first, ..], [.., last]) = (pipeline, pipeline) else { return self.rank_min };
         let inside = self.dangers.iter().filter(|danger| danger.start < last.end && first.start < danger.end);
-        inside.map(|danger| Rank::of(danger.class)).max().unwrap_or_default()
+        inside.map(|danger| Rank::of(danger.class)).max().unwrap_or_default().max(self.rank_min)
     }
 
     /// Returns true if there are enough planned effects of this rank or a higher one.
@@ -353,7 +356,9 @@ impl<'a> Planner<'a> {
                 continue;
             }
             self.commands += 1;
-            self.subject = self.text_of(pipeline).unwrap_or_default();
+            if self.nested == 0 {
+                self.subject = self.text_of(pipeline).unwrap_or_default();
+            }
             self.follows_change = self.changes.iter().any(|before| match (before, &footprint) {
                 (Some(before), Some(footprint)) => footprint.follows(before),
                 (None, _) | (_, None) => true,
@@ -403,22 +408,7 @@ impl<'a> Planner<'a> {
                 }
                 return Ok(());
             }
-            Unwrapped::Script(script, runs_as) => {
-                let pipelines = scan(&script)?;
-                let before = (self.before.len(), self.assigned.len());
-                // A separate script: offsets of the outer command mean nothing there.
-                let folder = self.folder.clone();
-                let dangers = std::mem::take(&mut self.dangers);
-                self.find_dangers(&script);
-                self.nested += 1;
-                self.pipelines(&pipelines, &runs_as, &|_: &str| false);
-                self.nested -= 1;
-                self.dangers = dangers;
-                self.folder = folder;
-                self.before.truncate(before.0);
-                self.assigned.truncate(before.1);
-                return Ok(());
-            }
+            Unwrapped::Script(script, runs_as) => return self.nested_script(&script, &runs_as),
         };
         if command.program == "cd" {
             let changed = self.change_folder(&command);
@@ -435,6 +425,29 @@ impl<'a> Planner<'a> {
         self.check_words(&command)?;
         let planned = opaque::planned(&command).map_or_else(|| planned(&command), Ok)?;
         self.take(planned, &command.runs_as);
+        Ok(())
+    }
+
+    /// Plans the commands of the script of `sh -c`.
+    fn nested_script(&mut self, script: &str, runs_as: &RunsAs) -> Result<(), Reason> {
+        let pipelines = scan(script)?;
+        let before = (self.before.len(), self.assigned.len());
+        let folder = self.folder.clone();
+        let rank_min = self.rank_min;
+        // A separate script: offsets of the outer command mean nothing there.
+        let dangers = std::mem::take(&mut self.dangers);
+        self.find_dangers(script);
+        // If the script explains the rank of the outer command, its commands keep their own ranks and thus their order.
+        let own_rank = self.dangers.iter().map(|danger| Rank::of(danger.class)).max().unwrap_or_default();
+        self.rank_min = if own_rank < self.rank { self.rank } else { rank_min };
+        self.nested += 1;
+        self.pipelines(&pipelines, runs_as, &|_: &str| false);
+        self.nested -= 1;
+        self.rank_min = rank_min;
+        self.dangers = dangers;
+        self.folder = folder;
+        self.before.truncate(before.0);
+        self.assigned.truncate(before.1);
         Ok(())
     }
 

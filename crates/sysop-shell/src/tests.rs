@@ -5,6 +5,7 @@ mod corpora;
 mod dialects;
 mod forms;
 mod grants;
+mod previews;
 mod properties;
 mod targets;
 

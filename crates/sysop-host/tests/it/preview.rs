@@ -527,7 +527,9 @@ fn a_preview_of_many_commands_counts_those_that_it_leaves_out() {
         plan.lines_without("no host"),
         [
             "`rm -r build0`: effect unknown (no host)",
-            "then, depends on the step before; as of now: `rm -r build1`: effect unknown (no host); and 4 more \
+            "then, depends on the step before; as of now: `rm -r build1`: effect unknown (no host)",
+            "then, depends on the step before; as of now: `rm -r build2`: effect unknown (no host)",
+            "then, depends on the step before; as of now: `rm -r build3`: effect unknown (no host); and 2 more \
              effects, 34 more commands not previewed"
         ]
     );
@@ -565,6 +567,22 @@ fn a_long_line_still_counts_what_it_leaves_out() {
     let lines = plan.lines_without(&why);
     assert!(lines[1].ends_with("…; and 4 more effects, 3 more commands not previewed"), "{lines:?}");
     assert!(lines.iter().all(|line| line.chars().count() <= 201), "{lines:?}");
+
+    // The number or the names of the hosts do not replace the count at the end of the line.
+    let result = |host: &str, why: &str| ProbeResult { host: host.to_owned(), output: Err(why.to_owned()) };
+    let install = format!("pip install {}", names[..3].join(" "));
+    let one_line = self::plan(&vec![install; 9].join("; ")).unwrap();
+    let shown = preview::lines(&one_line, &[result("web1", &why), result("web2", &why)]);
+    assert!(shown[0].starts_with("2 hosts: "), "{shown:?}");
+    assert!(shown[0].ends_with("; and 3 more commands not previewed"), "{shown:?}");
+    let hosts = ["web1", "web2", "web3", "web4", "web5"];
+    let groups = hosts.map(|host| result(host, &format!("{host} {why}")));
+    let shown = preview::lines(&plan, &groups);
+    assert!(shown[0].starts_with("web1: ") && shown[0].ends_with("…; and 4 more effects"), "{shown:?}");
+    assert!(shown[1].starts_with("web2: ") && shown[1].contains("; web3: "), "{shown:?}");
+    let end = "…; and 4 more effects; 2 other results; and 3 more commands not previewed";
+    assert!(shown[1].ends_with(end), "{shown:?}");
+    assert!(shown.iter().all(|line| line.chars().count() <= 201), "{shown:?}");
 }
 
 #[test]
@@ -575,9 +593,8 @@ fn a_dangerous_command_late_in_a_script_is_previewed_in_its_directory() {
     let writes: Vec<String> = (0..8).map(|n| format!("echo {n} >new{n}")).collect();
     let script = format!("{}; cd other; X={root}; cd ..; rm -rf \"$X/build\"", writes.join("\n"));
     let shown = lines(Shell::Bash, home.path(), home.path(), &script);
-    let removal = format!("{} in {root}/build", "removes 11 files, 1 link, 1 special file, 3 directories");
-    let parts: Vec<&str> = removal.split(" in ").collect();
-    assert!(shown[0].contains(parts[0]) && shown[0].contains(parts[1]), "{shown:?}");
+    assert!(shown[0].contains("removes 12 files, 1 link, 1 special file, 3 directories"), "{shown:?}");
+    assert!(shown[0].ends_with(&format!(" in {root}/build")), "{shown:?}");
     assert!(shown[1].starts_with("before that, as of now: creates new0"), "{shown:?}");
     let unknown = lines(Shell::Bash, home.path(), home.path(), "cd $NOWHERE; rm -r build");
     assert!(unknown.join(" ").contains("effect unknown (the directory is unknown)"), "{unknown:?}");

@@ -33,27 +33,43 @@ impl PreviewPlan {
         let (summary, diff) = match groups.as_slice() {
             [] => return Vec::new(),
             [(reports, hosts)] => {
-                let mut summary = self.summary(reports);
-                if let (Some(first), true) = (summary.first_mut(), hosts.len() > 1) {
+                let (mut lines, more) = self.summary(reports);
+                if let (Some(first), true) = (lines.first_mut(), hosts.len() > 1) {
                     *first = format!("{}: {first}", report::counted(hosts.len() as u64, "host"));
                 }
-                (summary, cut_diff(&diff_of(reports)))
+                let mut lines: Vec<Vec<LinePart>> =
+                    lines.into_iter().map(|text| vec![LinePart::of(text)]).collect();
+                end_with(lines.last_mut(), &left_out(more, self.omitted));
+                (lines, cut_diff(&diff_of(reports)))
             }
             groups => {
-                let parts: Vec<String> = groups
-                    .iter()
-                    .map(|(reports, hosts)| {
-                        format!("{}: {}", hosts_text(hosts), self.summary(reports).join(", "))
-                    })
-                    .collect();
+                let parts = groups.iter().map(|(reports, hosts)| self.group_parts(reports, hosts));
+                let mut lines = groups_in_lines(parts.collect());
+                end_with(lines.last_mut(), &left_out(0, self.omitted));
                 let diffs = groups.iter().map(|(reports, hosts)| (hosts_text(hosts), diff_of(reports)));
                 let diffs = diffs.filter(|(_, diff)| !diff.is_empty());
                 let diffs: Vec<String> =
                     diffs.flat_map(|(hosts, diff)| [vec![format!("--- {hosts}")], diff].concat()).collect();
-                (parts_in_lines(&parts), cut_diff(&diffs))
+                (lines, cut_diff(&diffs))
             }
         };
-        summary.iter().chain(&diff).map(|line| cut(line, LINE_CHARS_MAX)).collect()
+        let summary = summary.iter().map(|parts| line_of(parts));
+        summary.chain(diff.iter().map(|line| cut(line, LINE_CHARS_MAX))).collect()
+    }
+
+    /// Returns the parts of the line about a group of hosts.
+    fn group_parts(&self, reports: &[Report], hosts: &[&str]) -> Vec<LinePart> {
+        let (lines, more) = self.summary(reports);
+        let count = lines.len();
+        let mut parts: Vec<LinePart> = lines.into_iter().map(LinePart::of).collect();
+        for part in parts.iter_mut().take(count.saturating_sub(1)) {
+            part.rest.push_str(", ");
+        }
+        if let Some(first) = parts.first_mut() {
+            first.text.insert_str(0, &format!("{}: ", hosts_text(hosts)));
+        }
+        end_with(Some(&mut parts), &left_out(more, 0));
+        parts
     }
 
     fn reports(&self, output: &Result<Vec<u8>, String>) -> Vec<Report> {
@@ -80,8 +96,9 @@ impl PreviewPlan {
     }
 
     /// Joins the summaries of several commands: the dangerous ones first, then the others in their order. There are at
-    /// most [`SUMMARY_LINES_MAX`] lines, or [`DANGEROUS_LINES_MAX`] about dangerous commands.
-    fn summary(&self, reports: &[Report]) -> Vec<String> {
+    /// most [`SUMMARY_LINES_MAX`] lines, or [`DANGEROUS_LINES_MAX`] about dangerous commands. Also returns the number of
+    /// effects without a line.
+    fn summary(&self, reports: &[Report]) -> (Vec<String>, usize) {
         let mut all: Vec<(usize, &PlannedEffect, &Report)> = self
             .effects
             .iter()
@@ -106,19 +123,51 @@ impl PreviewPlan {
             lines.push(format!("{}{}", order_words(*at, previous, effect.follows_change), report.summary));
             previous = Some(*at);
         }
-        let effects = (more > 0).then(|| report::counted(more as u64, "more effect"));
-        let commands = (self.omitted > 0).then(|| {
-            let commands = report::counted(self.omitted as u64, "more command");
-            format!("{commands} not previewed")
-        });
-        let rest: Vec<String> = effects.into_iter().chain(commands).collect();
-        if let (Some(last), false) = (lines.last_mut(), rest.is_empty()) {
-            // What is left out must be told, however long the line is.
-            let rest = format!("; and {}", rest.join(", "));
-            *last = cut(last, LINE_CHARS_MAX.saturating_sub(rest.chars().count() + 1)) + &rest;
-        }
-        lines
+        (lines, more)
     }
+}
+
+/// Part of a line: a text that may be shortened, and the words after it, which are always shown.
+#[derive(Debug)]
+struct LinePart {
+    text: String,
+    rest: String,
+}
+
+impl LinePart {
+    fn of(text: String) -> Self {
+        Self { text, rest: String::new() }
+    }
+}
+
+/// Adds words to the end of a line.
+fn end_with(line: Option<&mut Vec<LinePart>>, words: &str) {
+    if let Some(last) = line.and_then(|parts| parts.last_mut()) {
+        last.rest.push_str(words);
+    }
+}
+
+/// Returns the words about effects and commands without a line. Empty if there are none.
+fn left_out(effects: usize, commands: usize) -> String {
+    let effects = (effects > 0).then(|| report::counted(effects as u64, "more effect"));
+    let commands = (commands > 0).then(|| {
+        let commands = report::counted(commands as u64, "more command");
+        format!("{commands} not previewed")
+    });
+    let words: Vec<String> = effects.into_iter().chain(commands).collect();
+    if words.is_empty() { String::new() } else { format!("; and {}", words.join(", ")) }
+}
+
+/// Joins the parts of a line. If they do not fit into [`LINE_CHARS_MAX`], the longest texts are shortened: the words
+/// about what is left out are shown, however long the line is.
+fn line_of(parts: &[LinePart]) -> String {
+    let chars = |text: &str| text.chars().count();
+    let ellipses = parts.len().saturating_sub(1);
+    let room =
+        LINE_CHARS_MAX.saturating_sub(ellipses + parts.iter().map(|part| chars(&part.rest)).sum::<usize>());
+    let fits = |limit: &usize| parts.iter().map(|part| chars(&part.text).min(*limit)).sum::<usize>() <= room;
+    let limit = (0..=room).rev().find(fits).unwrap_or(0);
+    parts.iter().map(|part| cut(&part.text, limit) + &part.rest).collect()
 }
 
 /// Shortens a line to a number of characters, and one for the ellipsis.
@@ -186,14 +235,18 @@ fn hosts_text(hosts: &[&str]) -> String {
     }
 }
 
-/// Distributes the summaries of several groups of hosts over at most [`SUMMARY_LINES_MAX`] lines.
-fn parts_in_lines(parts: &[String]) -> Vec<String> {
-    match parts {
-        [first, rest @ ..] if rest.len() > 2 => {
-            let more = report::counted((rest.len() - 2) as u64, "other result");
-            vec![first.clone(), format!("{}; {}; {more}", rest[0], rest[1])]
-        }
-        [first, rest @ ..] if !rest.is_empty() => vec![first.clone(), rest.join("; ")],
-        parts => parts.to_vec(),
+/// Distributes the parts about several groups of hosts over at most [`SUMMARY_LINES_MAX`] lines.
+fn groups_in_lines(groups: Vec<Vec<LinePart>>) -> Vec<Vec<LinePart>> {
+    let mut groups = groups.into_iter();
+    let first = groups.next();
+    let others = groups.len().saturating_sub(2);
+    let mut second: Vec<LinePart> = Vec::new();
+    for group in groups.take(2) {
+        end_with(Some(&mut second), "; ");
+        second.extend(group);
     }
+    if others > 0 {
+        end_with(Some(&mut second), &format!("; {}", report::counted(others as u64, "other result")));
+    }
+    first.into_iter().chain([second]).filter(|line| !line.is_empty()).collect()
 }

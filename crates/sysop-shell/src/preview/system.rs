@@ -57,16 +57,34 @@ pub(super) fn planned(command: &EffectiveCommand) -> Result<Planned, Reason> {
     }
 }
 
-/// Says what a command for power does to the machine, whose name follows.
+/// Says what a command for power does to the machine, whose name follows. An option that is unknown, combined with
+/// others in one word or contradicted by another may mean a stop or a restart.
 fn power_verb(command: &EffectiveCommand) -> &'static str {
-    let has = |options: &[&str]| {
-        command.arguments.iter().filter_map(Word::literal).any(|word| options.contains(&word.as_str()))
-    };
-    match command.program.as_str() {
-        "shutdown" if has(&["-c"]) => "cancels a planned stop of",
-        "reboot" => "restarts",
-        "shutdown" if has(&["-r", "--reboot"]) => "restarts",
-        _ => "stops",
+    const UNKNOWN: &str = "stops or restarts";
+    let is_shutdown = command.program == "shutdown";
+    let mut only_warns = false;
+    let mut verbs: Vec<&'static str> = Vec::new();
+    for word in &command.arguments {
+        let Some(word) = word.literal() else { return UNKNOWN };
+        match (is_shutdown, word.as_str()) {
+            (_, "--") => break,
+            (true, "-k") => only_warns = true,
+            (true, "-c") => verbs.push("cancels a planned stop of"),
+            (true, "-r") | (_, "--reboot") => verbs.push("restarts"),
+            (true, "-h" | "-H" | "-P") | (false, "-p") | (_, "--halt" | "--poweroff") => verbs.push("stops"),
+            (false, "-f" | "--force" | "-d" | "--no-wtmp" | "-n" | "--no-sync") | (_, "--no-wall") => {}
+            (_, option) if option.starts_with('-') => return UNKNOWN,
+            // A time or a message.
+            _ => {}
+        }
+    }
+    verbs.dedup();
+    match verbs.as_slice() {
+        _ if only_warns => "only warns the users of",
+        [] if command.program == "reboot" => "restarts",
+        [] => "stops",
+        [verb] => verb,
+        _ => UNKNOWN,
     }
 }
 
