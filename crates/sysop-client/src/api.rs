@@ -172,8 +172,9 @@ pub(crate) fn refusal(server: &ServerAddress, status: StatusCode, answer: &[u8])
             server.display_url()
         )),
         StatusCode::FORBIDDEN => ClientError::Refused(told("this token lacks the required scope")),
-        StatusCode::NOT_FOUND | StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
-            ClientError::Unknown(said.unwrap_or_else(|| no_server(server)))
+        StatusCode::NOT_FOUND => ClientError::Unknown(said.unwrap_or_else(|| no_server(server))),
+        StatusCode::UNPROCESSABLE_ENTITY | StatusCode::BAD_REQUEST => {
+            ClientError::Invalid(said.unwrap_or_else(|| no_server(server)))
         }
         _ if status.is_redirection() => ClientError::Unreachable(format!(
             "{} redirected the request; use the URL of the server itself",

@@ -37,6 +37,9 @@ pub enum ClientError {
     /// The named session, host, model or other resource does not exist.
     #[error("{0}")]
     Unknown(String),
+    /// The server does not accept the request, for example because it names an unknown model.
+    #[error("{0}")]
+    Invalid(String),
     /// The server is unreachable, or it does not respond like a sysop server.
     #[error("{0}")]
     Unreachable(String),

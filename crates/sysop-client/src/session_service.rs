@@ -147,9 +147,7 @@ impl RemoteSessionService {
         if word.is_empty() {
             let latest = sessions.into_iter().next().map(|session| session.id);
             return latest.ok_or_else(|| {
-                ClientError::Unknown(format!(
-                    "no sessions on {server}; omit --continue and --resume to start one"
-                ))
+                ClientError::Unknown(format!("no sessions on {server}; start one with `sysop connect`"))
             });
         }
         let mut found = sessions.iter().filter(|session| session.id.as_str().starts_with(word));
@@ -172,6 +170,7 @@ impl RemoteSessionService {
             ClientError::Address(_)
             | ClientError::NoToken
             | ClientError::Refused(_)
+            | ClientError::Invalid(_)
             | ClientError::Unreachable(_)
             | ClientError::Failed(_)
             | ClientError::Ledger(_) => error,
@@ -194,7 +193,7 @@ impl RemoteSessionService {
 
     fn no_session(&self, id: &SessionId) -> ClientError {
         ClientError::Unknown(format!(
-            "no session {} on {}; omit it for the most recent one, or run `sysop sessions list` on the server",
+            "no session {} on {}; omit the ID for the most recent one, or run `sysop sessions list` on the server",
             sentence(id.as_str()),
             self.server()
         ))
@@ -372,5 +371,70 @@ impl SessionService for RemoteSessionService {
     /// Returns no routines, because routines come from the user's own config and run with the user's own tools.
     fn routines(&self) -> Vec<Routine> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Serves an empty list of sessions, and this response for each session. Returns the URL.
+    async fn server(status: &'static str, body: &'static str) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(stream.read_u8().await.unwrap());
+                }
+                let is_session = head.starts_with(b"GET /api/agent/sessions/");
+                let (status, body) =
+                    if is_session { (status, body) } else { ("200 OK", r#"{"sessions":[]}"#) };
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+                     Connection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        format!("http://{address}")
+    }
+
+    async fn complaint(url: &str, word: &str) -> ClientError {
+        let address = ServerAddress::parse(url, Some("sysop_x".into())).unwrap();
+        let options = NewSessionOptions::default();
+        let service =
+            RemoteSessionService::connect(address, options, None, PathBuf::from("/root")).await.unwrap();
+        let opened = service.open_session(SessionSelector::Existing(word.to_owned())).await;
+        opened.err().expect("there is no such session")
+    }
+
+    #[tokio::test]
+    async fn only_a_session_that_is_not_found_is_called_missing() {
+        let url = server("404 Not Found", r#"{"error":"no session 4f"}"#).await;
+        let missing = format!(
+            "no session 4f on {url}; omit the ID for the most recent one, or run `sysop sessions list` on the server"
+        );
+        assert_eq!(complaint(&url, "4f").await, ClientError::Unknown(missing));
+        for status in ["400 Bad Request", "422 Unprocessable Content"] {
+            let url = server(status, r#"{"error":"the id is too long"}"#).await;
+            assert_eq!(
+                complaint(&url, "4f").await,
+                ClientError::Invalid("the id is too long".to_owned()),
+                "{status}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn an_empty_server_names_the_command_that_starts_a_session() {
+        let url = server("404 Not Found", "{}").await;
+        let empty = format!("no sessions on {url}; start one with `sysop connect`");
+        assert_eq!(complaint(&url, "").await, ClientError::Unknown(empty));
     }
 }

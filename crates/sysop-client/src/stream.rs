@@ -69,7 +69,7 @@ pub(crate) async fn run(shared: Arc<RemoteSessionInner>, stop: CancellationToken
                     }
                 }
             }
-            Err(error @ (ClientError::Refused(_) | ClientError::Unknown(_))) => {
+            Err(error @ (ClientError::Refused(_) | ClientError::Unknown(_) | ClientError::Invalid(_))) => {
                 return shared.fail(error.to_string());
             }
             Err(error) => error.to_string(),

@@ -46,7 +46,7 @@ pub struct AutoBounds {
     pub until: Option<Timestamp>,
 }
 
-/// Says which bounds there are.
+/// The kinds of bounds, for error messages.
 pub const ACCEPTED_BOUNDS: &str =
     "use a number of commands, a time, a cost or hosts, for example `20 commands, 30m, $0.50, @lab`";
 

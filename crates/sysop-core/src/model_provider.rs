@@ -20,7 +20,8 @@ pub struct ProviderInfo {
     pub base_url: &'static str,
     /// Hint for the user if the server cannot be reached.
     pub unreachable: &'static str,
-    pub key_hint: &'static str,
+    /// Hint for the user if the server rejects the key.
+    pub rejected_key: &'static str,
 }
 
 impl ProviderInfo {
@@ -39,9 +40,9 @@ impl ProviderInfo {
 
     /// Returns the hint for a rejected key. `source` names the setting with the key, if it is known.
     pub fn key_hint(&self, source: Option<&str>) -> String {
-        match (source, self.key_hint.split_once('(')) {
+        match (source, self.rejected_key.split_once('(')) {
             (Some(source), Some((hint, _))) => format!("{hint}({source})"),
-            (Some(_) | None, Some(_) | None) => self.key_hint.to_owned(),
+            _ => self.rejected_key.to_owned(),
         }
     }
 }
@@ -53,7 +54,7 @@ pub const OPENAI: &ProviderInfo = &ProviderInfo {
     default_model: "gpt-6.1-terra",
     base_url: "https://api.openai.com/v1",
     unreachable: "check that the server is running, and base_url in [providers.openai]",
-    key_hint: "check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)",
+    rejected_key: "check the key (OPENAI_API_KEY or LLM_AUTH_TOKEN)",
 };
 
 pub const GEMINI: &ProviderInfo = &ProviderInfo {
@@ -62,7 +63,7 @@ pub const GEMINI: &ProviderInfo = &ProviderInfo {
     default_model: "gemini-3.8-flash",
     base_url: "https://generativelanguage.googleapis.com",
     unreachable: "check the network, the proxy variables and base_url in [providers.gemini]",
-    key_hint: "check the key (GEMINI_API_KEY)",
+    rejected_key: "check the key (GEMINI_API_KEY)",
 };
 
 /// Vertex AI; its address depends on the location.
@@ -72,7 +73,7 @@ pub const VERTEX: &ProviderInfo = &ProviderInfo {
     default_model: "",
     base_url: "",
     unreachable: "check the network, the proxy variables and location in [providers.vertex]",
-    key_hint: "run `gcloud auth application-default login`, and check project in [providers.vertex]",
+    rejected_key: "run `gcloud auth application-default login`, and check project in [providers.vertex]",
 };
 
 /// Ollama's native API.
@@ -82,7 +83,7 @@ pub const OLLAMA: &ProviderInfo = &ProviderInfo {
     default_model: "",
     base_url: "http://127.0.0.1:11434",
     unreachable: "start Ollama with `ollama serve`, or check OLLAMA_HOST",
-    key_hint: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
+    rejected_key: "run `ollama signin` for cloud models, or check the key (OLLAMA_API_KEY)",
 };
 
 /// Ollama on the remote host. `base_url` is the address as seen from that host.
@@ -92,7 +93,7 @@ pub const OLLAMA_SSH: &ProviderInfo = &ProviderInfo {
     default_model: "",
     base_url: OLLAMA.base_url,
     unreachable: "start Ollama on the remote host with `ollama serve`, or check its OLLAMA_HOST",
-    key_hint: "run `ollama signin` on the remote host for cloud models, or check the key in [providers.ollama+ssh]",
+    rejected_key: "run `ollama signin` on the remote host for cloud models, or check the key in [providers.ollama+ssh]",
 };
 
 pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
@@ -101,7 +102,7 @@ pub const ANTHROPIC: &ProviderInfo = &ProviderInfo {
     default_model: "claude-sonnet-5-5",
     base_url: "https://api.anthropic.com",
     unreachable: "check the network, the proxy variables and base_url in [providers.anthropic]",
-    key_hint: "check the key (ANTHROPIC_API_KEY)",
+    rejected_key: "check the key (ANTHROPIC_API_KEY)",
 };
 
 /// Models that sysop downloads and runs on this machine. The provider takes no settings and is not in [`PROVIDERS`].
@@ -111,7 +112,7 @@ pub const LOCAL: &ProviderInfo = &ProviderInfo {
     default_model: "",
     base_url: "",
     unreachable: "run `sysop doctor`",
-    key_hint: "run `sysop doctor`",
+    rejected_key: "run `sysop doctor`",
 };
 
 /// All providers that take settings. If no model is configured, the first one whose key is set is used.
@@ -163,6 +164,6 @@ mod tests {
         );
         assert_eq!(OPENAI.key_hint(Some("LLM_AUTH_TOKEN")), "check the key (LLM_AUTH_TOKEN)");
         assert_eq!(ANTHROPIC.key_hint(None), "check the key (ANTHROPIC_API_KEY)");
-        assert_eq!(VERTEX.key_hint(Some("x")), VERTEX.key_hint, "it uses no key");
+        assert_eq!(VERTEX.key_hint(Some("x")), VERTEX.rejected_key, "it uses no key");
     }
 }

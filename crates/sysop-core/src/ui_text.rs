@@ -217,6 +217,15 @@ pub fn full_output(outcome: &Outcome, directory: Option<&str>) -> Option<String>
     })
 }
 
+/// Says where the rows of an output are that a front end omitted. `number` is the number of the call in the session.
+pub fn omitted_output(outcome: &Outcome, number: u32) -> String {
+    match (outcome.truncated, &outcome.artifact) {
+        (false, _) => format!("/output {number} shows all"),
+        (true, Some(name)) => format!("truncated: /output {number} shows more, {} has all", safe(name)),
+        (true, None) => format!("truncated: /output {number} shows what was kept"),
+    }
+}
+
 /// Like [`outcome_summary`], but omits what the status symbol shows: `8 ms`, or `exit code 1, 8 ms`.
 pub fn finished_summary(outcome: &Outcome) -> String {
     let all = outcome_summary(outcome);

@@ -66,7 +66,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
     ("/undo", "[STEP]", "Undo the last change, or a tool call by its number"),
-    ("/output", "[N]", "Show the whole output of the last call, or of a tool call by its number"),
+    ("/output", "[N]", "Show the kept output of the last call, or of a tool call by its number"),
     ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
     ("/background", "", "Move the running command to the background"),
     ("/pause", "", "Pause after the current step (Ctrl+P)"),

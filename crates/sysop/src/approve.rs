@@ -183,6 +183,7 @@ fn failure(error: ClientError) -> CommandError {
         ClientError::Address(_) | ClientError::NoToken => CommandError::usage(message),
         ClientError::Refused(_)
         | ClientError::Unknown(_)
+        | ClientError::Invalid(_)
         | ClientError::Unreachable(_)
         | ClientError::Failed(_)
         | ClientError::Ledger(_) => CommandError::failed(message),

@@ -732,15 +732,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Arg
         }
     };
     let mut parsed = Arguments::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
-    if let Some(Command::Policy(PolicyCommand::Check(check))) = &parsed.command {
-        let is_complete = |line: &[OsString]| {
-            let matches = quick_matches(&command, line);
-            let sorted = matches.and_then(|matches| Arguments::from_arg_matches(&matches).ok()?.command);
-            matches!(sorted, Some(Command::Policy(PolicyCommand::Check(check))) if check.command.len() == 1)
-        };
-        if let Some(sorted) = policy_options_first(&arguments, &check.command, is_complete) {
-            return parse(sorted);
-        }
+    if let Some(Command::Policy(PolicyCommand::Check(check))) = &parsed.command
+        && let Some(sorted) = policy_options_first(&arguments, &check.command)
+    {
+        return parse(sorted);
     }
     parsed.global.settle_continue();
     if parsed.command.is_some() && !parsed.task.is_empty() {

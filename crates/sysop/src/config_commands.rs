@@ -8,8 +8,8 @@ use sysop_core::text::neutralize;
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    ShownKey, apply_changes, check_text, create_private_folder, display_path, parse_key, read_text,
-    replace_private_file, save_config,
+    ShownKey, apply_changes, check_text, create_private_folder, display_path, new_problem, parse_key,
+    read_text, replace_private_file, save_config,
 };
 use crate::exit::{CommandError, Exit};
 use crate::global_flags::Verbosity;
@@ -64,11 +64,8 @@ fn set(settings: &Settings, key: &str, value: String) -> Result<Exit> {
     let usage = |error: &dyn std::fmt::Display| CommandError::usage(error.to_string());
     let before = read_text(path).map_err(|error| usage(&error))?.unwrap_or_default();
     let after = apply_changes(&before, &parse_change(key, value)?).map_err(|error| usage(&error))?;
-    let known = check_text(path, &before).unwrap_or_default();
-    let problems = check_text(path, &after).map_err(|error| usage(&error))?;
-    if problems.len() > known.len() {
-        let new = problems.iter().find(|problem| !known.contains(problem)).or(problems.last());
-        return Err(usage(&new.cloned().unwrap_or_default()).into());
+    if let Some(problem) = new_problem(path, &before, &after).map_err(|error| usage(&error))? {
+        return Err(usage(&problem).into());
     }
     save_config(path, &after).with_context(|| format!("cannot write {}", display_path(path)))?;
     Ok(Exit::Done)

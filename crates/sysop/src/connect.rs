@@ -210,7 +210,8 @@ fn failure(error: ClientError) -> CommandError {
         ClientError::Address(_)
         | ClientError::NoToken
         | ClientError::Refused(_)
-        | ClientError::Unknown(_) => CommandError::usage(message),
+        | ClientError::Unknown(_)
+        | ClientError::Invalid(_) => CommandError::usage(message),
         ClientError::Unreachable(_) | ClientError::Failed(_) | ClientError::Ledger(_) => {
             CommandError::failed(message)
         }

@@ -49,7 +49,7 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
         }
         "3" => Some(ModelRef::new(DEMO, DEMO)),
         _ => {
-            return Err(CommandError::usage("no model chosen; run `sysop init` to set one up").into());
+            return Err(CommandError::failed("no model chosen; run `sysop init` to set one up").into());
         }
     };
     let flags = GlobalFlags { model: model.or_else(|| flags.model.clone()), ..flags.clone() };

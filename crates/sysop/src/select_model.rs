@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use sysop_core::message::ModelRef;
 use sysop_core::model_provider::{self, LOCAL, OLLAMA, PROVIDERS};
 
-use crate::config::{DEMO, Environment, without_credentials};
+use crate::config::{DEMO, Environment, KeyPath, without_credentials};
 use crate::exit::CommandError;
 use crate::local_model::LocalModels;
 use crate::settings::Settings;
@@ -71,11 +71,19 @@ pub(crate) fn require_key(settings: &Settings, pick: &ModelChoice) -> Result<(),
     let provider = settings.providers.get(&model.provider);
     let why = provider.and_then(|provider| provider.api_key_origin.as_ref());
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-    let variable = model_provider::find(&model.provider).and_then(|info| info.key_variables.first());
+    let variable = key_variable(settings, &model.provider);
     let next = variable.map(|name| format!("set {name}, ")).unwrap_or_default();
     Err(CommandError::usage(format!(
         "no API key for {model} ({reason}){why}; {next}run `sysop init`, or choose another model with --model"
     )))
+}
+
+/// Returns the variable whose value would be used as the key of this provider, which has none now.
+fn key_variable(settings: &Settings, provider: &str) -> Option<String> {
+    let of_address = settings.providers.get(provider).and_then(|it| it.sources.api_key.clone());
+    let named = || settings.config.get(KeyPath::new(["providers", provider]).child("api_key_env"));
+    let usual = || model_provider::find(provider)?.key_variables.first().map(|&name| name.to_owned());
+    of_address.or_else(named).or_else(usual)
 }
 
 pub(crate) fn ollama_address(settings: &Settings) -> String {

@@ -447,7 +447,7 @@ impl Settings {
             (None, None) if !borrowed_address => self.read_key_file(base, settings),
             (Some(_), _) | (None, Some(_)) => {
                 settings.api_key_origin =
-                    Some("none: LLM_BASE_URL is set, so the key must be in LLM_AUTH_TOKEN".to_owned());
+                    Some("LLM_BASE_URL is set, so the key must be in LLM_AUTH_TOKEN".to_owned());
             }
             (None, None) => {}
         }

@@ -392,6 +392,7 @@ impl State {
                 let output: String = (1..=500).map(|n| format!("line {n}\n")).collect();
                 self.automatic("", "seq 500", &output, 3);
             }
+            "flood" => self.automatic("", "seq 999", &format!("[truncated]\n{}", "line\n".repeat(99)), 3),
             "fail" => {
                 let message = "no response from http://x; is it running?".to_owned();
                 let failure = ModelFailure { kind: FailureKind::Unreachable, message: message.clone() };
@@ -677,7 +678,9 @@ impl State {
 
     fn finish(&mut self, call: &ToolCall, output: &str, code: i32) {
         let status = if code == 0 { Status::Ok } else { Status::Failed };
-        let outcome = Outcome { exit_code: Some(code), duration_ms: 12, ..Outcome::new(status, output) };
+        let mut outcome = Outcome { exit_code: Some(code), duration_ms: 12, ..Outcome::new(status, output) };
+        outcome.truncated = output.starts_with("[truncated]");
+        outcome.artifact = outcome.truncated.then(|| "1-output.txt".to_owned());
         self.publish(Event::ToolFinished { call: call.id.clone(), outcome });
     }
 

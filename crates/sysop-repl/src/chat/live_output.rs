@@ -10,7 +10,7 @@ use sysop_core::style::StyleRuns;
 use sysop_core::text::Stripper;
 use sysop_core::ui_text::counted;
 use sysop_term::ansi::text_style;
-use sysop_term::cells::{expand_tabs, wrap_exact};
+use sysop_term::cells::{expand_tabs, wrap, wrap_exact};
 use sysop_term::{Span, StyleRole, TextRow};
 
 use crate::render::panel::Panel;
@@ -151,22 +151,23 @@ impl LiveOutput {
         (!line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Returns the remaining rows of the panel. `number` is the number of the call in the session, if it has ended.
-    pub(super) fn finish(mut self, panel: Panel, number: Option<u32>) -> Vec<TextRow> {
+    /// Returns the remaining rows of the panel. `rest` says where the omitted rows are, if the call has ended.
+    pub(super) fn finish(mut self, panel: Panel, rest: Option<&str>) -> Vec<TextRow> {
         self.panel = panel;
-        let rest = self.stripper.finish();
-        let mut out = self.push_styled(&rest, &StyleRuns::default());
+        let incomplete = self.stripper.finish();
+        let mut out = self.push_styled(&incomplete, &StyleRuns::default());
         let mut rows = Vec::new();
         if !self.line.spans.is_empty() {
             self.end_line(&mut rows);
         }
         if self.hidden > 0 {
             let omitted = counted(self.hidden as u64, "row");
-            let omitted = match number {
-                Some(number) => format!("… {omitted} omitted; /output {number} shows all …"),
+            let omitted = match rest {
+                Some(rest) => format!("… {omitted} omitted; {rest} …"),
                 None => format!("… {omitted} omitted …"),
             };
-            rows.push(self.panel.row(row(&omitted, StyleRole::Warn)));
+            let omitted = wrap(&row(&omitted, StyleRole::Warn).spans, panel.inner());
+            rows.extend(omitted.into_iter().map(|text| panel.row(text)));
         }
         let tail: Vec<TextRow> = self.tail.drain(..).collect();
         let tail = tail.iter().flat_map(|text| wrap_exact(&text.spans, panel.inner()));
@@ -221,7 +222,7 @@ mod tests {
         let shown = |count: usize| {
             let (mut output, _) = LiveOutput::open(CallId::new("c"), "COMMAND OUTPUT", panel);
             let mut rows = output.push(&lines(count));
-            rows.extend(output.finish(panel, Some(4)));
+            rows.extend(output.finish(panel, Some("/output 4 shows all")));
             text(&rows)
         };
         let most = OUTPUT_HEAD_ROWS + OUTPUT_TAIL_ROWS;

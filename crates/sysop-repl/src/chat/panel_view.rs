@@ -535,10 +535,10 @@ impl PanelView {
         let worth_it =
             is_screen || outcome.status != Status::Ok || plan.is_some_and(|p| p.origin != Origin::Model);
         let columns = screen.render_options().width.saturating_sub(1);
-        let number = transcript.output_of(call).map(|output| output.number);
+        let rest = transcript.output_of(call).map(|output| words::omitted_output(outcome, output.number));
         if streamed && let Some(output) = self.output.take() {
             screen.last_row(None)?;
-            screen.rows(&output.finish(Panel::new(screen.render_options()), number))?;
+            screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
         }
         screen.rows(&host_rows(outcome, columns, THEME))?;
         if !streamed && worth_it && !shown_text(outcome).trim().is_empty() {
@@ -548,7 +548,7 @@ impl PanelView {
         }
         if let Some(output) = self.output.take() {
             screen.last_row(None)?;
-            screen.rows(&output.finish(Panel::new(screen.render_options()), number))?;
+            screen.rows(&output.finish(Panel::new(screen.render_options()), rest.as_deref()))?;
         }
         screen.rows(&self.end_rows(outcome, columns))
     }
@@ -693,7 +693,8 @@ fn description_column(line: &str, columns: usize) -> usize {
     if column <= columns / 2 { column } else { 0 }
 }
 
-/// Names a call that the policy or a hook rejected, or that could not run, with the reason. A call that a user rejected was shown in the question.
+/// Names a call that the policy or a hook rejected, or that could not run, with the reason. A call that a user rejected
+/// was shown in the question.
 fn not_run(plan: Option<&Proposal>, outcome: &Outcome, screen: &mut InlineScreen) -> io::Result<()> {
     let is_unnamed = |plan: &&Proposal| match plan.state {
         ProposalState::Rejected { by: Decider::Policy, .. } | ProposalState::NotRun => true,

@@ -290,7 +290,8 @@ impl PlainView {
         let never_ran = plan.is_some_and(|plan| plan.state == ProposalState::NotRun);
         if is_models && outcome.status != Status::Rejected && !never_ran {
             let number = transcript.output_of(call).map_or(0, |output| output.number);
-            screen.text(&excerpt(&safe(shown_text(outcome)), number))?;
+            let rest = words::omitted_output(outcome, number);
+            screen.text(&excerpt(&safe(shown_text(outcome)), &rest))?;
         }
         let state = plan.map(|plan| &plan.state);
         match (outcome.status, state) {
@@ -316,8 +317,9 @@ fn is_direct(call: &CallId, transcript: &Transcript) -> bool {
     transcript.plan(call).is_some_and(|plan| plan.origin != Origin::Model)
 }
 
-/// Returns the first and the last lines of an output, each with a line feed, and the number of lines between them.
-fn excerpt(output: &str, number: u32) -> String {
+/// Returns the first and the last lines of an output, each with a line feed, and the number of lines between them. `rest`
+/// says where these are.
+fn excerpt(output: &str, rest: &str) -> String {
     let lines: Vec<&str> = output.lines().collect();
     let omitted = lines.len().saturating_sub(OUTPUT_HEAD_ROWS + OUTPUT_TAIL_ROWS);
     let omitted = if omitted == 1 { 0 } else { omitted }; // the note would take as much
@@ -325,7 +327,7 @@ fn excerpt(output: &str, number: u32) -> String {
         0 => (lines.as_slice(), [].as_slice()),
         _ => (&lines[..OUTPUT_HEAD_ROWS], &lines[OUTPUT_HEAD_ROWS + omitted..]),
     };
-    let note = (omitted > 0).then(|| format!("… {omitted} lines omitted; /output {number} shows all …\n"));
+    let note = (omitted > 0).then(|| format!("… {omitted} lines omitted; {rest} …\n"));
     let line = |line: &&str| format!("{line}\n");
     head.iter().map(line).chain(note).chain(tail.iter().map(line)).collect()
 }

@@ -6,8 +6,8 @@ use sysop_core::transcript::{NO_RULES_HERE, Proposal, Transcript};
 use sysop_core::ui_text::class as class_word;
 pub(crate) use sysop_core::ui_text::{
     control, covers, decision_summary, duration, full_output, host_lines, host_status_parts, host_summary,
-    is_fleet, is_local_host, is_new_holder, mode_help, not_run_text, origin_summary, other_readers,
-    outcome_summary, pausing, place, tool_line, turn_end_summary, typed, usage, waiting_for,
+    is_fleet, is_local_host, is_new_holder, mode_help, not_run_text, omitted_output, origin_summary,
+    other_readers, outcome_summary, pausing, place, tool_line, turn_end_summary, typed, usage, waiting_for,
 };
 use sysop_term::StyleRole;
 

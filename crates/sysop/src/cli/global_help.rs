@@ -47,7 +47,7 @@ pub(super) fn hide_inapplicable(whole: Command) -> Command {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
+    use clap::{CommandFactory as _, FromArgMatches as _};
 
     use super::{APPLICABLE, EVERYWHERE, hide_inapplicable};
     use crate::cli::{Arguments, parse};
@@ -85,9 +85,17 @@ mod tests {
 
     #[test]
     fn hidden_flags_are_accepted() {
-        let line = ["sysop", "sessions", "list", "--canary", "2", "--resume=4f", "--limit", "3"];
-        let global = parse(line.map(Into::into)).expect("it is valid").global;
-        assert_eq!(global.canary.map(std::num::NonZero::get), Some(2));
-        assert_eq!(global.resume, Some(ResumeTarget::Session(sysop_core::id::SessionId::new("4f"))));
+        for line in [
+            ["sysop", "sessions", "list", "--canary", "2", "--resume=4f", "--limit", "3"],
+            ["sysop", "--canary", "2", "--resume=4f", "sessions", "list", "--limit", "3"],
+            ["sysop", "--resume=4f", "sessions", "--canary", "2", "list", "--limit", "3"],
+        ] {
+            // `parse` uses the hidden flags only for help and errors.
+            let matches = hide_inapplicable(Arguments::command()).try_get_matches_from(line);
+            let parsed = Arguments::from_arg_matches(&matches.expect("it is valid")).expect("it is valid");
+            assert_eq!(parsed.global.canary.map(std::num::NonZero::get), Some(2), "{line:?}");
+            let session = ResumeTarget::Session(sysop_core::id::SessionId::new("4f"));
+            assert_eq!(parsed.global.resume, Some(session), "{line:?}");
+        }
     }
 }

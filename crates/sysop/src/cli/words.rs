@@ -91,26 +91,22 @@ pub(super) fn with_config_tip(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Returns the command line with the options of `sysop policy check` before the command, or `None` if there are none
-/// behind it. `words` are the arguments from the command on, which end the command line.
+/// Returns the command line with the options behind the command moved before it, or `None` if all words behind it belong
+/// to it. `words` are the arguments from the command on, which end the command line.
 ///
-/// All words after the first belong to the command, unless they are options of `sysop policy check` only, in which case
-/// `is_complete` accepts the new command line, or unless options follow a whole command line in quotes.
-pub(super) fn policy_options_first(
-    arguments: &[OsString],
-    words: &[String],
-    is_complete: impl Fn(&[OsString]) -> bool,
-) -> Option<Vec<OsString>> {
+/// Only options behind a single quoted command line, one with a blank, are options of `sysop policy check`. All words
+/// behind a program's name are arguments of the program.
+pub(super) fn policy_options_first(arguments: &[OsString], words: &[String]) -> Option<Vec<OsString>> {
     let (command, rest) = words.split_first()?;
-    if rest.is_empty() || arguments.iter().any(|argument| argument == "--") {
+    let is_line = command.contains(char::is_whitespace);
+    let has_options = rest.first().is_some_and(|word| word.starts_with('-'));
+    if !is_line || !has_options || arguments.iter().any(|argument| argument == "--") {
         return None;
     }
     let before = &arguments[..arguments.len().checked_sub(words.len())?];
     let options = rest.iter().map(OsString::from);
     let ends = [OsString::from("--"), OsString::from(command)];
-    let sorted: Vec<OsString> = before.iter().cloned().chain(options).chain(ends).collect();
-    let is_whole = command.contains(char::is_whitespace) && rest[0].starts_with('-');
-    (is_whole || is_complete(&sorted)).then_some(sorted)
+    Some(before.iter().cloned().chain(options).chain(ends).collect())
 }
 
 /// Joins `--resume ID` into `--resume=ID`, so that a command or task after a bare `--resume` is not parsed as

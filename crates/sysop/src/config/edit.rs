@@ -155,6 +155,24 @@ pub(crate) fn check_text(path: &Path, text: &str) -> Result<Vec<String>, ConfigE
     Ok(layer.program_errors.iter().chain(&layer.warnings).map(ToString::to_string).collect())
 }
 
+/// Returns the first problem of the text `after` that the text `before` does not have. A change moves lines, so the
+/// numbers of lines do not count.
+pub(crate) fn new_problem(path: &Path, before: &str, after: &str) -> Result<Option<String>, ConfigError> {
+    let known = file::parse(path, before, Flavor::Own).unwrap_or_default();
+    let mut known: Vec<&str> =
+        known.program_errors.iter().chain(&known.warnings).map(|known| known.message.as_str()).collect();
+    let layer = file::parse(path, after, Flavor::Own)?;
+    for problem in layer.program_errors.iter().chain(&layer.warnings) {
+        match known.iter().position(|known| *known == problem.message) {
+            Some(at) => {
+                known.swap_remove(at);
+            }
+            None => return Ok(Some(problem.to_string())),
+        }
+    }
+    Ok(None)
+}
+
 /// Writes a config file atomically, readable only by the user. A symbolic link is followed and kept.
 pub(crate) fn save_config(path: &Path, text: &str) -> io::Result<()> {
     let target: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -182,6 +200,16 @@ mod tests {
             after,
             "# mine\nmax_iterations = 7   # few\n\n[hosts.web1]\nhost = \"10.0.0.1\" # the first\nuser = \"root\"\n"
         );
+    }
+
+    #[test]
+    fn a_new_problem_is_found_in_place_of_an_old_one() {
+        let new = |before: &str, after: &str| new_problem(Path::new("/c.toml"), before, after).unwrap();
+        let (odd, bad) = ("aprove = 'each'\n", "max_iterations = 0\n");
+        let found = new(odd, bad).expect("the text has another problem");
+        assert!(found.contains("max_iterations") && found.contains("/c.toml:1"), "{found}");
+        assert_eq!(new(odd, &format!("theme = 'light'\n{odd}")), None, "the problem only moved");
+        assert_eq!(new(&format!("{odd}{bad}"), odd), None);
     }
 
     #[test]

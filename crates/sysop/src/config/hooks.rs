@@ -272,11 +272,11 @@ mod tests {
         let text = "[[hooks]]\non = 'end'\nmatch = '^a\\b'\nrun = ['curl', 'https://me:pw@example.org', '--header', \
                     'Authorization: Bearer abcdefghijklmnop', '--token', 'hunter2hunter2']\n";
         let shown = hooks(text).unwrap()[0].to_string();
-        assert!(shown.starts_with(r#"hooks += { on = "end", match = '^a\b', run = ["curl", "#), "{shown}");
-        assert!(shown.ends_with(r#"], timeout_s = 10, on_error = "ask" }"#), "{shown}");
-        assert!(
-            !["pw@", "abcdefghijklmnop", "hunter2"].iter().any(|secret| shown.contains(secret)),
-            "{shown}"
+        assert_eq!(
+            shown,
+            r#"hooks += { on = "end", match = '^a\b', run = ["curl", "https://[set]@example.org", "--header", "#
+                .to_owned()
+                + r#""Authorization: [redacted] [redacted]", "--token", "[redacted]"], timeout_s = 10, on_error = "ask" }"#
         );
     }
 

@@ -60,9 +60,11 @@ impl fmt::Display for ShownProgram<'_> {
         let mut previous = String::new();
         for word in self.0 {
             // A flag tells that the next word is a secret.
-            let pair = redact_command_shapes(&format!("{previous} {}", without_credentials(word)));
-            let clean = pair.strip_prefix(&format!("{previous} ")).unwrap_or(&pair);
-            shown.push(quoted(clean));
+            let plain = without_credentials(word);
+            let pair = redact_command_shapes(&format!("{previous} {plain}"));
+            let clean = pair.strip_prefix(&format!("{previous} "));
+            // Without this prefix, the previous word was redacted, so that it is no flag.
+            shown.push(quoted(&clean.map_or_else(|| redact_command_shapes(&plain), str::to_owned)));
             previous.clone_from(word);
         }
         write!(f, "[{}]", shown.join(", "))

@@ -54,6 +54,27 @@ fn a_model_without_its_key_is_a_usage_error() {
 }
 
 #[test]
+fn the_hint_names_the_variable_that_counts() {
+    let said = |file: &str, environment: &[(&str, &str)]| {
+        let world = World::new().file(".config/sysop/config.toml", file);
+        let flags = GlobalFlags { root: Some(world.root()), ..GlobalFlags::default() };
+        let environment = environment.iter().copied().collect();
+        let settings = Settings::from_parts(&flags, environment, world.folders(), ColorMode::Off).unwrap();
+        let pick = select_model(&settings, |_| None).unwrap();
+        require_key(&settings, &pick).unwrap_err().message
+    };
+    let vendor = [("SYSOP_MODEL", "openai/x"), ("LLM_BASE_URL", "https://api.openai.com/v1")];
+    let text = said("[providers.openai]\napi_key_env = 'CORP_KEY'\n", &vendor);
+    assert!(
+        text.contains("SYSOP_MODEL): LLM_BASE_URL is set, so the key must be in LLM_AUTH_TOKEN; "),
+        "{text}"
+    );
+    assert!(text.contains("; set LLM_AUTH_TOKEN, run `sysop init`"), "{text}");
+    let text = said("[providers.openai]\napi_key_env = 'CORP_KEY'\n", &vendor[..1]);
+    assert!(text.contains(" is not set; set CORP_KEY, run"), "{text}");
+}
+
+#[test]
 fn the_first_source_wins() {
     let mut environment = vec![
         ("SYSOP_MODEL", "ollama/phi3"),

@@ -11,8 +11,9 @@ use super::Settings;
 use crate::config::{KeyPath, nearest_word};
 use crate::exit::CommandError;
 
-/// Starts of the names of models, with the provider of these models.
-const FAMILIES: [(&str, &ProviderInfo); 8] = [
+/// Starts of the names of models, with the provider of these models. The first that fits counts.
+const FAMILIES: [(&str, &ProviderInfo); 9] = [
+    ("gpt-oss", OLLAMA),
     ("gpt", OPENAI),
     ("chatgpt", OPENAI),
     ("o1", OPENAI),
@@ -70,8 +71,12 @@ fn suggestion(settings: &Settings, bare: &str, configured: &[(&ProviderInfo, Str
     if let Some(same) = listed.iter().find(|model| name_of(model) == bare) {
         return (*same).to_owned();
     }
-    let family = FAMILIES.iter().find(|(start, _)| bare.starts_with(start)).map(|(_, provider)| *provider);
-    let is_misspelled = |provider: &ProviderInfo| provider.name != OPENAI.name;
+    // Only Ollama has tags in the names of models.
+    let family = match bare.contains(':') {
+        true => Some(OLLAMA),
+        false => FAMILIES.iter().find(|(start, _)| bare.starts_with(start)).map(|(_, provider)| *provider),
+    };
+    let may_correct = |provider: &ProviderInfo| ![OPENAI.name, OLLAMA.name].contains(&provider.name);
     let nearest = || {
         let names: Vec<String> = listed.iter().map(|model| name_of(model)).collect();
         let near = nearest_word(bare, names.iter().map(String::as_str))?;
@@ -80,7 +85,7 @@ fn suggestion(settings: &Settings, bare: &str, configured: &[(&ProviderInfo, Str
     let with = |provider: &ProviderInfo| ModelRef::new(provider.name, bare).to_string();
     match (family, configured) {
         // New models of these vendors appear often, so that an unknown name may be right.
-        (Some(vendor), _) => nearest().filter(|_| is_misspelled(vendor)).unwrap_or_else(|| with(vendor)),
+        (Some(vendor), _) => nearest().filter(|_| may_correct(vendor)).unwrap_or_else(|| with(vendor)),
         (None, [(only, _)]) => with(only),
         (None, _) => nearest().unwrap_or_else(|| with(OLLAMA)),
     }
@@ -109,6 +114,9 @@ mod tests {
             ("", &[], "claude-fable-5", "anthropic/claude-fable-5"),
             ("", &[], "claude-fabel-5", "anthropic/claude-fable-5"),
             ("", &[], "phi3", "ollama/phi3"),
+            ("", &[], "gpt-oss:20b", "ollama/gpt-oss:20b"),
+            ("", &[], "gpt-oss", "ollama/gpt-oss"),
+            ("", &[("LLM_BASE_URL", "http://127.0.0.1:1/v1")], "qwen3:4b", "ollama/qwen3:4b"),
             ("", &[("LLM_BASE_URL", "http://127.0.0.1:1/v1")], "qwen3-4b", "openai/qwen3-4b"),
             (
                 "[models.'openai/house-model']\ncontext_window = 9000\n",

@@ -525,7 +525,7 @@ fn unreachable_and_forbidden_servers_are_reported() {
     let run = here.finish(&["attach", "--plain", &server.url(), "no-such-session"]);
     assert_eq!(run.code, Some(2), "{run:?}");
     assert!(run.err.contains(&format!("error: no session no-such-session on {address}\n")), "{run:?}");
-    assert!(run.err.contains("omit it for the most recent one"), "{run:?}");
+    assert!(run.err.contains("omit the ID for the most recent one"), "{run:?}");
     let run = here.finish(&["connect", "--plain", "--host", "web1", &server.url()]);
     assert_eq!(run.code, Some(2), "{run:?}");
 }

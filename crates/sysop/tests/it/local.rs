@@ -249,6 +249,19 @@ fn the_first_start_offers_a_download_a_key_and_the_demo() {
 }
 
 #[test]
+fn declining_the_choice_of_the_first_start_is_no_bad_usage() {
+    at_a_terminal(async {
+        let world = World::new();
+        let mut person = Person::sits_down(&world, &["chat"]);
+        person.sees("Your choice [1-3, q quits]").await;
+        person.types("q\r").await;
+        let (code, seen) = person.leaves().await;
+        assert_eq!(code, 1, "{seen}");
+        assert!(seen.contains("no model chosen"), "{seen}");
+    });
+}
+
+#[test]
 fn a_pasted_key_is_tried_and_goes_to_a_file_of_its_own() {
     let mock = Mock::start(&[("hi", vec![say("Hello.")])]);
     at_a_terminal(async {

@@ -406,6 +406,17 @@ async fn a_folded_output_is_shown_whole_on_request() {
 }
 
 #[tokio::test]
+async fn a_truncated_output_names_the_file_that_has_all_of_it() {
+    let rest = "omitted; truncated: /output 1 shows more, 1-output.txt has all";
+    let mut person = Person::sits_down(None);
+    person.sees(PROMPT).await;
+    person.types("flood\r").await;
+    person.sees(rest).await;
+    let (text, _) = plain("flood\n").await;
+    assert!(text.contains(rest), "{text}");
+}
+
+#[tokio::test]
 async fn commands_on_a_remote_host_show_the_host() {
     let mut person = Person::sits_down(None);
     let text = person.sees(PROMPT).await;
@@ -504,7 +515,8 @@ async fn retries_share_the_moving_row() {
         }
         rest.starts_with(['\r', '\n']) && rest.trim_start_matches('\r').starts_with('\n')
     };
-    for reason in ["no answer", "busy"] {
+    assert!(text.contains("retrying in 0.5 s"), "{text:?}");
+    for reason in ["retrying in", "no answer", "busy"] {
         assert!(!text.split(reason).skip(1).any(ends_row), "{text:?}");
     }
 }
