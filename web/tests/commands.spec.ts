@@ -59,3 +59,27 @@ test("the names of commands and skills are completed", async ({ page, serve }) =
   await person.prompt.press("Enter");
   await expect(person.conversation).toContainText("It is fine.");
 });
+
+test("a prompt is visible while the server is asked for its skill", async ({ page, serve }) => {
+  const server = await serve({ script: { "Check web1 now": [say("It is fine.")] } });
+  const folder = join(server.home, ".config/sysop/commands");
+  mkdirSync(folder, { recursive: true });
+  const person = await visit(page, server, await server.session());
+  await expect(page.getByText("Describe a task.")).toBeVisible();
+  writeFileSync(join(folder, "check.md"), "Check $1 now.\n");
+  let release = () => {};
+  const released = new Promise<void>((done) => {
+    release = done;
+  });
+  await page.route("**/skills", async (route) => {
+    await released;
+    await route.continue();
+  });
+  await person.says("/check web1");
+  await person.says("and web2");
+  const queued = page.getByRole("list", { name: "Queued prompts" }).getByRole("listitem");
+  await expect(queued).toHaveText(["sending /check web1", "sending and web2"]);
+  release();
+  await expect(person.conversation).toContainText("It is fine.");
+  await expect(queued).toHaveCount(0);
+});

@@ -1,7 +1,7 @@
 /** Progress of a slow model: reading the prompt, then the reply. */
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { expect, test, visit } from "./fixtures";
+import { call, expect, test, visit } from "./fixtures";
 
 const chunk = (response: ServerResponse, body: unknown) =>
   response.write(
@@ -51,4 +51,25 @@ test("the progress of a slow model is shown above the prompt until it has answer
   await expect(live).toHaveCount(0);
   model.closeAllConnections();
   model.close();
+});
+
+test("a stop moves the prompts that wait back to the composer", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto"],
+    script: { wait: [call("bash", { command: "until [ -e go ]; do sleep 0.05; done" })] },
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("wait for it");
+  await expect(person.conversation).toContainText("running until");
+  await person.says("then restart web1");
+  await person.says("and web2");
+  const queued = page.getByRole("list", { name: "Queued prompts" }).getByRole("listitem");
+  await expect(queued).toHaveText(["queued then restart web1", "queued and web2"]);
+  await page.reload();
+  await expect(queued).toHaveText(["queued then restart web1", "queued and web2"]);
+  await person.prompt.fill("a draft");
+  await person.button(/Stop/).click();
+  await expect(person.conversation.locator(".end").last()).toHaveText("stopped");
+  await expect(queued).toHaveCount(0);
+  await expect(person.prompt).toHaveValue("then restart web1\nand web2\na draft");
 });

@@ -2,7 +2,6 @@
 import {
   type KeyboardEvent,
   type Ref,
-  useEffect,
   useId,
   useImperativeHandle,
   useLayoutEffect,
@@ -12,7 +11,7 @@ import {
 import { Icon } from "../app/icons";
 import type { Pending } from "../protocol/outbox";
 import type { CommandName } from "../state/commands";
-import { fromTerminal, type SessionStore } from "../state/session-store";
+import { addedTo, fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
 import { AttachImage, ImageChips, usePromptImages } from "./PromptImages";
@@ -27,6 +26,7 @@ interface Props {
   prompt: string;
   placeholder: string;
   pending: readonly Pending[];
+  typed: readonly string[];
   queued: readonly string[];
   online: boolean;
   running: boolean;
@@ -45,8 +45,20 @@ const ATTACHED_LINES_MAX = 200;
 const ROWS_MAX = 10;
 
 export function Composer(props: Props) {
-  const { store, prompt, placeholder, pending, queued, online, running, history, complete, buffer, ref } =
-    props;
+  const {
+    store,
+    prompt,
+    placeholder,
+    pending,
+    typed,
+    queued,
+    online,
+    running,
+    history,
+    complete,
+    buffer,
+    ref,
+  } = props;
   const field = useRef<HTMLTextAreaElement>(null);
   const [text, setText] = useState(() => storage.draft(store.id));
   const attached = usePromptImages(store);
@@ -65,12 +77,13 @@ export function Composer(props: Props) {
   };
 
   useImperativeHandle(ref, () => ({ focus: () => field.current?.focus() }), []);
-  useEffect(
+  // Before anything else can add to the draft, which otherwise would only be stored.
+  useLayoutEffect(
     () =>
-      store.onDraft((more) => {
+      store.onDraft((more, _images, place) => {
         setText((before) => {
           if (!more) return before;
-          const next = before.trim() ? `${before}\n${more}` : more;
+          const next = addedTo(before, more, place);
           storage.saveDraft(store.id, next);
           return next;
         });
@@ -150,7 +163,7 @@ export function Composer(props: Props) {
         send();
       }}
     >
-      {(pending.length > 0 || queued.length > 0) && (
+      {(pending.length > 0 || typed.length > 0 || queued.length > 0) && (
         <ul className="waiting" aria-label="Queued prompts">
           {queued.map((waits, at) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: a queue may contain the same text twice
@@ -173,6 +186,12 @@ export function Composer(props: Props) {
                   Cancel
                 </button>
               )}
+            </li>
+          ))}
+          {typed.map((waits, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the same text may be typed twice
+            <li key={`t${at}`}>
+              <span className="tag">sending</span> {oneLine(waits)}
             </li>
           ))}
         </ul>

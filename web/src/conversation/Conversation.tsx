@@ -135,6 +135,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
             prompt={mode === "agent" ? "agent:/>" : `${name}:/>`}
             placeholder={mode === "agent" ? "Describe a task…" : `Ask ${name}…`}
             pending={view.pending}
+            typed={view.typed}
             queued={transcript.queued}
             online={online}
             running={running}

@@ -1,5 +1,5 @@
 /** Images of the current prompt: pasted, dropped or chosen. They are uploaded immediately and sent with the text. */
-import { type ClipboardEvent, type DragEvent, useCallback, useEffect, useRef, useState } from "react";
+import { type ClipboardEvent, type DragEvent, useCallback, useLayoutEffect, useRef, useState } from "react";
 import { storeImage } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import type { SessionStore } from "../state/session-store";
@@ -40,7 +40,7 @@ export function usePromptImages(store: SessionStore): PromptImages {
       return [...before, ...more.filter(({ artifact }) => !known.has(artifact))].slice(0, IMAGES_MAX);
     });
   }, []);
-  useEffect(() => store.onDraft((_, refused) => attach(refused)), [store, attach]);
+  useLayoutEffect(() => store.onDraft((_, refused) => attach(refused)), [store, attach]);
   const add = (files: Iterable<File>) => {
     const found = imagesOf(files);
     if (found.length === 0) return setProblem("Only PNG, JPEG, GIF and WebP images can be attached.");

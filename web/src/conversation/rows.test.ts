@@ -16,6 +16,7 @@ const view = (items: Item[], more: Partial<SessionView> = {}): SessionView => ({
   status: { state: "open", kind: "socket", why: "", hint: "", final: false },
   caughtUp: true,
   pending: [],
+  typed: [],
   troubles: [],
   stopping: false,
   answered: new Map(),

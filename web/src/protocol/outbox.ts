@@ -15,6 +15,14 @@ export interface Pending {
   sentOver: number;
 }
 
+/** A prompt sent from here that waits in the session's queue. */
+export interface QueuedPrompt {
+  content: string;
+  images?: PromptImage[];
+  /** Position in the log at which the prompt was queued. */
+  seq: number;
+}
+
 export class Outbox {
   private list: readonly Pending[];
 
@@ -38,14 +46,14 @@ export class Outbox {
     return due;
   }
 
-  /** Removes a prompt that the message shows to be in the log. */
-  saw(message: ServerMessage): boolean {
-    if (message.type !== "user.message" && message.type !== "prompt.queued") return false;
+  /** Removes and returns the prompt that the message shows to be in the log. */
+  saw(message: ServerMessage): Pending | undefined {
+    if (message.type !== "user.message" && message.type !== "prompt.queued") return undefined;
     const found = this.list.find(
       (pending) => message.seq > pending.after && pending.content.trim() === message.content.trim(),
     );
     if (found) this.list = this.list.filter((pending) => pending !== found);
-    return found !== undefined;
+    return found;
   }
 
   /** Removes a prompt that is not to be sent, or was rejected. */

@@ -5,7 +5,7 @@
 import type { ClientMessage, ServerMessage, SessionId } from "../wire";
 import { sessionPath } from "./api";
 import { openEventStream } from "./event-stream";
-import { Outbox, type Pending } from "./outbox";
+import { Outbox, type Pending, type QueuedPrompt } from "./outbox";
 import { DELETED, hintFor, NO_SESSION, SIGNED_OUT } from "./request-error";
 import { Sequencer } from "./sequencer";
 import type { Connection, ConnectionEnd, OpenConnection } from "./transport";
@@ -221,7 +221,13 @@ export class SessionLink implements Link {
       }
       if (!this.loading) this.become({ state: "open", kind, why: "", hint: "", final: false });
     }
-    if (this.outbox.saw(message)) this.changedPending();
+    const sent = this.outbox.saw(message);
+    if (sent && message.type === "prompt.queued") {
+      const { content, seq } = message;
+      const { images } = sent;
+      for (const listener of this.queuedListeners) listener({ content, seq, ...(images && { images }) });
+    }
+    if (sent) this.changedPending();
     if (message.type === "error" && message.replyTo) this.refused(message.replyTo);
     for (const listener of [...this.listeners]) listener(message);
     if (this.loading && this.sequencer.complete >= this.historyEnd) {
@@ -256,6 +262,14 @@ export class SessionLink implements Link {
   onRefused(listener: (pending: Pending) => void): () => void {
     this.refusedListeners.add(listener);
     return () => this.refusedListeners.delete(listener);
+  }
+
+  private readonly queuedListeners = new Set<(prompt: QueuedPrompt) => void>();
+
+  /** Subscribes to prompts sent from here that the session has queued. */
+  onQueued(listener: (prompt: QueuedPrompt) => void): () => void {
+    this.queuedListeners.add(listener);
+    return () => this.queuedListeners.delete(listener);
   }
 
   private drop(): void {

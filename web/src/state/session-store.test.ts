@@ -7,6 +7,7 @@ import { fromTerminal, SessionStore } from "./session-store";
 let hooks: ConnectionHandlers;
 let sent: ClientMessage[];
 let store: SessionStore;
+let world: LinkEnvironment;
 
 const sessionId = "s";
 const host = {
@@ -53,7 +54,7 @@ beforeEach(() => {
       close: () => undefined,
     };
   };
-  const world: LinkEnvironment = {
+  world = {
     socket: open,
     events: open,
     canOpenSocket: async () => false,
@@ -251,6 +252,7 @@ test("what is typed after a new skill is sent after it, and the skills are asked
   store.say("!uptime");
   await settle();
   expect(sent).toEqual([]);
+  expect(store.snapshot().typed).toEqual(["/deploy web1", "and web2", "!uptime"]);
   expect(answers).toHaveLength(1);
   answers[0]?.();
   await settle();
@@ -259,6 +261,7 @@ test("what is typed after a new skill is sent after it, and the skills are asked
     { type: "user.message", content: "and web2" },
     { type: "direct", command: "uptime" },
   ]);
+  expect(store.snapshot().typed).toEqual([]);
   store.say("/deploy web3");
   expect(named("user.message")).toHaveLength(3);
   expect(answers).toHaveLength(1);
@@ -282,7 +285,44 @@ test("a stop returns what waits for the list of skills to the composer", async (
   answer();
   await settle();
   expect(sent).toMatchObject([{ type: "cancel" }]);
-  expect(drafts).toEqual(["!systemctl restart web", "/deploy web1"]);
+  expect(drafts).toEqual(["/deploy web1\n!systemctl restart web"]);
+  expect(store.snapshot().typed).toEqual([]);
+});
+
+test("a stop returns the prompts that this tab queued to the composer, even if the tab is reloaded before", async () => {
+  const kept = new Map<string, string>();
+  vi.stubGlobal("sessionStorage", {
+    getItem: (key: string) => kept.get(key) ?? null,
+    setItem: (key: string, value: string) => kept.set(key, value),
+    removeItem: (key: string) => kept.delete(key),
+  });
+  const queue = (content: string, seq: number) => tell({ type: "prompt.queued", sessionId, seq, content });
+  const drafts: string[] = [];
+  store.onDraft((text) => drafts.push(text));
+  greet(1);
+  queue("another tab's", 1);
+  store.say("restart web");
+  queue("restart web", 2);
+  await settle();
+  expect(store.snapshot().transcript.queued).toEqual(["another tab's", "restart web"]);
+  store.close();
+  store = new SessionStore(sessionId, new SessionLink(sessionId, [], world));
+  store.onDraft((text) => drafts.push(text));
+  store.open();
+  greet(3);
+  queue("another tab's", 1);
+  queue("restart web", 2);
+  expect(drafts).toEqual([]);
+  const metadata = {
+    stopReason: "cancelled",
+    turn: 1,
+    usage: { inputTokens: 0, outputTokens: 0, cachedTokens: 0 },
+    iterations: 1,
+  } as const;
+  tell({ type: "assistant.done", sessionId, seq: 3, metadata });
+  await settle();
+  expect(drafts).toEqual(["restart web"]);
+  expect(kept.has(`sysop.queued.${sessionId}`)).toBe(false);
 });
 
 test("/effort configures the session, and the page itself answers /cost and /trust", async () => {

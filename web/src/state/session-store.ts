@@ -3,7 +3,7 @@
  * Components subscribe to it.
  */
 import { listSkills } from "../protocol/api";
-import type { Pending } from "../protocol/outbox";
+import type { Pending, QueuedPrompt } from "../protocol/outbox";
 import { hintFor, RequestError } from "../protocol/request-error";
 import { type LinkStatus, newId, SessionLink } from "../protocol/session-link";
 import { TERMINAL_SIZE } from "../terminal-api";
@@ -23,6 +23,7 @@ import type {
 import { isSkill, parseCommand } from "./commands";
 import type { Step } from "./item";
 import { notify } from "./notify";
+import { foldQueued } from "./queued-prompts";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
 
@@ -41,6 +42,8 @@ export interface SessionView {
   caughtUp: boolean;
   /** Prompts in flight. */
   pending: readonly Pending[];
+  /** Prompts and commands that wait for the answer to an earlier one, oldest first. */
+  typed: readonly string[];
   troubles: readonly ErrorNotice[];
   /** True if this tab requested a stop and the turn has not ended yet. */
   stopping: boolean;
@@ -56,6 +59,17 @@ export interface SessionView {
   sends: number;
   /** Time at which each call began while this page was connected, in milliseconds since 1970. */
   begun: ReadonlyMap<string, number>;
+}
+
+/** Place in the draft at which text is added. */
+export type DraftPlace = "start" | "end";
+
+type DraftListener = (text: string, images: readonly PromptImage[], place: DraftPlace) => void;
+
+/** Returns the draft with more text, on lines of its own. */
+export function addedTo(draft: string, text: string, place: DraftPlace): string {
+  if (!draft.trim()) return text;
+  return place === "end" ? `${draft}\n${text}` : `${text}\n${draft}`;
 }
 
 /** Time that a hidden tab, which gets no animation frames, buffers messages. */
@@ -75,7 +89,7 @@ export class SessionStore {
   private inbox: ServerMessage[] = [];
   private scheduled = false;
   private readonly listeners = new Set<() => void>();
-  private readonly draftListeners = new Set<(draft: string, images: readonly PromptImage[]) => void>();
+  private readonly draftListeners = new Set<DraftListener>();
   /** Recently sent messages: the error title if one fails, and the call that it answers. */
   private readonly sent = new Map<string, { what: string; call: string | undefined }>();
   private troubleCount = 0;
@@ -86,11 +100,13 @@ export class SessionStore {
   private behind = true;
   /** `SessionView.begun` as of the last message received. */
   private begun: ReadonlyMap<string, number> = new Map();
-  /** Prompts and commands that wait for the answer to an earlier one, oldest first. */
-  private readonly typed: { text: string; images: PromptImage[] }[] = [];
+  /** `SessionView.typed`; the first one is being handled. */
+  private typed: readonly { content: string; images: PromptImage[] }[] = [];
   /** Number of times that the text in `typed` was moved back to the draft. */
   private returns = 0;
   private handlesTyped = false;
+  /** Prompts of this tab in the session's queue. */
+  private queued: readonly QueuedPrompt[];
   /** Skills of the session as last told by the server, which knows them before the log does. */
   private skills: readonly Skill[] = [];
   private skillsRequest: Promise<readonly Skill[]> | undefined;
@@ -98,11 +114,13 @@ export class SessionStore {
   constructor(id: SessionId, link = new SessionLink(id, storage.pendingPrompts(id))) {
     this.id = id;
     this.link = link;
+    this.queued = storage.queuedPrompts(id);
     this.view = {
       transcript: emptyTranscript,
       status: link.status,
       caughtUp: false,
       pending: link.pending,
+      typed: [],
       troubles: [],
       stopping: false,
       answered: new Map(),
@@ -122,6 +140,7 @@ export class SessionStore {
       const troubles = link.status.final ? [] : this.view.troubles;
       this.become({ status: link.status, pending: link.pending, answered, troubles });
     });
+    link.onQueued((prompt) => this.keepQueued([...this.queued, prompt]));
     link.onRefused(({ content, images }) => this.appendToDraft(content, images));
   }
 
@@ -143,44 +162,81 @@ export class SessionStore {
   readonly snapshot = (): SessionView => this.view;
 
   /** Subscribes to text and images for the composer: rejected prompts, or text sent from elsewhere on the page. */
-  onDraft(listener: (text: string, images: readonly PromptImage[]) => void): () => void {
+  onDraft(listener: DraftListener): () => void {
     this.draftListeners.add(listener);
     return () => this.draftListeners.delete(listener);
   }
 
   /** Appends text and images to the draft. */
   appendToDraft(text: string, images: readonly PromptImage[] = []): void {
-    if (this.draftListeners.size > 0) {
-      for (const listener of this.draftListeners) listener(text, images);
-    } else {
-      const draft = storage.draft(this.id);
-      storage.saveDraft(this.id, draft ? `${draft}\n${text}` : text);
-    }
+    this.addToDraft(text, images, "end");
+  }
+
+  private addToDraft(text: string, images: readonly PromptImage[], place: DraftPlace): void {
+    for (const listener of this.draftListeners) listener(text, images, place);
+    if (this.draftListeners.size === 0)
+      storage.saveDraft(this.id, addedTo(storage.draft(this.id), text, place));
+  }
+
+  /** Moves prompts back to the draft. They were typed before the text that is in it. */
+  private returnToDraft(prompts: readonly { content: string; images?: readonly PromptImage[] }[]): void {
+    if (prompts.length === 0) return;
+    const images = prompts.flatMap((prompt) => prompt.images ?? []);
+    this.addToDraft(prompts.map(({ content }) => content).join("\n"), images, "start");
   }
 
   /** Sends a prompt, or runs a page command. A `!command` runs without a model. What is typed later comes later. */
   say(text: string, images: PromptImage[] = []): void {
     this.sending();
-    this.typed.push({ text, images });
-    if (!this.handlesTyped) void this.handleTyped();
+    this.typed = [...this.typed, { content: text, images }];
+    if (this.handlesTyped) this.showTyped();
+    else void this.handleTyped();
   }
 
   private async handleTyped(): Promise<void> {
     this.handlesTyped = true;
     try {
-      for (let next = this.typed.shift(); next; next = this.typed.shift()) {
-        const wait = this.sayNext(next.text, next.images);
-        if (wait) await wait;
+      for (let [next] = this.typed; next; [next] = this.typed) {
+        try {
+          const wait = this.sayNext(next.content, next.images);
+          if (!wait) continue;
+          this.showTyped();
+          await wait;
+        } finally {
+          // A stop may have returned it to the draft.
+          if (this.typed[0] === next) this.typed = this.typed.slice(1);
+        }
       }
     } finally {
       this.handlesTyped = false;
+      this.showTyped();
     }
+  }
+
+  private showTyped(): void {
+    if (this.typed.length === 0 && this.view.typed.length === 0) return;
+    this.become({ typed: this.typed.map(({ content }) => content) });
   }
 
   /** Moves what waits for an answer of the server back to the draft. */
   private returnTyped(): void {
     this.returns++;
-    for (const { text, images } of this.typed.splice(0)) this.appendToDraft(text, images);
+    const { typed } = this;
+    this.typed = [];
+    this.returnToDraft(typed);
+    this.showTyped();
+  }
+
+  private keepQueued(queued: readonly QueuedPrompt[]): void {
+    this.queued = queued;
+    storage.saveQueued(this.id, queued);
+  }
+
+  /** Moves prompts that a stop dropped from the session's queue back to the draft. */
+  private returnQueued(messages: readonly ServerMessage[]): void {
+    const { waiting, dropped } = foldQueued(this.queued, messages);
+    if (waiting !== this.queued) this.keepQueued(waiting);
+    this.returnToDraft(dropped);
   }
 
   /** Returns a promise if the server must be asked first. */
@@ -247,12 +303,14 @@ export class SessionStore {
     const { returns } = this;
     try {
       const skills = await this.fetchSkills();
-      if (returns === this.returns && isSkill(word, skills)) {
+      if (returns !== this.returns) return; // the text is in the draft
+      if (isSkill(word, skills)) {
         this.link.send({ type: "user.message", content: text, messageId: newId() });
         return;
       }
-      if (returns === this.returns) this.note(`unknown command ${word}; see /help`);
+      this.note(`unknown command ${word}; see /help`);
     } catch (error) {
+      if (returns !== this.returns) return;
       this.trouble(error);
     }
     this.appendToDraft(text);
@@ -433,6 +491,7 @@ export class SessionStore {
     const stopping = before.stopping && !idle;
     const mode = transcript.facts?.mode ?? before.mode;
     this.become({ transcript, stopping, caughtUp: isCaughtUp(transcript), mode, begun: this.begun });
+    this.returnQueued(messages);
     if (before.caughtUp) this.notifyUser(messages);
   };
 

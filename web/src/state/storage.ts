@@ -2,7 +2,7 @@
  * Browser storage: preferences in localStorage, state of this tab in sessionStorage. Never sessions, tokens or secret
  * answers.
  */
-import type { Pending } from "../protocol/outbox";
+import type { Pending, QueuedPrompt } from "../protocol/outbox";
 import type { SessionId } from "../wire";
 
 function read(storage: () => Storage, key: string): string | undefined {
@@ -90,13 +90,26 @@ export function saveEditedCommand(id: SessionId, call: string, text: string | un
   write(tab, `sysop.edited.${id}`, text === undefined ? "" : JSON.stringify([call, text]));
 }
 
-export function pendingPrompts(id: SessionId): Pending[] {
+function readList<T>(key: string): T[] {
   try {
-    const kept: unknown = JSON.parse(read(tab, `sysop.pending.${id}`) ?? "[]");
-    return Array.isArray(kept) ? (kept as Pending[]) : [];
+    const kept: unknown = JSON.parse(read(tab, key) ?? "[]");
+    return Array.isArray(kept) ? (kept as T[]) : [];
   } catch {
     return [];
   }
+}
+
+export function pendingPrompts(id: SessionId): Pending[] {
+  return readList(`sysop.pending.${id}`);
+}
+
+/** Prompts of this tab in the session's queue. */
+export function queuedPrompts(id: SessionId): QueuedPrompt[] {
+  return readList(`sysop.queued.${id}`);
+}
+
+export function saveQueued(id: SessionId, queued: readonly QueuedPrompt[]): void {
+  write(tab, `sysop.queued.${id}`, queued.length > 0 ? JSON.stringify(queued) : "");
 }
 
 export function savePending(id: SessionId, pending: readonly Pending[]): void {
@@ -113,12 +126,7 @@ export function saveClearedTo(id: SessionId, count: number): void {
 
 /** Sessions open in this browser tab. */
 export function openTabs(): SessionId[] {
-  try {
-    const kept: unknown = JSON.parse(read(tab, "sysop.tabs") ?? "[]");
-    return Array.isArray(kept) ? kept.filter((id) => typeof id === "string") : [];
-  } catch {
-    return [];
-  }
+  return readList<unknown>("sysop.tabs").filter((id) => typeof id === "string");
 }
 
 export function saveOpenTabs(ids: readonly SessionId[]): void {
