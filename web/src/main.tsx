@@ -4,7 +4,6 @@ import { App } from "./app/App";
 import { lazyDialogs } from "./app/Dialogs";
 import { lazyParts } from "./conversation/Conversation";
 import { sessions } from "./state/sessions";
-import * as storage from "./state/storage";
 import "./style/index.css";
 
 /** Time from the start until the code that the first view does not need is loaded. */
@@ -12,8 +11,6 @@ const FIRST_VIEW_MS = 2_000;
 
 const root = document.getElementById("root");
 if (root) {
-  // A session that was open before a reload probably has messages, so their code is loaded together with them.
-  if (storage.openTabs().length > 0) lazyParts.preload();
   sessions.start();
   createRoot(root).render(<App sessions={sessions} />);
   setTimeout(() => {

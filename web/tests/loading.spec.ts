@@ -1,6 +1,6 @@
 /** Tests of the parts of the page that are loaded after its first view, while their code is on its way or does not come. */
 import type { Page } from "@playwright/test";
-import { expect, say, test, visit } from "./fixtures";
+import { expect, Person, say, test, visit } from "./fixtures";
 
 const DIALOGS = "**/assets/DialogView-*.js";
 const PARTS = "**/assets/parts-*.js";
@@ -80,4 +80,42 @@ test("an empty session works before the code of its messages is there, another o
   await expect(person.conversation).toContainText("Opening the session…");
   release();
   await expect(person.conversation.locator(".answer strong")).toHaveText("half");
+});
+
+test("the code of an answer is colored, and every file that the page asks for is there", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({
+    script: { clean: [say("Run this:\n\n```sh\nif true; then echo done; fi\n```")] },
+  });
+  const missing: string[] = [];
+  page.on("response", (response) => {
+    if (response.status() >= 400) missing.push(response.url());
+  });
+  const person = await visit(page, server, await server.session());
+  await person.says("clean up");
+  await expect(person.conversation.locator(".answer .hl-keyword").first()).toHaveText("if");
+  await person.sees("here:");
+  expect(missing).toEqual([]);
+});
+
+test("the code of messages is loaded together with the page if its address names a session", async ({
+  page,
+  serve,
+}) => {
+  const server = await serve({});
+  const id = await server.session();
+  const first = await visit(page, server);
+  await expect(first.button("New session").first()).toBeVisible();
+  const preloaded = page.locator("head link[rel=modulepreload][href*='/assets/parts-']");
+  await expect(preloaded).toHaveCount(0);
+  const held = await hold(page, "**/assets/index-*.js");
+  await page.goto(`${server.url}/#/s/${id}`);
+  await page.reload({ waitUntil: "commit" });
+  await expect(preloaded).toHaveCount(1);
+  await expect(page.locator(".shell .list")).toHaveText("Opening the session…");
+  held();
+  await expect(new Person(page).prompt).toBeVisible();
+  await expect(page.locator(".shell")).toHaveCount(0);
 });

@@ -52,7 +52,7 @@ export function CommandPalette({ actions, close }: { actions: readonly PageActio
         aria-controls={list}
         aria-activedescendant={found.length > 0 ? `${list}-${at}` : undefined}
         placeholder="Type a command"
-        spellCheck={false}
+        spellCheck="false"
         autoComplete="off"
         value={search}
         onChange={(event) => {

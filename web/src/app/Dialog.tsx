@@ -1,5 +1,5 @@
 /** Modal dialog: keeps the focus, and closes with Escape. */
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { Icon } from "./icons";
 
 interface Props {
@@ -30,7 +30,8 @@ export function Dialog({ title, wide = false, close, children }: Props) {
 /** Opens a dialog when it is mounted. If `any` is set, a click outside closes it, if the browser supports that. */
 export function useModal(closedBy: "any" | "closerequest" = "closerequest") {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Before the next key, which may already be meant for the dialog.
+  useLayoutEffect(() => {
     const { current } = dialog;
     current?.setAttribute("closedby", closedBy);
     if (current && !current.open) current.showModal();

@@ -1,5 +1,5 @@
 /** Dialog for a new session: host, approval mode, root and model. */
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { type FormEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
 import {
   type CreateSessionRequest,
   createSession,
@@ -23,9 +23,11 @@ export function NewSessionDialog({ made, close }: Props) {
   const [problem, setProblem] = useState<RequestError>();
   const [busy, setBusy] = useState(false);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const { current } = dialog;
     if (current && !current.open) current.showModal();
+  }, []);
+  useEffect(() => {
     let here = true;
     listHosts().then(
       (known) => here && setHosts(known),
@@ -74,7 +76,7 @@ export function NewSessionDialog({ made, close }: Props) {
             placeholder="Server default"
             aria-describedby="host-forms"
             autoComplete="off"
-            spellCheck={false}
+            spellCheck="false"
             onChange={(event) => setHost(event.target.value)}
           />
         </label>
@@ -123,7 +125,7 @@ export function NewSessionDialog({ made, close }: Props) {
             className="field"
             placeholder="Server default"
             autoComplete="off"
-            spellCheck={false}
+            spellCheck="false"
           />
         </label>
         <p className="meta">

@@ -1,23 +1,14 @@
 /** Live terminals, one per open session; one is visible. The terminal component is loaded lazily. */
-import { type ComponentType, lazy, type RefCallback, Suspense, useCallback, useMemo } from "react";
+import { type RefCallback, useCallback, useMemo } from "react";
 import { fromTerminal, type SessionStore } from "../state/session-store";
-import type { TerminalHandle, TerminalPaneProps } from "../terminal-api";
+import type { TerminalHandle } from "../terminal-api";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { HostTable } from "./HostTable";
 import { useSessionPart } from "./hooks";
+import { lazyPart, useLazyPart } from "./lazy-part";
 import type { Theme } from "./theme";
 
-interface TerminalModule {
-  TerminalPane?: ComponentType<TerminalPaneProps>;
-  default?: ComponentType<TerminalPaneProps>;
-}
-
-const found = Object.values(import.meta.glob<TerminalModule>("../terminal/TerminalPane.tsx"))[0];
-
-const TerminalPane = lazy(async (): Promise<{ default: ComponentType<TerminalPaneProps> }> => {
-  const module = await found?.();
-  return { default: module?.TerminalPane ?? module?.default ?? Missing };
-});
+const lazyTerminal = lazyPart(() => import("../terminal/TerminalPane"));
 
 /** Handles of the mounted terminals, by session. */
 export const terminals = new Map<string, TerminalHandle>();
@@ -29,10 +20,6 @@ export function withTerminal(id: string, act: (terminal: TerminalHandle) => void
   const terminal = terminals.get(id);
   if (terminal) act(terminal);
   else awaited.set(id, act);
-}
-
-function Missing(_: TerminalPaneProps) {
-  return <p className="empty">This build does not include the live terminal.</p>;
 }
 
 interface Props {
@@ -52,9 +39,7 @@ export function TerminalSide({ open, active, theme, fontSize }: Props) {
           inert={store !== active}
         >
           <ErrorBoundary what="The terminal">
-            <Suspense fallback={<p className="empty">Opening the terminal…</p>}>
-              <TerminalSlot store={store} theme={theme} fontSize={fontSize} />
-            </Suspense>
+            <TerminalSlot store={store} theme={theme} fontSize={fontSize} />
           </ErrorBoundary>
         </div>
       ))}
@@ -64,7 +49,7 @@ export function TerminalSide({ open, active, theme, fontSize }: Props) {
 
 function TerminalSlot({ store, theme, fontSize }: { store: SessionStore; theme: Theme; fontSize: number }) {
   const several = useSessionPart(store, (view) => view.transcript.facts?.host.includes(",") ?? false);
-
+  const loaded = useLazyPart(lazyTerminal, !several);
   const ref: RefCallback<TerminalHandle> = useCallback(
     (handle) => {
       if (!handle) {
@@ -85,8 +70,9 @@ function TerminalSlot({ store, theme, fontSize }: { store: SessionStore; theme: 
   );
   // Several hosts have no terminal that they could share.
   if (several) return <HostTable store={store} />;
+  if (!loaded) return <p className="empty">Opening the terminal…</p>;
   return (
-    <TerminalPane
+    <loaded.TerminalPane
       ref={ref}
       link={store.link}
       theme={theme}

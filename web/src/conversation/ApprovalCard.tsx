@@ -184,7 +184,7 @@ export function ApprovalCard({ store, step, host, online, sent, leave }: Props) 
           aria-label="Edited command"
           value={text}
           rows={Math.min(8, text.split("\n").length + 1)}
-          spellCheck={false}
+          spellCheck="false"
           autoCapitalize="off"
           autoComplete="off"
           ref={focusEnd}

@@ -60,7 +60,7 @@ export function QuestionCard({ store, question, online }: Props) {
           autoComplete={secret ? "new-password" : "off"}
           autoCapitalize="off"
           autoCorrect="off"
-          spellCheck={false}
+          spellCheck="false"
           data-1p-ignore=""
           data-lpignore="true"
           data-bwignore=""

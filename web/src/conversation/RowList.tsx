@@ -1,11 +1,11 @@
 /** The virtualized list of a conversation's rows. */
-import { useVirtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useLatest } from "../app/hooks";
 import { Icon } from "../app/icons";
 import type { SessionStore } from "../state/session-store";
 import { RowView } from "./RowView";
 import type { Row } from "./rows";
+import { useVirtualRows } from "./virtual-rows";
 
 /** Maximum distance from the end at which the list keeps following it, in pixels. */
 const NEAR_PX = 48;
@@ -37,7 +37,7 @@ export function RowList({ store, rows, sends, empty }: RowListProps) {
     (at: number) => latestRows.current[at]?.id ?? at,
     [rows.length, rows[0]?.id, rows.at(-1)?.id],
   );
-  const virtual = useVirtualizer({
+  const virtual = useVirtualRows({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: estimate,

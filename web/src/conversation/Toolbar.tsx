@@ -2,6 +2,7 @@
 import { useEffect, useState } from "react";
 import { useNow } from "../app/hooks";
 import { Icon } from "../app/icons";
+import { ServerSelect } from "../app/ServerSelect";
 import { listModels } from "../protocol/api";
 import { otherProviders } from "../state/output-readers";
 import type { SessionStore, SessionView } from "../state/session-store";
@@ -41,17 +42,17 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
           >
             <span aria-hidden="true">Approval</span>
             <span className="visually-hidden">Approval mode</span>
-            <select
+            <ServerSelect
               value={facts.approve}
               disabled={!online}
-              onChange={(event) => store.configure({ approve: event.target.value as ApprovalMode })}
+              choose={(mode) => store.configure({ approve: mode as ApprovalMode })}
             >
               {MODES.map(([word, name, means]) => (
                 <option key={word} value={word} title={means}>
                   {name}
                 </option>
               ))}
-            </select>
+            </ServerSelect>
           </label>
         )}
         {facts?.auto && facts.approve === "auto" && <Bounds left={facts.auto} />}
@@ -195,7 +196,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
         className="field model-name"
         aria-label="Other model, as PROVIDER/NAME"
         defaultValue={model}
-        spellCheck={false}
+        spellCheck="false"
         autoComplete="off"
         ref={focusAll}
         onBlur={() => setTyping(false)}
@@ -213,12 +214,12 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
   return (
     <label className="model" title="Model for the next step">
       <span className="visually-hidden">Model</span>
-      <select
+      <ServerSelect
         value={model}
         disabled={disabled}
-        onChange={(event) => {
-          if (event.target.value === OTHER) setTyping(true);
-          else store.configure({ model: event.target.value });
+        choose={(name) => {
+          if (name === OTHER) setTyping(true);
+          else store.configure({ model: name });
         }}
       >
         {choices.map((name) => (
@@ -227,7 +228,7 @@ function ModelPicker({ store, model, disabled }: { store: SessionStore; model: s
           </option>
         ))}
         <option value={OTHER}>other…</option>
-      </select>
+      </ServerSelect>
     </label>
   );
 }

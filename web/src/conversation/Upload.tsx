@@ -60,7 +60,7 @@ export function UploadDialog({ store, file, close }: Props) {
             name="path"
             className="field"
             defaultValue={file.name}
-            spellCheck={false}
+            spellCheck="false"
             autoComplete="off"
           />
         </label>

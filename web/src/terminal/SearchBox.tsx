@@ -36,7 +36,7 @@ export function SearchBox({ attached, onClose }: { attached: TerminalSession; on
         type="text"
         aria-label="Search terminal"
         placeholder="Search"
-        spellCheck={false}
+        spellCheck="false"
         value={text}
         onChange={(event) => typed(event.target.value)}
         onKeyDown={pressed}

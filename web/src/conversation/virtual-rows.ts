@@ -1,0 +1,26 @@
+/** Virtualizer of a list of rows, which draws only the rows in view. */
+import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
+import { useLayoutEffect, useReducer, useState } from "react";
+
+type Own = Virtualizer<HTMLElement, HTMLElement>;
+type Wish = Pick<
+  Own["options"],
+  "count" | "getScrollElement" | "estimateSize" | "getItemKey" | "overscan" | "onChange"
+>;
+
+/** Returns the virtualizer of a list. The component renders again when other rows come into view. */
+export function useVirtualRows(wish: Omit<Wish, "onChange">): Own {
+  const [, render] = useReducer((count: number) => count + 1, 0);
+  const options = {
+    observeElementRect,
+    observeElementOffset,
+    scrollToFn: elementScroll,
+    ...wish,
+    onChange: () => render(),
+  };
+  const [virtual] = useState(() => new Virtualizer<HTMLElement, HTMLElement>(options));
+  virtual.setOptions(options);
+  useLayoutEffect(() => virtual._didMount(), [virtual]);
+  useLayoutEffect(() => virtual._willUpdate());
+  return virtual;
+}
