@@ -8,7 +8,7 @@ use sysop_core::text::neutralize;
 
 use crate::cli::ConfigCommand;
 use crate::config::{
-    ShownKey, apply_changes, check_text, create_private_folder, display_path, new_problem, parse_key,
+    EffectiveKey, apply_changes, check_text, create_private_folder, display_path, new_problem, parse_key,
     read_text, replace_private_file, save_config,
 };
 use crate::exit::{CommandError, Exit};
@@ -42,11 +42,11 @@ fn get(settings: &Settings, key: &str) -> Result<Exit> {
     let is_verbose = matches!(settings.verbosity, Verbosity::Verbose(_));
     let unset = || CommandError::failed(format!("`{path}` is not set"));
     let text = match settings.config.show_key(&path) {
-        ShownKey::Value(value) => value.value_line(is_verbose),
-        ShownKey::Table(values) if values.is_empty() => return Err(unset().into()),
-        ShownKey::Table(values) => values.iter().map(|value| value.key_line(is_verbose)).collect(),
-        ShownKey::Unset => return Err(unset().into()),
-        ShownKey::Unknown { meant } => {
+        EffectiveKey::Value(value) => value.value_line(is_verbose),
+        EffectiveKey::Table(values) if values.is_empty() => return Err(unset().into()),
+        EffectiveKey::Table(values) => values.iter().map(|value| value.key_line(is_verbose)).collect(),
+        EffectiveKey::Unset => return Err(unset().into()),
+        EffectiveKey::Unknown { meant } => {
             let next = match meant {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None => "`sysop config show` lists the keys that are set".to_owned(),

@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::DeValue;
 
 use super::Config;
-use super::value::{ConfigValue, ShownProgram, quoted};
+use super::value::{ConfigValue, RedactedProgram, quoted};
 
 const HOOKS_MAX: usize = 64;
 /// Default timeout of a program, in seconds.
@@ -102,7 +102,7 @@ impl fmt::Display for Hook {
         }
         let UserProgram { run, timeout } = &self.program;
         let (seconds, on_error) = (timeout.as_secs(), quoted(self.on_error.as_str()));
-        write!(f, "run = {}, timeout_s = {seconds}, on_error = {on_error} }}", ShownProgram(run))
+        write!(f, "run = {}, timeout_s = {seconds}, on_error = {on_error} }}", RedactedProgram(run))
     }
 }
 

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use sysop_core::ui_text::counted;
 
-use super::value::{ConfigValue, ShownProgram};
+use super::value::{ConfigValue, RedactedProgram};
 use super::{Config, ConfigEntry, ConfigOrigin, KeyPath, keys};
 
 /// Value of a key, for display.
-pub(crate) struct ShownValue {
+pub(crate) struct EffectiveValue {
     /// Key and value as TOML; a list of tables as `key += { … }`.
     line: String,
     /// The value, without quotes if it is a string.
@@ -18,11 +18,11 @@ pub(crate) struct ShownValue {
 }
 
 /// Answer to `sysop config get`.
-pub(crate) enum ShownKey {
+pub(crate) enum EffectiveKey {
     /// The value of a key.
-    Value(ShownValue),
+    Value(EffectiveValue),
     /// The values in a table or in a list of tables; none if nothing is set.
-    Table(Vec<ShownValue>),
+    Table(Vec<EffectiveValue>),
     /// A key without a value.
     Unset,
     Unknown {
@@ -31,10 +31,10 @@ pub(crate) enum ShownKey {
     },
 }
 
-impl ShownValue {
+impl EffectiveValue {
     fn of(path: &KeyPath, entry: &ConfigEntry) -> Self {
         let value = match (&entry.value, path.names().last().map(String::as_str)) {
-            (ConfigValue::Texts(words), Some("command" | "args")) => ShownProgram(words).to_string(),
+            (ConfigValue::Texts(words), Some("command" | "args")) => RedactedProgram(words).to_string(),
             (value, _) => value.to_string(),
         };
         let origins: Vec<String> = entry.origins.iter().map(ConfigOrigin::to_string).collect();
@@ -71,24 +71,24 @@ impl Config {
     }
 
     /// Returns the value of a key, or of all keys in a table.
-    pub(crate) fn show_key(&self, path: &KeyPath) -> ShownKey {
+    pub(crate) fn show_key(&self, path: &KeyPath) -> EffectiveKey {
         let mut rows: Vec<_> = self.rows();
         if let Some(at) = rows.iter().position(|(key, _)| key == path && !is_list_of_tables(path)) {
-            return ShownKey::Value(rows.swap_remove(at).1);
+            return EffectiveKey::Value(rows.swap_remove(at).1);
         }
         if keys::is_key(path) || path.names() == ["model"] {
-            let entry = self.entries.get(path).map(|entry| ShownValue::of(path, entry));
-            return entry.map_or(ShownKey::Unset, ShownKey::Value);
+            let entry = self.entries.get(path).map(|entry| EffectiveValue::of(path, entry));
+            return entry.map_or(EffectiveKey::Unset, EffectiveKey::Value);
         }
         if keys::is_table(path) || keys::is_steps(path) || is_list_of_tables(path) {
             let inside = rows.into_iter().filter(|(key, _)| key.names().starts_with(path.names()));
-            return ShownKey::Table(inside.map(|(_, row)| row).collect());
+            return EffectiveKey::Table(inside.map(|(_, row)| row).collect());
         }
-        ShownKey::Unknown { meant: keys::nearest(path) }
+        EffectiveKey::Unknown { meant: keys::nearest(path) }
     }
 
     /// Returns all values with their keys, in the order of `config show`.
-    fn rows(&self) -> Vec<(KeyPath, ShownValue)> {
+    fn rows(&self) -> Vec<(KeyPath, EffectiveValue)> {
         let mut rows = Vec::new();
         let [provider, name] = ["provider", "name"].map(|half| KeyPath::new(["model", half]));
         let model = match (self.entries.get(&provider), self.entries.get(&name)) {
@@ -101,16 +101,16 @@ impl Config {
             let path = KeyPath::from("model");
             let value = ConfigValue::Text(format!("{provider}/{name}"));
             let entry = ConfigEntry::new(value, one.origin().clone());
-            rows.push((path.clone(), ShownValue::of(&path, &entry)));
+            rows.push((path.clone(), EffectiveValue::of(&path, &entry)));
         }
         for (path, entry) in &self.entries {
             if model.is_none() || (*path != provider && *path != name) {
-                rows.push((path.clone(), ShownValue::of(path, entry)));
+                rows.push((path.clone(), EffectiveValue::of(path, entry)));
             }
         }
         let of_list = |path: KeyPath, line: String, origin: String| {
             let value = line.clone();
-            (path, ShownValue { line, value, origin })
+            (path, EffectiveValue { line, value, origin })
         };
         for (name, steps) in &self.steps {
             let count = counted(steps.steps.len() as u64, "step");

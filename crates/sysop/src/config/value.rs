@@ -52,9 +52,9 @@ impl fmt::Display for ConfigValue {
 }
 
 /// A program and its arguments as a TOML array, without the secrets in them.
-pub(super) struct ShownProgram<'a>(pub(super) &'a [String]);
+pub(super) struct RedactedProgram<'a>(pub(super) &'a [String]);
 
-impl fmt::Display for ShownProgram<'_> {
+impl fmt::Display for RedactedProgram<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = Vec::new();
         let mut previous = String::new();
