@@ -47,7 +47,7 @@ function firstPaint(): Plugin {
           return `<style>${style.source}</style>`;
         });
         if (styled === html) throw new Error("index.html has no stylesheet");
-        return styled.replace("<script>", `<script data-parts="${preloads}">`);
+        return styled.replace('<script src="/theme.js"', (script) => `${script} data-parts="${preloads}"`);
       },
     },
   };

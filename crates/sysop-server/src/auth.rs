@@ -72,7 +72,6 @@ mod tests;
 
 pub use self::origin::{Authority, Exposure, HostPolicy, Origin, OriginParseError, UnprotectedListenError};
 pub use self::proxy::{BadNetwork, Proxies};
-pub(crate) use self::responses::policy_with_scripts;
 pub use self::token::{NewToken, mint};
 pub use self::token_auth::{TokenAuth, TokenAuthSettings};
 pub use self::tokens::{Bearer, CredentialKind, Tokens};

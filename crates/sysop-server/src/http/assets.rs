@@ -3,7 +3,6 @@
 //! Files below `assets/` have a content hash in their name and are cached forever; all others are revalidated on each use.
 
 use std::io::Read as _;
-use std::sync::LazyLock;
 
 use axum::extract::Path;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -26,13 +25,6 @@ pub fn has_page() -> bool {
     FILES.iter().any(|file| file.name.starts_with("assets/"))
 }
 
-/// The page itself.
-const INDEX: &str = "index.html";
-/// Policy of the page, which allows the scripts in it by their hashes.
-static INDEX_POLICY: LazyLock<HeaderValue> = LazyLock::new(|| {
-    let index = FILES.iter().find(|file| file.name == INDEX).map(unpacked).unwrap_or_default();
-    crate::auth::policy_with_scripts(inline_scripts(&String::from_utf8_lossy(&index)))
-});
 /// Directory of the files with a content hash in their name.
 const ASSETS: &str = "assets/";
 /// URL path of the guide, and the file that is sent for it.
@@ -43,7 +35,7 @@ const IMMUTABLE: HeaderValue = HeaderValue::from_static("private, max-age=315360
 
 /// `GET /`.
 pub(super) async fn index(headers: HeaderMap) -> Response {
-    send(INDEX, &headers)
+    send("index.html", &headers)
 }
 
 /// `GET /assets/{name}`.
@@ -65,15 +57,6 @@ pub(super) fn file(path: &str, headers: &HeaderMap) -> Option<Response> {
 }
 
 pub(super) fn send(name: &str, headers: &HeaderMap) -> Response {
-    let mut response = answer(name, headers);
-    if name == INDEX {
-        // Also with a 304, whose headers replace those that the browser has stored.
-        response.headers_mut().insert(header::CONTENT_SECURITY_POLICY, INDEX_POLICY.clone());
-    }
-    response
-}
-
-fn answer(name: &str, headers: &HeaderMap) -> Response {
     let Some(file) = FILES.iter().find(|file| file.name == name) else {
         let why = "no such file; reload the page";
         return super::problem::of(StatusCode::NOT_FOUND, sysop_wire::ErrorCode::BadMessage, why);
@@ -93,22 +76,9 @@ fn answer(name: &str, headers: &HeaderMap) -> Response {
         let packed = [(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"))];
         return (common, kind, packed, file.packed).into_response();
     }
-    (common, kind, unpacked(file)).into_response()
-}
-
-fn unpacked(file: &File) -> Vec<u8> {
     let mut plain = Vec::new();
     GzDecoder::new(file.packed).read_to_end(&mut plain).expect("the build compressed the file");
-    plain
-}
-
-/// Returns the scripts in a file of ours.
-fn inline_scripts(html: &str) -> impl Iterator<Item = &str> {
-    html.split("<script").skip(1).filter_map(|element| {
-        let (attributes, rest) = element.split_once('>')?;
-        let (script, _) = rest.split_once("</script>")?;
-        (!attributes.contains(" src=")).then_some(script)
-    })
+    (common, kind, plain).into_response()
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -156,24 +126,6 @@ mod tests {
             assert!(!takes_gzip(&asking(&[(header::ACCEPT_ENCODING, line)])), "{line}");
         }
         assert!(takes_gzip(&asking(&[(header::ACCEPT_ENCODING, "GZIP")])));
-    }
-
-    #[test]
-    fn the_page_may_run_the_scripts_in_it_and_no_others() {
-        let html =
-            "<script data-parts=\"/a /b\">1 < 2;</script><style>a{}</style><script src=\"/x.js\"></script>";
-        assert_eq!(inline_scripts(html).collect::<Vec<_>>(), ["1 < 2;"]);
-        let policy = crate::auth::policy_with_scripts(inline_scripts(html));
-        let hash = "'sha256-8kTqrHbqWDoSePfkruRpiulQK+Fpsgz44xv0/RyTtYs='";
-        let policy = policy.to_str().expect("ASCII");
-        assert!(policy.contains(&format!("; script-src 'self' {hash};")), "{policy}");
-        for headers in [HeaderMap::new(), asking(&[(header::IF_NONE_MATCH, tag_of(INDEX))])] {
-            assert_eq!(send(INDEX, &headers).headers()[header::CONTENT_SECURITY_POLICY], *INDEX_POLICY);
-        }
-    }
-
-    fn tag_of(name: &str) -> &'static str {
-        FILES.iter().find(|file| file.name == name).expect("it is embedded").tag
     }
 
     #[test]
