@@ -9,32 +9,6 @@ fn plan_of(command: &str) -> PreviewPlan {
 }
 
 #[test]
-fn dump() {
-    for c in [
-        "sudo sh -c 'chmod 600 a; chmod 600 b'",
-        "sh -c 'chmod 600 a; chmod 600 b' > /etc/passwd",
-        "sudo -u root sh -c 'chmod 600 a'",
-        "sh -c 'rm -rf $1'",
-        "nohup sh -c 'chmod 600 a'",
-        "env A=b sh -c 'chmod 600 a'",
-        "LD_PRELOAD=x sh -c 'chmod 600 a'",
-        "sh -c 'chmod 600 a' < ~/.ssh/id_rsa",
-        "sudo bash -c 'echo x > a'",
-        "sudo sh -c 'rm -rf a'",
-        "timeout 3 sh -c 'rm -rf a'",
-        "sh -c 'chmod 600 a'",
-        "doas sh -c 'chmod 600 a'",
-    ] {
-        println!(
-            "{c}: outer {:?} inner {:?}",
-            super::class_of(c),
-            super::class_of(c.split('\'').nth(1).unwrap())
-        );
-        println!("   {:?}", plan_of(c).lines_without("why"));
-    }
-}
-
-#[test]
 fn the_objects_of_sql_statements_are_named() {
     for (statement, tables) in [
         ("DROP TABLE a, b", "a, b"),
