@@ -384,15 +384,7 @@ impl Transcript {
 
     /// Returns the running call, even if the phase already shows a pause.
     pub fn still_running(&self) -> Option<CallId> {
-        let newest = self.items.iter().rev().find_map(|item| match &item.body {
-            ItemBody::ToolOutput(output) => Some(output),
-            ItemBody::Prompt(_)
-            | ItemBody::Reasoning(_)
-            | ItemBody::Answer(_)
-            | ItemBody::Proposal(_)
-            | ItemBody::Notice(_)
-            | ItemBody::End(_) => None,
-        })?;
+        let newest = self.items.iter().rev().find_map(|item| item.body.tool_output())?;
         (newest.outcome.is_none() && self.phase != SessionPhase::Idle).then(|| newest.call.clone())
     }
 

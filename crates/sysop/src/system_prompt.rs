@@ -54,8 +54,8 @@ pub(crate) fn system(host: &HostChoice, root: &str, tools: &[ToolSpec]) -> Strin
     lines.join("\n")
 }
 
-/// System prompt for a model with a small context window. It does not name the root, which small models miscopy into
-/// commands: relative paths lead to the same files.
+/// System prompt for a small model: one with a small context window, or one that gets its tools as text. It does not
+/// name the root, which such models miscopy into commands: relative paths lead to the same files.
 pub(crate) fn small_system(host: &HostChoice, tools: &[ToolSpec]) -> String {
     let has_bash = tools.iter().any(|tool| tool.name == "bash");
     let mut lines = vec![

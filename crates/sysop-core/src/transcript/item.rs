@@ -218,6 +218,20 @@ pub enum ProposalState {
     NotRun,
 }
 
+impl ItemBody {
+    pub(super) fn tool_output(&self) -> Option<&ToolOutput> {
+        match self {
+            Self::ToolOutput(output) => Some(output),
+            Self::Prompt(_)
+            | Self::Answer(_)
+            | Self::Reasoning(_)
+            | Self::Proposal(_)
+            | Self::Notice(_)
+            | Self::End(_) => None,
+        }
+    }
+}
+
 impl ProposalState {
     /// Returns the state of a call that has ended with this status and never started. The session itself answers a call
     /// that succeeds without a start.

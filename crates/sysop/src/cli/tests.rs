@@ -141,7 +141,10 @@ fn the_words_of_a_command_to_check_are_not_our_options() {
     let with_options = |text: &str| (text.to_owned(), true, Some("web1".to_owned()));
     assert_eq!(checked(&["--json", "-H", "web1", "df", "-h"]), with_options("df -h"));
     assert_eq!(checked(&["df -h", "--json", "--host", "web1"]), with_options("df -h"));
-    assert_eq!(checked(&["ls", "--json", "--host", "web1"]), command("ls --json --host web1"));
+    assert_eq!(checked(&["ls", "--json", "--host", "web1"]), with_options("ls"));
+    assert_eq!(checked(&["ls", "--json", "--host=web1"]), with_options("ls"));
+    assert_eq!(checked(&["ls", "--json", "a"]), command("ls --json a"));
+    assert_eq!(checked(&["ls", "--host"]), command("ls --host"));
     assert_eq!(checked(&["systemctl", "-H", "web1"]), command("systemctl -H web1"));
     assert_eq!(checked(&["reboot", "-q"]), command("reboot -q"));
     assert!(complaint(&["policy", "check", "df -h", "--jsn"]).contains("--jsn"));

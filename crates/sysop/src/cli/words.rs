@@ -94,19 +94,42 @@ pub(super) fn with_config_tip(mut error: clap::Error) -> clap::Error {
 /// Returns the command line with the options behind the command moved before it, or `None` if all words behind it belong
 /// to it. `words` are the arguments from the command on, which end the command line.
 ///
-/// Only options behind a single quoted command line, one with a blank, are options of `sysop policy check`. All words
-/// behind a program's name are arguments of the program.
+/// The options of `sysop policy check` may follow the command. Behind a quoted command line, one with a blank, every
+/// option is ours. Behind a single word, only the long options of `sysop policy check` are, and only if no other word
+/// follows: all else are arguments of the program.
 pub(super) fn policy_options_first(arguments: &[OsString], words: &[String]) -> Option<Vec<OsString>> {
     let (command, rest) = words.split_first()?;
     let is_line = command.contains(char::is_whitespace);
-    let has_options = rest.first().is_some_and(|word| word.starts_with('-'));
-    if !is_line || !has_options || arguments.iter().any(|argument| argument == "--") {
+    let is_ours = if is_line { rest.first()?.starts_with('-') } else { are_check_options(rest) };
+    if !is_ours || rest.is_empty() || arguments.iter().any(|argument| argument == "--") {
         return None;
     }
     let before = &arguments[..arguments.len().checked_sub(words.len())?];
     let options = rest.iter().map(OsString::from);
     let ends = [OsString::from("--"), OsString::from(command)];
     Some(before.iter().cloned().chain(options).chain(ends).collect())
+}
+
+/// Returns true if the words are long options of `sysop policy check`, with their values.
+fn are_check_options(words: &[String]) -> bool {
+    let cli = super::Arguments::command();
+    let check = cli.find_subcommand("policy").and_then(|policy| policy.find_subcommand("check"));
+    let own = check.into_iter().flat_map(clap::Command::get_arguments);
+    let host = cli.get_arguments().filter(|flag| flag.get_id() == "host");
+    let flags: Vec<_> =
+        own.chain(host).filter_map(|flag| Some((flag.get_long()?, flag.get_action()))).collect();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let (name, value) =
+            word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+        let Some((_, action)) = flags.iter().find(|(long, _)| name.strip_prefix("--") == Some(long)) else {
+            return false;
+        };
+        if action.takes_values() && value.is_none() && words.next().is_none() {
+            return false;
+        }
+    }
+    true
 }
 
 /// Joins `--resume ID` into `--resume=ID`, so that a command or task after a bare `--resume` is not parsed as
