@@ -226,7 +226,7 @@ fn rule(app: &App, theme: Theme, area: Rect, buffer: &mut Buffer, now: Duration)
     } else {
         row.push(Span::new("─ ", line));
         // The first key stays visible beside a long activity, as it stops the turn.
-        let kept = if said.is_none() { keys.first().map_or(0, |key| width(key) + 4) } else { 0 };
+        let kept = if said.is_none() { keys.first().map_or(0, |key| width(key) + 3) } else { 0 };
         let room = columns.saturating_sub(4);
         let room = room.saturating_sub(kept).max(room / 2);
         for span in truncate(&left.spans, room, line).spans {
