@@ -360,12 +360,32 @@ pub struct ToolResult {
     pub output: String,
     /// True if the call itself failed. A command that exits with an error code is not such a failure.
     pub is_error: bool,
-    /// True if the call was tried and failed with a message, so that another attempt may succeed. False for a call that
-    /// was rejected, stopped or cut short, and for one whose host was not reached.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub failed: bool,
+    /// End of the call, which decides the advice for a model that gets its tools as text.
+    #[serde(default, skip_serializing_if = "CallEnd::is_done")]
+    pub end: CallEnd,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<ImageRef>,
+}
+
+/// End of a tool call, by the next step that makes sense.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallEnd {
+    /// It succeeded, or failed without an error message, as a search that finds nothing does.
+    #[default]
+    Done,
+    /// It was tried and failed with an error message: another attempt may succeed.
+    Failed,
+    /// A person or the policy rejected or stopped it, or its host was not reached: another way must not be tried.
+    Refused,
+    /// It was cut short, such as by its time limit: its effect is unknown, and another way may succeed.
+    Unfinished,
+}
+
+impl CallEnd {
+    fn is_done(&self) -> bool {
+        *self == Self::Done
+    }
 }
 
 /// Returns true if the output of a failed call says what went wrong. A search that finds nothing fails without a word.

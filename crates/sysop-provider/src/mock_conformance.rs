@@ -5,7 +5,9 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::json;
 use sysop_core::id::CallId;
-use sysop_core::message::{FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult};
+use sysop_core::message::{
+    CallEnd, FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, Reply, ToolResult,
+};
 use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::{ToolEffect, ToolSpec};
 use sysop_mock_llm::{MockServer, Scenarios};
@@ -101,7 +103,7 @@ async fn talk(
                 name: call.name.clone(),
                 output: "Hello, World!".to_owned(),
                 is_error: false,
-                failed: false,
+                end: CallEnd::Done,
                 images: Vec::new(),
             })
             .collect();

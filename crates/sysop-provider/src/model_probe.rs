@@ -12,8 +12,8 @@ use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::image::RequestImages;
 use sysop_core::message::{
-    Arguments, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall, ToolProtocol,
-    ToolResult,
+    Arguments, CallEnd, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
+    ToolProtocol, ToolResult,
 };
 use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::ToolSpec;
@@ -50,7 +50,7 @@ fn questions() -> Vec<Question> {
         name: call.name.clone(),
         output: "37 a.txt".to_owned(),
         is_error: false,
-        failed: false,
+        end: CallEnd::Done,
         images: Vec::new(),
     };
     let calls = |reply: &Reply| {

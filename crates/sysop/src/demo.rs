@@ -85,7 +85,7 @@ fn reply(response: &Response) -> Reply {
 mod tests {
     use std::sync::Arc;
 
-    use sysop_core::message::{HistoryMessage, ModelRef, ToolResult};
+    use sysop_core::message::{CallEnd, HistoryMessage, ModelRef, ToolResult};
     use sysop_core::mode::SamplingDefaults;
     use sysop_core::model_provider::DEMO;
 
@@ -142,7 +142,7 @@ mod tests {
             name: call.name.clone(),
             output: "OK".to_owned(),
             is_error: false,
-            failed: false,
+            end: CallEnd::Done,
             images: Vec::new(),
         };
         let results = Message::ToolResults { results: first.calls.iter().map(result).collect() };

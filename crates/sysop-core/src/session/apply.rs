@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::state::{
     CHANGED_FILES_MAX, CurrentCall, FailedCommand, PendingApproval, Phase, QueuedPrompt, RepeatedCall,
-    SameFailures, TurnChanges, UNDO_TURNS_MAX, has_failed,
+    SameFailures, TurnChanges, UNDO_TURNS_MAX, end_of,
 };
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{Session, compact, hints};
@@ -492,7 +492,7 @@ fn result_of(
         name: call.name.clone(),
         output,
         is_error,
-        failed: has_failed(outcome),
+        end: end_of(outcome),
         images: outcome.images.clone(),
     }
 }

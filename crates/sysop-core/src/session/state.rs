@@ -14,7 +14,7 @@ use crate::image::ImageRef;
 use crate::instructions::Instructions;
 use crate::job::{ENDED_JOBS_MAX, EndedJob, RunningJobs};
 use crate::ledger::Ledger;
-use crate::message::{Arguments, ModelRef, ToolCall, ToolResult, has_error_message};
+use crate::message::{Arguments, CallEnd, ModelRef, ToolCall, ToolResult, has_error_message};
 use crate::mode::Mode;
 use crate::outcome::{FileChange, Outcome, Reversibility, Status};
 use crate::policy::{Grant, GrantScope, Risk, ScopedGrant};
@@ -200,7 +200,8 @@ pub(super) struct SameFailures {
 
 impl SameFailures {
     /// Records an outcome. A success starts the count over, and so does a failure without an error message, because a
-    /// search that finds nothing fails in this way.
+    /// search that finds nothing fails in this way. A host that is not reached counts, as [`end_of`] does not count it:
+    /// asking for it again and again is what the count is there to notice.
     pub(super) fn record(&mut self, outcome: &Outcome) {
         let failed = outcome.status == Status::Failed && has_error_message(&outcome.output);
         if !failed {
@@ -213,13 +214,20 @@ impl SameFailures {
     }
 }
 
-/// Returns true if a call was tried and failed with a message.
-pub(super) fn has_failed(outcome: &Outcome) -> bool {
-    outcome.status == Status::Failed && !outcome.unreachable && has_error_message(&outcome.output)
+/// Returns the end of a call by its outcome.
+pub(super) fn end_of(outcome: &Outcome) -> CallEnd {
+    match outcome.status {
+        Status::Failed if outcome.unreachable => CallEnd::Refused,
+        Status::Failed if has_error_message(&outcome.output) => CallEnd::Failed,
+        Status::Ok | Status::Failed => CallEnd::Done,
+        Status::Cancelled | Status::Rejected => CallEnd::Refused,
+        Status::Timeout | Status::Interrupted | Status::Unknown => CallEnd::Unfinished,
+    }
 }
 
-/// Returns the program that a command runs first, without `cd`, assignments and wrappers. A guess from the words, as
-/// nothing depends on it but help for small models.
+/// Returns the program that a command runs first, without `cd`, assignments, and wrappers with their options. A guess
+/// from the words, which can take the value of a wrapper's option for the program; nothing depends on it but help for
+/// small models.
 fn first_program(command: &str) -> Option<&str> {
     let mut rest = command.trim_start();
     while rest.starts_with("cd ")
@@ -228,7 +236,7 @@ fn first_program(command: &str) -> Option<&str> {
         rest = rest[at..].trim_start_matches(['&', ';', '\n', ' ']);
     }
     let is_wrapper = |word: &str| ["sudo", "env", "nice", "nohup", "time"].contains(&word);
-    rest.split_whitespace().find(|word| !is_wrapper(word) && !word.contains('='))
+    rest.split_whitespace().find(|word| !is_wrapper(word) && !word.contains('=') && !word.starts_with('-'))
 }
 
 /// Maximum number of changed files that a turn remembers.
@@ -254,14 +262,14 @@ impl FailedCommand {
             *failed = None;
             return None;
         };
-        if has_failed(outcome) {
+        let end = end_of(outcome);
+        if end == CallEnd::Failed {
             let retries = failed.as_ref().map_or(RETRIES, |failed| failed.retries.saturating_sub(1));
             *failed = Some(Self { command: command.to_owned(), retries });
             return None;
         }
         let program = first_program(&failed.as_ref()?.command);
-        let ended = outcome.unreachable || !matches!(outcome.status, Status::Ok | Status::Failed);
-        if ended || command.split_whitespace().any(|word| Some(word) == program) {
+        if end != CallEnd::Done || command.split_whitespace().any(|word| Some(word) == program) {
             *failed = None;
             return None;
         }

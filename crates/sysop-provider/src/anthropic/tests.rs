@@ -6,8 +6,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Value, json};
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, FailureKind, FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply,
-    ToolCall, ToolProtocol, ToolResult, Usage,
+    Arguments, CallEnd, FailureKind, FinishReason, HistoryMessage, Message, ModelRef, ModelRequest, RawReply,
+    Reply, ToolCall, ToolProtocol, ToolResult, Usage,
 };
 use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::{ToolEffect, ToolSpec};
@@ -44,7 +44,7 @@ fn result(id: &str) -> ToolResult {
         name: "bash".to_owned(),
         output: "a.txt".to_owned(),
         is_error: false,
-        failed: false,
+        end: CallEnd::Done,
         images: Vec::new(),
     }
 }

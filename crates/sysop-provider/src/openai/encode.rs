@@ -391,7 +391,7 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use sysop_core::id::CallId;
-    use sysop_core::message::{Arguments, RawReply, ToolCall};
+    use sysop_core::message::{Arguments, CallEnd, RawReply, ToolCall};
     use sysop_core::mode::{Mode, SamplingDefaults};
     use sysop_core::tool::ToolEffect;
 
@@ -534,7 +534,7 @@ pub(super) mod tests {
             name: "bash".to_owned(),
             output: "a.txt".to_owned(),
             is_error: false,
-            failed: false,
+            end: CallEnd::Done,
             images: Vec::new(),
         };
         [

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::TextToolCall;
 use super::recognizer::{command_tool, is_shell_name, reason_of};
-use sysop_core::message::{Arguments, ToolResult};
+use sysop_core::message::{Arguments, CallEnd, ToolResult};
 use sysop_core::tool::ToolSpec;
 
 /// Maximum characters of a tool's description in the instructions.
@@ -47,9 +47,13 @@ Reply: {"type":"answer","text":"4"}
 const AFTER_SUCCESS: &str = "\n\nIs everything done that the user asked for? If so, answer with \
     {\"type\":\"answer\",\"text\":\"TEXT\"} and use only what the observations say. If not, make the next call.";
 
-/// Text behind results of which one tells why a call did not run, or did not end.
+/// Text behind results of which one tells why a call did not run, or was stopped.
 const AFTER_REFUSAL: &str = "\n\nThis was not done, or not to its end. Do not try it another way. Do what else was asked \
     for, or answer.";
+
+/// Text behind results of which one was cut short.
+const AFTER_CUT: &str = "\n\nThis did not end, so the task is not done. Find out what it has done, then go on or try \
+    another way.";
 
 /// Text behind results of which one is a failure.
 const AFTER_FAILURE: &str =
@@ -131,10 +135,13 @@ pub(super) fn render_results(results: &[ToolResult]) -> String {
     if results.is_empty() {
         text.push_str(" (no result)");
     }
-    text.push_str(if results.iter().any(|result| result.failed) {
+    let ended = |end| results.iter().any(|result| result.end == end);
+    text.push_str(if ended(CallEnd::Failed) {
         AFTER_FAILURE
-    } else if results.iter().any(|result| result.is_error) {
+    } else if ended(CallEnd::Refused) {
         AFTER_REFUSAL
+    } else if ended(CallEnd::Unfinished) {
+        AFTER_CUT
     } else {
         AFTER_SUCCESS
     });

@@ -7,7 +7,8 @@ use futures::StreamExt as _;
 use serde_json::json;
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall, ToolResult,
+    Arguments, CallEnd, HistoryMessage, Message, ModelFailure, ModelRef, ModelRequest, Reply, ToolCall,
+    ToolResult,
 };
 use sysop_core::mode::{Mode, SamplingDefaults};
 use sysop_core::tool::ToolSpec;
@@ -92,7 +93,7 @@ pub(crate) fn results(calls: &[ToolCall], output: &str) -> Message {
         name: call.name.clone(),
         output: output.to_owned(),
         is_error: false,
-        failed: false,
+        end: CallEnd::Done,
         images: Vec::new(),
     };
     Message::ToolResults { results: calls.iter().map(result).collect() }

@@ -14,7 +14,8 @@ use serde_json::{Map, Value, json};
 use sysop_core::catalog::{self, Profile};
 use sysop_core::id::CallId;
 use sysop_core::message::{
-    Arguments, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply, ToolCall, ToolResult,
+    Arguments, CallEnd, HistoryMessage, Message, ModelRef, ModelRequest, RawReply, Reply, ToolCall,
+    ToolResult,
 };
 use sysop_core::mode::{
     AGENT_TEMPERATURE, ANSWER_TOKENS, CHAT_PROMPT, CHAT_TEMPERATURE, Mode, SamplingDefaults,
@@ -268,13 +269,14 @@ fn answered(messages: &mut Vec<Message>, open: &mut Vec<ToolCall>, mut given: Ve
         .map(|call| {
             let at = given.iter().position(|(name, _)| *name == call.name);
             let output = at.map(|at| given.remove(at).1);
+            let end = if output.is_some() { CallEnd::Done } else { CallEnd::Unfinished };
             ToolResult {
                 is_error: output.is_none(),
                 output: output.unwrap_or_else(|| "no result was provided".to_owned()),
                 call: call.id,
                 wire_id: None,
                 name: call.name,
-                failed: false,
+                end,
                 images: Vec::new(),
             }
         })

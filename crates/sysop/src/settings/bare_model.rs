@@ -13,8 +13,8 @@ use crate::exit::CommandError;
 
 /// Starts of the names of models, with the provider of these models. The first that fits counts.
 const FAMILIES: [(&str, &ProviderInfo); 9] = [
-    ("gpt-oss", OLLAMA),
     ("gpt", OPENAI),
+    ("ft:", OPENAI),
     ("chatgpt", OPENAI),
     ("o1", OPENAI),
     ("o3", OPENAI),
@@ -65,17 +65,14 @@ fn suggestion(settings: &Settings, bare: &str, configured: &[(&ProviderInfo, Str
     let own = settings.models.keys().chain(settings.prices.keys()).map(String::as_str);
     let mut listed: Vec<&str> = own.collect();
     for name in model_table::names() {
-        listed.push(name);
+        listed.push(name); // with `extend`, everything would have to be `'static`
     }
     let name_of = |model: &str| model.split_once('/').map(|(_, name)| name.to_owned()).unwrap_or_default();
     if let Some(same) = listed.iter().find(|model| name_of(model) == bare) {
         return (*same).to_owned();
     }
-    // Only Ollama has tags in the names of models.
-    let family = match bare.contains(':') {
-        true => Some(OLLAMA),
-        false => FAMILIES.iter().find(|(start, _)| bare.starts_with(start)).map(|(_, provider)| *provider),
-    };
+    let is_open = bare.starts_with("gpt-oss");
+    let family = FAMILIES.iter().find(|(start, _)| bare.starts_with(start) && !is_open);
     let may_correct = |provider: &ProviderInfo| ![OPENAI.name, OLLAMA.name].contains(&provider.name);
     let nearest = || {
         let names: Vec<String> = listed.iter().map(|model| name_of(model)).collect();
@@ -85,9 +82,10 @@ fn suggestion(settings: &Settings, bare: &str, configured: &[(&ProviderInfo, Str
     let with = |provider: &ProviderInfo| ModelRef::new(provider.name, bare).to_string();
     match (family, configured) {
         // New models of these vendors appear often, so that an unknown name may be right.
-        (Some(vendor), _) => nearest().filter(|_| may_correct(vendor)).unwrap_or_else(|| with(vendor)),
+        (Some((_, vendor)), _) => nearest().filter(|_| may_correct(vendor)).unwrap_or_else(|| with(vendor)),
         (None, [(only, _)]) => with(only),
-        (None, _) => nearest().unwrap_or_else(|| with(OLLAMA)),
+        // A name with a tag, as in `qwen3:4b`, is one of Ollama's.
+        (None, _) => nearest().filter(|_| !bare.contains(':')).unwrap_or_else(|| with(OLLAMA)),
     }
 }
 
@@ -116,7 +114,9 @@ mod tests {
             ("", &[], "phi3", "ollama/phi3"),
             ("", &[], "gpt-oss:20b", "ollama/gpt-oss:20b"),
             ("", &[], "gpt-oss", "ollama/gpt-oss"),
-            ("", &[("LLM_BASE_URL", "http://127.0.0.1:1/v1")], "qwen3:4b", "ollama/qwen3:4b"),
+            ("", &[], "qwen3:4b", "ollama/qwen3:4b"),
+            ("", &[("LLM_BASE_URL", "http://127.0.0.1:1/v1")], "qwen3:4b", "openai/qwen3:4b"),
+            ("", &ollama, "ft:gpt-4o:org::id", "openai/ft:gpt-4o:org::id"),
             ("", &[("LLM_BASE_URL", "http://127.0.0.1:1/v1")], "qwen3-4b", "openai/qwen3-4b"),
             (
                 "[models.'openai/house-model']\ncontext_window = 9000\n",

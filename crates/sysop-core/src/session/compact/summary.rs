@@ -152,7 +152,7 @@ fn push_list(text: &mut String, title: &str, entries: impl Iterator<Item = Strin
 mod tests {
     use super::{parse, request_text, shorten};
     use crate::id::CallId;
-    use crate::message::{Message, ToolResult};
+    use crate::message::{CallEnd, Message, ToolResult};
 
     fn hosts() -> Vec<String> {
         vec!["web1".to_owned(), "db1".to_owned()]
@@ -184,7 +184,7 @@ mod tests {
             name: "bash".to_owned(),
             output: "é".repeat(5_000),
             is_error: false,
-            failed: false,
+            end: CallEnd::Done,
             images: Vec::new(),
         };
         let user = Message::user("find the error");

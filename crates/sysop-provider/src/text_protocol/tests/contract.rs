@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::super::{TextToolCall, instructions, render_call, render_results, schema};
 use super::{all_tools, calls_of, offered, read_file, send_keys, shown};
 use sysop_core::id::CallId;
-use sysop_core::message::{Arguments, ToolResult};
+use sysop_core::message::{Arguments, CallEnd, ToolResult};
 
 /// Bytes per two tokens. Models of this size were measured to use at least 3.5 bytes per token of such text.
 const TOKEN_BYTES: usize = 7;
@@ -18,7 +18,7 @@ fn result(name: &str, output: &str, is_error: bool) -> ToolResult {
         name: name.to_owned(),
         output: output.to_owned(),
         is_error,
-        failed: false,
+        end: CallEnd::Done,
         images: Vec::new(),
     }
 }
@@ -133,16 +133,23 @@ fn calls_and_results_are_written_as_in_the_examples() {
         b.txt
 
         Is everything done that the user asked for? If so, answer with {"type":"answer","text":"TEXT"} and use only what the observations say. If not, make the next call."#]].assert_eq(&render_results(&[result("bash", "a.txt\nb.txt\n", false)]));
-    let failed =
-        ToolResult { failed: true, ..result("bash", "cat: c.txt: No such file\n[exit code 1]", false) };
+    let failed = ToolResult {
+        end: CallEnd::Failed,
+        ..result("bash", "cat: c.txt: No such file\n[exit code 1]", false)
+    };
     expect![[r#"
         Observation: cat: c.txt: No such file
         [exit code 1]
 
         This failed, so the task is not done. Find out why, or try another way; do not repeat the call."#]]
     .assert_eq(&render_results(&[failed]));
-    let rejected = render_results(&[result("bash", "rejected by ann", true)]);
-    assert!(rejected.contains("Do not try it another way"), "a person said no: {rejected}");
+    for (end, advice) in [
+        (CallEnd::Refused, "This was not done, or not to its end. Do not try it another way."),
+        (CallEnd::Unfinished, "Find out what it has done, then go on or try another way."),
+    ] {
+        let shown = render_results(&[ToolResult { end, ..result("bash", "no result", true) }]);
+        assert!(shown.contains(advice), "{shown}");
+    }
     let several = render_results(&[result("bash", "", false), result("read_file", "no such file", true)]);
     assert!(several.starts_with(
         "Observation:\n[bash] (nothing was printed)\n[read_file] the call failed: no such file\n\n"
