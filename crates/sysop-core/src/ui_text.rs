@@ -434,6 +434,10 @@ pub fn way_to_approve(plan: &Proposal) -> String {
                  [mcp.{server}] to run the tools that this server declares read-only"
             )
         }
+        // `auto` asks about unknown effects, too.
+        None if plan.risk.class == RiskClass::Opaque => {
+            "run interactively, or allow the command with a rule in `[[policy.rules]]`".to_owned()
+        }
         None => "use --approve auto or run interactively".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::outcome::TURN_STOPPED;
-use crate::policy::GrantScope;
+use crate::policy::{GrantScope, RiskClass};
 use crate::ui_text;
 
 #[test]
@@ -43,4 +43,20 @@ fn a_proposal_that_a_stop_rejected_needs_no_summary() {
     let by_a_user = summary("ann", TURN_STOPPED);
     assert_eq!(by_a_user.as_deref(), Some("rejected by ann: the turn was stopped"));
     assert_eq!(summary("tui", "not today").as_deref(), Some("rejected: not today"));
+}
+
+#[test]
+fn the_way_to_approve_helps_in_every_mode() {
+    let hint = |class| {
+        let call = bash("c1", "git checkout a");
+        let mut event = asked(&call);
+        let Event::ApprovalAsked { risk, .. } = &mut event else { unreachable!("an approval") };
+        risk.class = class;
+        let transcript = live(&[open(), started(1, "go").into(), event.into()]);
+        ui_text::way_to_approve(transcript.plan(&call.id).expect("the call is shown"))
+    };
+    assert_eq!(hint(RiskClass::Changes), "use --approve auto or run interactively");
+    let rule = "run interactively, or allow the command with a rule in `[[policy.rules]]`";
+    assert_eq!(hint(RiskClass::Opaque), rule, "`auto` asks about unknown effects, too");
+    assert_eq!(hint(RiskClass::Dangerous), "run interactively: this call needs approval in every mode");
 }
