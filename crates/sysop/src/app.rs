@@ -241,7 +241,7 @@ impl Services {
         if settings.background_on_timeout && !is_small {
             catalog::background_on_timeout(&mut tools);
         }
-        let small_system = system_prompt::small_system(&place.host, &tools);
+        let small_system = system_prompt::small_system(&place.host, &place.root, &tools);
         let (system, text_system) = if is_small && external.is_empty() {
             (small_system, None)
         } else {
