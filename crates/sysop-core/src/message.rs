@@ -12,6 +12,7 @@ use crate::effort::Effort;
 use crate::id::CallId;
 use crate::image::{ImageRef, RequestImages};
 use crate::mode::{Mode, SamplingDefaults};
+use crate::outcome::{Outcome, Status};
 
 /// Name of a model as users write it: `PROVIDER/NAME`.
 ///
@@ -383,6 +384,17 @@ pub enum CallEnd {
 }
 
 impl CallEnd {
+    /// Returns the end of a call by its outcome.
+    pub fn of(outcome: &Outcome) -> Self {
+        match outcome.status {
+            Status::Failed if outcome.unreachable => Self::Refused,
+            Status::Failed if has_error_message(&outcome.output) => Self::Failed,
+            Status::Ok | Status::Failed => Self::Done,
+            Status::Cancelled | Status::Rejected => Self::Refused,
+            Status::Timeout | Status::Interrupted | Status::Unknown => Self::Unfinished,
+        }
+    }
+
     fn is_done(&self) -> bool {
         *self == Self::Done
     }

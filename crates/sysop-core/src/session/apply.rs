@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::state::{
     CHANGED_FILES_MAX, CurrentCall, FailedCommand, PendingApproval, Phase, QueuedPrompt, RepeatedCall,
-    SameFailures, TurnChanges, UNDO_TURNS_MAX, end_of,
+    SameFailures, TurnChanges, UNDO_TURNS_MAX,
 };
 use super::step::{EMPTY_NUDGE, EMPTY_REPLIES_MAX};
 use super::{Session, compact, hints};
@@ -18,7 +18,7 @@ use crate::guard::ArmedGuard;
 use crate::id::{CallId, StepId, TurnId};
 use crate::job::Job;
 use crate::ledger::Ledger;
-use crate::message::{FailureKind, Message, Reply, ToolCall, ToolProtocol, ToolResult};
+use crate::message::{CallEnd, FailureKind, Message, Reply, ToolCall, ToolProtocol, ToolResult};
 use crate::model_limits::CONTEXT_WINDOW_MIN;
 use crate::outcome::{ChangeKind, Outcome, Status};
 use crate::policy::{ApprovalMode, Grant, ScopedGrant};
@@ -372,11 +372,13 @@ impl Session {
             let room = CHANGED_FILES_MAX.saturating_sub(self.state.changed_files.len());
             self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
             let failed = &mut self.state.failed_command;
-            let prepared = FailedCommand::record(failed, &call, &outcome).filter(|_| is_text);
+            let unchanged = hints::changed_nothing(&call, &outcome);
+            let end = if is_text && unchanged.is_some() { CallEnd::Failed } else { CallEnd::of(&outcome) };
+            let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
-            let mut result = result_of(&call, edited, &outcome, again, failures);
-            if let Some(command) = prepared {
-                result.output = format!("{}\n{}", result.output.trim_end(), hints::not_repeated(&command));
+            let mut result = ToolResult { end, ..result_of(&call, edited, &outcome, again, failures) };
+            for line in unchanged.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
+                result.output = format!("{}\n{line}", result.output.trim_end());
             }
             if let Some(shortened) = compact::shorten_output(&result, bytes_max) {
                 self.state.history.keep_omitted(&result.call, &result.output);
@@ -492,7 +494,7 @@ fn result_of(
         name: call.name.clone(),
         output,
         is_error,
-        end: end_of(outcome),
+        end: CallEnd::of(outcome),
         images: outcome.images.clone(),
     }
 }

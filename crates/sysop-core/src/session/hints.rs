@@ -4,8 +4,8 @@
 //! Small models need these lines most: they repeat a failing command with other words, guess options, and report work
 //! that they never did. A line is added only after a failure, so a session without failures costs nothing.
 
-use crate::message::ToolCall;
-use crate::outcome::{Outcome, Status};
+use crate::message::{ToolCall, has_error_message};
+use crate::outcome::{ChangeKind, Outcome, Status, SystemChange};
 
 /// Exit code of a shell that did not find the program.
 const NOT_FOUND: i32 = 127;
@@ -79,6 +79,28 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
         Some((_, usage)) => format!("[usage: {usage}]"),
         None => format!("[to see the options of {program}, run `{program} --help`]"),
     })
+}
+
+/// Word for the change of a file that was written without another content.
+const REWRITTEN: &str = "touched";
+
+/// Returns the line that is added to the result of a command that wrote files, but left the content of each as it was,
+/// such as a `sed -i` whose pattern matches nothing. Such commands end without a word and with exit code 0.
+pub(super) fn changed_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String> {
+    let command = call.text_argument("command")?;
+    let is_rewritten = |change: &SystemChange| change.kind == ChangeKind::File && change.how == REWRITTEN;
+    let is_silent = outcome.status == Status::Ok && !has_error_message(&outcome.output);
+    let wants_time = command.split_whitespace().any(|word| word == "touch");
+    if !is_silent || wants_time || !outcome.changed.iter().all(is_rewritten) {
+        return None;
+    }
+    let name = outcome.changed.first()?.name.rsplit('/').next().unwrap_or_default();
+    let files = if outcome.changed.len() > 1 {
+        format!("{name} and others have their")
+    } else {
+        format!("{name} has its")
+    };
+    Some(format!("[the command changed nothing: {files} old content]"))
 }
 
 /// Returns the line that is added to the result of a command that seems to prepare for `failed`, the command before it.

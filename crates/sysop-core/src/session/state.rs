@@ -200,7 +200,7 @@ pub(super) struct SameFailures {
 
 impl SameFailures {
     /// Records an outcome. A success starts the count over, and so does a failure without an error message, because a
-    /// search that finds nothing fails in this way. A host that is not reached counts, as [`end_of`] does not count it:
+    /// search that finds nothing fails in this way. A host that is not reached counts, although its [`CallEnd`] is no failure:
     /// asking for it again and again is what the count is there to notice.
     pub(super) fn record(&mut self, outcome: &Outcome) {
         let failed = outcome.status == Status::Failed && has_error_message(&outcome.output);
@@ -211,17 +211,6 @@ impl SameFailures {
         } else {
             *self = Self { output: outcome.output.clone(), times: 1 };
         }
-    }
-}
-
-/// Returns the end of a call by its outcome.
-pub(super) fn end_of(outcome: &Outcome) -> CallEnd {
-    match outcome.status {
-        Status::Failed if outcome.unreachable => CallEnd::Refused,
-        Status::Failed if has_error_message(&outcome.output) => CallEnd::Failed,
-        Status::Ok | Status::Failed => CallEnd::Done,
-        Status::Cancelled | Status::Rejected => CallEnd::Refused,
-        Status::Timeout | Status::Interrupted | Status::Unknown => CallEnd::Unfinished,
     }
 }
 
@@ -257,12 +246,16 @@ pub(super) struct FailedCommand {
 impl FailedCommand {
     /// Records a call's outcome in `failed`. Returns the failed command if this call looks like a preparation for it: it
     /// succeeded without output, and ran another program.
-    pub(super) fn record(failed: &mut Option<Self>, call: &ToolCall, outcome: &Outcome) -> Option<String> {
+    pub(super) fn record(
+        failed: &mut Option<Self>,
+        call: &ToolCall,
+        outcome: &Outcome,
+        end: CallEnd,
+    ) -> Option<String> {
         let Some(command) = call.text_argument("command") else {
             *failed = None;
             return None;
         };
-        let end = end_of(outcome);
         if end == CallEnd::Failed {
             let retries = failed.as_ref().map_or(RETRIES, |failed| failed.retries.saturating_sub(1));
             *failed = Some(Self { command: command.to_owned(), retries });

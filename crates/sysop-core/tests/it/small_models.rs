@@ -2,7 +2,7 @@
 
 use expect_test::expect;
 use sysop_core::event::{ConfigChange, Input};
-use sysop_core::message::{Message, Reply, ToolProtocol};
+use sysop_core::message::{CallEnd, Message, Reply, ToolProtocol};
 use sysop_core::outcome::{ChangeKind, Outcome, Status, SystemChange};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::spec::SessionSpec;
@@ -185,6 +185,44 @@ fn a_file_that_changed_counts_as_used_even_if_no_command_names_it() {
     };
     assert!(ends(vec![change("big.log"), change("big.log.gz")]));
     assert!(!ends(vec![change("big.log")]));
+}
+
+#[test]
+fn a_command_that_rewrote_files_without_a_change_is_told_so() {
+    let rewritten = |name: &str, how: &str| SystemChange {
+        kind: ChangeKind::File,
+        name: format!("/srv/{name}"),
+        how: how.to_owned(),
+    };
+    let run = |protocol: ToolProtocol, command: &str, output: &str, changed: Vec<SystemChange>| {
+        let mut world = World::auto();
+        world.prompt("Set the port.").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
+        world.outcome(Outcome { changed, ..Outcome::ok(output) });
+        let (_, request) = world.asked.clone().expect("asked");
+        let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
+        else {
+            panic!("the last message holds the results")
+        };
+        (results[0].output.clone(), request.must_call, results[0].end)
+    };
+    let (silent, sed) = ("[exit code 0]", "sed -i s/80/81/ a.conf");
+    let same = || rewritten("a.conf", "touched");
+    let line = "[exit code 0]\n[the command changed nothing: a.conf has its old content]";
+    let told = run(ToolProtocol::Text, sed, silent, vec![same()]);
+    assert_eq!(told, (line.to_owned(), true, CallEnd::Failed));
+    let told = run(ToolProtocol::Native, sed, silent, vec![same()]);
+    assert_eq!(told, (line.to_owned(), false, CallEnd::Done), "a large model draws its own conclusion");
+    let told = run(ToolProtocol::Text, sed, silent, vec![same(), rewritten("b", "touched")]).0;
+    assert!(told.ends_with("changed nothing: a.conf and others have their old content]"), "{told}");
+    for (command, output, changed) in [
+        (sed, silent, vec![same(), rewritten("b", "edited")]),
+        (sed, silent, vec![]),
+        (sed, "1 file read\n[exit code 0]", vec![same()]),
+        ("touch a.conf", silent, vec![same()]),
+    ] {
+        let told = run(ToolProtocol::Text, command, output, changed);
+        assert_eq!(told, (output.to_owned(), false, CallEnd::Done), "{command}");
+    }
 }
 
 #[test]
