@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { ServerMessage } from "../wire";
+import type { ServerMessage, StopReason } from "../wire";
 import { foldQueued } from "./queued-prompts";
 
 const sessionId = "s1";
@@ -19,7 +19,7 @@ const queues = (content: string, seq: number): ServerMessage => ({
   seq,
   content,
 });
-const state = (event: "cancel_asked" | "paused", seq: number): ServerMessage => ({
+const state = (event: "cancel_asked" | "history_cleared" | "paused", seq: number): ServerMessage => ({
   type: "state",
   sessionId,
   seq,
@@ -31,7 +31,7 @@ const state = (event: "cancel_asked" | "paused", seq: number): ServerMessage => 
   queued: 0,
   event,
 });
-const ends = (stopReason: "cancelled" | "paused" | "end_turn", seq: number): ServerMessage => ({
+const ends = (stopReason: StopReason, seq: number): ServerMessage => ({
   type: "assistant.done",
   sessionId,
   seq,
@@ -43,32 +43,77 @@ const ends = (stopReason: "cancelled" | "paused" | "end_turn", seq: number): Ser
   },
 });
 
+const queue = (...waiting: typeof waits) => ({ waiting, held: [] });
+
 test("a prompt leaves when its turn begins, and an earlier equal one is not its turn", () => {
-  const { waiting, dropped } = foldQueued(waits, [begins("three", 4), begins("two", 7), ends("end_turn", 8)]);
-  expect(waiting).toEqual([{ content: "three", seq: 6 }]);
-  expect(dropped).toEqual([]);
+  const messages = [begins("three", 4), begins("two", 7), ends("end_turn", 8)];
+  expect(foldQueued(queue(...waits), messages)).toEqual({
+    waiting: [{ content: "three", seq: 6 }],
+    held: [],
+    dropped: [],
+  });
 });
 
-test.each([state("cancel_asked", 7), ends("cancelled", 7), ends("paused", 7)])(
-  "a stop drops what was queued before it",
-  (stop) => {
-    const [two, three] = waits;
-    expect(foldQueued([...waits, { content: "four", seq: 8 }], [state("paused", 4), stop])).toEqual({
-      waiting: [{ content: "four", seq: 8 }],
-      dropped: [two, three],
+test("a request to cancel drops what was queued before it", () => {
+  const later = { content: "four", seq: 8 };
+  const messages = [state("paused", 4), state("cancel_asked", 7)];
+  expect(foldQueued(queue(...waits, later), messages)).toEqual({
+    waiting: [later],
+    held: [],
+    dropped: waits,
+  });
+});
+
+test.each(["cancelled", "paused"] as const)(
+  "a turn that ends as %s holds what was queued before it",
+  (reason) => {
+    const later = { content: "four", seq: 8 };
+    const messages = [state("paused", 4), ends(reason, 7)];
+    expect(foldQueued(queue(...waits, later), messages)).toEqual({
+      waiting: [later],
+      held: waits,
+      dropped: [],
     });
   },
 );
 
 test("a stop before a prompt was queued does not concern it", () => {
-  expect(foldQueued(waits, [ends("cancelled", 3)])).toEqual({ waiting: waits, dropped: [] });
+  expect(foldQueued(queue(...waits), [ends("cancelled", 3)])).toEqual({ ...queue(...waits), dropped: [] });
 });
 
-test("what a turn that replaces a paused one queues again still waits", () => {
-  const { waiting, dropped } = foldQueued(waits, [ends("paused", 7), queues("two", 8), queues("three", 9)]);
-  expect(waiting).toEqual([
-    { content: "two", seq: 8 },
-    { content: "three", seq: 9 },
-  ]);
-  expect(dropped).toEqual([]);
+test("clearing the history drops nothing, as in the session", () => {
+  const messages = [state("history_cleared", 7), ends("failed", 8)];
+  expect(foldQueued(queue(...waits), messages)).toEqual({ ...queue(...waits), dropped: [] });
+});
+
+test("what is queued again after the end of a turn waits, wherever the messages are split", () => {
+  const messages = [
+    ends("paused", 7),
+    state("history_cleared", 8),
+    begins("!uptime", 9),
+    queues("two", 10),
+    queues("three", 11),
+  ];
+  for (let at = 0; at <= messages.length; at++) {
+    const first = foldQueued(queue(...waits), messages.slice(0, at));
+    const second = foldQueued(first, messages.slice(at));
+    expect([first.dropped, second], `split at ${at}`).toEqual([
+      [],
+      {
+        waiting: [
+          { content: "two", seq: 10 },
+          { content: "three", seq: 11 },
+        ],
+        held: [],
+        dropped: [],
+      },
+    ]);
+  }
+});
+
+test("an equal prompt that this tab has sent since is not what was held", () => {
+  const [two] = waits;
+  const sent = { content: "two", seq: 8 };
+  const before = { waiting: [sent], held: two ? [two] : [] };
+  expect(foldQueued(before, [queues("two", 8)])).toEqual({ ...before, dropped: [] });
 });

@@ -3,40 +3,53 @@
  * tab stores them, so that a reload or a lost connection changes nothing.
  */
 import type { QueuedPrompt } from "../protocol/outbox";
-import type { ServerMessage } from "../wire";
+import type { ServerMessage, StopReason } from "../wire";
+
+export interface QueuedPrompts {
+  waiting: readonly QueuedPrompt[];
+  /**
+   * Prompts that left the queue with the end of a turn. The session queues them again at once if something replaces the
+   * turn, or if they came after the request to cancel it; those messages may be processed later than the end.
+   */
+  held: readonly QueuedPrompt[];
+}
 
 /**
- * Returns the prompts that still wait after these messages, and those that were dropped from the queue. A turn that
- * replaces a paused one queues again what waited: in the same messages, or else the prompt is in the composer too.
+ * Returns the prompts as they are after these messages, and those that the session dropped for good. As in
+ * `sysop_core::session`, clearing the history does not empty the queue.
  */
 export function foldQueued(
-  before: readonly QueuedPrompt[],
+  before: QueuedPrompts,
   messages: readonly ServerMessage[],
-): { waiting: readonly QueuedPrompt[]; dropped: readonly QueuedPrompt[] } {
-  let waiting = before;
+): QueuedPrompts & { dropped: readonly QueuedPrompt[] } {
+  let { waiting, held } = before;
   let dropped: QueuedPrompt[] = [];
+  /** Removes and returns what was queued before an event. */
+  const takeBefore = (end: number) => {
+    const taken = waiting.filter(({ seq }) => seq < end);
+    if (taken.length > 0) waiting = waiting.filter(({ seq }) => seq >= end);
+    return taken;
+  };
   for (const message of messages) {
     if (message.type === "user.message") {
       const begun = waiting.find(({ content, seq }) => content === message.content && seq < message.seq);
       if (begun) waiting = waiting.filter((prompt) => prompt !== begun);
     } else if (message.type === "prompt.queued") {
-      const again = dropped.find(({ content }) => content === message.content);
+      if (waiting.some(({ seq }) => seq === message.seq)) continue; // a new prompt of this tab
+      const again = held.find(({ content, seq }) => content === message.content && seq < message.seq);
       if (!again) continue;
-      dropped = dropped.filter((prompt) => prompt !== again);
+      held = held.filter((prompt) => prompt !== again);
       waiting = [...waiting, { ...again, seq: message.seq }];
-    } else if (waiting.length > 0 && emptiesQueue(message)) {
-      const seqOf = "seq" in message ? (message.seq ?? 0) : 0;
-      dropped = [...dropped, ...waiting.filter(({ seq }) => seq < seqOf)];
-      waiting = waiting.filter(({ seq }) => seq >= seqOf);
+    } else if (message.type === "state" && message.event === "cancel_asked") {
+      dropped = [...dropped, ...takeBefore(message.seq)];
+    } else if (message.type === "assistant.done" && isStop(message.metadata.stopReason)) {
+      const taken = takeBefore(message.seq);
+      if (taken.length > 0) held = [...held, ...taken];
     }
   }
-  return { waiting, dropped };
+  return { waiting, held, dropped };
 }
 
-function emptiesQueue(message: ServerMessage): boolean {
-  if (message.type === "state")
-    return message.event === "cancel_asked" || message.event === "history_cleared";
-  if (message.type !== "assistant.done") return false;
-  const { stopReason } = message.metadata;
-  return stopReason === "cancelled" || stopReason === "paused";
+function isStop(reason: StopReason): boolean {
+  return reason === "cancelled" || reason === "paused";
 }

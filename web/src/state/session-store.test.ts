@@ -325,6 +325,60 @@ test("a stop returns the prompts that this tab queued to the composer, even if t
   expect(kept.has(`sysop.queued.${sessionId}`)).toBe(false);
 });
 
+describe("a prompt that this tab queued", () => {
+  const queue = (content: string, seq: number) => tell({ type: "prompt.queued", sessionId, seq, content });
+  const end = (stopReason: "paused" | "cancelled", seq: number) => {
+    const usage = { inputTokens: 0, outputTokens: 0, cachedTokens: 0 };
+    tell({ type: "assistant.done", sessionId, seq, metadata: { stopReason, turn: 1, usage, iterations: 1 } });
+  };
+  let drafts: string[];
+
+  beforeEach(async () => {
+    drafts = [];
+    store.onDraft((text) => drafts.push(text));
+    greet(0);
+    store.say("restart web");
+    queue("restart web", 1);
+    await settle();
+  });
+
+  test.each([0, 1, 2, 3])(
+    "is not in the composer too if another prompt replaces the turn, with messages split at %i",
+    async (at) => {
+      const messages = [() => end("paused", 2), () => queue("restart web", 3), () => queue("and db", 4)];
+      for (const send of messages.slice(0, at)) send();
+      store.flush();
+      for (const send of messages.slice(at)) send();
+      await settle();
+      expect(drafts).toEqual([]);
+      end("cancelled", 5);
+      await settle();
+      expect(drafts).toEqual(["restart web"]);
+    },
+  );
+
+  test("returns to the composer if no message queues it again, and only once", async () => {
+    end("cancelled", 2);
+    store.flush();
+    expect(drafts).toEqual([]);
+    await settle();
+    expect(drafts).toEqual(["restart web"]);
+    await settle();
+    expect(drafts).toEqual(["restart web"]);
+  });
+
+  test("does not return while the messages after the end of its turn are missing", async () => {
+    end("paused", 2);
+    store.flush();
+    hooks.ended({ worked: true });
+    await vi.advanceTimersByTimeAsync(400);
+    greet(3);
+    queue("restart web", 3);
+    await settle();
+    expect(drafts).toEqual([]);
+  });
+});
+
 test("/effort configures the session, and the page itself answers /cost and /trust", async () => {
   greet(0);
   store.say("/effort high");

@@ -3,7 +3,7 @@
  * Components subscribe to it.
  */
 import { listSkills } from "../protocol/api";
-import type { Pending, QueuedPrompt } from "../protocol/outbox";
+import type { Pending } from "../protocol/outbox";
 import { hintFor, RequestError } from "../protocol/request-error";
 import { type LinkStatus, newId, SessionLink } from "../protocol/session-link";
 import { TERMINAL_SIZE } from "../terminal-api";
@@ -23,7 +23,7 @@ import type {
 import { isSkill, parseCommand } from "./commands";
 import type { Step } from "./item";
 import { notify } from "./notify";
-import { foldQueued } from "./queued-prompts";
+import { foldQueued, type QueuedPrompts } from "./queued-prompts";
 import * as storage from "./storage";
 import { emptyTranscript, fold, isCaughtUp, type Transcript } from "./transcript";
 
@@ -74,6 +74,8 @@ export function addedTo(draft: string, text: string, place: DraftPlace): string 
 
 /** Time that a hidden tab, which gets no animation frames, buffers messages. */
 const HIDDEN_MS = 200;
+/** Time after the end of a turn in which the session may queue its prompts again. It does so at once. */
+const REQUEUE_MS = 200;
 const TROUBLES_MAX = 4;
 
 /** Terminal output as part of a prompt; the code fence is longer than any fence in it. */
@@ -106,7 +108,8 @@ export class SessionStore {
   private returns = 0;
   private handlesTyped = false;
   /** Prompts of this tab in the session's queue. */
-  private queued: readonly QueuedPrompt[];
+  private queued: QueuedPrompts;
+  private requeueTimer: ReturnType<typeof setTimeout> | undefined;
   /** Skills of the session as last told by the server, which knows them before the log does. */
   private skills: readonly Skill[] = [];
   private skillsRequest: Promise<readonly Skill[]> | undefined;
@@ -114,7 +117,7 @@ export class SessionStore {
   constructor(id: SessionId, link = new SessionLink(id, storage.pendingPrompts(id))) {
     this.id = id;
     this.link = link;
-    this.queued = storage.queuedPrompts(id);
+    this.queued = { waiting: storage.queuedPrompts(id), held: [] };
     this.view = {
       transcript: emptyTranscript,
       status: link.status,
@@ -140,7 +143,10 @@ export class SessionStore {
       const troubles = link.status.final ? [] : this.view.troubles;
       this.become({ status: link.status, pending: link.pending, answered, troubles });
     });
-    link.onQueued((prompt) => this.keepQueued([...this.queued, prompt]));
+    link.onQueued((prompt) => {
+      const { waiting, held } = this.queued;
+      this.keepQueued({ waiting: [...waiting, prompt], held });
+    });
     link.onRefused(({ content, images }) => this.appendToDraft(content, images));
   }
 
@@ -150,6 +156,7 @@ export class SessionStore {
 
   close(): void {
     this.returnTyped();
+    clearTimeout(this.requeueTimer); // what is held stays in the storage
     this.link.close();
     this.listeners.clear();
   }
@@ -227,17 +234,35 @@ export class SessionStore {
     this.showTyped();
   }
 
-  private keepQueued(queued: readonly QueuedPrompt[]): void {
+  private keepQueued(queued: QueuedPrompts): void {
+    const { waiting, held } = queued;
+    if (waiting !== this.queued.waiting || held !== this.queued.held) {
+      storage.saveQueued(this.id, [...held, ...waiting]);
+    }
     this.queued = queued;
-    storage.saveQueued(this.id, queued);
   }
 
   /** Moves prompts that a stop dropped from the session's queue back to the draft. */
   private returnQueued(messages: readonly ServerMessage[]): void {
-    const { waiting, dropped } = foldQueued(this.queued, messages);
-    if (waiting !== this.queued) this.keepQueued(waiting);
+    const { waiting, held, dropped } = foldQueued(this.queued, messages);
+    this.keepQueued({ waiting, held });
     this.returnToDraft(dropped);
+    if (held.length > 0) this.requeueTimer ??= setTimeout(this.returnHeld, REQUEUE_MS);
   }
+
+  /** Moves the prompts that the session has not queued again back to the draft. */
+  private readonly returnHeld = (): void => {
+    this.requeueTimer = undefined;
+    const overdue = new Set(this.queued.held);
+    this.flush();
+    // While messages are missing, the next ones start the timer again.
+    if (this.behind || this.view.status.state !== "open") return;
+    const { waiting, held } = this.queued;
+    const dropped = held.filter((prompt) => overdue.has(prompt));
+    if (dropped.length === 0) return;
+    this.keepQueued({ waiting, held: held.filter((prompt) => !overdue.has(prompt)) });
+    this.returnToDraft(dropped);
+  };
 
   /** Returns a promise if the server must be asked first. */
   private sayNext(text: string, images: PromptImage[]): Promise<void> | undefined {
