@@ -11,7 +11,8 @@ import {
 import { Icon } from "../app/icons";
 import type { Pending } from "../protocol/outbox";
 import type { CommandName } from "../state/commands";
-import { addedTo, fromTerminal, type SessionStore } from "../state/session-store";
+import { addedTo } from "../state/draft";
+import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
 import { AttachImage, ImageChips, usePromptImages } from "./PromptImages";
@@ -80,10 +81,10 @@ export function Composer(props: Props) {
   // Before anything else can add to the draft, which otherwise would only be stored.
   useLayoutEffect(
     () =>
-      store.onDraft((more, _images, place) => {
+      store.onDraft((more, _images, at) => {
+        if (!more) return;
         setText((before) => {
-          if (!more) return before;
-          const next = addedTo(before, more, place);
+          const next = addedTo(before, more, at);
           storage.saveDraft(store.id, next);
           return next;
         });

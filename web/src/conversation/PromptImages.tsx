@@ -2,13 +2,15 @@
 import { type ClipboardEvent, type DragEvent, useCallback, useLayoutEffect, useRef, useState } from "react";
 import { storeImage } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
+import { addedImages, IMAGES_MAX } from "../state/draft";
 import type { SessionStore } from "../state/session-store";
+import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
 import type { PromptImage } from "../wire";
 
-/** Maximum images per prompt, as on the server. */
-const IMAGES_MAX = 8;
 const MEDIA_TYPES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+const TOO_MANY = `A prompt may have at most ${IMAGES_MAX} images.`;
 
 interface PromptImages {
   images: readonly PromptImage[];
@@ -26,32 +28,43 @@ interface PromptImages {
   };
 }
 
+function leftOut(count: number): string {
+  return count === 1 ? "1 image was left out." : `${count} images were left out.`;
+}
+
 function imagesOf(files: Iterable<File>): File[] {
   return [...files].filter((file) => MEDIA_TYPES.includes(file.type));
 }
 
 export function usePromptImages(store: SessionStore): PromptImages {
-  const [images, setImages] = useState<readonly PromptImage[]>([]);
+  // The excess stays in the storage until the images change.
+  const [{ images, excess }, setAttached] = useState(() => addedImages([], storage.draftImages(store.id)));
   const [uploading, setUploading] = useState(0);
   const [problem, setProblem] = useState("");
-  const attach = useCallback((more: readonly PromptImage[]) => {
-    setImages((before) => {
-      const known = new Set(before.map(({ artifact }) => artifact));
-      return [...before, ...more.filter(({ artifact }) => !known.has(artifact))].slice(0, IMAGES_MAX);
-    });
-  }, []);
-  useLayoutEffect(() => store.onDraft((_, refused) => attach(refused)), [store, attach]);
+  const become = useCallback(
+    (change: (before: readonly PromptImage[]) => ReturnType<typeof addedImages>) =>
+      setAttached((before) => {
+        const next = change(before.images);
+        storage.saveDraftImages(store.id, next.images);
+        return next;
+      }),
+    [store],
+  );
+  useLayoutEffect(
+    () => store.onDraft((_, more) => more.length > 0 && become((before) => addedImages(before, more))),
+    [store, become],
+  );
   const add = (files: Iterable<File>) => {
     const found = imagesOf(files);
     if (found.length === 0) return setProblem("Only PNG, JPEG, GIF and WebP images can be attached.");
     if (images.length + uploading + found.length > IMAGES_MAX) {
-      return setProblem(`A prompt may have at most ${IMAGES_MAX} images.`);
+      return setProblem(TOO_MANY);
     }
     setProblem("");
     for (const file of found) {
       setUploading((count) => count + 1);
       storeImage(store.id, file)
-        .then((stored) => attach([stored]))
+        .then((stored) => store.appendToDraft("", [stored]))
         .catch((error) => setProblem(error instanceof RequestError ? error.message : String(error)))
         .finally(() => setUploading((count) => count - 1));
     }
@@ -60,11 +73,12 @@ export function usePromptImages(store: SessionStore): PromptImages {
   return {
     images,
     uploading,
-    problem,
+    problem: problem || (excess > 0 ? `${TOO_MANY} ${leftOut(excess)}` : ""),
     add,
-    remove: (artifact) => setImages((before) => before.filter((image) => image.artifact !== artifact)),
+    remove: (artifact) =>
+      become((before) => ({ images: before.filter((image) => image.artifact !== artifact), excess: 0 })),
     take: () => {
-      setImages([]);
+      become(() => ({ images: [], excess: 0 }));
       setProblem("");
       return [...images];
     },

@@ -21,6 +21,7 @@ import type {
   Skill,
 } from "../wire";
 import { isSkill, parseCommand } from "./commands";
+import { addedTo, type DraftPlace } from "./draft";
 import type { Step } from "./item";
 import { notify } from "./notify";
 import { foldQueued, type QueuedPrompts } from "./queued-prompts";
@@ -61,16 +62,7 @@ export interface SessionView {
   begun: ReadonlyMap<string, number>;
 }
 
-/** Place in the draft at which text is added. */
-export type DraftPlace = "start" | "end";
-
 type DraftListener = (text: string, images: readonly PromptImage[], place: DraftPlace) => void;
-
-/** Returns the draft with more text, on lines of its own. */
-export function addedTo(draft: string, text: string, place: DraftPlace): string {
-  if (!draft.trim()) return text;
-  return place === "end" ? `${draft}\n${text}` : `${text}\n${draft}`;
-}
 
 /** Time that a hidden tab, which gets no animation frames, buffers messages. */
 const HIDDEN_MS = 200;
@@ -181,8 +173,9 @@ export class SessionStore {
 
   private addToDraft(text: string, images: readonly PromptImage[], place: DraftPlace): void {
     for (const listener of this.draftListeners) listener(text, images, place);
-    if (this.draftListeners.size === 0)
-      storage.saveDraft(this.id, addedTo(storage.draft(this.id), text, place));
+    if (this.draftListeners.size > 0) return;
+    storage.saveDraft(this.id, addedTo(storage.draft(this.id), text, place));
+    if (images.length > 0) storage.saveDraftImages(this.id, [...storage.draftImages(this.id), ...images]);
   }
 
   /** Moves prompts back to the draft. They were typed before the text that is in it. */

@@ -3,7 +3,7 @@
  * answers.
  */
 import type { Pending, QueuedPrompt } from "../protocol/outbox";
-import type { SessionId } from "../wire";
+import type { PromptImage, SessionId } from "../wire";
 
 function read(storage: () => Storage, key: string): string | undefined {
   try {
@@ -73,6 +73,15 @@ export function draft(id: SessionId): string {
 
 export function saveDraft(id: SessionId, text: string): void {
   write(tab, `sysop.draft.${id}`, text);
+}
+
+/** Images of the draft. There may be more than a prompt can have. */
+export function draftImages(id: SessionId): PromptImage[] {
+  return readList(`sysop.images.${id}`);
+}
+
+export function saveDraftImages(id: SessionId, images: readonly PromptImage[]): void {
+  write(tab, `sysop.images.${id}`, images.length > 0 ? JSON.stringify(images) : "");
 }
 
 /** Returns the text of a command that is being edited before its approval. */

@@ -1,0 +1,105 @@
+// @vitest-environment happy-dom
+import { createRoot, type Root } from "react-dom/client";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { type LinkEnvironment, SessionLink } from "../protocol/session-link";
+import type { Connection, ConnectionHandlers } from "../protocol/transport";
+import { IMAGES_MAX } from "../state/draft";
+import { SessionStore } from "../state/session-store";
+import * as storage from "../state/storage";
+import type { PromptImage, ServerMessage } from "../wire";
+import { Composer } from "./Composer";
+
+const sessionId = "s";
+let root: Root;
+let store: SessionStore;
+let hooks: ConnectionHandlers;
+const tell = (message: unknown) => hooks.message(message as ServerMessage);
+
+beforeEach(() => {
+  sessionStorage.clear();
+  const connect = (_: string, __: number, given: ConnectionHandlers): Connection => {
+    hooks = given;
+    return { kind: "socket", send: () => true, close: () => undefined };
+  };
+  const world: LinkEnvironment = {
+    socket: connect,
+    events: connect,
+    canOpenSocket: async () => false,
+    probe: async () => 0,
+    now: () => 0,
+    random: () => 0,
+  };
+  store = new SessionStore(sessionId, new SessionLink(sessionId, [], world));
+  store.open();
+  tell({ type: "session.created", sessionId, lastSeq: 0 });
+  root = createRoot(document.body.appendChild(document.createElement("div")));
+});
+afterEach(() => {
+  root.unmount();
+  store.close();
+  document.body.replaceChildren();
+});
+
+/** Sends a prompt that is queued, and stops the turn in another tab. */
+function stopElsewhere(content: string, images: PromptImage[] = []): void {
+  store.say(content, images);
+  tell({ type: "prompt.queued", sessionId, seq: 1, content });
+  tell({ type: "state", sessionId, seq: 2, event: "cancel_asked", state: "stopping", turn: 1, queued: 0 });
+  store.flush();
+}
+
+async function open(): Promise<HTMLTextAreaElement> {
+  root.render(
+    <Composer
+      store={store}
+      prompt="agent:/>"
+      placeholder=""
+      pending={[]}
+      typed={[]}
+      queued={[]}
+      online
+      running={false}
+      history={() => []}
+      complete={() => []}
+      buffer={() => ""}
+    />,
+  );
+  const field = await vi.waitUntil(() => document.querySelector("textarea"));
+  return field as HTMLTextAreaElement;
+}
+
+/** Number of attached images. */
+const attached = () => document.querySelectorAll(".images li").length;
+const problem = () => document.querySelector(".images .warning")?.textContent;
+
+const images = (first: number, count: number): PromptImage[] =>
+  Array.from({ length: count }, (_, at) => ({
+    artifact: `image-${first + at}`,
+    mediaType: "image/png",
+    width: 1,
+    height: 1,
+  }));
+
+test("a prompt that returns to a session in the background is there with its images when it is shown", async () => {
+  stopElsewhere("look at this", images(0, 2));
+  const field = await open();
+  expect(field.value).toBe("look at this");
+  expect(attached()).toBe(2);
+});
+
+test("images that are too many are named, also if they came in the background", async () => {
+  storage.saveDraftImages(sessionId, images(0, 2));
+  stopElsewhere("look at this", images(2, IMAGES_MAX));
+  await open();
+  expect(attached()).toBe(IMAGES_MAX);
+  expect(problem()).toBe("A prompt may have at most 8 images. 2 images were left out.");
+});
+
+test("images that return beside others are attached up to the maximum", async () => {
+  storage.saveDraftImages(sessionId, images(0, 1));
+  await open();
+  stopElsewhere("look at this", images(1, IMAGES_MAX));
+  await vi.waitUntil(() => attached() === IMAGES_MAX);
+  expect(problem()).toBe("A prompt may have at most 8 images. 1 image was left out.");
+  expect(storage.draftImages(sessionId)).toHaveLength(IMAGES_MAX);
+});
