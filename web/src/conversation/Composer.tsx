@@ -16,6 +16,7 @@ import { fromTerminal, type SessionStore } from "../state/session-store";
 import * as storage from "../state/storage";
 import { oneLine } from "../text/neutralize";
 import { AttachImage, ImageChips, usePromptImages } from "./PromptImages";
+import { WRITING } from "./writing";
 
 export interface ComposerHandle {
   focus(): void;
@@ -64,7 +65,8 @@ export function Composer(props: Props) {
   const [text, setText] = useState(() => storage.draft(store.id));
   const attached = usePromptImages(store);
   const sendable = (text.trim() !== "" || attached.images.length > 0) && attached.uploading === 0;
-  const place = useRef<number | undefined>(undefined);
+  /** Position in the history that Arrow Up and Arrow Down have reached. */
+  const recalled = useRef<number | undefined>(undefined);
   const [chosen, setChosen] = useState(0);
   /** Text for which the user closed the command list. */
   const [closed, setClosed] = useState<string>();
@@ -81,14 +83,15 @@ export function Composer(props: Props) {
   // Before anything else can add to the draft, which otherwise would only be stored.
   useLayoutEffect(
     () =>
-      store.onDraft((more, _images, at) => {
+      store.onDraft((more, _images, place) => {
         if (!more) return;
         setText((before) => {
-          const next = addedTo(before, more, at);
+          const next = addedTo(before, more, place);
           storage.saveDraft(store.id, next);
           return next;
         });
-        field.current?.focus();
+        // A prompt may also return because somebody else stopped the turn.
+        if (place === "end" || !document.activeElement?.matches(`${WRITING}, input`)) field.current?.focus();
       }),
     [store],
   );
@@ -114,7 +117,7 @@ export function Composer(props: Props) {
 
   const send = () => {
     if (!sendable) return;
-    place.current = undefined;
+    recalled.current = undefined;
     change("");
     store.say(text.trim(), attached.take());
   };
@@ -145,13 +148,13 @@ export function Composer(props: Props) {
       send();
     } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
       const before = history();
-      const browsing = place.current !== undefined && before[place.current] === text;
+      const browsing = recalled.current !== undefined && before[recalled.current] === text;
       if (text !== "" && !browsing) return;
       const at =
-        (browsing ? (place.current ?? before.length) : before.length) + (event.key === "ArrowUp" ? -1 : 1);
+        (browsing ? (recalled.current ?? before.length) : before.length) + (event.key === "ArrowUp" ? -1 : 1);
       if (at < 0 || (at >= before.length && !browsing)) return;
       event.preventDefault();
-      place.current = at < before.length ? at : undefined;
+      recalled.current = at < before.length ? at : undefined;
       change(before[at] ?? "");
     }
   };

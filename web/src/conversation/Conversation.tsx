@@ -17,12 +17,10 @@ import { Composer, type ComposerHandle } from "./Composer";
 import { useFileDrop } from "./file-drop";
 import { rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
+import { WRITING } from "./writing";
 
 /** Loaded for the first message. */
 export const lazyParts = lazyPart(() => import("./parts"));
-
-/** Elements that keep the focus when a session is opened, because the user writes in them. */
-const WRITING = "textarea, .terminal-side *, dialog *";
 
 interface Props {
   store: SessionStore;

@@ -80,6 +80,22 @@ const images = (first: number, count: number): PromptImage[] =>
     height: 1,
   }));
 
+test.each(["input", "textarea"])("a prompt that returns leaves the focus to another %s", async (name) => {
+  const field = await open();
+  const other = document.body.appendChild(document.createElement(name));
+  other.focus();
+  stopElsewhere("restart web");
+  await vi.waitUntil(() => field.value === "restart web");
+  expect(document.activeElement).toBe(other);
+});
+
+test("a prompt that returns takes the focus if nothing is being written", async () => {
+  const field = await open();
+  stopElsewhere("restart web");
+  await vi.waitUntil(() => field.value === "restart web");
+  expect(document.activeElement).toBe(field);
+});
+
 test("a prompt that returns to a session in the background is there with its images when it is shown", async () => {
   stopElsewhere("look at this", images(0, 2));
   const field = await open();
