@@ -1,5 +1,14 @@
 /** List of the server's sessions, with search, rename, pin and delete. */
-import { Fragment, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
+import {
+  Fragment,
+  useCallback,
+  useContext,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { deleteSession, labelSession, listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
 import type { SessionStore } from "../state/session-store";
@@ -86,7 +95,8 @@ export function Sidebar({ sessions, tabs, connect, choose: enter, close, over }:
     };
   }, [look, search]);
   useTurns(tabs.open, look);
-  useEffect(() => {
+  // Before the next key, which is meant for the search.
+  useLayoutEffect(() => {
     if (over) field.current?.focus();
   }, [over]);
 

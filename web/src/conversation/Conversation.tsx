@@ -1,5 +1,5 @@
 /** The conversation: its messages, pending approvals and prompts, and the composer. */
-import { useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useContext, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { useLatest, useNow, useSessionView } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { lazyPart, useLazyPart } from "../app/lazy-part";
@@ -57,7 +57,8 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
   );
   const toComposer = useCallback(() => composer.current?.focus(), []);
   const taken = useLatest(focused);
-  useEffect(() => {
+  // Before the next key, which is meant for the session.
+  useLayoutEffect(() => {
     if (!takesFocus) return;
     taken.current();
     if (document.activeElement?.matches(WRITING)) return;

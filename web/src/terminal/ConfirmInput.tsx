@@ -1,5 +1,5 @@
 /** Shows the text before it is typed into the terminal. */
-import { useEffect, useId, useRef } from "react";
+import { useId, useLayoutEffect, useRef } from "react";
 import { neutralize } from "../text/neutralize";
 import type { InputConfirmation } from "./terminal-session";
 
@@ -9,7 +9,8 @@ const SHOWN_MAX = 4000;
 export function ConfirmInput({ asking }: { asking: InputConfirmation }) {
   const name = useId();
   const yes = useRef<HTMLButtonElement>(null);
-  useEffect(() => yes.current?.focus(), []);
+  // Before the next key, which must not reach the terminal.
+  useLayoutEffect(() => yes.current?.focus(), []);
   const left = asking.text.length - SHOWN_MAX;
   return (
     <div

@@ -1,12 +1,13 @@
 /** Finds text in the terminal. */
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useLayoutEffect, useRef, useState } from "react";
 import type { TerminalSession } from "./terminal-session";
 
 export function SearchBox({ attached, onClose }: { attached: TerminalSession; onClose(): void }) {
   const [text, setText] = useState("");
   const [found, setFound] = useState("");
   const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
+  // Before the next key, which is meant for the search.
+  useLayoutEffect(() => {
     box.current?.focus();
     const end = attached.onResults((at, of) => setFound(of === 0 ? "not found" : `${at + 1} of ${of}`));
     return () => {

@@ -1,0 +1,66 @@
+// @vitest-environment happy-dom
+import type { ReactNode } from "react";
+import { createRoot, type Root } from "react-dom/client";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { Conversation } from "../conversation/Conversation";
+import { SessionLink } from "../protocol/session-link";
+import { SessionStore } from "../state/session-store";
+import { ConfirmInput } from "../terminal/ConfirmInput";
+import { SearchBox } from "../terminal/SearchBox";
+import type { TerminalSession } from "../terminal/terminal-session";
+import { Sidebar } from "./Sidebar";
+
+const nothing = () => undefined;
+const terminal = { onResults: () => nothing, endSearch: nothing } as unknown as TerminalSession;
+const sessions = { closeTab: nothing } as unknown as Parameters<typeof Sidebar>[0]["sessions"];
+const commands = { run: nothing, paste: nothing, buffer: () => "" };
+let root: Root;
+
+beforeEach(() => {
+  vi.stubGlobal("fetch", () => new Promise(nothing));
+  root = createRoot(document.body.appendChild(document.createElement("div")));
+});
+afterEach(() => {
+  root.unmount();
+  document.body.replaceChildren();
+  vi.unstubAllGlobals();
+});
+
+test.each<[string, string, () => ReactNode]>([
+  ["the terminal's search", "Search terminal", () => <SearchBox attached={terminal} onClose={nothing} />],
+  [
+    "the confirmation of a paste",
+    "Paste",
+    () => <ConfirmInput asking={{ text: "rm", why: "", verb: "Paste", yes: nothing, no: nothing }} />,
+  ],
+  [
+    "the list over the page",
+    "Search sessions",
+    () => (
+      <Sidebar
+        sessions={sessions}
+        tabs={{ open: [], active: undefined }}
+        connect={nothing}
+        choose={nothing}
+        close={nothing}
+        over
+      />
+    ),
+  ],
+  [
+    "a session that was just opened",
+    "Describe a task",
+    () => (
+      <Conversation
+        store={new SessionStore("s", new SessionLink("s"))}
+        commands={commands}
+        takesFocus
+        focused={nothing}
+      />
+    ),
+  ],
+])("%s has the focus before the next key", (_, name, element) => {
+  root.render(element());
+  const { activeElement } = document;
+  expect(activeElement?.getAttribute("aria-label") ?? activeElement?.textContent).toBe(name);
+});
