@@ -8,10 +8,14 @@
     }
   };
   const { dataset } = document.documentElement;
+  const failed = ({ target }) => {
+    if (target instanceof HTMLScriptElement) dataset.shell = "failed";
+  };
+  addEventListener("error", failed, true); // such an event does not bubble
   const theme = read("localStorage", "sysop.theme");
   const light = matchMedia("(prefers-color-scheme: light)").matches;
   dataset.theme = theme === "light" || theme === "dark" ? theme : light ? "light" : "dark";
-  // Which shell is shown until the page is loaded.
+  // The outline that is shown until the script has drawn the page.
   const session = location.hash.startsWith("#/s/") || read("sessionStorage", "sysop.tabs");
   dataset.shell = session ? "session" : "welcome";
   if (read("localStorage", "sysop.terminal.hidden") === "yes") dataset.terminal = "hidden";

@@ -121,3 +121,47 @@ test("the code of messages is loaded together with the page if its address names
   await expect(new Person(page).prompt).toBeVisible();
   await expect(page.locator(".shell")).toHaveCount(0);
 });
+
+test("without JavaScript, the page says that it needs it, and shows no outline", async ({
+  browser,
+  serve,
+}) => {
+  const server = await serve({});
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  await enter(context, server);
+  const page = await context.newPage();
+  await page.goto(`${server.url}/`);
+  const told = page.locator("noscript p");
+  await expect(told).toContainText("This page needs JavaScript.");
+  await expect(told).toBeInViewport({ ratio: 1 });
+  await expect(page.locator(".shell, .failed").filter({ visible: true })).toHaveCount(0);
+  await context.close();
+});
+
+for (const [file, url] of [
+  ["its script", "**/assets/index-*.js"],
+  ["any script", "**/*.js"],
+] as const) {
+  test(`a page that does not get ${file} says so, and shows no outline`, async ({ page, serve }) => {
+    const server = await serve({});
+    await enter(page.context(), server);
+    await page.route(url, (route) => route.abort());
+    await page.goto(`${server.url}/`);
+    await expect(page.getByRole("alert")).toHaveText(/^\s*The server did not send the page's script\./);
+    await expect(page.getByRole("alert")).toBeInViewport({ ratio: 1 });
+    await expect(page.locator(".shell")).toBeHidden();
+  });
+}
+
+test("a page that lacks only the script of the first paint is drawn by its own", async ({ page, serve }) => {
+  const server = await serve({});
+  await enter(page.context(), server);
+  await page.route("**/theme.js", (route) => route.abort());
+  const release = await hold(page, "**/assets/index-*.js");
+  await page.goto(`${server.url}/`, { waitUntil: "commit" });
+  await expect(page.locator(".shell")).toBeAttached();
+  await expect(page.locator(".shell")).toBeHidden();
+  release();
+  await expect(page.getByRole("button", { name: "New session" }).first()).toBeVisible();
+  await expect(page.locator(".failed")).toHaveCount(0);
+});
