@@ -1,6 +1,6 @@
 /**
  * Prompt of a program: a password, a passphrase, a host key confirmation. The input stays in the field until it is
- * sent; it is never part of React state, stored or logged.
+ * sent; it is never part of a component's state, stored or logged.
  */
 import { type FormEvent, useEffect, useRef } from "react";
 import type { SessionStore } from "../state/session-store";

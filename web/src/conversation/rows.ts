@@ -7,7 +7,7 @@ export type Row =
   | { kind: "earlier"; id: string; count: number; dropped: number }
   | { kind: "item"; id: string; item: Item };
 
-/** Rows by item. Unchanged items keep their row, so that React does not render it again. */
+/** Rows by item. Unchanged items keep their row, so that Preact does not render it again. */
 const known = new WeakMap<Item, Row>();
 
 function rowOf(item: Item): Row {

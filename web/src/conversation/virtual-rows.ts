@@ -2,20 +2,20 @@
 import { elementScroll, observeElementOffset, observeElementRect, Virtualizer } from "@tanstack/virtual-core";
 import { useLayoutEffect, useReducer, useState } from "react";
 
-type Own = Virtualizer<HTMLElement, HTMLElement>;
-type Wish = Pick<
-  Own["options"],
-  "count" | "getScrollElement" | "estimateSize" | "getItemKey" | "overscan" | "onChange"
+type RowVirtualizer = Virtualizer<HTMLElement, HTMLElement>;
+type RowOptions = Pick<
+  RowVirtualizer["options"],
+  "count" | "getScrollElement" | "estimateSize" | "getItemKey" | "overscan"
 >;
 
 /** Returns the virtualizer of a list. The component renders again when other rows come into view. */
-export function useVirtualRows(wish: Omit<Wish, "onChange">): Own {
+export function useVirtualRows(rowOptions: RowOptions): RowVirtualizer {
   const [, render] = useReducer((count: number) => count + 1, 0);
   const options = {
     observeElementRect,
     observeElementOffset,
     scrollToFn: elementScroll,
-    ...wish,
+    ...rowOptions,
     onChange: () => render(),
   };
   const [virtual] = useState(() => new Virtualizer<HTMLElement, HTMLElement>(options));

@@ -1,6 +1,6 @@
 /**
  * Makes untrusted text safe to display: control, bidirectional and invisible characters are shown instead of obeyed, by
- * the rules of `sysop_core::text`. React already escapes HTML.
+ * the rules of `sysop_core::text`. Preact already escapes HTML.
  */
 
 const INVISIBLE =
