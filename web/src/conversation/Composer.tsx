@@ -95,10 +95,14 @@ export function Composer(props: Props) {
       }),
     [store],
   );
-  // biome-ignore lint/correctness/useExhaustiveDependencies: its height follows its text
   useLayoutEffect(() => {
     const { current } = field;
     if (!current) return;
+    if (text === "") {
+      // One row needs no measuring, which would lay out the whole page before its first frame.
+      current.style.height = "";
+      return;
+    }
     const setHeight = () => {
       current.style.height = "auto";
       const line = Number.parseFloat(getComputedStyle(current).lineHeight) || 20;
