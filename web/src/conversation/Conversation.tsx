@@ -19,7 +19,7 @@ import { rowsOf } from "./rows";
 import { modelName, Toolbar } from "./Toolbar";
 import { WRITING } from "./writing";
 
-/** Loaded for the first message. */
+/** Loaded after the first frame of a session, while its messages are on their way. */
 export const lazyParts = lazyPart(() => import("./parts"));
 
 interface Props {
@@ -73,6 +73,7 @@ export function Conversation({ store, commands, takesFocus, focused }: Props) {
   const drop = useFileDrop(online && me?.operate === true && me.decide && canUpload(transcript));
   const wanted =
     watches || transcript.items.length > 0 || transcript.questions.length > 0 || drop.file !== undefined;
+  useEffect(() => lazyParts.preload(), []);
   const parts = useLazyPart(lazyParts, wanted);
   const empty = (
     <Empty
