@@ -2,6 +2,7 @@
 import { type ReactNode, useContext, useEffect, useState } from "react";
 import { CopyButton } from "./CopyButton";
 import { Commands } from "./command-actions";
+import { idle } from "./idle";
 import { neutralize, neutralizeLine, pieces, stripInvisible } from "./neutralize";
 
 /** Longer code is not highlighted. */
@@ -64,10 +65,15 @@ function useHighlighted(text: string, language: string, finished: boolean): Reac
   useEffect(() => {
     if (!wanted) return;
     let here = true;
-    void import("./highlight").then(({ highlight }) => {
-      const shown = highlight(text, language);
-      if (here && shown) become({ text, shown });
-    });
+    // Text without colors can be read, so its paint comes first. Loading and highlighting are tasks of their own.
+    const color = async () => {
+      await idle();
+      const { highlight } = await import("./highlight");
+      await idle();
+      const shown = here && highlight(text, language);
+      if (shown) become({ text, shown });
+    };
+    void color();
     return () => {
       here = false;
     };
