@@ -119,3 +119,13 @@ test("images that return beside others are attached up to the maximum", async ()
   expect(problem()).toBe("A prompt may have at most 8 images. 1 image was left out.");
   expect(storage.draftImages(sessionId)).toHaveLength(IMAGES_MAX);
 });
+
+test("a prompt is measured only once it has text", async () => {
+  const measure = vi.spyOn(window, "getComputedStyle");
+  const field = await open();
+  expect(measure).not.toHaveBeenCalled();
+  stopElsewhere("restart web");
+  await vi.waitUntil(() => field.style.height !== "");
+  expect(measure).toHaveBeenCalled();
+  measure.mockRestore();
+});
