@@ -134,7 +134,7 @@ test("without JavaScript, the page says that it needs it, and shows no outline",
   const told = page.locator("noscript p");
   await expect(told).toContainText("This page needs JavaScript.");
   await expect(told).toBeInViewport({ ratio: 1 });
-  await expect(page.locator(".shell, .failed").filter({ visible: true })).toHaveCount(0);
+  await expect(page.locator(".shell, .no-script").filter({ visible: true })).toHaveCount(0);
   await context.close();
 });
 
@@ -154,6 +154,7 @@ for (const [file, url] of [
 }
 
 test("a page that lacks only the script of the first paint is drawn by its own", async ({ page, serve }) => {
+  await page.emulateMedia({ reducedMotion: "reduce" });
   const server = await serve({});
   await enter(page.context(), server);
   await page.route("**/theme.js", (route) => route.abort());
@@ -161,7 +162,8 @@ test("a page that lacks only the script of the first paint is drawn by its own",
   await page.goto(`${server.url}/`, { waitUntil: "commit" });
   await expect(page.locator(".shell")).toBeAttached();
   await expect(page.locator(".shell")).toBeHidden();
+  await expect(page.locator(".no-script")).toBeHidden();
   release();
   await expect(page.getByRole("button", { name: "New session" }).first()).toBeVisible();
-  await expect(page.locator(".failed")).toHaveCount(0);
+  await expect(page.locator(".no-script")).toHaveCount(0);
 });

@@ -64,7 +64,9 @@ function TerminalSlot({ store, theme, fontSize }: { store: SessionStore; theme: 
   );
   const toModel = useMemo(
     () => (text: string) => {
-      if (text.trim()) store.appendToDraft(fromTerminal(text));
+      if (!text.trim()) return;
+      if (document.activeElement instanceof HTMLElement) document.activeElement.blur(); // for the composer
+      store.appendToDraft(fromTerminal(text));
     },
     [store],
   );

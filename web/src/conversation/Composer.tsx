@@ -90,8 +90,8 @@ export function Composer(props: Props) {
           storage.saveDraft(store.id, next);
           return next;
         });
-        // A prompt may also return because somebody else stopped the turn.
-        if (place === "end" || !document.activeElement?.matches(`${WRITING}, input`)) field.current?.focus();
+        // Text may also come from the server: a refused prompt, or the end of a turn that somebody else stopped.
+        if (!document.activeElement?.matches(`${WRITING}, input`)) field.current?.focus();
       }),
     [store],
   );

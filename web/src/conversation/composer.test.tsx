@@ -64,7 +64,7 @@ async function open(): Promise<HTMLTextAreaElement> {
       buffer={() => ""}
     />,
   );
-  const field = await vi.waitUntil(() => document.querySelector("textarea"));
+  const field = await vi.waitUntil(() => document.querySelector("textarea"), { timeout: 10_000 });
   return field as HTMLTextAreaElement;
 }
 
@@ -85,14 +85,14 @@ test.each(["input", "textarea"])("a prompt that returns leaves the focus to anot
   const other = document.body.appendChild(document.createElement(name));
   other.focus();
   stopElsewhere("restart web");
-  await vi.waitUntil(() => field.value === "restart web");
+  await vi.waitUntil(() => field.value === "restart web", { timeout: 10_000 });
   expect(document.activeElement).toBe(other);
 });
 
 test("a prompt that returns takes the focus if nothing is being written", async () => {
   const field = await open();
   stopElsewhere("restart web");
-  await vi.waitUntil(() => field.value === "restart web");
+  await vi.waitUntil(() => field.value === "restart web", { timeout: 10_000 });
   expect(document.activeElement).toBe(field);
 });
 
@@ -115,17 +115,17 @@ test("images that return beside others are attached up to the maximum", async ()
   storage.saveDraftImages(sessionId, images(0, 1));
   await open();
   stopElsewhere("look at this", images(1, IMAGES_MAX));
-  await vi.waitUntil(() => attached() === IMAGES_MAX);
+  await vi.waitUntil(() => attached() === IMAGES_MAX, { timeout: 10_000 });
   expect(problem()).toBe("A prompt may have at most 8 images. 1 image was left out.");
   expect(storage.draftImages(sessionId)).toHaveLength(IMAGES_MAX);
 });
 
-test("a prompt is measured only once it has text", async () => {
+test("an empty composer is not measured", async () => {
   const measure = vi.spyOn(window, "getComputedStyle");
   const field = await open();
   expect(measure).not.toHaveBeenCalled();
   stopElsewhere("restart web");
-  await vi.waitUntil(() => field.style.height !== "");
+  await vi.waitUntil(() => field.style.height !== "", { timeout: 10_000 });
   expect(measure).toHaveBeenCalled();
   measure.mockRestore();
 });

@@ -16,7 +16,7 @@ test("code is shown at once, and colored when the browser is idle", async () => 
     expect(code?.children).toHaveLength(0);
     waiting.shift()?.();
   }
-  await vi.waitUntil(() => code?.querySelector(".hl-keyword"));
+  await vi.waitUntil(() => code?.querySelector(".hl-keyword"), { timeout: 10_000 });
   expect(code?.textContent).toBe("if true");
   root.unmount();
   vi.unstubAllGlobals();
