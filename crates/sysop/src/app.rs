@@ -241,7 +241,11 @@ impl Services {
         if settings.background_on_timeout && !is_small {
             catalog::background_on_timeout(&mut tools);
         }
-        let small_system = system_prompt::small_system(&place.host, &place.root, &tools);
+        // The names in the home directory are private. Models in the table call tools natively.
+        let lists = place.host == HostChoice::Local
+            && place.root != settings.folders.home
+            && sysop_core::model_table::find(&self.model).is_none();
+        let small_system = system_prompt::small_system(&place.host, lists.then_some(&*place.root), &tools);
         let (system, text_system) = if is_small && external.is_empty() {
             (small_system, None)
         } else {
