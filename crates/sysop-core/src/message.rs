@@ -368,18 +368,18 @@ pub struct ToolResult {
     pub images: Vec<ImageRef>,
 }
 
-/// End of a tool call, by the next step that makes sense.
+/// End of a tool call. It selects the advice that follows the result for a model that gets its tools as text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallEnd {
-    /// It succeeded, or failed without an error message, as a search that finds nothing does.
+    /// The call succeeded, or failed without an error message, as a search that finds nothing does.
     #[default]
     Done,
-    /// It was tried and failed with an error message: another attempt may succeed.
+    /// The call was tried and failed with an error message: another attempt may succeed.
     Failed,
     /// A person or the policy rejected or stopped it, or its host was not reached: another way must not be tried.
     Refused,
-    /// It was cut short, such as by its time limit: its effect is unknown, and another way may succeed.
+    /// The call was cut short, such as by its time limit or a signal: its effect is unknown, and another way may succeed.
     Unfinished,
 }
 
@@ -389,6 +389,7 @@ impl CallEnd {
         match outcome.status {
             Status::Failed if outcome.unreachable => Self::Refused,
             Status::Failed if has_error_message(&outcome.output) => Self::Failed,
+            Status::Failed if outcome.exit_code.is_none() => Self::Unfinished,
             Status::Ok | Status::Failed => Self::Done,
             Status::Cancelled | Status::Rejected => Self::Refused,
             Status::Timeout | Status::Interrupted | Status::Unknown => Self::Unfinished,

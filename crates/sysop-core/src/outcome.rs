@@ -64,6 +64,16 @@ pub struct SystemChange {
     pub how: String,
 }
 
+impl SystemChange {
+    /// Word for the change of a file that was written, but has its old content. `undo.sh` in sysop-host uses it.
+    const REWRITTEN: &str = "touched";
+
+    /// Returns true if a file was written, but has its old content.
+    pub fn is_rewrite(&self) -> bool {
+        self.kind == ChangeKind::File && self.how == Self::REWRITTEN
+    }
+}
+
 /// Kinds of objects that a command can change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

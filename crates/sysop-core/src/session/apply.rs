@@ -376,7 +376,7 @@ impl Session {
             let end = if is_text && unchanged.is_some() { CallEnd::Failed } else { CallEnd::of(&outcome) };
             let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
-            let mut result = ToolResult { end, ..result_of(&call, edited, &outcome, again, failures) };
+            let mut result = result_of(&call, edited, &outcome, end, again, failures);
             for line in unchanged.into_iter().chain(prepared.as_deref().map(hints::not_repeated)) {
                 result.output = format!("{}\n{line}", result.output.trim_end());
             }
@@ -464,6 +464,7 @@ fn result_of(
     call: &ToolCall,
     edited: Option<String>,
     outcome: &Outcome,
+    end: CallEnd,
     again: bool,
     failures: u32,
 ) -> ToolResult {
@@ -494,7 +495,7 @@ fn result_of(
         name: call.name.clone(),
         output,
         is_error,
-        end: CallEnd::of(outcome),
+        end,
         images: outcome.images.clone(),
     }
 }

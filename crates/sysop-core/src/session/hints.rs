@@ -2,10 +2,10 @@
 //! outcome or one reply.
 //!
 //! Small models need these lines most: they repeat a failing command with other words, guess options, and report work
-//! that they never did. A line is added only after a failure, so a session without failures costs nothing.
+//! that they never did. A line is added only after a failure or an edit without an effect; other sessions cost nothing.
 
 use crate::message::{ToolCall, has_error_message};
-use crate::outcome::{ChangeKind, Outcome, Status, SystemChange};
+use crate::outcome::{Outcome, Reversibility, Status, SystemChange};
 
 /// Exit code of a shell that did not find the program.
 const NOT_FOUND: i32 = 127;
@@ -81,17 +81,19 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     })
 }
 
-/// Word for the change of a file that was written without another content.
-const REWRITTEN: &str = "touched";
+/// Programs that edit files in place.
+const EDITORS: [&str; 4] = ["sed", "perl", "awk", "gawk"];
 
-/// Returns the line that is added to the result of a command that wrote files, but left the content of each as it was,
+/// Returns the line that is added to the result of an edit that wrote files, but left the content of each as it was,
 /// such as a `sed -i` whose pattern matches nothing. Such commands end without a word and with exit code 0.
 pub(super) fn changed_nothing(call: &ToolCall, outcome: &Outcome) -> Option<String> {
     let command = call.text_argument("command")?;
-    let is_rewritten = |change: &SystemChange| change.kind == ChangeKind::File && change.how == REWRITTEN;
     let is_silent = outcome.status == Status::Ok && !has_error_message(&outcome.output);
-    let wants_time = command.split_whitespace().any(|word| word == "touch");
-    if !is_silent || wants_time || !outcome.changed.iter().all(is_rewritten) {
+    // Other programs, such as `touch`, may be meant to leave the content, or have other effects.
+    let is_editor = |word: &str| EDITORS.contains(&word.rsplit('/').next().unwrap_or_default());
+    let is_edit = command.split_whitespace().any(is_editor);
+    let is_recorded = outcome.undo == Some(Reversibility::Exact);
+    if !(is_silent && is_edit && is_recorded && outcome.changed.iter().all(SystemChange::is_rewrite)) {
         return None;
     }
     let name = outcome.changed.first()?.name.rsplit('/').next().unwrap_or_default();
@@ -100,7 +102,7 @@ pub(super) fn changed_nothing(call: &ToolCall, outcome: &Outcome) -> Option<Stri
     } else {
         format!("{name} has its")
     };
-    Some(format!("[the command changed nothing: {files} old content]"))
+    Some(format!("[the edit changed nothing: {files} old content]"))
 }
 
 /// Returns the line that is added to the result of a command that seems to prepare for `failed`, the command before it.

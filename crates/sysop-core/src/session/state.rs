@@ -200,8 +200,8 @@ pub(super) struct SameFailures {
 
 impl SameFailures {
     /// Records an outcome. A success starts the count over, and so does a failure without an error message, because a
-    /// search that finds nothing fails in this way. A host that is not reached counts, although its [`CallEnd`] is no failure:
-    /// asking for it again and again is what the count is there to notice.
+    /// search that finds nothing fails in this way. A host that is not reached counts, although its [`CallEnd`] is no
+    /// failure: asking for it again and again is what the count is there to notice.
     pub(super) fn record(&mut self, outcome: &Outcome) {
         let failed = outcome.status == Status::Failed && has_error_message(&outcome.output);
         if !failed {

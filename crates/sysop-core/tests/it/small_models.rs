@@ -3,7 +3,7 @@
 use expect_test::expect;
 use sysop_core::event::{ConfigChange, Input};
 use sysop_core::message::{CallEnd, Message, Reply, ToolProtocol};
-use sysop_core::outcome::{ChangeKind, Outcome, Status, SystemChange};
+use sysop_core::outcome::{ChangeKind, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::policy::ApprovalMode;
 use sysop_core::spec::SessionSpec;
 use sysop_core::tool::{ClientTools, ToolEffect};
@@ -188,7 +188,7 @@ fn a_file_that_changed_counts_as_used_even_if_no_command_names_it() {
 }
 
 #[test]
-fn a_command_that_rewrote_files_without_a_change_is_told_so() {
+fn an_edit_that_left_the_files_as_they_were_is_told_so() {
     let rewritten = |name: &str, how: &str| SystemChange {
         kind: ChangeKind::File,
         name: format!("/srv/{name}"),
@@ -197,7 +197,7 @@ fn a_command_that_rewrote_files_without_a_change_is_told_so() {
     let run = |protocol: ToolProtocol, command: &str, output: &str, changed: Vec<SystemChange>| {
         let mut world = World::auto();
         world.prompt("Set the port.").reply(Reply { protocol, ..calls(vec![bash("1", command)]) });
-        world.outcome(Outcome { changed, ..Outcome::ok(output) });
+        world.outcome(Outcome { changed, undo: Some(Reversibility::Exact), ..Outcome::ok(output) });
         let (_, request) = world.asked.clone().expect("asked");
         let Some(Message::ToolResults { results }) = request.messages.last().map(|last| last.message())
         else {
@@ -207,7 +207,7 @@ fn a_command_that_rewrote_files_without_a_change_is_told_so() {
     };
     let (silent, sed) = ("[exit code 0]", "sed -i s/80/81/ a.conf");
     let same = || rewritten("a.conf", "touched");
-    let line = "[exit code 0]\n[the command changed nothing: a.conf has its old content]";
+    let line = "[exit code 0]\n[the edit changed nothing: a.conf has its old content]";
     let told = run(ToolProtocol::Text, sed, silent, vec![same()]);
     assert_eq!(told, (line.to_owned(), true, CallEnd::Failed));
     let told = run(ToolProtocol::Native, sed, silent, vec![same()]);
@@ -219,6 +219,7 @@ fn a_command_that_rewrote_files_without_a_change_is_told_so() {
         (sed, silent, vec![]),
         (sed, "1 file read\n[exit code 0]", vec![same()]),
         ("touch a.conf", silent, vec![same()]),
+        ("curl -o a.conf http://a/b", silent, vec![same()]),
     ] {
         let told = run(ToolProtocol::Text, command, output, changed);
         assert_eq!(told, (output.to_owned(), false, CallEnd::Done), "{command}");
@@ -314,4 +315,24 @@ fn a_missing_program_adds_one_line_to_the_result() {
         results[0].output,
         "bash: line 1: jq: command not found\n[jq is not installed: use another program, or the shell itself]"
     );
+}
+
+#[test]
+fn the_end_of_a_call_follows_from_its_outcome() {
+    let failed = |code: Option<i32>, output: &str| Outcome { exit_code: code, ..Outcome::failed(output) };
+    for (outcome, end) in [
+        (Outcome::ok("a"), CallEnd::Done),
+        (failed(Some(1), "[exit code 1]"), CallEnd::Done),
+        (failed(Some(2), "no such file\n[exit code 2]"), CallEnd::Failed),
+        (failed(None, "no file a"), CallEnd::Failed),
+        (failed(None, "[killed by signal 9]"), CallEnd::Unfinished),
+        (Outcome::unreachable("db1: no route"), CallEnd::Refused),
+        (Outcome::new(Status::Rejected, "rejected"), CallEnd::Refused),
+        (Outcome::new(Status::Cancelled, "stopped"), CallEnd::Refused),
+        (Outcome::new(Status::Timeout, "after 30 s"), CallEnd::Unfinished),
+        (Outcome::new(Status::Interrupted, "exited"), CallEnd::Unfinished),
+        (Outcome::new(Status::Unknown, "lost"), CallEnd::Unfinished),
+    ] {
+        assert_eq!(CallEnd::of(&outcome), end, "{outcome:?}");
+    }
 }

@@ -212,6 +212,17 @@ async fn file_tools_say_what_they_changed() {
 }
 
 #[tokio::test]
+async fn an_edit_that_matches_nothing_is_a_rewrite() {
+    let world = World::new(1 << 20);
+    fs::write(world.at("a"), "port = 80\n").unwrap();
+    let done = world.run("bash", json!({ "command": "sed -i s/90/91/ a" })).await;
+    assert!(done.changed.len() == 1 && done.changed[0].is_rewrite(), "{done:?}");
+    assert_eq!(done.undo, Some(Reversibility::Exact));
+    let done = world.run("bash", json!({ "command": "sed -i s/80/81/ a" })).await;
+    assert!(done.changed.len() == 1 && !done.changed[0].is_rewrite(), "{done:?}");
+}
+
+#[tokio::test]
 async fn effects_outside_of_the_watched_paths_are_never_exact() {
     let world = World::new(1 << 20);
     let done = world.bash("tar -cf made --files-from /dev/null").await;

@@ -65,14 +65,14 @@ fn suggestion(settings: &Settings, bare: &str, configured: &[(&ProviderInfo, Str
     let own = settings.models.keys().chain(settings.prices.keys()).map(String::as_str);
     let mut listed: Vec<&str> = own.collect();
     for name in model_table::names() {
-        listed.push(name); // with `extend`, everything would have to be `'static`
+        listed.push(name);
     }
     let name_of = |model: &str| model.split_once('/').map(|(_, name)| name.to_owned()).unwrap_or_default();
     if let Some(same) = listed.iter().find(|model| name_of(model) == bare) {
         return (*same).to_owned();
     }
-    let is_open = bare.starts_with("gpt-oss");
-    let family = FAMILIES.iter().find(|(start, _)| bare.starts_with(start) && !is_open);
+    let has_vendor = !bare.starts_with("gpt-oss"); // open weights, which any server may have
+    let family = FAMILIES.iter().find(|(start, _)| has_vendor && bare.starts_with(start));
     let may_correct = |provider: &ProviderInfo| ![OPENAI.name, OLLAMA.name].contains(&provider.name);
     let nearest = || {
         let names: Vec<String> = listed.iter().map(|model| name_of(model)).collect();
