@@ -12,7 +12,6 @@ use crate::effort::Effort;
 use crate::id::CallId;
 use crate::image::{ImageRef, RequestImages};
 use crate::mode::{Mode, SamplingDefaults};
-use crate::outcome::{Outcome, Status};
 
 /// Name of a model as users write it: `PROVIDER/NAME`.
 ///
@@ -384,18 +383,6 @@ pub enum CallEnd {
 }
 
 impl CallEnd {
-    /// Returns the end of a call by its outcome.
-    pub fn of(outcome: &Outcome) -> Self {
-        match outcome.status {
-            Status::Failed if outcome.unreachable => Self::Refused,
-            Status::Failed if has_error_message(&outcome.output) => Self::Failed,
-            Status::Failed if outcome.exit_code.is_none() => Self::Unfinished,
-            Status::Ok | Status::Failed => Self::Done,
-            Status::Cancelled | Status::Rejected => Self::Refused,
-            Status::Timeout | Status::Interrupted | Status::Unknown => Self::Unfinished,
-        }
-    }
-
     fn is_done(&self) -> bool {
         *self == Self::Done
     }

@@ -373,7 +373,7 @@ impl Session {
             self.state.changed_files.extend(names.take(room).map(|change| change.name.clone()));
             let failed = &mut self.state.failed_command;
             let unchanged = hints::changed_nothing(&call, &outcome);
-            let end = if is_text && unchanged.is_some() { CallEnd::Failed } else { CallEnd::of(&outcome) };
+            let end = if is_text && unchanged.is_some() { CallEnd::Failed } else { hints::end_of(&outcome) };
             let prepared = FailedCommand::record(failed, &call, &outcome, end).filter(|_| is_text);
             let failures = self.state.same_failures.times;
             let mut result = result_of(&call, edited, &outcome, end, again, failures);

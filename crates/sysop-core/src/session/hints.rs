@@ -4,7 +4,7 @@
 //! Small models need these lines most: they repeat a failing command with other words, guess options, and report work
 //! that they never did. A line is added only after a failure or an edit without an effect; other sessions cost nothing.
 
-use crate::message::{ToolCall, has_error_message};
+use crate::message::{CallEnd, ToolCall, has_error_message};
 use crate::outcome::{Outcome, Reversibility, Status, SystemChange};
 
 /// Exit code of a shell that did not find the program.
@@ -79,6 +79,18 @@ pub(super) fn usage(call: &ToolCall, outcome: &Outcome) -> Option<String> {
         Some((_, usage)) => format!("[usage: {usage}]"),
         None => format!("[to see the options of {program}, run `{program} --help`]"),
     })
+}
+
+/// Returns the end of a call by its outcome.
+pub(super) fn end_of(outcome: &Outcome) -> CallEnd {
+    match outcome.status {
+        Status::Failed if outcome.unreachable => CallEnd::Refused,
+        Status::Failed if has_error_message(&outcome.output) => CallEnd::Failed,
+        Status::Failed if outcome.exit_code.is_none() => CallEnd::Unfinished,
+        Status::Ok | Status::Failed => CallEnd::Done,
+        Status::Cancelled | Status::Rejected => CallEnd::Refused,
+        Status::Timeout | Status::Interrupted | Status::Unknown => CallEnd::Unfinished,
+    }
 }
 
 /// Programs that edit files in place.
@@ -228,9 +240,9 @@ pub(super) fn claims_action(text: &str) -> bool {
 mod tests {
     use serde_json::json;
 
-    use super::{claims_action, usage};
+    use super::{claims_action, end_of, usage};
     use crate::id::CallId;
-    use crate::message::{Arguments, ToolCall};
+    use crate::message::{Arguments, CallEnd, ToolCall};
     use crate::outcome::{Outcome, Status};
 
     fn hint(command: &str, exit_code: i32, output: &str) -> Option<String> {
@@ -303,6 +315,26 @@ mod tests {
             "There are 3 files.",
         ] {
             assert!(!claims_action(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_call_follows_from_its_outcome() {
+        let failed = |code: Option<i32>, output: &str| Outcome { exit_code: code, ..Outcome::failed(output) };
+        for (outcome, end) in [
+            (Outcome::ok("a"), CallEnd::Done),
+            (failed(Some(1), "[exit code 1]"), CallEnd::Done),
+            (failed(Some(2), "no such file\n[exit code 2]"), CallEnd::Failed),
+            (failed(None, "no file a"), CallEnd::Failed),
+            (failed(None, "[killed by signal 9]"), CallEnd::Unfinished),
+            (Outcome::unreachable("db1: no route"), CallEnd::Refused),
+            (Outcome::new(Status::Rejected, "rejected"), CallEnd::Refused),
+            (Outcome::new(Status::Cancelled, "stopped"), CallEnd::Refused),
+            (Outcome::new(Status::Timeout, "after 30 s"), CallEnd::Unfinished),
+            (Outcome::new(Status::Interrupted, "exited"), CallEnd::Unfinished),
+            (Outcome::new(Status::Unknown, "lost"), CallEnd::Unfinished),
+        ] {
+            assert_eq!(end_of(&outcome), end, "{outcome:?}");
         }
     }
 }

@@ -316,23 +316,3 @@ fn a_missing_program_adds_one_line_to_the_result() {
         "bash: line 1: jq: command not found\n[jq is not installed: use another program, or the shell itself]"
     );
 }
-
-#[test]
-fn the_end_of_a_call_follows_from_its_outcome() {
-    let failed = |code: Option<i32>, output: &str| Outcome { exit_code: code, ..Outcome::failed(output) };
-    for (outcome, end) in [
-        (Outcome::ok("a"), CallEnd::Done),
-        (failed(Some(1), "[exit code 1]"), CallEnd::Done),
-        (failed(Some(2), "no such file\n[exit code 2]"), CallEnd::Failed),
-        (failed(None, "no file a"), CallEnd::Failed),
-        (failed(None, "[killed by signal 9]"), CallEnd::Unfinished),
-        (Outcome::unreachable("db1: no route"), CallEnd::Refused),
-        (Outcome::new(Status::Rejected, "rejected"), CallEnd::Refused),
-        (Outcome::new(Status::Cancelled, "stopped"), CallEnd::Refused),
-        (Outcome::new(Status::Timeout, "after 30 s"), CallEnd::Unfinished),
-        (Outcome::new(Status::Interrupted, "exited"), CallEnd::Unfinished),
-        (Outcome::new(Status::Unknown, "lost"), CallEnd::Unfinished),
-    ] {
-        assert_eq!(CallEnd::of(&outcome), end, "{outcome:?}");
-    }
-}

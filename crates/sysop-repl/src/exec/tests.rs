@@ -261,7 +261,7 @@ async fn without_a_prompt_an_approval_exits_3_and_runs_nothing() {
         --- err
         I will **clean** up.
         error: `rm -rf build && echo done` needs approval, but no terminal is available; not run
-        hint: use --approve auto or run interactively
+        hint: run interactively, or allow the command with a rule in `[[policy.rules]]`
     "#]],
     )
     .await;
@@ -554,7 +554,7 @@ async fn a_routine_prints_its_output_and_exits_with_its_failure() {
         --- out
         --- err
         error: `sudo reboot` needs approval, but no terminal is available; not run
-        hint: use --approve auto or run interactively
+        hint: run interactively, or allow the command with a rule in `[[policy.rules]]`
     "#]],
     )
     .await;
