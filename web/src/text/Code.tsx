@@ -5,6 +5,8 @@ import { Commands } from "./command-actions";
 import { idle } from "./idle";
 import { neutralize, neutralizeLine, pieces, stripInvisible } from "./neutralize";
 
+type Highlight = typeof import("./highlight").highlight;
+
 /** Longer code is not highlighted. */
 const HIGHLIGHT_CHARS_MAX = 50_000;
 /** Languages of shell commands; includes no language, because models often omit it. */
@@ -59,17 +61,25 @@ function InvisibleMark({ text }: { text: string }) {
   );
 }
 
+/** The highlighter, once it is loaded. A row that is mounted again while the user scrolls does not wait for it. */
+let highlight: Highlight | undefined;
+
+/** Loads the highlighter. Text without colors can be read, so its paint comes first. */
+async function loadWhenIdle(): Promise<Highlight> {
+  await idle();
+  const loaded = await import("./highlight");
+  await idle(); // highlighting is a task of its own
+  return loaded.highlight;
+}
+
 function useHighlighted(text: string, language: string, finished: boolean): ReactNode {
   const [done, become] = useState<{ text: string; shown: ReactNode }>();
   const wanted = finished && language !== "" && text.length <= HIGHLIGHT_CHARS_MAX;
   useEffect(() => {
     if (!wanted) return;
     let here = true;
-    // Text without colors can be read, so its paint comes first. Loading and highlighting are tasks of their own.
     const color = async () => {
-      await idle();
-      const { highlight } = await import("./highlight");
-      await idle();
+      highlight ??= await loadWhenIdle();
       const shown = here && highlight(text, language);
       if (shown) become({ text, shown });
     };

@@ -19,5 +19,11 @@ test("code is shown at once, and colored when the browser is idle", async () => 
   await vi.waitUntil(() => code?.querySelector(".hl-keyword"), { timeout: 10_000 });
   expect(code?.textContent).toBe("if true");
   root.unmount();
+
+  const again = createRoot(document.body);
+  again.render(<Code text="if false" language="sh" finished />);
+  await vi.waitUntil(() => document.querySelector("code .hl-keyword"), { timeout: 10_000 });
+  expect(waiting).toHaveLength(0); // a loaded highlighter is not waited for
+  again.unmount();
   vi.unstubAllGlobals();
 });
