@@ -518,7 +518,7 @@ impl App {
                 self.done = false;
             }
             // Canceling a turn also drops the queued prompts, both here and in the session.
-            Event::HistoryCleared | Event::CancelAsked { .. } => self.forget_queued(),
+            Event::CancelAsked { .. } => self.forget_queued(),
             Event::TurnEnded { reason, .. } => {
                 if matches!(reason, StopReason::Cancelled | StopReason::Paused) {
                     self.forget_queued();

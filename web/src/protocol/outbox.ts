@@ -4,6 +4,9 @@
  */
 import type { PromptImage, ServerMessage } from "../wire";
 
+/** What the server puts into the log for a prompt of images without text. */
+const IMAGES_ONLY = "Look at this.";
+
 /** A prompt in flight. */
 export interface Pending {
   messageId: string;
@@ -50,7 +53,7 @@ export class Outbox {
   saw(message: ServerMessage): Pending | undefined {
     if (message.type !== "user.message" && message.type !== "prompt.queued") return undefined;
     const found = this.list.find(
-      (pending) => message.seq > pending.after && pending.content.trim() === message.content.trim(),
+      (pending) => message.seq > pending.after && logged(pending) === message.content.trim(),
     );
     if (found) this.list = this.list.filter((pending) => pending !== found);
     return found;
@@ -62,4 +65,9 @@ export class Outbox {
     if (found) this.list = this.list.filter((pending) => pending !== found);
     return found;
   }
+}
+
+/** Returns the text under which the prompt will be in the log. */
+function logged({ content, images }: Pending): string {
+  return content.trim() || (images?.length ? IMAGES_ONLY : "");
 }

@@ -276,6 +276,16 @@ describe("a prompt", () => {
     expect(link.pending).toHaveLength(0);
   });
 
+  test("of images alone is found in the log by the text that stands for it", () => {
+    const images = [{ artifact: "image-1", mediaType: "png" as const, width: 1, height: 1 }];
+    last().greet(0);
+    link.send({ type: "user.message", content: "", messageId: "p1", images });
+    last().says(1, "something else");
+    expect(link.pending).toHaveLength(1);
+    last().says(2, "Look at this.");
+    expect(link.pending).toHaveLength(0);
+  });
+
   test("survives a reload", () => {
     link.close();
     begin([{ messageId: "p1", content: "kept", after: 1, sentOver: 7 }]);

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
-use sysop_core::event::{Delta, Input};
-use sysop_core::id::{Seq, SessionId, Timestamp};
+use sysop_core::event::{Delta, Event, Input};
+use sysop_core::hook::HookAnswer;
+use sysop_core::id::{Seq, SessionId, Timestamp, TurnId};
+use sysop_core::image::{ImageFormat, ImageRef};
 use sysop_core::message::Usage;
 use sysop_core::model_progress::ModelProgress;
 use sysop_core::outcome::{Outcome, Status};
@@ -420,6 +422,31 @@ fn a_prompt_of_somebody_else_to_a_paused_turn_keeps_own_prompts_queued() {
     assert!(screen.contains("2 queued"), "{screen}");
     world.tell(Input::Cancel);
     assert_eq!(world.app.composer().text(), "second thing\na draft", "a stop returns what has not run");
+}
+
+#[test]
+fn a_prompt_with_images_that_a_hook_denies_keeps_the_next_prompt_queued() {
+    let mut spec = spec();
+    spec.policy.prompt_hooks = true;
+    let mut world = World::of(spec, AppOptions::default());
+    let image = ImageRef {
+        artifact: "image-1".to_owned(),
+        media_type: ImageFormat::Png,
+        width: 1,
+        height: 1,
+        name: "secret.png".to_owned(),
+    };
+    world.tell(Input::Prompt { text: "look".into(), images: vec![image], by: None }).says("then this");
+    let answer = HookAnswer::Deny { reason: "no images".to_owned() };
+    world.tell(Input::PromptHooksAnswered { turn: TurnId(1), answer });
+    assert!(world.log.iter().any(|event| matches!(event, Event::HistoryCleared)));
+    assert!(
+        world
+            .log
+            .iter()
+            .any(|event| matches!(event, Event::TurnStarted { prompt, .. } if prompt == "then this"))
+    );
+    assert_eq!(world.app.composer().text(), "", "the prompt runs, so it is not returned as well");
 }
 
 #[test]
