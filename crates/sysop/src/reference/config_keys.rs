@@ -22,7 +22,10 @@ const DEFAULTS: &str = include_str!("../config/default.toml");
 const MEANINGS: &[(&str, &str)] = &[
     ("", "Model"),
     ("model.name", "Model name; `model = \"PROVIDER/NAME\"` sets both the name and the provider"),
-    ("model.provider", "Model provider: `openai`, `gemini`, `vertex`, `ollama`, `ollama+ssh`, `anthropic`"),
+    (
+        "model.provider",
+        "Model provider: `openai`, `gemini`, `vertex`, `ollama`, `ollama+ssh`, `anthropic`, `local`",
+    ),
     ("temperature", "Sampling temperature. Default: the model's own"),
     ("max_output_tokens", "Maximum tokens per reply. Default: the model's own"),
     (
@@ -135,7 +138,8 @@ const MEANINGS: &[(&str, &str)] = &[
     ("hosts.*.tags", "Tags for `--host @TAG`"),
     (
         "hosts.*.approve",
-        "Approval mode on the host; applies if it is stricter than the session's. Default: the session's",
+        "Approval mode on the host; the stricter one of this and the session's counts, but `auto` also loosens an \
+         `ask` that is the default or from your own config. Default: the session's",
     ),
     ("hosts.*.models", "Models that may receive output from the host. Default: all"),
     ("hosts.*.approvals", "Number of different people who must allow a change on the host"),
@@ -145,7 +149,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("routines.*.description", "Description for users"),
     ("routines.*.cmd", "Command; `{{name}}` is replaced by the quoted value of a variable"),
     ("routines.*.vars.*.description", "Description for users"),
-    ("routines.*.vars.*.pattern", "Regular expression that a value must match"),
+    ("routines.*.vars.*.pattern", "Regular expression that the whole value must match"),
     ("routines.*.vars.*.default", "Default value"),
     ("routines.*.made_from.session", "Session that the runbook was exported from"),
     ("routines.*.made_from.date", "Date of the export"),
