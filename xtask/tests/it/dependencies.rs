@@ -1,10 +1,11 @@
 //! The dependency arrows of ARCHITECTURE.md, checked against `cargo metadata`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+
+use crate::tidy::root;
 
 /// Each crate with its allowed dependencies in the workspace.
 const ARROWS: [(&str, &[&str]); 20] = [
@@ -62,10 +63,9 @@ const ABSENCES: [(&str, &[&str]); 16] = [
 
 fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository");
     let output = Command::new(cargo)
         .args(["metadata", "--format-version", "1", "--no-deps", "--locked", "--offline"])
-        .current_dir(root)
+        .current_dir(root())
         .output()
         .expect("cargo metadata starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -111,4 +111,27 @@ fn crates_keep_out_what_they_must_not_know() {
             assert!(!dependencies.contains(*dependency), "{name} must not depend on {dependency}");
         }
     }
+}
+
+#[test]
+fn the_layout_of_the_program_names_crates_that_exist() {
+    let lock = read("Cargo.lock");
+    let packages: BTreeSet<String> = lock
+        .lines()
+        .filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))
+        .map(|name| name.replace('-', "_"))
+        .collect();
+    let layout = read("crates/sysop/layout.ld");
+    let named: Vec<&str> = layout.split(".text*").skip(1).filter_map(|rest| rest.split('*').next()).collect();
+    assert!(named.len() > 10, "{named:?}");
+    for name in named {
+        assert!(
+            packages.iter().any(|package| package.starts_with(name)),
+            "no package of Cargo.lock begins with `{name}`"
+        );
+    }
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("cannot read {path}: {error}"))
 }
