@@ -520,6 +520,8 @@ export type HostOutcome = {
   duration_ms: number;
   /** Hosts with the same number had identical output and outcome. */
   group: number;
+  /** Reason why the host could not be reached; nothing ran there. */
+  unreachable?: string;
 };
 
 /** Formats of images that every provider accepts. */

@@ -97,7 +97,7 @@ test("the undo of a step shows its plan and restores the earlier state", async (
   const step = person.steps.first();
   await expect(step).toContainText("undo: exact");
   await step.getByRole("button", { name: "Undo" }).click();
-  await expect(person.review).toContainText("undo step 1");
+  await expect(person.review).toContainText("undo call 1");
   await expect(person.review).toContainText(`restore ${file}`);
   expect(readFileSync(file, "utf8")).toBe("new\n");
   await person.button(/^Run/).click();
@@ -120,7 +120,7 @@ test("an edit of a file is applied, and undone by its button", async ({ page, se
   const step = person.steps.first();
   await expect(step).toContainText("changed: a edited; undo: exact");
   await step.getByRole("button", { name: "Undo" }).click();
-  await expect(person.steps.nth(1)).toContainText("undo step 1: a");
+  await expect(person.steps.nth(1)).toContainText("undo call 1: a");
   await expect.poll(() => readFileSync(file, "utf8")).toBe("old\n");
 });
 

@@ -52,7 +52,7 @@ impl From<ModelRef> for String {
 
 /// Error for text that is not of the form `PROVIDER/NAME`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("invalid model `{0}`; use PROVIDER/NAME, for example `ollama/phi3`")]
+#[error("invalid model `{0}`; use PROVIDER/NAME, for example `ollama/qwen3`")]
 pub struct InvalidModelRef(pub String);
 
 impl std::str::FromStr for ModelRef {

@@ -125,6 +125,9 @@ pub struct HostOutcome {
     /// Hosts with the same number had identical output and outcome.
     #[serde(default)]
     pub group: u32,
+    /// Reason why the host could not be reached; nothing ran there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreachable: Option<String>,
 }
 
 impl Outcome {

@@ -61,7 +61,7 @@ impl ApprovalMode {
             Self::Each => "ask before every command",
             Self::Ask => "run read-only commands, ask before everything else",
             Self::Auto => {
-                "run commands that make changes; ask before commands that are dangerous or have unknown effects"
+                "run commands that make changes; ask before dangerous ones and code that cannot be checked"
             }
             Self::Never => "run read-only commands only",
         }

@@ -266,7 +266,7 @@ pub fn host_groups(hosts: &[HostOutcome]) -> Vec<(String, Status)> {
     for host in hosts {
         groups.entry(host.group).or_default().push(host);
     }
-    let end = |host: &HostOutcome| (host.status, host.exit_code);
+    let end = |host: &HostOutcome| (host.status, host.exit_code, host.unreachable.is_some());
     let mut lines = Vec::new();
     let mut merged = Vec::new();
     for group in groups.values() {
@@ -292,6 +292,10 @@ pub fn host_lines(outcome: &Outcome) -> String {
 fn group_summary(group: &[&HostOutcome], outputs: usize) -> String {
     let names: Vec<&str> = group.iter().map(|host| host.host.as_str()).collect();
     let count = if group.len() == 1 { "1 host".to_owned() } else { format!("{} hosts", group.len()) };
+    if let Some(why) = &group[0].unreachable {
+        let why = if outputs > 1 { "they cannot be reached" } else { why };
+        return safe(&format!("{count} ({}): not run: {why}", fold_names(&names)));
+    }
     let ended = match (group[0].exit_code, group[0].status) {
         (Some(code), Status::Ok | Status::Failed) => format!("exit {code}"),
         (_, Status::Rejected) => return safe(&format!("{count} ({}): not run", fold_names(&names))),
@@ -610,6 +614,7 @@ mod tests {
             exit_code: Some(code),
             duration_ms: 10,
             group,
+            unreachable: None,
         };
         let lines = |hosts: &[HostOutcome]| -> Vec<String> {
             host_groups(hosts).into_iter().map(|(text, _)| text).collect()
@@ -621,6 +626,24 @@ mod tests {
             lines(&hosts),
             ["4 hosts (app[01-04]): exit 0, 4 different outputs, 10 ms", "1 host (web1): exit 1, 10 ms"]
         );
+    }
+
+    #[test]
+    fn hosts_that_cannot_be_reached_are_told_with_the_reason() {
+        let host = |name: &str, group| HostOutcome {
+            host: name.to_owned(),
+            status: Status::Failed,
+            exit_code: None,
+            duration_ms: 10,
+            group,
+            unreachable: Some(format!("cannot reach {name}: connection refused")),
+        };
+        let lines = |hosts: &[HostOutcome]| -> Vec<String> {
+            host_groups(hosts).into_iter().map(|(text, _)| text).collect()
+        };
+        assert_eq!(lines(&[host("db1", 1)]), ["1 host (db1): not run: cannot reach db1: connection refused"]);
+        let many: Vec<HostOutcome> = (1..=5).map(|number| host(&format!("db{number}"), number)).collect();
+        assert_eq!(lines(&many), ["5 hosts (db[1-5]): not run: they cannot be reached"]);
     }
 
     #[test]

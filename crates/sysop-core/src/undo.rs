@@ -41,7 +41,7 @@ pub fn undo_summary(call: &ToolCall) -> Option<String> {
         Arguments::Object(_) | Arguments::Invalid(_) => return None,
     };
     let what = match arguments.get("step").and_then(serde_json::Value::as_u64) {
-        Some(step) => format!("undo step {step}"),
+        Some(step) => format!("undo call {step}"),
         None => "undo the last change of files".to_owned(),
     };
     let changes = arguments.get("changes").and_then(serde_json::Value::as_array).into_iter().flatten();
@@ -109,7 +109,7 @@ mod tests {
         let two = files(&["etc/a.conf", "b\n.txt", "etc/a.conf"]);
         assert_eq!(summary(json!({ "changes": two })), "undo the last change of files: etc/a.conf, b\\n.txt");
         let five = files(&["a", "b", "c", "d", "e"]);
-        assert_eq!(summary(json!({ "step": 3, "changes": five })), "undo step 3: a, b, c and 2 more");
-        assert_eq!(summary(json!({ "step": 2, "records": [] })), "undo step 2");
+        assert_eq!(summary(json!({ "step": 3, "changes": five })), "undo call 3: a, b, c and 2 more");
+        assert_eq!(summary(json!({ "step": 2, "records": [] })), "undo call 2");
     }
 }

@@ -230,7 +230,8 @@ impl Toolbox {
             ToolError::Machine(MachineError::Unknown(_)) => Status::Unknown,
             ToolError::Machine(_) | ToolError::Arguments(_) | ToolError::Refused(_) => Status::Failed,
         };
-        Outcome { status, ..self.outcome_text(error.to_string()).await }
+        let unreachable = matches!(error, ToolError::Machine(MachineError::Unreachable(_)));
+        Outcome { status, unreachable, ..self.outcome_text(error.to_string()).await }
     }
 }
 

@@ -219,7 +219,7 @@ impl Toolbox {
             let before = all.len();
             all.extend(steps);
             if all.len() == before {
-                return UndoOffer::Refused { why: "nothing in this step can be restored".to_owned() };
+                return UndoOffer::Refused { why: "nothing in this call can be restored".to_owned() };
             }
             all.extend(caveats.map(|line| format!("{NOT_EXACT}{}", line.name)));
         }

@@ -274,7 +274,7 @@ impl ModelApi for OpenAi {
         if status == 404 && lower.contains("model") {
             return Some(fail(
                 FailureKind::UnknownModel,
-                format!("model not found ({words}); choose another one with --model, or check base_url"),
+                format!("model not found ({words}); choose one that `sysop models` lists, or check base_url"),
             ));
         }
         (status == 400 && lower.contains("content_filter")).then(|| {

@@ -310,7 +310,9 @@ impl Providers {
             .map_err(|what| format!("{what}; {}", transport::header_hint(target.name)))?;
         let response = http.get(&list_request.url).headers(headers).send().await.map_err(|error| {
             let next = target.unreachable_hint(list_request.sources.base_url.as_deref());
-            format!("cannot connect to {} ({}); {next}", target.name, causes(&error))
+            let origin = reqwest::Url::parse(&list_request.url).map(|url| url.origin().ascii_serialization());
+            let place = origin.map(|origin| format!(" at {origin}")).unwrap_or_default();
+            format!("cannot connect to {}{place} ({}); {next}", target.name, causes(&error))
         })?;
         let status = response.status().as_u16();
         let success = response.status().is_success();

@@ -371,8 +371,12 @@ impl ExecRun {
         };
         match &logged.event {
             // A turn that was running before ours is ended by our prompt and is not part of the task.
-            Event::TurnStarted { turn, .. } if self.turn.is_none() => {
+            Event::TurnStarted { turn, prompt, .. } if self.turn.is_none() => {
                 self.turn = Some(*turn);
+                let is_resumed = *turn > TurnId(1) && self.corrections == 0;
+                if is_resumed && !prompt.is_empty() {
+                    self.tell_resumed();
+                }
                 None
             }
             Event::ApprovalAsked { call, .. } if self.ending.is_none() => {
@@ -405,6 +409,14 @@ impl ExecRun {
                 self.turn_ended(*turn, *reason)
             }
             _ => None,
+        }
+    }
+
+    /// Names the host and the model of a resumed session, which need not be those of the config.
+    fn tell_resumed(&mut self) {
+        if let Some(facts) = self.transcript.session_info().filter(|_| !self.printer.is_for_programs()) {
+            let place = ui_text::place(&facts.host);
+            self.printer.note(&format!("resumed on {place} with {}", facts.model));
         }
     }
 

@@ -65,7 +65,7 @@ pub const COMMANDS: &[(&str, &str, &str)] = &[
     ("/cmd", "COMMAND", "Run a command without the model (same as !COMMAND)"),
     ("/keys", "KEYS", "Send keys to the terminal, e.g. /keys y Enter or /keys Ctrl+C"),
     ("/shell", "", "Open the session's terminal (Ctrl+] to return)"),
-    ("/undo", "[STEP]", "Undo the last change, or a tool call by its number"),
+    ("/undo", "[CALL]", "Undo the last change, or a tool call by its number"),
     ("/output", "[N]", "Show the kept output of the last call, or of a tool call by its number"),
     ("/jobs", "[read ID|stop ID]", "List, read or stop background commands"),
     ("/background", "", "Move the running command to the background"),
@@ -262,7 +262,7 @@ fn undo(rest: &str) -> InputLine {
         "" => InputLine::Undo(None),
         step => match step.parse() {
             Ok(step) if step > 0 => InputLine::Undo(Some(step)),
-            Ok(_) | Err(_) => InputLine::Wrong("usage: /undo [STEP], e.g. /undo 3".to_owned()),
+            Ok(_) | Err(_) => InputLine::Wrong("usage: /undo [CALL], e.g. /undo 3".to_owned()),
         },
     }
 }

@@ -258,6 +258,7 @@ fn everything(face: &mut Frontend) {
         exit_code: None,
         duration_ms: 300,
         group,
+        unreachable: None,
     };
     outcome.hosts =
         vec![host("web3", Status::Timeout, 0), host("web1", Status::Ok, 1), host("web2", Status::Ok, 1)];

@@ -77,7 +77,7 @@ Examples:
   sysop                              Open the TUI on this machine
   sysop why is the disk full         Start with a task
   sysop -- run the tests             Start with a task whose first word is a command
-  sysop chat                         Chat line by line
+  sysop chat                         Chat without a full screen
   sysop exec --approve auto \"...\"    Run one task; ask only for dangerous commands
   sysop -H web1 \"...\"                Run on a remote host over ssh
   sysop exec -H @web --canary 1 \"...\"
@@ -117,9 +117,9 @@ Files:
 /// Commands of sysop.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a line-based chat
+    /// Start the REPL, a line-based chat
     #[command(
-        after_help = "Examples:\n  sysop chat\n  sysop chat --model ollama/phi3 what listens on port 80\n  \
+        after_help = "Examples:\n  sysop chat\n  sysop chat --model ollama/qwen3 what listens on port 80\n  \
                             printf 'hello\\n' | sysop chat --plain"
     )]
     Chat(ChatArguments),
@@ -148,7 +148,7 @@ pub(crate) enum Command {
                             export 0198c2f1 --format sh > renew.sh\n  sysop runbook check book.toml"
     )]
     Runbook(RunbookCommand),
-    /// Start the web UI and API server
+    /// Start the server of the web page and the API
     #[command(
         after_help = "Examples:\n  sysop serve\n  sysop serve --port 9000 --root ~/project\n\n  # One of several servers \
                             that share a database\n  SYSOP_DATABASE=postgres://sysop@db/sysop sysop serve\n\n  # Export \
@@ -183,10 +183,10 @@ pub(crate) enum Command {
                             SYSOP_URL with the token in SYSOP_TOKEN, or else the servers that you run on this machine."
     )]
     Approve(ApproveArguments),
-    /// Open the web UI in a desktop window
+    /// Open the web page in a desktop window
     #[command(
         after_help = "Examples:\n  sysop desktop\n  sysop desktop 0198c2f1        # Open a session by id or id prefix\n  \
-                            sysop desktop --root ~/project --model ollama/phi3\n\nRequires the separate program \
+                            sysop desktop --root ~/project --model ollama/qwen3\n\nRequires the separate program \
                             `sysop-desktop`, next to sysop or on PATH (Debian package: sysop-desktop). The window runs \
                             its own server and stops it on close. A second start raises the open window, which keeps \
                             its options. Without a display, use `sysop serve`."
@@ -213,7 +213,7 @@ pub(crate) enum Command {
     /// Undo what a tool call of a session changed
     #[command(
         after_help = "Examples:\n  sysop undo 0198c2 --plan    # Show what would be restored\n  sysop undo 0198c2 4\n  \
-                            sysop undo 0198c2 4 --yes\n\nSTEP is the number of the tool call in the session, from 1. Exit \
+                            sysop undo 0198c2 4 --yes\n\nCALL is the number of the tool call in the session, from 1. Exit \
                             code 1: something has changed since the call, or the undo failed; 3: the undo needs \
                             approval."
     )]
@@ -249,7 +249,7 @@ pub(crate) enum Command {
     MockLlm(MockLlmArguments),
     /// Check the configuration and environment
     #[command(
-        after_help = "Examples:\n  sysop doctor --model ollama/phi3\n  sysop doctor --probe openai/qwen3-4b\n\n\
+        after_help = "Examples:\n  sysop doctor --model ollama/qwen3\n  sysop doctor --probe openai/qwen3-4b\n\n\
                             Exits with 0 if a task can run, and with 1 otherwise."
     )]
     Doctor(DoctorArguments),
@@ -461,7 +461,7 @@ pub(crate) struct UndoArguments {
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: String,
     /// Number of the tool call in the session [default: the last one that can be undone]
-    #[arg(value_name = "STEP", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(value_name = "CALL", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) step: Option<u64>,
     /// Show the plan and change nothing
     #[arg(long, conflicts_with = "yes")]
@@ -525,7 +525,7 @@ pub(crate) struct AttachArguments {
     /// Session to open: id or id prefix [default: most recent]
     #[arg(value_name = "SESSION", value_parser = word)]
     pub(crate) session: Option<String>,
-    /// Use the line-based chat instead of the TUI
+    /// Use the REPL instead of the TUI
     #[arg(long)]
     pub(crate) chat: bool,
     /// Print plain text, for pipes and dumb terminals

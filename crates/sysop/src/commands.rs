@@ -15,6 +15,7 @@ use sysop_core::model_provider::DEMO;
 use sysop_core::model_table;
 use sysop_core::policy::ApprovalMode;
 use sysop_core::text::{neutralize, neutralize_line};
+use sysop_core::ui_text::counted;
 use sysop_driver::frontend::SessionService as _;
 use sysop_driver::port::Store;
 use sysop_mock_llm::Scenarios;
@@ -369,7 +370,7 @@ impl DoctorProbe for LiveDoctorProbe {
         let store = sysop_store::SqliteStore::open(&path).map_err(|error| error.to_string())?;
         let count = store.list(sessions::SESSIONS_MAX).await.map_err(|error| error.to_string())?.len();
         store.close().await;
-        Ok(format!("{shown}, {count} sessions"))
+        Ok(format!("{shown}, {}", counted(u64::try_from(count).unwrap_or(u64::MAX), "session")))
     }
 
     async fn models(&self, provider: &str, _settings: &ProviderSettings) -> Result<Vec<String>, String> {

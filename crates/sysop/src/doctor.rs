@@ -277,8 +277,11 @@ async fn providers(
                 report.line(state, "provider", &text, Some(missing.as_str()));
             }
             Err((why, ProviderAnswer::Bad)) => {
-                let hint = hint_for(provider, of_provider.base_url.as_deref());
-                report.line(state, "provider", &format!("{provider}: {why}{key}"), Some(&hint));
+                // Most problems end with what to do.
+                let (what, next) = why.split_once("; ").unwrap_or((why.as_str(), ""));
+                let usual = hint_for(provider, of_provider.base_url.as_deref());
+                let hint = if next.is_empty() { usual.as_str() } else { next };
+                report.line(state, "provider", &format!("{provider}: {what}{key}"), Some(hint));
             }
         }
     }

@@ -33,7 +33,7 @@ pub(crate) fn settings(settings: Settings, flags: &GlobalFlags) -> Result<Settin
     let mut prompter = Prompter::new(&mut input, &mut output);
     prompter.say(&format!(
         "No model configured. Choose one; `sysop init` changes it later.\n  \
-         [1] {offer}\n  [2] use an API key\n  [3] look around with the demo"
+         [1] {offer}\n  [2] use an API key, or another server\n  [3] look around with the demo"
     ))?;
     let answer = prompter.choice("Your choice [1-3, q quits]: ", &["1", "2", "3", "q"])?;
     let model = match answer.as_str() {

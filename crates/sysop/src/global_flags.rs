@@ -26,7 +26,7 @@ pub(crate) struct GlobalFlags {
     /// Run changes on the first N hosts; continue only if all succeed with the same result
     #[arg(long, global = true, value_name = "N")]
     pub(crate) canary: Option<NonZeroUsize>,
-    /// Model to use, e.g. `ollama/phi3` (`demo`: built-in script)
+    /// Model to use, e.g. `ollama/qwen3` (`demo`: built-in script)
     #[arg(short, long, global = true, value_name = "PROVIDER/NAME", value_parser = model)]
     pub(crate) model: Option<ModelRef>,
     /// Approval mode [default: ask]
@@ -149,7 +149,7 @@ pub(crate) fn approval_mode() -> impl TypedValueParser<Value = ApprovalMode> {
         (
             ApprovalMode::Auto,
             "auto",
-            "Run commands that make changes; ask before commands that are dangerous or have unknown effects",
+            "Run commands that make changes; ask before dangerous ones and code that cannot be checked",
         ),
         (ApprovalMode::Never, "never", "Run read-only commands only; the model proposes a plan"),
     ])

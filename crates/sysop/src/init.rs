@@ -223,7 +223,7 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
     let offer = download_offer(recommended);
     let recommended = recommended.name.clone();
     prompter.say(&format!(
-        "Which model?\n  [1] {offer}\n  [2] use an API key\n  [3] use Ollama\n  [4] keep the current setting"
+        "Which model?\n  [1] {offer}\n  [2] use an API key, or another server\n  [3] use Ollama\n  [4] keep the current setting"
     ))?;
     let mut download = None;
     let mut setup = match prompter.choice("Your choice [1-4]: ", &["1", "2", "3", "4"])?.as_str() {
@@ -239,8 +239,8 @@ fn choose(prompter: &mut Prompter<'_>, settings: &Settings) -> Result<(Setup, Op
     choose_host(prompter, settings, &mut setup.changes)?;
     prompter.say(
         "When may commands run?\n  [1] ask: run read-only commands, ask before everything else (recommended)\n  [2] \
-         each: ask before every command\n  [3] auto: run changes, too; ask before what is dangerous or has an unknown \
-         effect\n  [4] never: run \
+         each: ask before every command\n  [3] auto: run changes, too; ask before dangerous ones and code that cannot be \
+         checked\n  [4] never: run \
          read-only commands only\
          \n  [5] keep the current setting",
     )?;
@@ -269,7 +269,10 @@ fn choose_ollama(prompter: &mut Prompter<'_>) -> Result<Changes> {
         let name = if name.is_empty() { first.clone() } else { name };
         return Ok(vec![(KeyPath::from("model"), format!("ollama/{name}"))]);
     }
-    let name = prompter.ask("Ollama is not responding here. Model name, such as qwen3 [none]: ")?;
+    let name = prompter.ask(&format!(
+        "Ollama is not responding at {} (`ollama serve` starts it). Model name, such as qwen3 [none]: ",
+        OLLAMA.base_url
+    ))?;
     if name.is_empty() {
         return Ok(Vec::new());
     }

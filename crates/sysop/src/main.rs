@@ -60,6 +60,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use sysop_core::id::SessionId;
+use sysop_core::message::ModelRef;
+use sysop_core::model_provider::DEMO;
 use sysop_core::policy::Dialect;
 use sysop_core::text::neutralize;
 use sysop_core::ui_text::error_lines;
@@ -261,8 +263,14 @@ fn load_with_trust_prompt(flags: &GlobalFlags) -> Result<Settings> {
 
 fn with_model(settings: Settings) -> Result<(Settings, ModelChoice)> {
     settings.require_runnable()?;
-    let pick = select_model::select_model(&settings, select_model::installed_models)
-        .map_err(|none| CommandError::usage(none.to_string()))?;
+    let pick = match select_model::select_model(&settings, select_model::installed_models) {
+        Ok(pick) => pick,
+        // A resumed session keeps its own model, which may be the demo or one that `--model` named.
+        Err(_) if settings.resume.is_some() => {
+            ModelChoice { model: ModelRef::new(DEMO, DEMO), reason: "no other is configured".to_owned() }
+        }
+        Err(none) => return Err(CommandError::usage(none.to_string()).into()),
+    };
     select_model::require_key(&settings, &pick)?;
     Ok((settings, pick))
 }
@@ -287,6 +295,9 @@ fn describe(settings: &Settings, pick: &ModelChoice) {
     }
     for file in &settings.config.files {
         tell(&format!("config: {}", config::display_path(file)));
+    }
+    if settings.resume.is_some() {
+        return; // the session has its own host, and its own model unless one is configured
     }
     tell(&format!("model: {} ({})", pick.model, pick.reason));
     let mode = settings.approve(&settings.host);

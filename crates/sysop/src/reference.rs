@@ -37,8 +37,8 @@ fn section(command: &Command, name: &str, level: usize, page: &mut String) {
         |arg: &&Arg| is_top || !(arg.is_global_set() || matches!(arg.get_id().as_str(), "help" | "version"));
     let arguments: Vec<_> = command.get_arguments().filter(own).filter(|arg| !arg.is_hide_set()).collect();
     if !arguments.is_empty() {
-        let kind = if is_top { "option of every command" } else { "argument or option" };
-        write!(page, "\n| {kind} | meaning |\n| --- | --- |\n").expect("writing to a string cannot fail");
+        write!(page, "\n| argument or option | meaning |\n| --- | --- |\n")
+            .expect("writing to a string cannot fail");
     }
     for arg in arguments {
         writeln!(page, "| {} | {} |", spelling(arg), meaning(arg)).expect("writing to a string cannot fail");

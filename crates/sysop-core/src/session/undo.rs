@@ -41,7 +41,7 @@ impl Session {
             }
             Some(Value::String(id)) => {
                 let found = steps.iter().find(|step| step.call.as_str() == id);
-                Some(found.ok_or_else(|| "this step cannot be undone: nothing was saved for it".to_owned())?)
+                Some(found.ok_or_else(|| "this call cannot be undone: nothing was saved for it".to_owned())?)
             }
             Some(_) => return Err("`step` must be a number, counted from 1".to_owned()),
             None => steps.iter().rev().find(|step| !step.is_undone && !step.is_undo),
@@ -65,9 +65,9 @@ impl Session {
         let steps = self.state.tool_calls;
         match number {
             Some(number) if (1..=u64::from(steps)).contains(&number) => {
-                format!("step {number} cannot be undone: it changed nothing, or nothing was saved for it")
+                format!("call {number} cannot be undone: it changed nothing, or nothing was saved for it")
             }
-            Some(number) => format!("there is no step {number}; this session has {steps} tool calls"),
+            Some(number) => format!("there is no call {number}; this session has {steps} tool calls"),
             None => "`step` must be a number, counted from 1".to_owned(),
         }
     }
@@ -112,7 +112,7 @@ impl Session {
     ) {
         let step = argument(call, "step").and_then(Value::as_u64);
         let command = match step {
-            Some(step) => format!("undo step {step}"),
+            Some(step) => format!("undo call {step}"),
             None => "undo the last change of files".to_owned(),
         };
         let covers = Grant::Exact { command: command.clone() };

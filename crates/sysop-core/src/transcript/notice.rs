@@ -166,7 +166,7 @@ fn guard_ended(host: &str, how: GuardEnd) -> String {
 }
 
 fn undone(step: Option<u32>, by: &str, how: Reversibility) -> String {
-    let step = step.map_or_else(|| "an earlier step".to_owned(), |step| format!("step {step}"));
+    let step = step.map_or_else(|| "an earlier call".to_owned(), |step| format!("call {step}"));
     match how {
         Reversibility::Exact => format!("{by} undid {step}"),
         Reversibility::Partly => format!("{by} partly undid {step}; check the rest"),
@@ -283,12 +283,12 @@ mod tests {
             note("allowed by ada (1 of 2 approvals); another person must allow it, too")
         );
         let undone = |step, how| line(&Event::Undone { call: call.clone(), step, by: by.clone(), how });
-        assert_eq!(undone(Some(3), Reversibility::Exact), note("ada undid step 3"));
+        assert_eq!(undone(Some(3), Reversibility::Exact), note("ada undid call 3"));
         assert_eq!(
             undone(Some(3), Reversibility::Partly),
-            warning("ada partly undid step 3; check the rest")
+            warning("ada partly undid call 3; check the rest")
         );
-        assert_eq!(undone(Some(3), Reversibility::None), warning("ada could not undo step 3"));
-        assert_eq!(undone(None, Reversibility::Exact), note("ada undid an earlier step"));
+        assert_eq!(undone(Some(3), Reversibility::None), warning("ada could not undo call 3"));
+        assert_eq!(undone(None, Reversibility::Exact), note("ada undid an earlier call"));
     }
 }

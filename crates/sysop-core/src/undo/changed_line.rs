@@ -180,6 +180,7 @@ mod tests {
                 exit_code: Some(0),
                 duration_ms: 0,
                 group: 0,
+                unreachable: None,
             };
             let hosts = ["web1", "db1", "web1:2"].map(host).to_vec();
             changed_line(&Outcome { hosts, ..outcome(changed, None) }, 1).unwrap()

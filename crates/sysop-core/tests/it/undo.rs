@@ -55,7 +55,7 @@ fn an_undo_shows_its_plan_and_runs_once_it_is_allowed() {
     let mut world = world();
     undo(&mut world, &json!({}));
     assert_eq!(world.session.activity(), Activity::AwaitingApproval);
-    assert_eq!(asked(&world), ("undo step 3".to_owned(), vec!["restore /a".to_owned()]));
+    assert_eq!(asked(&world), ("undo call 3".to_owned(), vec!["restore /a".to_owned()]));
     assert!(world.running.is_none());
     world.allow();
     let wanted = json!({ "step": 3, "call": "direct_3", "records": [{ "id": "r3", "rights": "own" }], "undoes": "echo 3 >a" });
@@ -160,7 +160,7 @@ fn the_next_undo_goes_further_back_and_an_undo_is_undone_by_its_number() {
     undo(&mut world, &json!({}));
     world.allow().outcome(recorded("r4"));
     undo(&mut world, &json!({}));
-    assert_eq!(asked(&world).0, "undo step 1");
+    assert_eq!(asked(&world).0, "undo call 1");
     world.allow().outcome(recorded("r5"));
     undo(&mut world, &json!({ "step": 4 }));
     world.allow();
@@ -171,17 +171,17 @@ fn the_next_undo_goes_further_back_and_an_undo_is_undone_by_its_number() {
 fn a_step_is_named_by_its_number_or_its_call() {
     let mut world = world();
     undo(&mut world, &json!({ "step": 1 }));
-    assert_eq!(asked(&world).0, "undo step 1");
+    assert_eq!(asked(&world).0, "undo call 1");
     world.decide(Decision::Reject { reason: String::new() });
     undo(&mut world, &json!({ "call": "direct_3" }));
-    assert_eq!(asked(&world).0, "undo step 3");
+    assert_eq!(asked(&world).0, "undo call 3");
 }
 
 #[test]
 fn a_step_that_cannot_be_undone_is_refused_with_the_reason() {
     for (step, why) in [
-        (2, "step 2 cannot be undone: it changed nothing, or nothing was saved for it"),
-        (9, "there is no step 9; this session has 3 tool calls"),
+        (2, "call 2 cannot be undone: it changed nothing, or nothing was saved for it"),
+        (9, "there is no call 9; this session has 3 tool calls"),
     ] {
         let mut world = world();
         undo(&mut world, &json!({ "step": step }));
@@ -219,7 +219,7 @@ fn an_undo_of_files_asks_only_if_its_caller_wants_it() {
     world.outcome(Outcome::failed("the disk is full"));
     for (arguments, command) in [
         (json!({ "ask": true }), "undo the last change of files"),
-        (json!({ "ask": true, "step": 1 }), "undo step 1"),
+        (json!({ "ask": true, "step": 1 }), "undo call 1"),
     ] {
         undo(&mut world, &arguments);
         assert_eq!(world.session.activity(), Activity::AwaitingApproval);
@@ -260,5 +260,5 @@ fn a_step_that_was_done_again_is_the_next_to_be_undone() {
     undo(&mut world, &json!({ "step": 4 }));
     world.allow().outcome(recorded("r5"));
     undo(&mut world, &json!({}));
-    assert_eq!(asked(&world).0, "undo step 3");
+    assert_eq!(asked(&world).0, "undo call 3");
 }

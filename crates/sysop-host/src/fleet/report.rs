@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use sysop_core::outcome::{FileChange, HostOutcome, Outcome, Reversibility, Status, SystemChange};
 use sysop_core::style::StyleRuns;
+use sysop_core::text::neutralize_line;
 use sysop_core::ui_text::counted;
 use sysop_core::undo::UndoRecord;
 
@@ -86,6 +87,7 @@ pub(super) async fn report(
             exit_code: outcome.exit_code,
             duration_ms: outcome.duration_ms,
             group: 0,
+            unreachable: outcome.unreachable.then(|| first_line(&outcome.output)),
         })
         .collect();
     for (number, group) in (1..).zip(&groups) {
@@ -161,6 +163,10 @@ fn severity(status: Status) -> u8 {
         Status::Interrupted => 5,
         Status::Unknown => 6,
     }
+}
+
+fn first_line(text: &str) -> String {
+    neutralize_line(text.lines().next().unwrap_or_default()).into_owned()
 }
 
 fn end(outcome: &Outcome) -> String {

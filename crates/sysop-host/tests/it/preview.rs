@@ -412,18 +412,18 @@ async fn the_effect_of_a_step_depends_on_the_steps_before() {
     for (command, lines) in [
         ("chmod 600 new", vec![missing.to_owned()]),
         ("cd . && ls -l && chmod 600 new", vec![missing.to_owned()]),
-        ("touch new && chmod 600 new", vec![format!("depends on the step before; as of now: {missing}")]),
+        ("touch new && chmod 600 new", vec![format!("depends on the command before; as of now: {missing}")]),
         (
             "rm old; ls; chmod 600 new",
             vec![
                 "removes 1 file, 4 bytes: old".to_owned(),
-                format!("then, depends on the step before; as of now: {missing}"),
+                format!("then, depends on the command before; as of now: {missing}"),
             ],
         ),
         (
             "mkdir new && cd new && rm -r x",
             vec![
-                "depends on the step before; as of now: effect unknown (the directory does not exist)"
+                "depends on the command before; as of now: effect unknown (the directory does not exist)"
                     .to_owned(),
             ],
         ),
@@ -442,7 +442,7 @@ async fn only_steps_that_share_a_path_depend_on_each_other() {
         let call = call_of(command);
         let plan = plan_for(&call, &world.host.survey(&call).await).unwrap();
         let lines = preview::lines(&plan, &world.host.probe(&plan, CancellationToken::new()).await);
-        lines.iter().any(|line| line.contains("depends on the step before"))
+        lines.iter().any(|line| line.contains("depends on the command before"))
     };
     for command in [
         "touch new && chmod 600 old",
@@ -527,9 +527,9 @@ fn a_preview_of_many_commands_counts_those_that_it_leaves_out() {
         plan.lines_without("no host"),
         [
             "`rm -r build0`: effect unknown (no host)",
-            "then, depends on the step before; as of now: `rm -r build1`: effect unknown (no host)",
-            "then, depends on the step before; as of now: `rm -r build2`: effect unknown (no host)",
-            "then, depends on the step before; as of now: `rm -r build3`: effect unknown (no host); and 2 more \
+            "then, depends on the command before; as of now: `rm -r build1`: effect unknown (no host)",
+            "then, depends on the command before; as of now: `rm -r build2`: effect unknown (no host)",
+            "then, depends on the command before; as of now: `rm -r build3`: effect unknown (no host); and 2 more \
              effects, 34 more commands not previewed"
         ]
     );
@@ -542,7 +542,7 @@ fn dangerous_commands_of_a_long_script_are_previewed_and_shown_first() {
     assert_eq!(
         plan.lines_without("no host"),
         [
-            "depends on an earlier step; as of now: `rm -rf /srv/data`: effect unknown (no host)",
+            "depends on an earlier command; as of now: `rm -rf /srv/data`: effect unknown (no host)",
             "before that, as of now: `chmod 600 file0`: effect unknown (no host); and 4 more effects, 6 more \
              commands not previewed"
         ]

@@ -449,6 +449,7 @@ impl State {
                     exit_code: Some(exit_code),
                     duration_ms: 100 * u64::from(group),
                     group,
+                    unreachable: None,
                 };
                 let hosts = vec![host("web1", 0, 2), host("web2", 0, 2), host("db1", 1, 1)];
                 let outcome = Outcome { hosts, ..Outcome::failed("db1:\ninactive\n\nweb1, web2:\nactive\n") };

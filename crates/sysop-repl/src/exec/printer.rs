@@ -315,11 +315,7 @@ impl ExecPrinter {
     fn print_unstarted(&mut self, call: &CallId, outcome: &Outcome, transcript: &Transcript) -> bool {
         let Some(plan) = transcript.plan(call) else { return false };
         match plan.state {
-            ProposalState::Rejected { by: Decider::Policy, .. } => {
-                self.progress(&words::tool_line(&plan.call));
-                false
-            }
-            ProposalState::NotRun => {
+            ProposalState::Rejected { by: Decider::Policy, .. } | ProposalState::NotRun => {
                 self.progress(&words::tool_line(&plan.call));
                 for line in words::not_run_text(outcome).lines() {
                     self.progress(&format!("  {line}"));
@@ -360,7 +356,15 @@ impl ExecPrinter {
             for line in words::host_lines(outcome).lines() {
                 self.progress(&format!("  {line}"));
             }
-            self.progress(&format!("  {}", words::outcome_summary(outcome)));
+            let mut summary = words::outcome_summary(outcome);
+            let is_shown = self.routine || self.call_output != CallOutput::Hidden;
+            // A command says itself why it failed, and the model says what that means; the reason of a tool is told here.
+            let is_of_tool = outcome.status == Status::Failed && outcome.exit_code.is_none();
+            if is_of_tool && outcome.hosts.is_empty() && !is_shown {
+                let why = safe(outcome.output.lines().next().unwrap_or_default());
+                summary.push_str(&format!(": {}", why.trim_end_matches('.')));
+            }
+            self.progress(&format!("  {summary}"));
         }
         if let Some(place) = words::full_output(outcome, self.artifacts.as_deref()) {
             self.progress(&format!("  {place}"));

@@ -519,6 +519,7 @@ async fn earlier_turns_of_a_resumed_session_are_ignored() {
     context.opened = rig.fake.opened();
     assert_eq!(exit(context).await, Exit::Done);
     assert_eq!(rig.out.text(), "Hello **there**, how are you?\n");
+    assert_eq!(rig.err.text(), "resumed on web1 with demo/one\n");
 }
 
 #[tokio::test]

@@ -183,15 +183,15 @@ fn cut(line: &str, chars_max: usize) -> String {
 fn order_words(at: usize, previous: Option<usize>, follows_change: bool) -> &'static str {
     match (previous.map(|previous| previous < at), follows_change) {
         (None, false) => "",
-        (None, true) if at == 0 => "depends on the step before; as of now: ",
-        (None, true) => "depends on an earlier step; as of now: ",
+        (None, true) if at == 0 => "depends on the command before; as of now: ",
+        (None, true) => "depends on an earlier command; as of now: ",
         (Some(true), false) => "then, as of now: ",
         (Some(true), true) if previous.is_some_and(|previous| previous + 1 == at) => {
-            "then, depends on the step before; as of now: "
+            "then, depends on the command before; as of now: "
         }
-        (Some(true), true) => "then, depends on an earlier step; as of now: ",
+        (Some(true), true) => "then, depends on an earlier command; as of now: ",
         (Some(false), false) => "before that, as of now: ",
-        (Some(false), true) => "before that, depends on an earlier step; as of now: ",
+        (Some(false), true) => "before that, depends on an earlier command; as of now: ",
     }
 }
 

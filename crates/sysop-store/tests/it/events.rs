@@ -568,6 +568,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
             exit_code,
             duration_ms,
             group,
+            unreachable: None,
         },
     );
     let system = (vec(system_change(), 0..3), option::of(reversibility()));

@@ -147,8 +147,8 @@ fn an_undo_shows_what_it_undoes_and_not_its_records() {
     let arguments = json!({
         "step": 2, "call": "call_x1", "records": [{ "id": "db78", "rights": "own" }], "undoes": "rm a",
     });
-    let undo = plan(call("a", "undo", arguments.clone()), "undo step 2");
-    let text = drawn(&preview_rows(&undo, "undo step 2", &[], DARK, 60), 60);
+    let undo = plan(call("a", "undo", arguments.clone()), "undo call 2");
+    let text = drawn(&preview_rows(&undo, "undo call 2", &[], DARK, 60), 60);
     assert!(text.contains("step: 2") && text.contains("undoes: rm a"), "{text}");
     assert!(!text.contains("db78") && !text.contains("call_x1"), "{text}");
     let other = plan(call("a", "undo_move", arguments), "undo_move");

@@ -104,7 +104,14 @@ fn outcome(u: &mut Unstructured<'_>) -> Result<Outcome> {
         outcome.changes =
             vec![FileChange { path: "a".into(), before: Some("b".into()), after_hash: "00".into() }];
         let (host, status) = ("web-1".to_owned(), status(u)?);
-        outcome.hosts = vec![HostOutcome { host, status, exit_code: Some(1), duration_ms: 2, group: 3 }];
+        outcome.hosts = vec![HostOutcome {
+            host,
+            status,
+            exit_code: Some(1),
+            duration_ms: 2,
+            group: 3,
+            unreachable: None,
+        }];
         outcome.changed = vec![SystemChange { kind: ChangeKind::Unit, name: text(u)?, how: text(u)? }];
         outcome.undo = Some(reversibility(u)?);
     }

@@ -22,7 +22,7 @@ pub(crate) enum ConfigCommand {
     },
     /// Set a key in the user config file
     #[command(
-        after_help = "Examples:\n  sysop config set model ollama/phi3\n  sysop config set hosts.web1.host \
+        after_help = "Examples:\n  sysop config set model ollama/qwen3\n  sysop config set hosts.web1.host \
                             10.0.0.1\n  sysop config set providers.openai.api_key -   # Reads the value from standard input\
                             \n\nThe value is checked before it is written. Comments and other keys are kept."
     )]

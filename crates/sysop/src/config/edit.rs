@@ -107,7 +107,7 @@ fn set_model(document: &mut DocumentMut, path: &KeyPath, text: &str) -> Result<(
     let (provider, name) = match text.split_once('/') {
         Some((provider, name)) if !name.is_empty() => (provider, name),
         None if text == keys::DEMO => (keys::DEMO, keys::DEMO),
-        Some(_) | None => return Err(failed("must be PROVIDER/NAME, such as `ollama/phi3`".to_owned())),
+        Some(_) | None => return Err(failed("must be PROVIDER/NAME, such as `ollama/qwen3`".to_owned())),
     };
     if !sysop_core::model_provider::is_known(provider) {
         return Err(failed(format!("has an {}", keys::unknown_provider(provider))));

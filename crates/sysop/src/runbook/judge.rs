@@ -174,6 +174,7 @@ mod tests {
             exit_code: Some(*code),
             duration_ms: 1,
             group: 1,
+            unreachable: None,
         };
         let all_ok = hosts.iter().all(|(_, code, _)| *code == 0);
         let status = if all_ok { Status::Ok } else { Status::Failed };

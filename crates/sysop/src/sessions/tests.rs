@@ -379,6 +379,7 @@ async fn hosts_and_typing_users_are_shown() {
         exit_code: Some(code),
         duration_ms: 40,
         group,
+        unreachable: None,
     };
     let hosts = vec![host("web1", 0, 2), host("db1", 3, 1), host("web2", 0, 2)];
     let events = vec![
@@ -476,7 +477,7 @@ async fn typed_commands_and_undos_name_who_asked_for_them() {
     let by = format!("typed by {}", neutralize("b\u{1b}[31mob"));
     assert!(shown.contains(&format!("\n$ uptime\n  ({by})\n")), "{shown}");
     let undone = by.replacen("typed", "asked for", 1);
-    assert!(shown.contains(&format!("\n$ undo step 1\n  ({undone})\n")), "{shown}");
+    assert!(shown.contains(&format!("\n$ undo call 1\n  ({undone})\n")), "{shown}");
     for by in [by, undone] {
         assert!(exported.contains(&format!("\n*{}*\n", crate::markdown::escape(&by))), "{exported}");
     }

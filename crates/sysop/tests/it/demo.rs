@@ -16,6 +16,16 @@ fn the_demo_works_in_an_empty_directory() {
 }
 
 #[test]
+fn a_session_of_the_demo_is_resumed_without_a_configured_model() {
+    let world = World::new();
+    let first = world.finish(&["exec", "--model", "demo", "hello"]);
+    assert_eq!(first.code, Some(0), "{first:?}");
+    let again = world.finish(&["exec", "--continue", "hello"]);
+    assert_eq!((again.code, again.out.as_str()), (Some(0), first.out.as_str()), "{again:?}");
+    assert!(again.err.starts_with("resumed on local with demo/demo\n"), "{again:?}");
+}
+
+#[test]
 fn without_a_model_the_hint_explains_how_to_get_one() {
     let world = World::new();
     let run = world.finish(&["exec", "hello"]);

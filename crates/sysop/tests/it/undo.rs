@@ -36,7 +36,7 @@ fn a_step_is_planned_undone_and_redone() {
 
     let unanswered = world.finish(&["undo", &id]);
     assert_eq!((unanswered.code, read().as_str()), (Some(3), "new\n"), "{unanswered:?}");
-    assert!(unanswered.err.contains("`undo step 1` needs approval"), "{unanswered:?}");
+    assert!(unanswered.err.contains("`undo call 1` needs approval"), "{unanswered:?}");
 
     let undone = world.finish(&["undo", &id, "1", "--yes"]);
     assert_eq!((undone.code, read().as_str()), (Some(0), "old\n"), "{undone:?}");
@@ -92,7 +92,7 @@ fn a_file_that_somebody_else_changed_since_is_named_and_kept() {
     );
     assert!(world.has("made/x"));
     let missing = world.finish(&["undo", &id, "7", "--yes"]);
-    assert!(missing.code == Some(1) && missing.err.contains("there is no step 7"), "{missing:?}");
+    assert!(missing.code == Some(1) && missing.err.contains("there is no call 7"), "{missing:?}");
     assert_eq!(world.finish(&["undo", "nosuchsession", "--yes"]).code, Some(2));
     assert_eq!(world.finish(&["undo", &id, "0"]).code, Some(2));
 }

@@ -114,7 +114,7 @@ fn a_call_without_a_model_names_who_asked_for_it() {
     assert_eq!(origins(&typed, Origin::Plan, Some("bob")), both("from the plan, started by bob"));
     assert_eq!(origins(&typed, Origin::Plan, None), both("from the plan"));
     assert_eq!(origins(&typed, Origin::Model, Some("bob")), [None, None]);
-    assert_eq!(call_summary(&undo), "undo step 3", "without the ids of calls and records");
+    assert_eq!(call_summary(&undo), "undo call 3", "without the ids of calls and records");
 }
 
 #[test]
@@ -141,5 +141,5 @@ fn the_user_of_this_machine_is_called_you_and_a_token_of_a_server_by_its_name() 
         by: "tui".to_owned(),
         how: crate::outcome::Reversibility::Exact,
     };
-    assert!(has(&[open(), undone.into()], "Note You undid step 3"));
+    assert!(has(&[open(), undone.into()], "Note You undid call 3"));
 }

@@ -231,6 +231,7 @@ fn a_fleet_shows_odd_hosts_first() {
         exit_code: Some(exit_code),
         duration_ms: 200,
         group,
+        unreachable: None,
     };
     let mut outcome = Outcome::new(Status::Failed, "web3: disk full\nweb1, web2: ok\n");
     outcome.hosts = vec![
@@ -516,6 +517,6 @@ fn a_typed_command_and_an_undo_show_who_asked_for_them() {
     };
     let bob = text(Some("bob"));
     assert!(bob.contains("$ uptime") && bob.contains("· typed by bob"), "{bob}");
-    assert!(bob.contains("→ undo step 1") && bob.contains("· asked for by bob"), "{bob}");
+    assert!(bob.contains("→ undo call 1") && bob.contains("· asked for by bob"), "{bob}");
     assert!(text(None).contains("· typed by you"));
 }

@@ -44,6 +44,7 @@ fn session() -> SessionRecord {
         exit_code: Some(code),
         duration_ms: 40,
         group: u32::from(code != 0),
+        unreachable: None,
     };
     let mut outcome = Outcome { duration_ms: 1500, ..Outcome::new(Status::Failed, "") };
     outcome.hosts = vec![host("web1", Status::Ok, 0), host("web2", Status::Failed, 1)];
@@ -133,6 +134,7 @@ fn rollout() -> SessionRecord {
         exit_code: None,
         duration_ms: 40,
         group: u32::from(status != Status::Ok),
+        unreachable: None,
     };
     let edited =
         |name: &str| SystemChange { kind: ChangeKind::File, name: name.into(), how: "edited".into() };
@@ -247,7 +249,7 @@ fn a_report_names_everyone_who_allowed_an_undo() {
         allow(&change.id, "eve"),
         Event::ToolStarted { call: change.clone(), origin: Origin::Model },
         finished(&change.id),
-        asked(&undo, "undo step 1"),
+        asked(&undo, "undo call 1"),
         given("ada"),
         given("bob"),
         allow(&undo.id, "cleo"),
@@ -315,7 +317,7 @@ fn a_report_names_everyone_who_allowed_a_call_and_what_the_model_said() {
 #[test]
 fn the_plan_of_an_undo_is_not_a_call_of_a_model() {
     let undo = undo("u1", 1, "c1");
-    let (id, asked) = (undo.id.clone(), asked(&undo, "undo step 1"));
+    let (id, asked) = (undo.id.clone(), asked(&undo, "undo call 1"));
     let reject = Decision::Reject { reason: "the turn was stopped".to_owned() };
     let record = record(vec![
         Event::TurnStarted {

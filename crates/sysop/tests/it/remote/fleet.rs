@@ -112,6 +112,8 @@ fn an_unreachable_host_does_not_affect_others() {
     let fleet = Fleet::with(&[("make", vec![bash("touch made; echo done"), say("Down is down.")])]);
     let run = fleet.world.finish(&["exec", "--host", "alpha,down,gamma", "--approve", "auto", "make"]);
     assert_eq!(run.code, Some(0), "{run:?}");
+    let reason = "\n  1 host (down): not run: down refused the connection; check the port";
+    assert!(run.err.contains(reason), "{run:?}");
     let told = results(&fleet.mock.last_body()).pop().unwrap();
     assert!(told.starts_with("== down (1 of 3): failed ==\n"), "{told}");
     assert!(told.contains("down refused the connection; check the port"), "{told}");
