@@ -500,7 +500,12 @@ test("a session with several hosts has a table instead of a terminal", async ({ 
   const id = await server.session({ host: "app01,app02,app03", root: far.home });
   const person = await visit(page, server, id);
   const table = page.getByRole("region", { name: "Hosts", exact: true });
-  await expect(table.getByRole("row")).toHaveText([/^Host/, /app01ready/, /app02ready/, /app03ready/]);
+  await expect(table.getByRole("row")).toHaveText([
+    /^Host/,
+    /app01not/,
+    /app02not/,
+    /app03not contacted yet/,
+  ]);
   await expect(person.button("Open another shell")).toHaveCount(0);
   await person.says("wait there");
   if (await person.review.isVisible()) await person.button(/^Run/).click();

@@ -14,9 +14,16 @@ interface HostState {
   durationMs: number | undefined;
 }
 
-/** The last call that ran. */
-function lastStep(items: readonly { kind: string }[]): Step | undefined {
-  return items.findLast((item) => item.kind === "step" && (item as Step).started) as Step | undefined;
+/** The last call that runs, or that ran on the hosts and not only in the session. */
+export function lastStep(items: readonly { kind: string }[]): Step | undefined {
+  const wanted = ({ started, outcome }: Step) => started && (!outcome || outcome.hosts.length > 0);
+  return items.findLast((item) => item.kind === "step" && wanted(item as Step)) as Step | undefined;
+}
+
+/** Words for a host without a result of the call. */
+function withoutResult(step: Step | undefined): string {
+  if (!step) return "not contacted yet";
+  return step.outcome ? "no result" : "running…";
 }
 
 /** State of a call on each host: its result or its progress. */
@@ -75,7 +82,7 @@ export function HostTable({ store }: { store: SessionStore }) {
               <tr key={host}>
                 <td>{neutralizeLine(host)}</td>
                 <td className={status}>
-                  {status ? `${statusSign(status)} ${statusLabel(status)}` : runs ? "running…" : "ready"}
+                  {status ? `${statusSign(status)} ${statusLabel(status)}` : withoutResult(step)}
                 </td>
                 <td className="number">{exitCode}</td>
                 <td className="number">

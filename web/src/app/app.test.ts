@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { SessionRow } from "../protocol/api";
 import type { Step } from "../state/item";
 import { findActions } from "./CommandPalette";
-import { hostStates } from "./HostTable";
+import { hostStates, lastStep } from "./HostTable";
 import { pinnedFirst } from "./Sidebar";
 
 test("the palette searches names and details for each word, and lists matches at the beginning first", () => {
@@ -25,6 +25,20 @@ test("pinned sessions come first, and both groups keep their order", () => {
     ([sessionId, pinned]) => ({ sessionId, pinned }) as SessionRow,
   );
   expect(pinnedFirst(rows).map(({ sessionId }) => sessionId)).toEqual(["b", "d", "a", "c"]);
+});
+
+test("hosts are not contacted before a call runs on them", () => {
+  const step = (started: boolean, hosts?: string[]) =>
+    ({ kind: "step", started, outcome: hosts && { hosts } }) as unknown as Step;
+  const [proposed, running, onHosts, inSession] = [
+    step(false),
+    step(true),
+    step(true, ["web1"]),
+    step(true, []),
+  ];
+  expect(lastStep([proposed, inSession])).toBeUndefined();
+  expect(lastStep([onHosts, inSession])).toBe(onHosts);
+  expect(lastStep([onHosts, running])).toBe(running);
 });
 
 test("a host's state is the outcome of the call there, or what is known of it during the call", () => {
