@@ -90,3 +90,11 @@ test("columns of output stay columns on a phone", async ({ page, serve }) => {
   expect(wider).toBe(true);
   expect(lines).toBeLessThan(2.9); // with the padding
 });
+
+test("a host whose description is its name is listed once in the dialog", async ({ page, serve }) => {
+  const server = await serve({ config: "[hosts.web2]\n" });
+  await visit(page, server);
+  await page.keyboard.press("Alt+n");
+  const dialog = page.getByRole("dialog", { name: "New session" });
+  await expect(dialog.getByRole("button", { name: "web2" })).toHaveText("web2");
+});

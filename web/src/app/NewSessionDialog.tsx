@@ -89,7 +89,8 @@ export function NewSessionDialog({ made, close }: Props) {
             {shown.map(({ name, description }) => (
               <li key={name}>
                 <button type="button" aria-pressed={host === name} onClick={() => setHost(name)}>
-                  <b>{neutralizeLine(name)}</b> <span className="meta">{neutralizeLine(description)}</span>
+                  <b>{neutralizeLine(name)}</b>
+                  {description !== name && <span className="meta">{neutralizeLine(description)}</span>}
                 </button>
               </li>
             ))}
