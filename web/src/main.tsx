@@ -3,6 +3,7 @@ import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
 import { lazyDialogs } from "./app/Dialogs";
 import { lazyParts } from "./conversation/Conversation";
+import { sessionList } from "./state/session-list";
 import { sessions } from "./state/sessions";
 import "./style/index.css";
 
@@ -12,7 +13,7 @@ const FIRST_VIEW_MS = 2_000;
 const root = document.getElementById("root");
 if (root) {
   sessions.start();
-  createRoot(root).render(<App sessions={sessions} />);
+  createRoot(root).render(<App sessions={sessions} sessionList={sessionList} />);
   setTimeout(() => {
     lazyParts.preload();
     lazyDialogs.preload();

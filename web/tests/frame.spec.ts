@@ -135,7 +135,7 @@ test("a session is listed as soon as it is opened, and by its first prompt", asy
   await expect(list).toContainText("No sessions yet");
   await visit(page, server, await server.session());
   // The list is reloaded every ten seconds anyway.
-  await expect(list.getByRole("listitem")).toContainText("(empty)", { timeout: 5_000 });
+  await expect(list.getByRole("listitem")).toContainText("New session", { timeout: 5_000 });
   await person.says("hello there");
   await expect(list.getByRole("listitem")).toContainText("hello there", { timeout: 5_000 });
 });

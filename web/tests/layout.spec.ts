@@ -34,6 +34,110 @@ test("the button that stops a job stays in view beside a long command", async ({
   await expect(person.conversation).toContainText("job 1 ended: canceled");
 });
 
+test("many tabs keep their close buttons apart, and the strip shows the selected one", async ({
+  page,
+  serve,
+}) => {
+  await page.setViewportSize({ width: 1024, height: 768 });
+  const server = await serve({});
+  const person = await visit(page, server);
+  for (let at = 0; at < 7; at += 1) {
+    const id = await server.session();
+    await server.request("POST", `/api/agent/sessions/${id}/label`, {
+      title: `Session ${at} with a long name`,
+    });
+    await page.goto(`${server.url}/#/s/${id}`);
+  }
+  await expect(person.tabs).toHaveCount(7);
+  await expect(person.tabs.last()).toContainText("Session 6");
+  const strip = page.getByRole("tablist");
+  await expect(strip).toHaveClass(/more-before/);
+  await expect(person.tabs.last()).toBeInViewport({ ratio: 0.99 });
+  const boxes = await person.tabs.evaluateAll((tabs) =>
+    tabs.map((tab) => {
+      const { left, right } = tab.getBoundingClientRect();
+      const close = tab.querySelector(".close")?.getBoundingClientRect();
+      return { left, right, close: close && [close.left, close.right] };
+    }),
+  );
+  for (const [at, { left, right, close }] of boxes.entries()) {
+    expect(right - left).toBeGreaterThanOrEqual(112);
+    expect(close?.[0]).toBeGreaterThan(left);
+    expect(close?.[1]).toBeLessThanOrEqual(right);
+    expect(boxes[at + 1]?.left ?? right).toBeGreaterThanOrEqual(right);
+  }
+  // The first tab is reached by the mouse wheel, and closed by its own button.
+  await strip.hover();
+  await page.mouse.wheel(0, -3_000);
+  await expect(strip).toHaveClass(/more-after/);
+  await person.tabs.first().locator(".close").click();
+  await expect(person.tabs).toHaveCount(6);
+  await expect(person.tabs.first()).toContainText("Session 1 ");
+});
+
+test("a session has one title: in its tab, in the list and in the browser", async ({ page, serve }) => {
+  const server = await serve({ script: { first: [say("One.")], second: [say("Two.")] } });
+  const person = await visit(page, server, await server.session());
+  await expect(person.tabs).toContainText("New session");
+  await person.says("first question");
+  await expect(person.conversation).toContainText("One.");
+  await person.says("second question");
+  await expect(person.conversation).toContainText("Two.");
+  await expect(person.tabs).toContainText("first question");
+  await expect(page).toHaveTitle("first question – sysop");
+  await page.keyboard.press("Alt+s");
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  await list.getByRole("button", { name: "Actions for first question" }).click();
+  await list.getByRole("button", { name: "Rename" }).click();
+  await page.keyboard.type("The questions");
+  await page.keyboard.press("Enter");
+  await expect(person.tabs).toContainText("The questions");
+  await expect(page).toHaveTitle("The questions – sysop");
+  await page.setViewportSize(PHONE);
+  await expect(person.tabs.getByText("The questions")).toBeInViewport({ ratio: 1 });
+});
+
+test("a session that waits elsewhere is shown and opened from the start screen", async ({ page, serve }) => {
+  const server = await serve({
+    script: { "touch it": [call("bash", { command: "touch made" }), say("Done.")] },
+  });
+  const waiting = await server.session();
+  const said = await server.request("POST", `/api/agent/sessions/${waiting}/messages`, {
+    content: "touch it please",
+  });
+  expect(said.ok).toBe(true);
+  await expect(async () => {
+    const rows = await (await server.request("GET", "/api/agent/sessions")).json();
+    expect(rows.sessions).toMatchObject([{ state: "waiting" }]);
+  }).toPass();
+  await server.session(); // newer, and it does not wait
+  await page.setViewportSize(PHONE);
+  const person = await visit(page, server);
+  const start = page.locator(".welcome");
+  await expect(start).toContainText("1 session needs you: touch it please");
+  await expect(page).toHaveTitle("(1) sysop");
+  await person.button("Sessions, 1 waiting for you").click();
+  const list = page.getByRole("navigation", { name: "Sessions" });
+  await expect(list.getByRole("listitem").first()).toContainText("touch it please");
+  await page.keyboard.press("Escape");
+  await person.button("Review").click();
+  await expect(person.review).toBeVisible();
+  await expect(page).toHaveTitle("(1) touch it please – sysop");
+  await person.button(/^Run/).click();
+  await expect(person.conversation).toContainText("Done.");
+  await expect(page).toHaveTitle("touch it please – sysop");
+});
+
+test("a task on the start screen opens a session that does it", async ({ page, serve }) => {
+  const server = await serve({ script: { "look around": [say("All is well.")] } });
+  const person = await visit(page, server);
+  await page.getByRole("textbox", { name: "Task for a new session" }).fill("look around");
+  await page.keyboard.press("Enter");
+  await expect(person.conversation).toContainText("All is well.");
+  await expect(person.tabs).toContainText("look around");
+  await expect(person.prompt).toBeFocused();
+});
+
 test("the button of the offline banner holds its words on a phone", async ({ page, context, serve }) => {
   const server = await serve({});
   await page.setViewportSize(PHONE);
@@ -89,6 +193,31 @@ test("columns of output stay columns on a phone", async ({ page, serve }) => {
   }));
   expect(wider).toBe(true);
   expect(lines).toBeLessThan(2.9); // with the padding
+});
+
+test("Alt+S leads to the search, and on a touch screen it opens no keyboard", async ({
+  page,
+  browser,
+  serve,
+}) => {
+  const server = await serve({});
+  const person = await visit(page, server);
+  await expect(page.getByText("No sessions yet")).toBeVisible();
+  const search = page.getByRole("searchbox", { name: "Search sessions" });
+  await page.keyboard.press("Alt+s");
+  await expect(search).toBeFocused();
+  await page.keyboard.press("Alt+s");
+  await expect(search).toHaveCount(0);
+  await person.button("Sessions").first().click();
+  await expect(search).toBeFocused();
+
+  const context = await browser.newContext({ viewport: PHONE, hasTouch: true, isMobile: true });
+  const phone = await context.newPage();
+  await phone.goto(`${server.url}/?token=${server.createToken("phone")}`);
+  await phone.getByRole("button", { name: "Sessions" }).first().tap();
+  await expect(phone.getByRole("searchbox", { name: "Search sessions" })).toBeVisible();
+  await expect(phone.getByRole("searchbox", { name: "Search sessions" })).not.toBeFocused();
+  await context.close();
 });
 
 test("a host whose description is its name is listed once in the dialog", async ({ page, serve }) => {

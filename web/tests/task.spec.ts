@@ -31,7 +31,7 @@ test("a task on a remote machine is paused, goes on, ends, is tried again and st
   await dialog.getByRole("button", { name: /^far/ }).click();
   await dialog.getByLabel("Root directory").fill(far.home);
   await dialog.getByRole("button", { name: "Start session" }).click();
-  await expect(person.tabs).toHaveText([/^far/]);
+  await expect(person.tabs).toHaveText([/far$/]);
   await expect(person.button("Agent mode")).toBeVisible();
   await expect(page.locator(".ps")).toHaveText("agent:/>");
 

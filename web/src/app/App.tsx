@@ -2,16 +2,16 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
 import { Conversation } from "../conversation/Conversation";
 import { SIGNED_OUT } from "../protocol/request-error";
+import { isWaiting, type SessionList } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions } from "../state/sessions";
-import { pendingApproval } from "../state/transcript";
 import type { CommandActions } from "../text/command-actions";
-import { shortHostLabel } from "../text/labels";
 import { neutralizeLine } from "../text/neutralize";
 import { Dialogs } from "./Dialogs";
 import { ErrorBoundary } from "./ErrorBoundary";
-import { useMedia, useSessionPart, useSessionView } from "./hooks";
+import { useMedia, useSessionPart } from "./hooks";
 import { Icon } from "./icons";
+import { useTitle, useWaiting } from "./list-hooks";
 import { MeContext, useFetchedMe } from "./me";
 import { type OpenDialog, usePageKeys } from "./page-keys";
 import { usePreferences } from "./preferences";
@@ -20,6 +20,7 @@ import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
 import { TerminalSide, terminals, withTerminal } from "./TerminalSide";
 import { useTheme } from "./theme";
+import { Welcome } from "./Welcome";
 
 /** Below this width, only one half is visible at a time. */
 const NARROW = "(max-width: 760px)";
@@ -28,14 +29,28 @@ const TIGHT = "(max-width: 1180px)";
 /** Matches touch screens, whose keyboard would cover a conversation that is opened to be read. */
 const TOUCH = "(pointer: coarse)";
 
-export function App({ sessions }: { sessions: Sessions }) {
+interface Props {
+  sessions: Sessions;
+  sessionList: SessionList;
+}
+
+export function App({ sessions, sessionList }: Props) {
   const tabs = useSyncExternalStore(sessions.subscribe, sessions.snapshot);
+  const { open, active } = tabs;
+  useEffect(() => sessionList.follow(), [sessionList]);
+  const waiting = useWaiting(sessionList, open);
   const me = useFetchedMe();
   const [preferences, set] = usePreferences();
   const theme = useTheme(preferences.theme);
   const narrow = useMedia(NARROW);
   const tight = useMedia(TIGHT);
   const [listed, setListed] = useState(() => tabs.open.length === 0 && !matchMedia(TIGHT).matches);
+  /** Number of times that the user asked for the list, which then takes the focus. */
+  const [listAsked, setListAsked] = useState(0);
+  const askForList = () => {
+    setListed(true);
+    setListAsked((before) => before + 1);
+  };
   // A list that becomes an overlay, as on a tablet that is turned, would cover the conversation.
   useEffect(() => {
     if (tight) setListed(false);
@@ -48,7 +63,6 @@ export function App({ sessions }: { sessions: Sessions }) {
     setEntered(id);
     sessions.show(id);
   };
-  const { open, active } = tabs;
   // Loaded when first shown, because it is the largest part, and a phone shows the conversation first.
   const seen = useRef(false);
   seen.current ||= narrow ? half === "left" : !preferences.terminalHidden;
@@ -65,9 +79,19 @@ export function App({ sessions }: { sessions: Sessions }) {
     if (narrow) setHalf(half === "left" ? "right" : "left");
     else set.setTerminalHidden(!preferences.terminalHidden);
   };
+  const begin = (id: string, task: string) => {
+    enter(id);
+    const store = sessions.snapshot().active;
+    // A command of the page or a `!command` needs the connection, so the user sends it there.
+    if (/^[!/]/.test(task)) store?.appendToDraft(task);
+    else store?.say(task);
+  };
+  const waitingIds = useMemo(() => new Set(waiting.map(({ id }) => id)), [waiting]);
+  const elsewhere = waiting.filter(({ id }) => id !== active?.id).length;
   usePageKeys({
     open: (wanted) => (mayOperate || wanted !== "connect") && setDialog(wanted),
-    list: () => setListed((before) => !before),
+    // A list that is open without the focus gets it first.
+    list: () => (listed && document.activeElement?.closest(".sidebar") ? setListed(false) : askForList()),
     toggleTerminal,
   });
   const commands = useMemo<CommandActions | undefined>(() => {
@@ -101,15 +125,16 @@ export function App({ sessions }: { sessions: Sessions }) {
           <button
             type="button"
             className="icon"
-            aria-label="Sessions"
+            aria-label={elsewhere > 0 ? `Sessions, ${elsewhere} waiting for you` : "Sessions"}
             aria-expanded={listed}
             title="Sessions (Alt+S)"
-            onClick={() => setListed((before) => !before)}
+            onClick={() => (listed ? setListed(false) : askForList())}
           >
             <Icon name="menu" />
+            {elsewhere > 0 && <span className="badge-count">{elsewhere}</span>}
           </button>
           <h1 className="brand">sysop</h1>
-          <TabStrip sessions={sessions} tabs={tabs} />
+          <TabStrip sessions={sessions} tabs={tabs} list={sessionList} />
           {mayOperate && (
             <button
               type="button"
@@ -178,7 +203,10 @@ export function App({ sessions }: { sessions: Sessions }) {
             <Sidebar
               sessions={sessions}
               tabs={tabs}
+              list={sessionList}
+              waiting={waitingIds}
               over={tight}
+              asked={listAsked}
               connect={connect}
               choose={(id) => (matchMedia(TOUCH).matches ? sessions.show(id) : enter(id))}
               close={() => setListed(false)}
@@ -209,12 +237,24 @@ export function App({ sessions }: { sessions: Sessions }) {
             />
           ) : (
             <Welcome
-              connect={mayOperate ? connect : undefined}
-              list={listed ? undefined : () => setListed(true)}
+              waiting={waiting}
+              enter={enter}
+              begin={mayOperate ? begin : undefined}
+              connect={connect}
+              list={listed ? undefined : askForList}
             />
           )}
         </main>
-        {active && <DocumentTitle key={`title-${active.id}`} store={active} />}
+        {active ? (
+          <SessionDocumentTitle
+            key={`title-${active.id}`}
+            store={active}
+            list={sessionList}
+            count={waiting.length}
+          />
+        ) : (
+          <DocumentTitle text={titleWith(waiting.length, "sysop")} />
+        )}
         {dialog && (
           <ErrorBoundary key={dialog} what="The dialog">
             <Dialogs
@@ -223,6 +263,7 @@ export function App({ sessions }: { sessions: Sessions }) {
               close={() => setDialog((now) => (now === dialog ? undefined : now))}
               sessions={sessions}
               tabs={tabs}
+              sessionList={sessionList}
               me={me}
               preferences={preferences}
               set={set}
@@ -230,41 +271,13 @@ export function App({ sessions }: { sessions: Sessions }) {
                 setDialog(undefined);
                 enter(id);
               }}
-              list={setListed}
+              list={askForList}
               toggleTerminal={toggleTerminal}
             />
           </ErrorBoundary>
         )}
       </div>
     </MeContext>
-  );
-}
-
-function Welcome({ connect, list }: Record<"connect" | "list", (() => void) | undefined>) {
-  return (
-    <section className="welcome" id="conversation">
-      <p className="logo" aria-hidden="true">
-        agent:/&gt;
-      </p>
-      <p>
-        Describe a task. The model proposes commands; you approve, edit or reject each one before it runs.
-      </p>
-      <p className="buttons">
-        {connect && (
-          <button type="button" className="primary" onClick={connect}>
-            New session
-          </button>
-        )}
-        {list && (
-          <button type="button" onClick={list}>
-            Past sessions
-          </button>
-        )}
-      </p>
-      <p className="hint">
-        <kbd>F1</kbd> commands · <kbd>?</kbd> keys
-      </p>
-    </section>
   );
 }
 
@@ -277,10 +290,7 @@ function LeftName({ store }: { store: SessionStore }) {
 
 /** Badge for pending approvals and prompts in the hidden half of the page. */
 function PendingBadge({ store }: { store: SessionStore }) {
-  const asks = useSessionPart(
-    store,
-    ({ transcript }) => pendingApproval(transcript) !== undefined || transcript.questions.length > 0,
-  );
+  const asks = useSessionPart(store, isWaiting);
   if (!asks) return null;
   return (
     <>
@@ -325,18 +335,28 @@ function Offline({ store, closeTab }: { store: SessionStore; closeTab(): void })
   );
 }
 
-/** Shows pending approvals in the document title, for users with many tabs. */
-function DocumentTitle({ store }: { store: SessionStore }) {
-  const view = useSessionView(store);
-  const { transcript } = view;
-  const host = transcript.facts ? shortHostLabel(transcript.facts.host) : "";
-  const asks = pendingApproval(transcript) !== undefined || transcript.questions.length > 0;
-  const title = `${asks ? "● " : transcript.phase === "idle" ? "" : "… "}${host ? `${host} – ` : ""}sysop`;
+/** Title with the number of sessions that wait, for users with many tabs. */
+function titleWith(count: number, text: string): string {
+  return count > 0 ? `(${count}) ${text}` : text;
+}
+
+interface DocumentTitleProps {
+  store: SessionStore;
+  list: SessionList;
+  /** Number of sessions that wait for an answer. */
+  count: number;
+}
+
+function SessionDocumentTitle({ store, list, count }: DocumentTitleProps) {
+  const title = useTitle(list, store);
+  const runs = useSessionPart(store, ({ transcript }) => transcript.phase !== "idle");
+  const text = `${title.slice(0, 80)} – sysop`;
+  return <DocumentTitle text={count > 0 || !runs ? titleWith(count, text) : `… ${text}`} />;
+}
+
+function DocumentTitle({ text }: { text: string }) {
   useEffect(() => {
-    document.title = title;
-    return () => {
-      document.title = "sysop";
-    };
-  }, [title]);
+    document.title = text;
+  }, [text]);
   return null;
 }

@@ -1,6 +1,7 @@
 /** The open dialog. Its code is loaded after the first view, or when the first dialog opens. */
 import { useLayoutEffect, useRef } from "react";
 import type { Me } from "../protocol/api";
+import type { SessionList } from "../state/session-list";
 import type { Sessions, Tabs } from "../state/sessions";
 import { lazyPart, useLazyPart } from "./lazy-part";
 import type { OpenDialog } from "./page-keys";
@@ -12,6 +13,7 @@ export interface DialogProps {
   close(): void;
   sessions: Sessions;
   tabs: Tabs;
+  sessionList: SessionList;
   me: Me | undefined;
   preferences: Preferences;
   set: PreferenceActions;

@@ -8,12 +8,13 @@ import {
   useMemo,
   useRef,
   useState,
+  useSyncExternalStore,
 } from "react";
 import { deleteSession, labelSession, listSessions, type SessionRow } from "../protocol/api";
 import { RequestError } from "../protocol/request-error";
+import { isWaiting, type SessionList, titleOf } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
-import { pendingApproval } from "../state/transcript";
 import { relativeTime, shortHostLabel } from "../text/labels";
 import { neutralizeLine, oneLine } from "../text/neutralize";
 import type { SessionState } from "../wire";
@@ -21,8 +22,10 @@ import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
 import { MeContext } from "./me";
 
-/** Interval between list requests while the list is visible, in milliseconds. */
+/** Interval between search requests while the list is visible, in milliseconds. */
 const EVERY_MS = 10_000;
+/** Matches touch screens, on which a field that takes the focus opens a keyboard over the list. */
+const TOUCH = "(pointer: coarse)";
 
 /** State of a session, in one word. */
 const DOES: Record<SessionState, string> = {
@@ -37,12 +40,17 @@ const DOES: Record<SessionState, string> = {
 interface Props {
   sessions: Sessions;
   tabs: Tabs;
+  list: SessionList;
+  /** Ids of the sessions that wait for an answer, which come first. */
+  waiting: ReadonlySet<string>;
   connect(): void;
   /** Opens a session, which takes the focus. */
   choose(id: string): void;
   close(): void;
   /** True in a narrow window: the list is an overlay, and closes when a session is chosen. */
   over: boolean;
+  /** Number of times that the user asked for the list; each time, the search takes the focus. */
+  asked: number;
 }
 
 /** Delay before a search is sent to the server, in milliseconds. */
@@ -50,9 +58,10 @@ const TYPED_MS = 250;
 /** Maximum characters of a title, as on the server. */
 const TITLE_CHARS_MAX = 80;
 
-/** Moves pinned sessions to the front; otherwise the order is kept. */
-export function pinnedFirst(rows: readonly SessionRow[]): SessionRow[] {
-  return [...rows.filter(({ pinned }) => pinned), ...rows.filter(({ pinned }) => !pinned)];
+/** Moves waiting sessions to the front, then pinned ones; otherwise the order is kept. */
+export function inOrder(rows: readonly SessionRow[], waiting: ReadonlySet<string>): SessionRow[] {
+  const rank = ({ sessionId, pinned }: SessionRow) => (waiting.has(sessionId) ? 0 : pinned ? 1 : 2);
+  return [0, 1, 2].flatMap((wanted) => rows.filter((row) => rank(row) === wanted));
 }
 
 /** Focuses an element when it appears. */
@@ -60,70 +69,66 @@ function focus(button: HTMLButtonElement | null): void {
   button?.focus();
 }
 
-export function Sidebar({ sessions, tabs, connect, choose: enter, close, over }: Props) {
+export function Sidebar(props: Props) {
+  const { sessions, tabs, list, waiting, connect, choose: enter, close, over, asked } = props;
   const me = useContext(MeContext);
   const mayChange = me === undefined || me.operate;
-  const [rows, setRows] = useState<readonly SessionRow[]>();
-  const [problem, setProblem] = useState<RequestError>();
+  const all = useSyncExternalStore(list.subscribe, list.snapshot);
   const [search, setSearch] = useState("");
+  const { found, look } = useSearch(search);
+  /** Error of a change. */
+  const [failure, setFailure] = useState<RequestError>();
   /** Row with an open action menu. */
   const [opened, setOpened] = useState<string>();
-  const [now, setNow] = useState(Date.now);
+  const panel = useRef<HTMLElement>(null);
   const field = useRef<HTMLInputElement>(null);
-  /** Number of the latest request; answers to earlier ones are dropped. */
-  const question = useRef(0);
 
-  const look = useCallback(async () => {
-    question.current += 1;
-    const asked = question.current;
-    try {
-      const found = await listSessions(search);
-      if (asked !== question.current) return;
-      setRows(found);
-      setProblem(undefined);
-    } catch (error) {
-      if (asked === question.current && error instanceof RequestError) setProblem(error);
-    }
-    setNow(Date.now());
-  }, [search]);
-  useEffect(() => {
-    const first = setTimeout(() => void look(), search ? TYPED_MS : 0);
-    const timer = setInterval(() => document.visibilityState === "visible" && void look(), EVERY_MS);
-    return () => {
-      clearTimeout(first);
-      clearInterval(timer);
-    };
-  }, [look, search]);
-  useTurns(tabs.open, look);
+  useEffect(() => list.readAll(), [list]);
+  useTurns(tabs.open, list.refresh);
   // Before the next key, which is meant for the search.
   useLayoutEffect(() => {
-    if (over) field.current?.focus();
-  }, [over]);
+    if (asked === 0) return;
+    if (matchMedia(TOUCH).matches) panel.current?.focus();
+    else field.current?.focus();
+  }, [asked]);
 
-  const shown = useMemo(() => pinnedFirst(rows ?? []), [rows]);
+  const rows = (search.trim() && found.rows) || all.rows;
+  const problem = failure ?? (search.trim() ? found.problem : all.problem);
+  const shown = useMemo(() => inOrder(rows ?? [], waiting), [rows, waiting]);
+  // The times of the rows are as old as the rows.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: see above
+  const now = useMemo(Date.now, [rows]);
+  const refresh = () => {
+    setFailure(undefined);
+    void list.refresh();
+    if (search.trim()) void look();
+  };
   const choose = (id: string) => {
     enter(id);
     if (over) close();
   };
   const change = async (act: () => Promise<void>) => {
     setOpened(undefined);
+    let failed: RequestError | undefined;
     try {
       await act();
     } catch (error) {
-      if (error instanceof RequestError) setProblem(error);
+      if (error instanceof RequestError) failed = error;
     }
-    void look();
+    refresh();
+    setFailure(failed);
   };
   const remove = (id: string) =>
     change(async () => {
       await deleteSession(id);
       sessions.closeTab(id);
-      setRows((before) => before?.filter((row) => row.sessionId !== id));
     });
   return (
     <nav
+      ref={panel}
       className={`sidebar ${over ? "over" : ""}`}
       aria-label="Sessions"
+      tabIndex={-1}
       onKeyDown={(event) => {
         if (event.key !== "Escape") return;
         if (opened) setOpened(undefined);
@@ -156,7 +161,7 @@ export function Sidebar({ sessions, tabs, connect, choose: enter, close, over }:
             <strong>{problem.what}:</strong> {neutralizeLine(problem.why)}
             {problem.hint && <p>{problem.hint}</p>}
           </div>
-          <button type="button" onClick={() => void look()}>
+          <button type="button" onClick={refresh}>
             Try again
           </button>
         </div>
@@ -180,7 +185,7 @@ export function Sidebar({ sessions, tabs, connect, choose: enter, close, over }:
                   <button
                     type="button"
                     className="icon"
-                    aria-label={`Actions for ${nameOf(row)}`}
+                    aria-label={`Actions for ${titleOf(row)}`}
                     aria-expanded={opened === id}
                     onClick={() => setOpened(opened === id ? undefined : id)}
                   >
@@ -204,6 +209,34 @@ export function Sidebar({ sessions, tabs, connect, choose: enter, close, over }:
       {!rows && !problem && <p className="empty">Loading…</p>}
     </nav>
   );
+}
+
+/** Rows that match a search, or undefined until the server answers. A search without words finds nothing. */
+function useSearch(search: string) {
+  const [found, setFound] = useState<{ rows?: readonly SessionRow[]; problem?: RequestError }>({});
+  /** Number of the latest request; answers to earlier ones are dropped. */
+  const latest = useRef(0);
+  const look = useCallback(async () => {
+    latest.current += 1;
+    const asked = latest.current;
+    if (!search.trim()) return;
+    try {
+      const rows = await listSessions(search);
+      if (asked === latest.current) setFound({ rows });
+    } catch (problem) {
+      if (asked !== latest.current || !(problem instanceof RequestError)) return;
+      setFound((before) => ({ ...before, problem }));
+    }
+  }, [search]);
+  useEffect(() => {
+    const first = setTimeout(() => void look(), TYPED_MS);
+    const timer = setInterval(() => document.visibilityState === "visible" && void look(), EVERY_MS);
+    return () => {
+      clearTimeout(first);
+      clearInterval(timer);
+    };
+  }, [look]);
+  return { found, look };
 }
 
 /**
@@ -230,10 +263,6 @@ function useTurns(open: readonly SessionStore[], look: () => Promise<void>): voi
   }, [open, look]);
 }
 
-function nameOf({ title }: SessionRow): string {
-  return oneLine(title) || "(empty)";
-}
-
 interface ChoiceProps {
   row: SessionRow;
   search: string;
@@ -250,7 +279,7 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
     <button type="button" className="choose" aria-current={current || undefined} onClick={() => choose(id)}>
       <span className="name">
         {pinned && <Icon name="pin" />} {pinned && <span className="visually-hidden">Pinned: </span>}
-        {nameOf(row)}
+        {titleOf(row)}
       </span>
       {excerpt && (
         <span className="excerpt">
@@ -267,10 +296,9 @@ function Choice({ row, search, current, open, now, choose }: ChoiceProps) {
 
 /** The state of an open session is updated immediately, through its own connection. */
 function LiveState({ store }: { store: SessionStore }) {
-  const state = useSessionPart(store, ({ transcript, caughtUp }) => {
-    if (!caughtUp) return undefined;
-    if (pendingApproval(transcript) || transcript.questions.length > 0) return "waiting";
-    return transcript.phase;
+  const state = useSessionPart(store, (view) => {
+    if (!view.caughtUp) return undefined;
+    return isWaiting(view) ? "waiting" : view.transcript.phase;
   });
   return <Doing state={state} />;
 }
@@ -306,7 +334,7 @@ interface RowActionsProps {
 
 function RowActions({ row, rename, pin, remove }: RowActionsProps) {
   const [stage, setStage] = useState<"choose" | "rename" | "delete">("choose");
-  const name = nameOf(row);
+  const name = titleOf(row);
   if (stage === "rename") {
     return (
       <form

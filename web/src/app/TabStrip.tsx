@@ -1,17 +1,17 @@
-/** Tabs of the open sessions, with host and state. */
-import { type KeyboardEvent, useEffect, useRef } from "react";
+/** Tabs of the open sessions, with title, host and state. */
+import { type KeyboardEvent, useCallback, useEffect, useRef, useState, type WheelEvent } from "react";
+import { isWaiting, type SessionList } from "../state/session-list";
 import type { SessionStore, SessionView } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
-import { pendingApproval } from "../state/transcript";
 import { hostLabel, shortHostLabel } from "../text/labels";
-import { oneLine } from "../text/neutralize";
 import { useSessionPart } from "./hooks";
 import { Icon } from "./icons";
+import { useTitle } from "./list-hooks";
 
 /** State of a session for its tab, in one word. */
 function tone(view: SessionView): string {
   if (view.status.state === "offline") return "offline";
-  if (pendingApproval(view.transcript) || view.transcript.questions.length > 0) return "waiting";
+  if (isWaiting(view)) return "waiting";
   const { phase } = view.transcript;
   return phase === "idle" ? "idle" : phase === "paused" ? "paused" : "running";
 }
@@ -24,8 +24,15 @@ const WORDS: Record<string, string> = {
   running: "running",
 };
 
-export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs }) {
+interface Props {
+  sessions: Sessions;
+  tabs: Tabs;
+  list: SessionList;
+}
+
+export function TabStrip({ sessions, tabs, list }: Props) {
   const strip = useRef<HTMLDivElement>(null);
+  const [hidden, look] = useHiddenEnds(strip, tabs.open);
   const keys = (event: KeyboardEvent) => {
     const at = tabs.active ? tabs.open.indexOf(tabs.active) : -1;
     const to = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: tabs.open.length - 1 }[event.key];
@@ -40,28 +47,73 @@ export function TabStrip({ sessions, tabs }: { sessions: Sessions; tabs: Tabs })
     sessions.show(next.id);
     strip.current?.querySelectorAll<HTMLElement>("[role=tab]")[tabs.open.indexOf(next)]?.focus();
   };
+  // A mouse wheel has one direction, and the strip no scroll bar.
+  const wheel = ({ deltaX, deltaY }: WheelEvent) => {
+    if (deltaX === 0) strip.current?.scrollBy({ left: deltaY });
+  };
   return (
-    <div className="tabs" role="tablist" aria-label="Open sessions" ref={strip} onKeyDown={keys}>
+    <div
+      className={`tabs ${hidden}`}
+      role="tablist"
+      aria-label="Open sessions"
+      ref={strip}
+      onKeyDown={keys}
+      onScroll={look}
+      onWheel={wheel}
+    >
       {tabs.open.map((store) => (
-        <Tab key={store.id} store={store} active={store === tabs.active} sessions={sessions} />
+        <Tab key={store.id} store={store} active={store === tabs.active} sessions={sessions} list={list} />
       ))}
     </div>
   );
 }
 
-function Tab({ store, active, sessions }: { store: SessionStore; active: boolean; sessions: Sessions }) {
+/** Classes for the ends of the strip that hide tabs, and a function that looks again. */
+function useHiddenEnds(
+  strip: { readonly current: HTMLElement | null },
+  open: readonly SessionStore[],
+): [string, () => void] {
+  const [hidden, setHidden] = useState("");
+  const look = useCallback(() => {
+    const { current } = strip;
+    if (!current) return;
+    const { scrollLeft, scrollWidth, clientWidth } = current;
+    const before = scrollLeft > 1 ? "more-before" : "";
+    const after = scrollLeft + clientWidth < scrollWidth - 1 ? "more-after" : "";
+    setHidden(`${before} ${after}`);
+  }, [strip]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another number of tabs needs another look
+  useEffect(() => {
+    look();
+    const { current } = strip;
+    if (!current || typeof ResizeObserver === "undefined") return;
+    const observer = new ResizeObserver(look);
+    for (const element of [current, ...current.children]) observer.observe(element);
+    return () => observer.disconnect();
+  }, [look, strip, open]);
+  return [hidden, look];
+}
+
+interface TabProps {
+  store: SessionStore;
+  active: boolean;
+  sessions: Sessions;
+  list: SessionList;
+}
+
+function Tab({ store, active, sessions, list }: TabProps) {
   const host = useSessionPart(store, (view) => view.transcript.facts?.host ?? "");
   const how = useSessionPart(store, tone);
-  const title = useSessionPart(store, (view) => view.transcript.lastPrompt ?? "");
-  const name = host ? shortHostLabel(host) : "…";
+  const title = useTitle(list, store);
   const tab = useRef<HTMLButtonElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another title may make the tab wider
   useEffect(() => {
     if (!active) return;
     const show = () => tab.current?.scrollIntoView({ inline: "nearest", block: "nearest" });
     show();
     window.addEventListener("resize", show);
     return () => window.removeEventListener("resize", show);
-  }, [active]);
+  }, [active, title, host]);
   return (
     <button
       ref={tab}
@@ -71,14 +123,14 @@ function Tab({ store, active, sessions }: { store: SessionStore; active: boolean
       aria-selected={active}
       aria-keyshortcuts="Delete"
       tabIndex={active ? 0 : -1}
-      title={`${host ? hostLabel(host) : ""}${title ? `: ${oneLine(title).slice(0, 200)}` : ""} (${WORDS[how]})`}
+      title={`${title.slice(0, 200)}${host ? ` on ${hostLabel(host)}` : ""} (${WORDS[how]})`}
       onClick={() => sessions.show(store.id)}
       onAuxClick={(event) => event.button === 1 && sessions.closeTab(store.id)}
     >
       <span className={`dot ${how}`} aria-hidden="true" />
-      <span className="name">{name}</span>
+      <span className="name">{title.slice(0, 80)}</span>
       <span className="visually-hidden">, {WORDS[how]}</span>
-      {title && <span className="title">{oneLine(title).slice(0, 60)}</span>}
+      {host && host !== "local" && <span className="host">{shortHostLabel(host)}</span>}
       {/* For pointers; a keyboard has Delete. Buttons do not stand in buttons, nor beside tabs in their list. */}
       <span
         className="close"

@@ -1,8 +1,8 @@
 /** Commands of the palette: for the page, for the current session, and for the other sessions. */
 import type { Me } from "../protocol/api";
+import type { SessionList } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
 import type { Sessions, Tabs } from "../state/sessions";
-import { shortHostLabel } from "../text/labels";
 import type { ApprovalMode } from "../wire";
 import type { PageAction } from "./CommandPalette";
 import { GUIDE_URL } from "./HelpDialog";
@@ -12,6 +12,7 @@ import type { PreferenceActions } from "./preferences";
 interface Page {
   sessions: Sessions;
   tabs: Tabs;
+  sessionList: SessionList;
   me: Me | undefined;
   set: PreferenceActions;
   open(dialog: OpenDialog): void;
@@ -43,14 +44,11 @@ export function pageActions(page: Page): PageAction[] {
       : []),
     ...tabs.open
       .filter((store) => store !== active)
-      .map((store) => {
-        const { facts, lastPrompt } = store.snapshot().transcript;
-        const host = facts ? shortHostLabel(facts.host) : "session";
-        return {
-          name: `Go to ${host}${lastPrompt ? `: ${lastPrompt.slice(0, 60)}` : ""}`,
-          run: () => sessions.show(store.id),
-        };
-      }),
+      .map((store) => ({
+        name: `Go to ${page.sessionList.titleOf(store).slice(0, 60)}`,
+        detail: store.snapshot().transcript.facts?.host,
+        run: () => sessions.show(store.id),
+      })),
     { name: "Settings", keys: "Ctrl+,", run: () => open("settings") },
     { name: "Keyboard shortcuts", detail: "help", keys: "?", run: () => open("help") },
     {

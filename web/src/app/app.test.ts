@@ -3,7 +3,7 @@ import type { SessionRow } from "../protocol/api";
 import type { Step } from "../state/item";
 import { findActions } from "./CommandPalette";
 import { hostStates, lastStep } from "./HostTable";
-import { pinnedFirst } from "./Sidebar";
+import { inOrder } from "./Sidebar";
 
 test("the palette searches names and details for each word, and lists matches at the beginning first", () => {
   const action = (name: string, detail = "") => ({ name, detail, run: () => undefined });
@@ -20,11 +20,13 @@ test("the palette searches names and details for each word, and lists matches at
   expect(found("nothing")).toEqual([]);
 });
 
-test("pinned sessions come first, and both groups keep their order", () => {
+test("waiting sessions come first, then pinned ones, and all groups keep their order", () => {
   const rows = [["a"], ["b", true], ["c"], ["d", true]].map(
     ([sessionId, pinned]) => ({ sessionId, pinned }) as SessionRow,
   );
-  expect(pinnedFirst(rows).map(({ sessionId }) => sessionId)).toEqual(["b", "d", "a", "c"]);
+  const ordered = (...waiting: string[]) => inOrder(rows, new Set(waiting)).map(({ sessionId }) => sessionId);
+  expect(ordered()).toEqual(["b", "d", "a", "c"]);
+  expect(ordered("d", "c")).toEqual(["c", "d", "b", "a"]);
 });
 
 test("hosts are not contacted before a call runs on them", () => {

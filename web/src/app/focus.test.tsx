@@ -4,6 +4,7 @@ import { createRoot, type Root } from "react-dom/client";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Conversation } from "../conversation/Conversation";
 import { SessionLink } from "../protocol/session-link";
+import { SessionList } from "../state/session-list";
 import { SessionStore } from "../state/session-store";
 import { ConfirmInput } from "../terminal/ConfirmInput";
 import { SearchBox } from "../terminal/SearchBox";
@@ -40,10 +41,13 @@ test.each<[string, string, () => ReactNode]>([
       <Sidebar
         sessions={sessions}
         tabs={{ open: [], active: undefined }}
+        list={new SessionList()}
+        waiting={new Set()}
         connect={nothing}
         choose={nothing}
         close={nothing}
         over
+        asked={1}
       />
     ),
   ],

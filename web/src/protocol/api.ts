@@ -99,11 +99,11 @@ async function json<T>(what: string, path: string): Promise<T> {
 }
 
 /** Returns the sessions that contain all words of the search, most recently changed first. */
-export async function listSessions(search = ""): Promise<SessionRow[]> {
+export async function listSessions(search = "", limit = LIST_MAX): Promise<SessionRow[]> {
   const wanted = search.trim() ? `&search=${encodeURIComponent(search.trim())}` : "";
   const said = await json<{ sessions: SessionRow[] }>(
     "Cannot list sessions",
-    `${SESSIONS}?limit=${LIST_MAX}${wanted}`,
+    `${SESSIONS}?limit=${limit}${wanted}`,
   );
   return said.sessions;
 }

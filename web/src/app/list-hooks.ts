@@ -1,0 +1,27 @@
+/** Hooks through which components use the list of sessions. */
+import { useCallback, useMemo, useSyncExternalStore } from "react";
+import { openTitle, type SessionList, type WaitingSession, waitingSessions } from "../state/session-list";
+import type { SessionStore } from "../state/session-store";
+
+/** Title of an open session; the same in its tab, in the list and in the browser's title. */
+export function useTitle(list: SessionList, store: SessionStore): string {
+  const view = useSyncExternalStore(list.subscribe, list.snapshot);
+  return useSyncExternalStore(store.subscribe, () => openTitle(view, store));
+}
+
+/** Sessions that wait for an answer, also those that are not open here. */
+export function useWaiting(list: SessionList, open: readonly SessionStore[]): readonly WaitingSession[] {
+  const view = useSyncExternalStore(list.subscribe, list.snapshot);
+  const subscribe = useCallback(
+    (listener: () => void) => {
+      const ends = open.map((store) => store.subscribe(listener));
+      return () => {
+        for (const end of ends) end();
+      };
+    },
+    [open],
+  );
+  // A string, because the stores change with every message.
+  const found = useSyncExternalStore(subscribe, () => JSON.stringify(waitingSessions(view, open)));
+  return useMemo(() => JSON.parse(found) as WaitingSession[], [found]);
+}

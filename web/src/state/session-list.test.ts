@@ -1,0 +1,66 @@
+import { afterEach, expect, test, vi } from "vitest";
+import type { SessionRow } from "../protocol/api";
+import { openTitle, SessionList, waitingSessions } from "./session-list";
+import type { SessionStore, SessionView } from "./session-store";
+import { emptyTranscript } from "./transcript";
+
+afterEach(() => vi.unstubAllGlobals());
+
+const row = (sessionId: string, more: Partial<SessionRow> = {}) =>
+  ({ sessionId, title: "", ...more }) as SessionRow;
+const list = (...rows: SessionRow[]) => ({ rows, problem: undefined });
+
+/** An open session with these prompts. */
+function open(
+  id: string,
+  prompts: string[],
+  more: { asks?: boolean; caughtUp?: boolean } = {},
+): SessionStore {
+  const { asks = false, caughtUp = true } = more;
+  const items = prompts.map((text, at) => ({ kind: "prompt", id: `prompt-${at}`, text }));
+  const transcript = { ...emptyTranscript, items, questions: asks ? [{ id: "q" }] : [] };
+  return { id, snapshot: () => ({ transcript, caughtUp }) as unknown as SessionView } as SessionStore;
+}
+
+test("a session is called by its name in the list, else by its first prompt", () => {
+  const store = open("a", ["why is\nit full?", "and now?"]);
+  expect(openTitle(list(row("a", { title: "The disk" })), store)).toBe("The disk");
+  expect(openTitle(list(row("a"), row("b", { title: "Other" })), store)).toMatch(/^why is.*it full\?$/);
+  expect(openTitle({ rows: undefined, problem: undefined }, open("a", []))).toBe("New session");
+});
+
+test("sessions wait by their own connection if they are open, else by the list", () => {
+  const rows = list(
+    row("a", { state: "waiting", title: "A" }),
+    row("b", { state: "running" }),
+    row("c", { state: "waiting", title: "C" }),
+    row("d", { state: "waiting", title: "D" }),
+  );
+  const tabs = [
+    open("a", []), // answered since the list was read
+    open("b", ["restart it"], { asks: true }),
+    open("d", [], { caughtUp: false }),
+    open("e", ["new here"], { asks: true }),
+  ];
+  expect(waitingSessions(rows, tabs).map(({ id, title }) => `${id}: ${title}`)).toEqual([
+    "e: new here",
+    "b: restart it",
+    "c: C",
+    "d: D",
+  ]);
+});
+
+test("the newest sessions are requested, and all of them while the list is shown", async () => {
+  const asked: string[] = [];
+  vi.stubGlobal("fetch", async (path: string) => {
+    asked.push(path.replace(/^.*limit=/, ""));
+    return new Response(JSON.stringify({ sessions: [] }));
+  });
+  const sessions = new SessionList();
+  await sessions.refresh();
+  const end = sessions.readAll();
+  await vi.waitFor(() => expect(sessions.snapshot().rows).toEqual([]));
+  end();
+  await sessions.refresh();
+  expect(asked).toEqual(["100", "1000", "100"]);
+});

@@ -1,0 +1,131 @@
+/** The server's sessions, as of the last request: for the list, for titles, and for what waits in other sessions. */
+import { listSessions, type SessionRow } from "../protocol/api";
+import { RequestError } from "../protocol/request-error";
+import { oneLine } from "../text/neutralize";
+import type { SessionId } from "../wire";
+import type { SessionStore, SessionView } from "./session-store";
+import { pendingApproval } from "./transcript";
+
+/** Time between two requests, in milliseconds. */
+const EVERY_MS = 10_000;
+/** The same while the page is hidden: only its title shows what waits. */
+const HIDDEN_MS = 60_000;
+/** Sessions to request while the list itself is not shown: the newest, among which are those that wait. */
+const NEWEST = 100;
+
+/** Title of a session without a name and without a prompt. */
+export const UNTITLED = "New session";
+
+export interface ListView {
+  /** Undefined until the server answers. */
+  rows: readonly SessionRow[] | undefined;
+  problem: RequestError | undefined;
+}
+
+/** A session that waits for an answer of the user. */
+export interface WaitingSession {
+  id: SessionId;
+  title: string;
+}
+
+export class SessionList {
+  private view: ListView = { rows: undefined, problem: undefined };
+  private readonly listeners = new Set<() => void>();
+  /** Number of the latest request; answers to earlier ones are dropped. */
+  private latest = 0;
+  /** Time of the latest request, in milliseconds since 1970. */
+  private asked = 0;
+  /** Number of components that show all sessions. */
+  private readers = 0;
+
+  /** Requests the list now and then. Returns a function that ends this. */
+  follow(): () => void {
+    void this.refresh();
+    const look = () => {
+      const hidden = document.visibilityState !== "visible";
+      if (Date.now() - this.asked >= (hidden ? HIDDEN_MS : EVERY_MS)) void this.refresh();
+    };
+    const timer = setInterval(look, EVERY_MS);
+    document.addEventListener("visibilitychange", look);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener("visibilitychange", look);
+    };
+  }
+
+  /** Requests all sessions instead of the newest ones. Returns a function that ends this. */
+  readAll(): () => void {
+    this.readers += 1;
+    void this.refresh();
+    return () => {
+      this.readers -= 1;
+    };
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  };
+
+  readonly snapshot = (): ListView => this.view;
+
+  /** Title of an open session; see `openTitle`. */
+  titleOf(store: SessionStore): string {
+    return openTitle(this.view, store);
+  }
+
+  readonly refresh = async (): Promise<void> => {
+    this.latest += 1;
+    const { latest } = this;
+    this.asked = Date.now();
+    try {
+      const rows = await listSessions("", this.readers > 0 ? undefined : NEWEST);
+      if (latest === this.latest) this.become({ rows, problem: undefined });
+    } catch (problem) {
+      if (latest === this.latest && problem instanceof RequestError) this.become({ ...this.view, problem });
+    }
+  };
+
+  private become(view: ListView): void {
+    this.view = view;
+    for (const listener of [...this.listeners]) listener();
+  }
+}
+
+/** True if the session waits for an approval or an answer. */
+export function isWaiting({ transcript }: SessionView): boolean {
+  return pendingApproval(transcript) !== undefined || transcript.questions.length > 0;
+}
+
+/** Title of a row: the name that a user gave, or the first prompt. */
+export function titleOf({ title }: Pick<SessionRow, "title">): string {
+  return oneLine(title) || UNTITLED;
+}
+
+/** Title of an open session, the same as in the list, or its first prompt before the list has it. */
+export function openTitle({ rows }: ListView, store: SessionStore): string {
+  const row = rows?.find(({ sessionId }) => sessionId === store.id);
+  if (row?.title) return titleOf(row);
+  const first = store.snapshot().transcript.items.find((item) => item.kind === "prompt");
+  return first?.kind === "prompt" ? titleOf({ title: first.text }) : UNTITLED;
+}
+
+/** Sessions that wait, in the order of the list. The state of an open session comes from its own connection. */
+export function waitingSessions(list: ListView, open: readonly SessionStore[]): WaitingSession[] {
+  const live = open.filter((store) => store.snapshot().caughtUp);
+  const liveIds = new Set(live.map(({ id }) => id));
+  const here = live.filter((store) => isWaiting(store.snapshot()));
+  const rows = (list.rows ?? []).filter(({ sessionId, state }) =>
+    liveIds.has(sessionId) ? here.some(({ id }) => id === sessionId) : state === "waiting",
+  );
+  const unlisted = here.filter(({ id }) => !rows.some(({ sessionId }) => sessionId === id));
+  return [
+    ...unlisted.map((store) => ({ id: store.id, title: openTitle(list, store) })),
+    ...rows.map((row) => {
+      const store = here.find(({ id }) => id === row.sessionId);
+      return { id: row.sessionId, title: store ? openTitle(list, store) : titleOf(row) };
+    }),
+  ];
+}
+
+export const sessionList = new SessionList();
