@@ -32,9 +32,10 @@ export function pageActions(page: Page): PageAction[] {
   const { active } = tabs;
   const watches = me !== undefined && !me.operate && !me.decide;
   return [
-    ...(active && !watches ? sessionActions(active) : []),
+    // The first one is selected when the palette opens, so it only opens a dialog or a list.
     ...(me && !me.operate ? [] : [{ name: "New session", keys: "Alt+N", run: () => open("connect") }]),
     { name: "List and search sessions", keys: "Alt+S", run: () => list(true) },
+    ...(active && !watches ? sessionActions(active) : []),
     ...(active
       ? [
           { name: "Show or hide the terminal", keys: "Alt+T", run: toggleTerminal },

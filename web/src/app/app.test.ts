@@ -1,6 +1,10 @@
 import { expect, test } from "vitest";
-import type { SessionRow } from "../protocol/api";
+import type { Me, SessionRow } from "../protocol/api";
 import type { Step } from "../state/item";
+import { SessionList } from "../state/session-list";
+import type { SessionStore } from "../state/session-store";
+import { emptyTranscript } from "../state/transcript";
+import { pageActions } from "./actions";
 import { findActions } from "./CommandPalette";
 import { hostStates, lastStep } from "./HostTable";
 import { inOrder } from "./Sidebar";
@@ -58,4 +62,20 @@ test("a host's state is the outcome of the call there, or what is known of it du
     { host: "web1", status: "failed", exitCode: 3, durationMs: 5 },
     { host: "web2", status: "ok", exitCode: 0, durationMs: 9 },
   ]);
+});
+
+test("the palette begins with an action that changes nothing", () => {
+  const snapshot = () => ({
+    mode: "agent",
+    transcript: { ...emptyTranscript, lastPrompt: "restart it", phase: "idle" },
+  });
+  const store = { id: "s", snapshot } as unknown as SessionStore;
+  const first = (me: Me | undefined) =>
+    pageActions({
+      me,
+      tabs: { open: [store], active: store },
+      sessionList: new SessionList(),
+    } as unknown as Parameters<typeof pageActions>[0])[0]?.name;
+  expect(first(undefined)).toBe("New session");
+  expect(first({ name: "guest", operate: false, decide: true })).toBe("List and search sessions");
 });
