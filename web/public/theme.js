@@ -18,7 +18,8 @@
   // The outline that is shown until the script has drawn the page.
   const session = location.hash.startsWith("#/s/") || read("sessionStorage", "sysop.tabs");
   dataset.shell = session ? "session" : "welcome";
-  if (read("localStorage", "sysop.terminal.hidden") === "yes") dataset.terminal = "hidden";
+  // Unless the user has opened the terminal, a session must use it first.
+  if (read("localStorage", "sysop.terminal.hidden") !== "no") dataset.terminal = "hidden";
   // A session probably has messages, so their code is loaded together with the page's.
   const files = session ? document.currentScript.dataset.parts : undefined;
   for (const href of files?.split(" ") ?? []) {

@@ -239,17 +239,32 @@ export class Person {
 }
 
 /** Logs a browser in, and opens the page, optionally at a session. */
-export async function visit(page: Page, server: TestServer, session?: string): Promise<Person> {
-  await enter(page.context(), server);
+export async function visit(
+  page: Page,
+  server: TestServer,
+  session?: string,
+  terminal?: "unused",
+): Promise<Person> {
+  await enter(page.context(), server, terminal);
   await page.goto(`${server.url}/${session ? `#/s/${session}` : ""}`);
   if (session) await expect(new Person(page).prompt).toBeVisible();
   return new Person(page);
 }
 
-/** Gives a browser its cookie, by visiting the printed address. */
-export async function enter(context: BrowserContext, server: TestServer): Promise<void> {
+/** Gives a browser its cookie, by visiting the printed address. Its user has opened the terminal, unless it is unused. */
+export async function enter(
+  context: BrowserContext,
+  server: TestServer,
+  terminal: "open" | "unused" = "open",
+): Promise<void> {
   const port = new URL(server.url).port;
   if ((await context.cookies(server.url)).some(({ name }) => name === `sysop-${port}`)) return;
+  if (terminal === "open") {
+    await context.addInitScript(() => {
+      const key = "sysop.terminal.hidden";
+      if (localStorage.getItem(key) === null) localStorage.setItem(key, "no");
+    });
+  }
   const page = await context.newPage();
   await page.goto(`${server.url}/?token=${server.token}`);
   expect(page.url()).toBe(`${server.url}/`);

@@ -151,6 +151,46 @@ test("the button of the offline banner holds its words on a phone", async ({ pag
   await fits(page, person.button("Retry now"));
 });
 
+test("the terminal is folded until it is used, and leaves most of the page to the conversation", async ({
+  page,
+  serve,
+}) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const server = await serve({ script: { hello: [say("Hello.")] } });
+  const person = await visit(page, server, await server.session(), "unused");
+  await person.says("hello");
+  await expect(person.conversation).toContainText("Hello.");
+  const terminal = page.getByRole("region", { name: "Terminal" });
+  await expect(terminal).toHaveCount(0);
+  const button = page.getByRole("button", { name: "Terminal", exact: true });
+  await expect(button).toHaveAttribute("aria-pressed", "false");
+  await button.click();
+  await person.sees("here:");
+  const share = ((await person.conversation.boundingBox())?.width ?? 0) / 1440;
+  expect(share).toBeGreaterThanOrEqual(0.59);
+  // The choice is remembered.
+  await page.reload();
+  await person.sees("here:");
+  await page.keyboard.press("Alt+t");
+  await page.reload();
+  await expect(person.conversation).toContainText("Hello.");
+  await expect(terminal).toHaveCount(0);
+});
+
+test("a call that uses the terminal opens it", async ({ page, serve }) => {
+  const server = await serve({
+    args: ["--approve", "auto", "--profile", "operator"],
+    script: {
+      "in the terminal": [call("run_command", { command: "echo so-$((40+2))", reasoning: "" }), say("Ran.")],
+    },
+  });
+  const person = await visit(page, server, await server.session(), "unused");
+  const terminal = page.getByRole("region", { name: "Terminal" });
+  await expect(terminal).toHaveCount(0);
+  await person.says("in the terminal");
+  await person.sees("so-42");
+});
+
 test("long words do not leave a proposal, and its findings have a column of their own on a phone", async ({
   page,
   serve,

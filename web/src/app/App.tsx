@@ -19,6 +19,7 @@ import { Sidebar } from "./Sidebar";
 import { SplitPane } from "./SplitPane";
 import { TabStrip } from "./TabStrip";
 import { TerminalSide, terminals, withTerminal } from "./TerminalSide";
+import { useLeftName, useTerminalUse } from "./terminal-use";
 import { useTheme } from "./theme";
 import { Welcome } from "./Welcome";
 
@@ -63,9 +64,11 @@ export function App({ sessions, sessionList }: Props) {
     setEntered(id);
     sessions.show(id);
   };
+  const terminalUsed = useTerminalUse(active);
+  const terminalHidden = preferences.terminalHidden ?? !terminalUsed;
   // Loaded when first shown, because it is the largest part, and a phone shows the conversation first.
   const seen = useRef(false);
-  seen.current ||= narrow ? half === "left" : !preferences.terminalHidden;
+  seen.current ||= narrow ? half === "left" : active !== undefined && !terminalHidden;
   const terminalWanted = seen.current;
   const mayOperate = me === undefined || me.operate;
   const connect = () => setDialog("connect");
@@ -77,7 +80,7 @@ export function App({ sessions, sessionList }: Props) {
       setEntered(active?.id);
     }
     if (narrow) setHalf(half === "left" ? "right" : "left");
-    else set.setTerminalHidden(!preferences.terminalHidden);
+    else set.setTerminalHidden(!terminalHidden);
   };
   const begin = (id: string, task: string) => {
     enter(id);
@@ -88,6 +91,7 @@ export function App({ sessions, sessionList }: Props) {
   };
   const waitingIds = useMemo(() => new Set(waiting.map(({ id }) => id)), [waiting]);
   const elsewhere = waiting.filter(({ id }) => id !== active?.id).length;
+  const leftName = useLeftName(active);
   usePageKeys({
     open: (wanted) => (mayOperate || wanted !== "connect") && setDialog(wanted),
     // A list that is open without the focus gets it first.
@@ -158,13 +162,12 @@ export function App({ sessions, sessionList }: Props) {
           {active && !narrow && (
             <button
               type="button"
-              className="icon"
-              aria-label="Terminal"
-              aria-pressed={!preferences.terminalHidden}
+              className="terminal-button"
+              aria-pressed={!terminalHidden}
               title="Show or hide the terminal (Alt+T)"
               onClick={toggleTerminal}
             >
-              <Icon name="terminal" />
+              <Icon name="terminal" /> {leftName}
             </button>
           )}
           <button
@@ -187,7 +190,7 @@ export function App({ sessions, sessionList }: Props) {
         {narrow && active && (
           <nav className="halves" aria-label="View">
             <button type="button" aria-pressed={half === "left"} onClick={() => setHalf("left")}>
-              <LeftName key={active.id} store={active} />
+              {leftName}
             </button>
             <button type="button" aria-pressed={half === "right"} onClick={() => setHalf("right")}>
               Conversation
@@ -214,7 +217,7 @@ export function App({ sessions, sessionList }: Props) {
           )}
           {active ? (
             <SplitPane
-              only={narrow ? half : preferences.terminalHidden ? "right" : undefined}
+              only={narrow ? half : terminalHidden ? "right" : undefined}
               left={
                 terminalWanted && (
                   <TerminalSide open={open} active={active} theme={theme} fontSize={preferences.fontSize} />
@@ -279,13 +282,6 @@ export function App({ sessions, sessionList }: Props) {
       </div>
     </MeContext>
   );
-}
-
-/** Name of the left half: a session on several hosts has a table of them instead of a terminal. */
-function LeftName({ store }: { store: SessionStore }) {
-  return useSessionPart(store, ({ transcript }) => transcript.facts?.host.includes(",") ?? false)
-    ? "Hosts"
-    : "Terminal";
 }
 
 /** Badge for pending approvals and prompts in the hidden half of the page. */

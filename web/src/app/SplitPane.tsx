@@ -59,8 +59,8 @@ export function SplitPane({ left, right, only }: Props) {
           storage.saveSplit(share);
         }}
         onDoubleClick={() => {
-          move(50);
-          storage.saveSplit(50);
+          move(storage.SPLIT_DEFAULT);
+          storage.saveSplit(storage.SPLIT_DEFAULT);
         }}
       />
       <div className="half right" inert={only === "left"}>

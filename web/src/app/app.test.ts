@@ -3,11 +3,12 @@ import type { Me, SessionRow } from "../protocol/api";
 import type { Step } from "../state/item";
 import { SessionList } from "../state/session-list";
 import type { SessionStore } from "../state/session-store";
-import { emptyTranscript } from "../state/transcript";
+import { emptyTranscript, type Transcript } from "../state/transcript";
 import { pageActions } from "./actions";
 import { findActions } from "./CommandPalette";
 import { hostStates, lastStep } from "./HostTable";
 import { inOrder } from "./Sidebar";
+import { usesTerminal } from "./terminal-use";
 
 test("the palette searches names and details for each word, and lists matches at the beginning first", () => {
   const action = (name: string, detail = "") => ({ name, detail, run: () => undefined });
@@ -78,4 +79,15 @@ test("the palette begins with an action that changes nothing", () => {
     } as unknown as Parameters<typeof pageActions>[0])[0]?.name;
   expect(first(undefined)).toBe("New session");
   expect(first({ name: "guest", operate: false, decide: true })).toBe("List and search sessions");
+});
+
+test("a session uses its terminal if a tool or a person does, or if it has several hosts instead", () => {
+  const transcript = (more: object) => ({ ...emptyTranscript, ...more }) as unknown as Transcript;
+  const step = (tool: string) => transcript({ items: [{ kind: "step", tool }] });
+  expect(usesTerminal(emptyTranscript)).toBe(false);
+  expect(usesTerminal(step("bash"))).toBe(false);
+  expect(usesTerminal(step("send_keys"))).toBe(true);
+  expect(usesTerminal(step("run_command"))).toBe(true);
+  expect(usesTerminal(transcript({ holder: "web" }))).toBe(true);
+  expect(usesTerminal(transcript({ facts: { host: "web1,web2" } }))).toBe(true);
 });

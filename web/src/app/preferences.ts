@@ -6,8 +6,8 @@ export interface Preferences {
   theme: storage.ThemeChoice;
   /** Font size of the terminal, in pixels. */
   fontSize: number;
-  /** True if the terminal is hidden. */
-  terminalHidden: boolean;
+  /** True if the user hid the terminal; undefined until the user hides or shows it. */
+  terminalHidden: boolean | undefined;
 }
 
 export interface PreferenceActions {

@@ -48,19 +48,23 @@ export function saveTerminalFontSize(pixels: number): void {
   write(local, "sysop.terminal.font", String(pixels));
 }
 
-/** True if the terminal is hidden. */
-export function terminalHidden(): boolean {
-  return read(local, "sysop.terminal.hidden") === "yes";
+/** True if the user hid the terminal, and undefined if the user has neither hidden nor shown it. */
+export function terminalHidden(): boolean | undefined {
+  const kept = read(local, "sysop.terminal.hidden");
+  return kept === "yes" ? true : kept === "no" ? false : undefined;
 }
 
 export function saveTerminalHidden(hidden: boolean): void {
-  write(local, "sysop.terminal.hidden", hidden ? "yes" : "");
+  write(local, "sysop.terminal.hidden", hidden ? "yes" : "no");
 }
+
+/** Width of the terminal unless the user moves the divider, in percent. */
+export const SPLIT_DEFAULT = 40;
 
 /** Width of the terminal, in percent. */
 export function split(): number {
   const kept = Number(read(local, "sysop.split"));
-  return kept >= 15 && kept <= 85 ? kept : 50;
+  return kept >= 15 && kept <= 85 ? kept : SPLIT_DEFAULT;
 }
 
 export function saveSplit(hundredths: number): void {
