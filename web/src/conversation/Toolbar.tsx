@@ -1,5 +1,5 @@
 /** Model, approval mode and controls of the turn (the toolbar of juni-cli). */
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { useNow } from "../app/hooks";
 import { Icon } from "../app/icons";
 import { ServerSelect } from "../app/ServerSelect";
@@ -16,10 +16,16 @@ const MODES: [ApprovalMode, string, string][] = [
   [
     "auto",
     "auto",
-    "Run commands that make changes; ask before commands that are dangerous or have unknown effects",
+    "Run commands that make changes; ask before dangerous ones and code that cannot be checked",
   ],
   ["never", "never (read-only)", "Run read-only commands only"],
 ];
+
+/**
+ * Time after the end of a turn in which a click on what has taken the place of Stop does nothing, because it was meant
+ * for Stop.
+ */
+export const SETTLES_MS = 1_500;
 
 export function Toolbar({ store, view }: { store: SessionStore; view: SessionView }) {
   const { transcript, stopping, mode } = view;
@@ -27,6 +33,14 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
   const online = view.status.state === "open";
   const running = phase !== "idle";
   const paused = phase === "paused";
+  const wasRunning = useRef(running);
+  const ended = useRef(Number.NEGATIVE_INFINITY);
+  if (wasRunning.current && !running) ended.current = performance.now();
+  wasRunning.current = running;
+  const settles = performance.now() - ended.current < SETTLES_MS ? "settles" : "";
+  const unlessStopMeant = (act: () => void) => () => {
+    if (performance.now() - ended.current >= SETTLES_MS) act();
+  };
   const ends = stopping || phase === "stopping";
   const tokens = usage(transcript.usage);
   const others = facts ? otherProviders(transcript.readers, facts.model) : [];
@@ -91,9 +105,7 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         {running && (
           <button type="button" className="act stop" disabled={ends || !online} onClick={() => store.stop()}>
             {ends ? (
-              <>
-                <span className="spinner" aria-hidden="true" /> Stopping…
-              </>
+              <>{online && <span className="spinner" aria-hidden="true" />} Stopping…</>
             ) : (
               <>
                 <Icon name="stop" /> <span className="word">Stop</span>
@@ -104,10 +116,10 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         {!running && lastPrompt !== undefined && (
           <button
             type="button"
-            className="act retry"
+            className={`act retry ${settles}`}
             title="Retry the last prompt"
             disabled={!online}
-            onClick={() => store.retry()}
+            onClick={unlessStopMeant(() => store.retry())}
           >
             <Icon name="retry" /> <span className="word">Retry</span>
           </button>
@@ -115,10 +127,10 @@ export function Toolbar({ store, view }: { store: SessionStore; view: SessionVie
         {!running && (
           <button
             type="button"
-            className="act new"
+            className={`act new ${settles}`}
             title="New chat in this session"
             disabled={!online}
-            onClick={() => store.newChat()}
+            onClick={unlessStopMeant(() => store.newChat())}
           >
             <Icon name="newChat" /> <span className="word">New chat</span>
           </button>
@@ -158,7 +170,7 @@ function AgentToggle(props: { store: SessionStore; mode: Mode; running: boolean;
   return (
     <button
       type="button"
-      className={`agent-toggle ${on ? "on" : ""} ${on && running ? "glows moves" : ""}`}
+      className={`agent-toggle ${on ? "on" : ""} ${on && running && !disabled ? "glows moves" : ""}`}
       aria-label={on ? "Agent mode" : "Chat mode"}
       disabled={disabled}
       title={
